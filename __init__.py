@@ -17,9 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .pipelines.api.augmenter import Augmenter
     from .pipelines.api.batches import Batch, Negatives
-    from .pipelines.api.functions import build, negatives
-    from .pipelines.api.graph import graph
-    from .pipelines.api.read import read
+    from .pipelines.api.functions import build, graph, negatives, read
 
     __version__: str
 

@@ -1,4 +1,10 @@
-"""A caption with its parse, which is the input of all operators."""
+"""A caption with its parse, which is the input of all operators.
+
+Bounded caches for results that several operators need: `functools.lru_cache` with type hints kept.
+
+`Caption`, `Context`, `Lexicon` and similar classes are frozen and compare by identity, so they are cheap cache keys.
+Arrays that a cached function returns are shared: make them read-only with `read_only`.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +16,11 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
     import pyarrow as pa
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, TypeVar, cast
+
+import numpy as np
 
 
 class Token(NamedTuple):
@@ -54,7 +65,7 @@ class Chunk(NamedTuple):
 class Caption:
     """A caption with its parse; `tokens` and `chunks` are in text order. One that is too long has none.
 
-    Captions compare by identity, which makes them cheap cache keys (see negcap.augment.cache).
+    Captions compare by identity, which makes them cheap cache keys (see negcap.augment.caption).
     """
 
     caption_id: str
@@ -110,7 +121,7 @@ class Caption:
 
 
 def from_parses(parses: pa.Table) -> list[Caption]:
-    """The captions of a `parses` table (see negcap.schemas.parses), in table order."""
+    """The captions of a `parses` table (see negcap.schemas.captions), in table order."""
     import pyarrow as pa
 
     parses = parses.combine_chunks()
@@ -167,3 +178,35 @@ def from_parses(parses: pa.Table) -> list[Caption]:
 def by_image(captions: Iterable[Caption]) -> list[list[Caption]]:
     """One list of captions per image. Captions of the same image must be consecutive."""
     return [list(group) for _, group in groupby(captions, key=lambda caption: caption.image_id)]
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+# Number of captions whose results are kept: enough for those that the cloze model reads together. More cost memory and
+# slow down garbage collection.
+CAPTIONS = 256
+CONTEXTS = 64
+
+
+def cached(size: int) -> Callable[[Function], Function]:
+    """A decorator that caches the `size` most recently used results of a function or method."""
+
+    def decorate(function: Function) -> Function:
+        return cast(Function, lru_cache(maxsize=size)(function))
+
+    return decorate
+
+
+def cached_on_caption(read: Function) -> Function:
+    """Cache the results of a function of a caption, for the most recently used captions."""
+    return cached(CAPTIONS)(read)
+
+
+def cached_on_context(read: Function) -> Function:
+    """Cache the results of a function of a caption and its context, for the most recently used contexts."""
+    return cached(CONTEXTS)(read)
+
+
+def read_only(array: np.ndarray) -> np.ndarray:
+    """Make an array read-only, in place, and return it."""
+    array.setflags(write=False)
+    return array

@@ -1,6 +1,6 @@
 """Find all possible exchanges of one word for another in captions: the data that balance factors are fitted on.
 
-See negcap.augment.lexicon.balance.
+See negcap.augment.lexicon.lexicon.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ import numpy as np
 from .caption import Caption
 from .context import Context, contexts_by_image
 from .language.coreference import entry_numbers
-from .lexicon.balance import Exchanges
-from .lexicon.lexicon import Lexicon
+from .lexicon.lexicon import Exchanges, Lexicon
 from .operators.attribute import attribute_choices
 from .operators.choices import Choice
 from .operators.noun import noun_choices

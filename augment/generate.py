@@ -6,23 +6,36 @@ Uses no files and no processes: both the stage `negatives` and the Python API ca
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..schemas.negatives import EDITS
+from .caption import cached
+from .edits import Accepted, Edit, Rejected
+from .language.concreteness import Concreteness
+from .operators import OPERATORS
+from .recovery.recover import FAMILIES_OF
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ..schemas.negatives import NEGATIVES, POSITIVE, POSITIVES, REJECTIONS
 from .caption import MAX_TOKENS, Caption, by_image, from_parses
-from .cloze.threads import single_threaded
+from .cloze.network import single_threaded
 from .context import Context, contexts_by_image, parts
-from .edits import NOTHING, Accepted, Generated, Rejected, apply
-from .implausible import reject_implausible
-from .operators import OPERATORS, PRESETS, operator
-from .rng import record_rng
-from .rows import Rows
+from .edits import NOTHING, Generated, apply
+from .elementary import record_rng
+from .operators import PRESETS, Limits, operator
+from .plausibility import Change, SentenceScorer, compare
 from .truth.contradiction import assess
 from .truth.estimates import MAX_P_TRUE, Truth, check_max_p_true
 
@@ -31,6 +44,188 @@ if TYPE_CHECKING:
 
     from .lexicon.lexicon import Lexicon
     from .plausibility import SentenceScorer
+
+
+KEYS = ("caption_id", "image_id", "split", "origin")
+CHANGES = ("replaced", "replacement", "replaced_synset", "replacement_synset")
+NOUNS = 1 << 14  # number of nouns whose concreteness is cached
+
+
+class Rows:
+    """Collects accepted or rejected candidates, in order, for one table."""
+
+    def __init__(self) -> None:
+        self._batches: list[tuple[int, str, int]] = []
+        self._candidates: list[Accepted | Rejected] = []
+
+    def add(self, row: int, operator: str, candidates: Sequence[Accepted] | Sequence[Rejected]) -> None:
+        """Add the results of one operator for the caption in row number `row` of the parses."""
+        if candidates:
+            self._batches.append((row, operator, len(candidates)))
+            self._candidates.extend(candidates)
+
+    def table(self, parses: pa.Table, schema: pa.Schema) -> pa.Table:
+        """The collected rows as a table of `schema` (negatives or rejections); the ids of a caption's rows by one
+        operator count from 0.
+        """
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if not self._candidates:
+            return schema.empty_table()
+        rows, operators, sizes = zip(*self._batches, strict=True)
+        batch = np.repeat(np.arange(len(sizes)), sizes)
+        source = pa.array(np.repeat(np.array(rows, np.int32), sizes))
+        number = np.arange(len(batch)) - (np.cumsum(sizes, dtype=int) - sizes)[batch]
+        columns = {name: parses[name].combine_chunks().take(source) for name in KEYS}
+        columns["caption"] = parses["text"].combine_chunks().take(source)
+        columns["operator"] = _repeated(operators, batch)
+        columns["family"] = _repeated([_family(name) for name in operators], batch)
+        made = pc.binary_join_element_wise(columns["caption_id"], columns["operator"], "#")
+        label = pc.binary_join_element_wise(made, pa.array(number).cast(pa.string()), ":")
+        columns |= {"negative_id": label, "positive_id": label}
+        candidates, words, likely, plausible, lost, *detail = zip(*self._candidates, strict=True)
+        columns |= dict.fromkeys(("text", "reason"), pa.array(words, pa.string()))
+        kinds, edits, _, *changes, _, _, _ = zip(*candidates, strict=True)
+        columns |= {name: pa.array(column, pa.string()) for name, column in zip(CHANGES, changes, strict=True)}
+        columns["p_true"] = pa.array(likely, pa.float32())
+        columns["plausibility"] = pa.array(plausible, pa.float32())
+        columns["context_loss"] = pa.array(lost, pa.float32())
+        if detail:  # of the rejected
+            columns["detail"] = pa.array(detail[0], pa.string())
+        if "concreteness" in schema.names:
+            columns["concreteness"] = pa.array(map(concreteness, kinds, changes[1]), pa.float32())
+        texts = parses["text"].to_pylist()
+        columns["edits"] = _edits(edits, chain.from_iterable([texts[row]] * size for row, _, size in self._batches))
+        return pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema)
+
+
+def concreteness(change: str, replacement: str) -> float | None:
+    """The concreteness of the noun that a candidate puts in, or the lowest of those it moves, by the shipped score.
+
+    change, replacement: of the candidate, see `negcap.augment.edits.Candidate`. None if it puts in no noun, or one
+    without a score.
+    """
+    if change == "noun":
+        return _score(replacement)
+    if change == "swap":
+        scores = [_score(noun) for noun in replacement.split(" | ")]
+        known = [score for score in scores if score is not None]
+        return min(known) if len(known) == len(scores) else None
+    return None
+
+
+def _family(operator: str) -> str:
+    return OPERATORS[operator].family if operator in OPERATORS else FAMILIES_OF[operator]
+
+
+@cached(NOUNS)
+def _score(noun: str) -> float | None:
+    return Concreteness.load().score(noun)
+
+
+def _repeated(words: Sequence[str], at: np.ndarray) -> pa.Array:
+    import pyarrow as pa
+
+    return pa.array(words, pa.string()).take(pa.array(at))
+
+
+def _edits(edits: Sequence[Sequence[Edit]], captions: Iterable[str]) -> pa.Array:
+    """The edits of each caption as lists of structs, as in `negcap.schemas.negatives`."""
+    import pyarrow as pa
+
+    lengths = list(map(len, edits))
+    old = [caption[start:end] for caption, own in zip(captions, edits, strict=True) for start, end, _ in own]
+    start, end, new = zip(*chain.from_iterable(edits), strict=True) if old else [()] * 3
+    values = [pa.array(v, f.type) for v, f in zip((start, end, old, new), EDITS.value_type, strict=True)]
+    offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
+    return pa.ListArray.from_arrays(
+        offsets, pa.StructArray.from_arrays(values, fields=list(EDITS.value_type)), type=EDITS
+    )
+
+
+REASON = "implausible"
+
+
+def reject_implausible(
+    contexts: Sequence[Context],
+    made: Sequence[Mapping[str, Generated]],
+    scorer: SentenceScorer | None = None,
+    minimum: float | None = None,
+    max_loss: float | None = None,
+) -> list[dict[str, Generated]]:
+    """Move implausible negatives from the accepted to the rejected, and give the others their plausibility and loss.
+
+    contexts: one for each caption. made: for each caption, the results by operator; the result has the same form.
+
+    - First the cloze model compares each negative with its caption, and those outside the limits of their operator
+      (see `negcap.augment.operators.Limits`) are rejected. The limits are on the scale of the cloze model and apply
+      whether or not there is a scorer. With `max_loss`, that of the loss is at most this for all operators. Operators
+      without limits keep all their negatives, unchanged.
+    - Then a scorer, if there is one, scores what is left: `plausibility` becomes its log-likelihood of the negative
+      minus that of the caption. Negatives rejected before have none.
+    - Last, negatives whose plausibility is below `minimum` are rejected.
+    """
+    limits_of = {name: _limits(name, max_loss) for generated in made for name in generated}
+    changes = _changes(contexts, made, limits_of)
+    results: list[dict[str, Generated]] = []
+    left: list[tuple[Caption, Generated, Accepted]] = []
+    for context, generated in zip(contexts, made, strict=True):
+        results.append({})
+        for name, (accepted, rejected) in generated.items():
+            limits = limits_of[name]
+            results[-1][name] = kept = Generated([], rejected)
+            if limits is None:
+                kept.accepted.extend(accepted)
+                continue
+            for one in accepted:
+                read = changes.get(id(one))
+                change, loss = (Change(one.plausibility or 0.0), None) if read is None else (read, read.loss)
+                if limits.allow(change):
+                    left.append((context.own.captions[0], kept, one._replace(plausibility=change.log_odds, loss=loss)))
+                else:
+                    log_odds = change.log_odds if scorer is None else None
+                    rejected.append(Rejected(one.candidate, REASON, one.p_true, log_odds, loss))
+    if scorer is not None:
+        new = scorer.log_likelihoods([one.text for _, _, one in left])
+        log_odds = new - scorer.log_likelihoods([caption.text for caption, _, _ in left])
+        left = [
+            (caption, kept, one._replace(plausibility=odds))
+            for (caption, kept, one), odds in zip(left, log_odds.tolist(), strict=True)
+        ]
+    for _, kept, one in left:
+        if minimum is not None and one.plausibility is not None and one.plausibility < minimum:
+            kept.rejected.append(Rejected(one.candidate, REASON, one.p_true, one.plausibility, one.loss))
+        else:
+            kept.accepted.append(one)
+    return results
+
+
+def _limits(name: str, max_loss: float | None) -> Limits | None:
+    """The limits of an operator, that of the loss at most `max_loss`."""
+    limits = OPERATORS[name].limits
+    if limits is None or max_loss is None:
+        return limits
+    return limits._replace(max_loss=min(limits.max_loss, max_loss))
+
+
+def _changes(
+    contexts: Sequence[Context], made: Sequence[Mapping[str, Generated]], limits_of: Mapping[str, Limits | None]
+) -> dict[int, Change]:
+    """How those negatives that have to be compared with their captions compare with them, by the negative's `id`.
+
+    A negative is read if its operator does not know its plausibility, or limits more than that.
+    """
+    read: list[tuple[Context, Accepted]] = []
+    for context, generated in zip(contexts, made, strict=True):
+        for name, (accepted, _) in generated.items():
+            limits = limits_of[name]
+            if limits is not None:
+                read += [(context, one) for one in accepted if limits.read_whole or one.plausibility is None]
+    captions, readings = [context.own.captions[0] for context, _ in read], [context.reading for context, _ in read]
+    found = compare(captions, readings, [one.candidate for _, one in read])
+    return {id(one): change for (_, one), change in zip(read, found, strict=True)}
+
 
 # An operator proposes at most DRAWS_PER_NEGATIVE * quota + EXTRA_DRAWS candidates for a caption.
 DRAWS_PER_NEGATIVE = 4

@@ -9,13 +9,10 @@ from functools import cached_property
 from itertools import chain
 from typing import Any, TypeVar
 
-from .cache import cached_on_caption
-from .caption import Caption, Token
-from .language.attributes import attributes
-from .slots.attributes import attribute_slots
-from .slots.nouns import NOUN_TAGS, noun_slots
-from .slots.prepositions import preposition_uses
-from .slots.quantities import quantity_slots
+from .caption import Caption, Token, cached_on_caption
+from .language.semantic_classes import attributes
+from .slots.nouns import NOUN_TAGS, attribute_slots, noun_slots, quantity_slots
+from .slots.verbs import preposition_uses
 
 VERB_TAGS = {"VB", "VBD", "VBG", "VBN", "VBP", "VBZ"}
 T = TypeVar("T")

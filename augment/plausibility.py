@@ -14,16 +14,14 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
-from .cache import cached, read_only
-from .caption import Caption
+from .caption import Caption, cached, read_only
 from .cloze.model import ClozeModel, Reading, Span, cloze_model
-from .cloze.units import normalised
+from .cloze.states import normalised
 from .edits import Candidate, Edit
 from .elementary import log
 from .lexicon.lexicon import Lexicon
 from .slots.nouns import noun_slots
-from .slots.prepositions import preposition_uses
-from .slots.verbs import inflected
+from .slots.verbs import inflected, preposition_uses
 
 if TYPE_CHECKING:
     from .lexicon.entries import Entries

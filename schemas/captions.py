@@ -1,5 +1,20 @@
 """Schemas of input captions, input records that could not be used, generated captions, and discarded generated
 captions.
+
+Schemas of scene graph components, their vocabulary, and the components that may be true of an image.
+
+The three tables suffice to sample negative components (UniVSE, supplementary A.1). Ids count from 0 within a kind.
+
+- A noun that is not in an image: any `noun` of the vocabulary except the image's exclusions of kind `noun`.
+- A false attribute of a pair (attribute, object): one of the attribute's `rivals`, except the image's exclusions of
+  kind `attribute` with `of` = object. A false object of the pair: a noun that is not in the image.
+- A false relation of a triple (subject, relation, object): one of the relation's `rivals`, except the image's
+  exclusions of kind `relation` with `of` = object. A false subject or object: a noun that is not in the image.
+
+The paper samples uniformly 16 nouns per caption; 8 attributes and 16 objects per pair; 4 relations, 2 subjects and 2
+objects per triple. A component that is not in the vocabulary, or whose rivals are all excluded, has no such negatives.
+Each image has one row of kind `noun`, and one row of kind `attribute` or `relation` for each object that its captions
+describe or relate; the list of ids may be empty. `negcap.augment.components.sampling` implements this with arrays.
 """
 
 from collections.abc import Mapping
@@ -94,4 +109,211 @@ REJECTED_RECORDS = schema(
     field("reason", pa.string(), "one of: " + ", ".join(RECORD_REASONS)),
     field("detail", pa.string(), "the rule that is broken and the value, as a message"),
     field("text", pa.string(), "the first 200 characters of the record's text, undecodable bytes escaped"),
+)
+
+
+TOKEN = pa.struct(
+    [
+        field("start", pa.int32(), "character offset in text of the first character, from 0"),
+        field("end", pa.int32(), "character offset where the token ends (exclusive)"),
+        field("lemma", pa.string(), "dictionary form, lower case"),
+        field("tag", pa.string(), "Penn Treebank tag"),
+        field("pos", pa.string(), "universal part of speech"),
+        field("dep", pa.string(), "CLEAR dependency label, as in en_core_web"),
+        field("head", pa.int32(), "index of the governing token; a root has its own index"),
+    ]
+)
+
+CHUNK = pa.struct(
+    [
+        field("start", pa.int32(), "index of the first token"),
+        field("end", pa.int32(), "index after the last token (exclusive)"),
+        field("root", pa.int32(), "index of the head noun"),
+    ]
+)
+
+PARSES = schema(
+    "parses",
+    1,
+    field("caption_id", pa.string(), "key into captions"),
+    field("image_id", pa.string(), "key of the image; all its captions are in one shard"),
+    field("split", pa.string(), "as in captions"),
+    field("origin", pa.string(), "as in captions"),
+    field("text", pa.string(), "as in captions"),
+    field("tokens", pa.list_(pa.field("item", TOKEN, nullable=False)), "tokens in order"),
+    field("chunks", pa.list_(pa.field("item", CHUNK, nullable=False)), "base noun phrases in order"),
+)
+
+
+_TOKEN = "index of its head word in the tokens column of parses"
+
+
+def _list(type: pa.DataType) -> pa.DataType:
+    return pa.list_(pa.field("item", type, nullable=False))
+
+
+OBJECT = pa.struct(
+    [
+        field("object", pa.string(), "lemma of the head noun, after its compound modifiers: `tennis racket`"),
+        field("token", pa.int32(), _TOKEN),
+    ]
+)
+ATTRIBUTE = pa.struct(
+    [
+        field("attribute", pa.string(), "adjective, participle, numeral or noun modifier, lower case"),
+        field("object", pa.string(), "the object that it describes, as in objects"),
+        field("token", pa.int32(), _TOKEN),
+        field("object_token", pa.int32(), "token index of the object"),
+    ]
+)
+RELATION = pa.struct(
+    [
+        field("subject", pa.string(), "as in objects"),
+        field(
+            "relation", pa.string(), "lemma of the verb, preposition, or both: `wear`, `in front of`, `sit on`, `have`"
+        ),
+        field("object", pa.string(), "as in objects"),
+        field("tokens", _list(pa.int32()), "token indices of the relation's words; empty for a possessive"),
+        field("subject_token", pa.int32(), "token index of the subject"),
+        field("object_token", pa.int32(), "token index of the object"),
+    ]
+)
+
+COMPONENTS = schema(
+    "components",
+    1,
+    field("caption_id", pa.string(), "key into captions"),
+    field("image_id", pa.string(), "key of the image"),
+    field("split", pa.string(), "as in captions"),
+    field("objects", _list(OBJECT), "things that the caption names, in text order"),
+    field("attributes", _list(ATTRIBUTE), "attributes with their objects; by object, in text order"),
+    field("relations", _list(RELATION), "relations between two objects, in text order of the relation's words"),
+)
+
+COMPONENT_KINDS = ("noun", "attribute", "relation", "attribute_noun", "triple")
+
+COMPONENT_VOCABULARY = schema(
+    "component_vocabulary",
+    1,
+    field("kind", pa.string(), "one of: " + ", ".join(COMPONENT_KINDS)),
+    field("id", pa.int32(), "number of the component within its kind, from 0, in order of falling frequency"),
+    field("words", _list(pa.string()), "one word; attribute and noun; or subject, relation, object"),
+    field("parts", _list(pa.int32()), "id of each of the words within its own kind"),
+    field("count", pa.int64(), "number of occurrences in the counted captions"),
+    field(
+        "rivals",
+        _list(pa.int32()),
+        "ids of the same kind: attributes or relations that cannot be true where this one is",
+    ),
+)
+
+COMPONENT_EXCLUSIONS = schema(
+    "component_exclusions",
+    1,
+    field("image_id", pa.string(), "key of the image"),
+    field("kind", pa.string(), "one of: " + ", ".join(COMPONENT_KINDS[:3])),
+    field(
+        "of", pa.string(), "the object that the attributes describe or the relations have as object; empty for nouns"
+    ),
+    field(
+        "ids", _list(pa.int32()), "ids, ascending, of the components that may be true according to the image's captions"
+    ),
+)
+
+
+ROWS = pa.list_(pa.field("item", pa.int32(), nullable=False))
+
+SENSE = pa.struct(
+    [
+        field("lemma", pa.string(), "in lower case; words separated by a space"),
+        field("rank", pa.int32(), "number of the sense among those of the lemma; 1 is the most frequent"),
+        field("count", pa.int32(), "how often the sense was tagged in WordNet's corpora"),
+        field("antonyms", ROWS, "opposite senses, as positions in the flat list of all senses"),
+        field("derived", ROWS, "derivationally related senses (rider, ride), as positions in that list"),
+    ]
+)
+IRREGULAR = pa.struct(
+    [
+        field("lemma", pa.string(), "a lemma whose first sense this row is"),
+        field("form", pa.string(), "an irregular form of it (geese)"),
+    ]
+)
+
+TAXONOMY = schema(
+    "taxonomy",
+    1,
+    field("pos", pa.string(), "n noun, v verb, a adjective, s satellite adjective, r adverb"),
+    field("lexname", pa.string(), "lexicographer file (noun.artifact)"),
+    field("senses", pa.list_(pa.field("item", SENSE, nullable=False)), "the synset's lemmas"),
+    field("hypernyms", ROWS, "rows of the direct hypernyms"),
+    field("instance_of", ROWS, "rows of the synsets that it is an instance of"),
+    field("entails", ROWS, "rows of the verb synsets it entails"),
+    field("causes", ROWS, "rows of the verb synsets it causes"),
+    field("part_of", ROWS, "rows of the wholes it is part of"),
+    field("member_of", ROWS, "rows of the groups it is a member of"),
+    field("substance_of", ROWS, "rows of the things that are made of it"),
+    field("similar", ROWS, "rows of adjectives similar in meaning"),
+    field("irregular", pa.list_(pa.field("item", IRREGULAR, nullable=False)), "irregular forms of its lemmas"),
+)
+
+
+LEXICON_KINDS = ("noun", "preposition", "numeral", "attribute", "verb", "surface")
+
+LEXICON = schema(
+    "lexicon",
+    2,
+    field("kind", pa.string(), "one of: " + ", ".join(LEXICON_KINDS)),
+    field(
+        "entry",
+        pa.string(),
+        "lemma of a head noun with compounds, or of a verb; a (multi-word) preposition; a quantity; or an adjective",
+    ),
+    field(
+        "place",
+        pa.string(),
+        "syntactic context (`pobj:sit in`, `dobj:throw`) or what it backs off to (`pobj:in`, "
+        "`dobj kind:verb.contact`), or the written form (`nns:dogs`); empty: the total count of the entry",
+    ),
+    field(
+        "count",
+        pa.float64(),
+        "number of occurrences in the counted captions; if a reference lexicon is blended in, plus its scaled count",
+    ),
+)
+
+
+BALANCE = schema(
+    "balance",
+    2,
+    field("kind", pa.string(), "kind of the entry, as in lexicon"),
+    field("entry", pa.string(), "the entry, as in lexicon"),
+    field("plural", pa.bool_(), "true: the factor of the noun's plural form"),
+    field(
+        "weight",
+        pa.float64(),
+        "factor; multiplies the entry's weight as a replacement, divides its weight to be replaced",
+    ),
+)
+
+
+TRUTH_KINDS = ("noun", "verb", "numeral", "preposition", "attribute")
+
+TRUTH = schema(
+    "truth",
+    1,
+    field("kind", pa.string(), "what is estimated, one of: " + ", ".join(TRUTH_KINDS)),
+    field(
+        "said", pa.string(), "what one caption mentions: a word, or a quantity, preposition or attribute; empty: any"
+    ),
+    field(
+        "of", pa.string(), "the noun that the quantity, preposition or attribute belongs to; empty for nouns and verbs"
+    ),
+    field("entry", pa.string(), "lexicon entry or value that another caption of the image makes true; empty: any"),
+    field("count", pa.int64(), "number of ordered pairs of captions of one image"),
+    field(
+        "coefficients",
+        pa.list_(pa.field("item", pa.float64(), nullable=False)),
+        "coefficients of the calibration, in one row per kind, whose count is 0; null in all other rows",
+        nullable=True,
+    ),
 )

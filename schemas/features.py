@@ -63,3 +63,29 @@ REJECTED_IMAGES = schema(
     field("reason", pa.string(), "one of: " + ", ".join(IMAGE_REASONS)),
     field("detail", pa.string(), "the rule that is broken and the value, as a message"),
 )
+
+
+EMBEDDINGS = schema(
+    "embeddings",
+    1,
+    field("item", pa.string(), "the image_id, or the text itself"),
+    field(
+        "vector",
+        pa.list_(pa.field("item", pa.float32(), nullable=False)),
+        "the vector as the model gives it, not scaled to length 1; equally long in all rows",
+    ),
+)
+
+
+RANKS = schema(
+    "ranks",
+    1,
+    field(
+        "candidates",
+        pa.string(),
+        "what was ranked: plain, captions of a further language (plain:de), or an attack such as vse-c:noun",
+    ),
+    field("direction", pa.string(), "i2t: captions for an image; t2i: images for a caption"),
+    field("query", pa.string(), "image_id (i2t) or caption_id (t2i)"),
+    field("rank", pa.int32(), "1 + the number of false candidates that score at least as high as the best true one"),
+)

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from .audit import AUDIT
-from .balance import BALANCE
-from .captions import CAPTIONS, GENERATED, REFUSED_CAPTIONS, REJECTED_RECORDS
-from .components import COMPONENT_EXCLUSIONS, COMPONENT_VOCABULARY, COMPONENTS
+from .captions import (
+    BALANCE,
+    CAPTIONS,
+    COMPONENT_EXCLUSIONS,
+    COMPONENT_VOCABULARY,
+    COMPONENTS,
+    GENERATED,
+    LEXICON,
+    PARSES,
+    REFUSED_CAPTIONS,
+    REJECTED_RECORDS,
+    TRUTH,
+)
 from .counterparts import COUNTERPARTS
-from .embeddings import EMBEDDINGS
-from .features import FEATURES, REJECTED_IMAGES
+from .features import EMBEDDINGS, FEATURES, RANKS, REJECTED_IMAGES
 from .fields import description
-from .lexicon import LEXICON
-from .negatives import NEGATIVES, POSITIVES, REFINED, REJECTIONS
-from .parses import PARSES
-from .proposals import JUDGED, PROPOSALS
-from .ranks import RANKS
+from .negatives import AUDIT, JUDGED, NEGATIVES, POSITIVES, PROPOSALS, REFINED, REJECTIONS, VERDICTS
 from .scenes import SCENES
-from .truth import TRUTH
-from .verdicts import VERDICTS
 
 TABLES = (
     CAPTIONS,

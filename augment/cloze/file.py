@@ -2,8 +2,8 @@
 
 Each parameter stands under its name in the PyTorch module (negcap.pipelines.resources.cloze.network): a matrix as whole
 numbers (int16), with `NAME.bits` (int8) for the units of its rows (see negcap.augment.cloze.fixed_point), all others in
-float16. `units` is the vocabulary (see negcap.augment.cloze.units) as UTF-8 text, one unit a line in the order of their
-numbers; `about` says what the model was trained on, as a JSON object. Both are stored as arrays of bytes (uint8).
+float16. `units` is the vocabulary (see negcap.augment.cloze.states) as UTF-8 text, one unit a line in the order of
+their numbers; `about` says what the model was trained on, as a JSON object. Both are arrays of bytes (uint8).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from .fixed_point import LARGEST, ROW, Quantised
-from .units import SPECIAL, Units
+from .states import SPECIAL, Units
 
 UNITS, ABOUT, BITS = "units", "about", ".bits"
 EMBEDDING = "embedding.weight"  # the one matrix whose rows are activations, too

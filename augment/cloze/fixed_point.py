@@ -19,12 +19,25 @@ Efficient Integer-Arithmetic-Only Inference", 2018; the bounds that let float32 
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import DTypeLike
 
-from .memory import buffer
+_buffers = threading.local()
+
+
+def buffer(name: str, shape: tuple[int, ...], dtype: DTypeLike = np.float32) -> np.ndarray:
+    """An array whose content the next call with this name, in the same thread, overwrites."""
+    size = math.prod(shape)
+    known: np.ndarray | None = getattr(_buffers, name, None)
+    if known is None or known.size < size:
+        known = np.empty(size, dtype)
+        setattr(_buffers, name, known)
+    return known[:size].reshape(shape)
+
 
 LARGEST = 2**10
 ROW = 2**14

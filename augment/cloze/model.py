@@ -1,6 +1,6 @@
 """Log-probabilities of words in the places of a caption, by the cloze model shipped in augment/data/cloze or another.
 
-p(unit | rest) is the model's probability of a unit (a word or a phrase, see negcap.augment.cloze.units) at a place,
+p(unit | rest) is the model's probability of a unit (a word or a phrase, see negcap.augment.cloze.states) at a place,
 given all other units of the caption. Its logarithm is the inner product of the vector of the place, which depends on
 the rest alone, and the vector of the unit, plus the unit's bias. Training keeps the sum of p over the vocabulary near
 1, so it is not computed; what exceeds log 1 is cut to 0. All logarithms are natural.
@@ -15,13 +15,11 @@ from pathlib import Path
 
 import numpy as np
 
-from ..cache import read_only
+from ..caption import read_only
 from ..data import data_path
 from .file import read_model
-from .network import Network, Read, Shared, singles
-from .states import Place
-from .threads import single_threaded
-from .units import SPECIAL, UNKNOWN, Units
+from .network import Network, Read, Shared, single_threaded, singles
+from .states import SPECIAL, UNKNOWN, Place, Units
 
 Span = tuple[int, int]  # token numbers, the second exclusive
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from ..language.prepositions import prepositions
+from ..language.semantic_classes import prepositions
 from ..language.wordnet import WordNet
 from ..slots import verbs
 from ..slots.verbs import OBJECT

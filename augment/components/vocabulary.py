@@ -6,15 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from ...schemas.components import COMPONENT_KINDS, COMPONENT_VOCABULARY
-from ..language import attributes
+from ...schemas.captions import COMPONENT_KINDS, COMPONENT_VOCABULARY
+from ..language import semantic_classes
 from ..language.concreteness import Concreteness
 from ..language.determiners import NUMBERS
-from ..language.overlaps import head, is_person, overlaps
+from ..language.semantic_classes import head, is_person, overlaps
 from . import relations
 
 if TYPE_CHECKING:
     import pyarrow as pa
+from ...schemas.captions import COMPONENTS
+from ..scene_graph import SceneGraph
 
 PAPER_RARE = 100  # "frequency > 100"
 PAPER_CAPTIONS = 566_435  # COCO train + restval, the corpus of the paper's threshold
@@ -120,7 +122,7 @@ def are_incompatible(one: str, other: str) -> bool:
     value, value2 = NUMBERS.get(one), NUMBERS.get(other)
     if value is not None or value2 is not None:
         return value != value2 and min(value or 1, value2 or 1) > 1
-    return attributes.are_incompatible(one, other)
+    return semantic_classes.are_incompatible(one, other)
 
 
 def _rivals(words: Sequence[str], incompatible: Callable[[str, str], bool]) -> list[list[int]]:
@@ -142,3 +144,47 @@ class ComponentVocabulary:
                 self.words[kind] += words
                 self.negatives[kind].update(rivals)
         self.negatives["noun"] = set(range(len(self.words["noun"])))
+
+
+def tabulate(parses: pa.Table, graphs: Sequence[SceneGraph]) -> pa.Table:
+    """The table `components` for the captions of a `parses` table; `graphs` are their scene graphs, in table order."""
+    import pyarrow as pa
+
+    objects: list[tuple[str, int]] = []
+    attributes: list[tuple[str, str, int, int]] = []
+    relations: list[tuple[str, str, str, int, int]] = []
+    words: list[int] = []
+    word_ends, object_ends, attribute_ends, relation_ends = [0], [0], [0], [0]
+    for graph in graphs:
+        names = {thing.token: thing.name for thing in graph.objects}
+        objects += [(name, token) for token, name in names.items()]
+        attributes += [(value, names[object], token, object) for object, token, _, _, value in graph.attributes]
+        for subject, object, tokens, name in graph.relations:
+            relations.append((names[subject], name, names[object], subject, object))
+            words += tokens
+            word_ends.append(len(words))
+        object_ends.append(len(objects))
+        attribute_ends.append(len(attributes))
+        relation_ends.append(len(relations))
+
+    def column(name: str, rows: list[tuple], ends: list[int], **more: pa.Array) -> pa.Array:
+        type = COMPONENTS.field(name).type
+        struct = type.value_type
+        plain = [field for field in struct if field.name not in more]
+        values = list(zip(*rows, strict=True)) or [()] * len(plain)
+        arrays: dict[str, Any] = dict(more)
+        arrays.update((f.name, pa.array(v, f.type)) for f, v in zip(plain, values, strict=True))
+        items = pa.StructArray.from_arrays([arrays[field.name] for field in struct], fields=list(struct))
+        return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), items, type=type)
+
+    type = COMPONENTS.field("relations").type.value_type.field("tokens").type
+    tokens = pa.ListArray.from_arrays(pa.array(word_ends, pa.int32()), pa.array(words, pa.int32()), type=type)
+    return pa.Table.from_arrays(
+        [
+            *(parses[name] for name in ("caption_id", "image_id", "split")),
+            column("objects", objects, object_ends),
+            column("attributes", attributes, attribute_ends),
+            column("relations", relations, relation_ends, tokens=tokens),
+        ],
+        schema=COMPONENTS,
+    )

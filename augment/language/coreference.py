@@ -12,8 +12,8 @@ from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
 
-from ..cache import cached
-from .overlaps import head, is_person, other_persons, overlaps, persons_may_be_same
+from ..caption import cached
+from .semantic_classes import head, is_person, other_persons, overlaps, persons_may_be_same
 from .wordnet import WordNet
 
 Coreference = Literal["related", "overlap"]

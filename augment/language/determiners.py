@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..cache import cached_on_caption
-from ..caption import Caption, Token
+from ..caption import Caption, Token, cached_on_caption
 
 ARTICLES = {"a", "an"}
 NUMBERS = {

@@ -7,13 +7,110 @@ sense.
 
 from __future__ import annotations
 
+import tomllib
+from dataclasses import dataclass
 from functools import cache
+from itertools import combinations, permutations, product
+from typing import Literal
 
 import numpy as np
 
-from ..cache import read_only
-from .overlaps import head, is_person
+from ..caption import read_only
+from ..data import data_path
 from .wordnet import WordNet
+
+Gender = Literal["male", "female", "any", "thing"]
+
+
+@dataclass(frozen=True)
+class Overlaps:
+    """The table as sets.
+
+    groups: for each noun, the nouns that may name the same thing. implied: for each noun, the nouns that it implies
+    ("rider" implies "horse"). male, female, child, adult, any: words for persons. vague: nouns that name no particular
+    thing.
+    """
+
+    groups: dict[str, frozenset[str]]
+    implied: dict[str, frozenset[str]]
+    male: frozenset[str]
+    female: frozenset[str]
+    child: frozenset[str]
+    adult: frozenset[str]
+    any: frozenset[str]
+    vague: frozenset[str]
+
+
+@cache
+def overlaps() -> Overlaps:
+    """The shipped table data/noun_overlaps.toml, read once per process."""
+    table = tomllib.loads(data_path("noun_overlaps.toml").read_text("utf-8"))
+    groups: dict[str, set[str]] = {}
+    for members in table["groups"]:
+        for noun in members:
+            groups.setdefault(noun, set()).update(members)
+    for names, members in table["general"].items():
+        for general, noun in product(names.split(", "), members):
+            groups.setdefault(noun, set()).add(general)
+            groups.setdefault(general, set()).add(noun)
+    persons = {name: frozenset(words) for name, words in table["persons"].items()}
+    return Overlaps(
+        {noun: frozenset(others) for noun, others in groups.items()},
+        {noun: frozenset(others) for noun, others in table["implies"].items()},
+        vague=frozenset(table["vague"]["words"]),
+        **persons,
+    )
+
+
+def head(entry: str) -> str:
+    """The last word of a noun or compound: "tennis racket" -> "racket"."""
+    return entry.rpartition(" ")[2]
+
+
+@cache
+def _persons() -> np.ndarray:
+    """For each synset, whether it is a person or a kind of person: shape (synsets,)."""
+    wordnet = WordNet.load()
+    return read_only(wordnet.first_above([wordnet.synset("person.n.01")]) == 0)
+
+
+@cache
+def is_person(noun: str) -> bool:
+    """Whether a noun names persons: listed, or by the first WordNet sense of the compound, else of its head."""
+    table = overlaps()
+    if any(noun in words for words in (table.male, table.female, table.child, table.adult, table.any)):
+        return True
+    wordnet = WordNet.load()
+    senses = wordnet.senses_in_use(noun, "n")
+    if not senses:
+        return noun != head(noun) and is_person(head(noun))
+    return bool(_persons()[senses[0]])
+
+
+@cache
+def gender(noun: str) -> Gender:
+    """The gender of pronouns for a noun: male, female, any (a person of unknown gender) or thing."""
+    table = overlaps()
+    for word in (noun, head(noun)):
+        if word in table.male:
+            return "male"
+        if word in table.female:
+            return "female"
+    return "any" if is_person(noun) else "thing"
+
+
+def persons_may_be_same(a: str, b: str) -> bool:
+    """Whether two words for persons may name the same person: player and man, child and boy; not man and woman."""
+    return is_person(a) and is_person(b) and head(a) not in other_persons(head(b))
+
+
+@cache
+def other_persons(word: str) -> frozenset[str]:
+    """The words for persons that are incompatible with `word`: of the other gender, or of another age."""
+    table = overlaps()
+    pairs = ((table.male, table.female), (table.child, table.adult))
+    return frozenset().union(*(b for one, other in pairs for a, b in ((one, other), (other, one)) if word in a))
+
 
 ANCHORS = (
     "animal.n.01", "plant.n.02", "food.n.01", "food.n.02", "clothing.n.01", "footwear.n.01", "headdress.n.01",
@@ -99,3 +196,185 @@ def verb_class(verb: str) -> str:
 
 def _is_below(noun: str, *anchors: str) -> bool:
     return semantic_class(noun) in {ANCHORS.index(anchor) + 1 for anchor in anchors}
+
+
+# Dimensions whose words mean something else, or age, when they describe persons: "a black man", "a little boy".
+NOT_OF_PERSONS = {"colour", "pattern", "size", "material", "lightness", "years"}
+WARMTH = frozenset({"heat"})
+
+
+@dataclass(frozen=True)
+class Attributes:
+    """The table: the dimensions (colour, size, …) of each word, pairs that may both be true, and vague words.
+
+    univse: the attributes of UniVSE's attack in its paper. univse_groups: pairs that do not replace each other in it.
+    vague_relations: relations about which its Table 4 does not ask.
+    """
+
+    dimensions: dict[str, frozenset[str]]
+    compatible: frozenset[tuple[str, str]]
+    vague: frozenset[str]
+    univse: tuple[str, ...] = ()
+    univse_groups: frozenset[tuple[str, str]] = frozenset()
+    vague_relations: frozenset[str] = frozenset()
+
+    @property
+    def words(self) -> frozenset[str]:
+        """All words that have a dimension, except vague ones."""
+        return frozenset(self.dimensions) - self.vague
+
+
+@cache
+def attributes() -> Attributes:
+    """The shipped table data/attributes.toml, read once per process."""
+    table = tomllib.loads(data_path("attributes.toml").read_text("utf-8"))
+    dimensions: dict[str, set[str]] = {}
+    compatible: set[tuple[str, str]] = set()
+    for name, groups in table["dimensions"].items():
+        for group in groups:
+            for word in group:
+                dimensions.setdefault(word, set()).add(name)
+    lists = [group for groups in table["dimensions"].values() for group in groups]
+    for words in lists + table["overlaps"]["lists"]:
+        for one, other in combinations(words, 2):
+            compatible.update([(one, other), (other, one)])
+    return Attributes(
+        {word: frozenset(names) for word, names in dimensions.items()},
+        frozenset(compatible),
+        frozenset(table["vague"]["words"]),
+        tuple(table["univse"]["words"]),
+        frozenset(pair for group in table["univse"]["groups"] for pair in permutations(group, 2)),
+        frozenset(table["univse"]["vague_relations"]),
+    )
+
+
+@cache
+def are_incompatible(one: str, other: str) -> bool:
+    """Whether two attributes cannot both be true of a thing: red~blue, wet~dry; not red~pink, young~tall.
+
+    True for words of a common dimension, unless the table lists them as compatible; for a word that is not in the
+    table, only if they are direct antonyms in WordNet.
+    """
+    table = attributes()
+    if one == other or (one, other) in table.compatible or not table.vague.isdisjoint((one, other)):
+        return False
+    mine, theirs = table.dimensions.get(one), table.dimensions.get(other)
+    if mine is not None and theirs is not None:
+        return not mine.isdisjoint(theirs)
+    return other in _opposites(one) or one in _opposites(other)
+
+
+@cache
+def _opposites(word: str) -> frozenset[str]:
+    return WordNet.load().antonyms(word, "a")
+
+
+def may_be_same(one: str, other: str) -> bool:
+    """Whether a thing that is described as `other` may also be `one`: equal words, or compatible by the table."""
+    return one == other or (one, other) in attributes().compatible
+
+
+@cache
+def has_other_sense_of_persons(word: str) -> bool:
+    """Whether a word means something else, or age, when it describes persons: "black", "little"."""
+    dimensions = attributes().dimensions.get(word)
+    return dimensions is not None and dimensions <= NOT_OF_PERSONS
+
+
+@cache
+def is_part_of_name(word: str, noun: str) -> bool:
+    """Whether an adjective and its noun are a WordNet compound such as "hot dog"; never for a visible attribute ("young
+    man").
+    """
+    dimensions = attributes().dimensions.get(word, WARMTH)
+    return dimensions == WARMTH and bool(WordNet.load().senses(f"{word} {noun}", "n"))
+
+
+@dataclass(frozen=True)
+class Prepositions:
+    """The table of prepositions, read from augment/data/prepositions.toml; an entry is a preposition that may be
+    replaced.
+
+    entries: all of them. phrases: by first word, prepositions of several words. same: variant -> entry. idioms,
+    adverbs, governors, owned: words that form a set phrase with a preposition. worn, visible: nouns that WordNet fails
+    to class as clothing or things. directional: entries of direction ("into"), which are only exchanged for their
+    opposites. opposites: pairs of entries. unfit: by class of object, entries that do not fit it. sets: the numbers of
+    the sets in VSE-C's Table 8 that contain an entry. overlaps: pairs that may both be true. only: entry -> the only
+    entries that it may be exchanged with. places: noun -> entries that may all be true of it at once.
+    """
+
+    entries: frozenset[str]
+    phrases: dict[str, tuple[tuple[str, ...], ...]]
+    same: dict[str, str]
+    idioms: frozenset[str]
+    adverbs: frozenset[str]
+    governors: frozenset[str]
+    owned: dict[str, frozenset[str]]
+    worn: frozenset[str]
+    visible: frozenset[str]
+    directional: frozenset[str]
+    opposites: frozenset[tuple[str, str]]
+    unfit: dict[str, frozenset[str]]
+    sets: dict[str, tuple[int, ...]]
+    overlaps: frozenset[tuple[str, str]]
+    only: dict[str, frozenset[str]]
+    places: dict[str, frozenset[str]]
+
+    def may_replace(self, old: str, new: str, noun: str) -> bool:
+        """Whether `new` is incompatible with `old` before this noun and may replace it there."""
+        if not self.directional.isdisjoint((old, new)) and (old, new) not in self.opposites:
+            return False
+        if new not in self.only.get(old, {new}) or old not in self.only.get(new, {old}):
+            return False
+        return not self.may_both_hold(old, new, noun)
+
+    def may_both_hold(self, one: str, other: str, noun: str) -> bool:
+        """Whether both prepositions may be true of the same thing and this noun."""
+        return self.overlap(one, other) or self.places.get(noun, frozenset()).issuperset((one, other))
+
+    def overlap(self, a: str, b: str) -> bool:
+        """Whether two prepositions may both be true of the same two things."""
+        return a == b or (a, b) in self.overlaps
+
+    def table8_sets(self, entry: str) -> str | None:
+        """The sets in VSE-C's Table 8 that contain `entry`, as provenance: "prepositions:5"; None if there is none."""
+        numbers = self.sets.get(entry)
+        return f"prepositions:{','.join(map(str, numbers))}" if numbers else None
+
+
+@cache
+def prepositions() -> Prepositions:
+    """The shipped table data/prepositions.toml, read once per process."""
+    table = tomllib.loads(data_path("prepositions.toml").read_text("utf-8"))
+    entries = frozenset(table["entries"])
+    phrases: dict[str, list[tuple[str, ...]]] = {}
+    for phrase in {*table["phrases"], *table["same"], *(entry for entry in entries if " " in entry)}:
+        words = tuple(phrase.split())
+        phrases.setdefault(words[0], []).append(words)
+    pairs: set[tuple[str, str]] = set()
+    sets: dict[str, list[int]] = {}
+    for number, words in enumerate(table["table8"], start=1):
+        for word in words:
+            sets.setdefault(word, []).append(number)
+            pairs.update((word, other) for other in words)
+    for word, others in table["overlaps"].items():
+        for other in others:
+            pairs.update([(word, other), (other, word)])
+    return Prepositions(
+        entries,
+        {first: tuple(sorted(options, key=len, reverse=True)) for first, options in phrases.items()},
+        table["same"],
+        frozenset(table["idioms"]),
+        frozenset(table["adverbs"]),
+        frozenset(table["governors"]),
+        {word: frozenset(own) for word, own in table["owned"].items()},
+        frozenset(table["worn"]),
+        frozenset(table["visible"]),
+        frozenset(table["ways"]),
+        frozenset(pair for one, other in table["opposites"] for pair in ((one, other), (other, one))),
+        {kind: frozenset(names) for kind, names in table["unfit"].items()},
+        {word: tuple(numbers) for word, numbers in sets.items()},
+        frozenset(pairs),
+        {word: frozenset(others) for word, others in table["only"].items()},
+        {noun: frozenset(place["overlaps"]) for place in table["places"] for noun in place["nouns"]},
+    )

@@ -50,7 +50,7 @@ class WordNet:
     """The taxonomy; it does not change, and results are cached by lemma and synset."""
 
     def __init__(self, table: pa.Table) -> None:
-        """Index a table with the schema `negcap.schemas.taxonomy`."""
+        """Index a table with the schema `negcap.schemas.captions`."""
         table = table.combine_chunks()
         self._pos = _codes(table["pos"], ("n", "v", "a", "s", "r"))
         self._lexnames, self._lexname = _dictionary(table["lexname"])

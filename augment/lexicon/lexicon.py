@@ -1,6 +1,25 @@
 """The lexicon: which words may replace which, from counts of where the corpus uses them.
 
 `observe` and `count` count captions, `select` keeps the usable entries, and operators query a `Lexicon`.
+
+Balance: one factor per entry, so that entries enter captions as often as they leave them.
+
+Checks are one-sided. That a person is in the picture is nearly always mentioned by a sibling caption, so "man" is often
+replaced and hardly ever accepted as a replacement. A model that sees only text can exploit such differences between
+words in true captions and in negatives. So each entry w has a factor exp(b_w), which multiplies its weight as a
+replacement and divides its weight to be replaced. The factors are fitted on the corpus' own captions. For each caption,
+let its exchanges that pass all checks be (x, y, m): y replaces x, with weight m. The first one sampled is (x, y) with
+probability
+
+    p(x, y) = m exp(b_y - b_x) / sum of the same over the caption's exchanges.
+
+A noun's plural is an entry of its own. Let left_w and entered_w be the sums of p over all captions with x = w and with
+y = w. They are made equal by repeating
+
+    b_w <- b_w + STEP * log((left_w + PRIOR) / (entered_w + PRIOR)),    |b_w| <= BOUND.
+
+Factors multiply only the weights of plausible entries, those above an operator's floor, and the ratio of two factors is
+at most e^(2 BOUND): balance makes no implausible replacement likely.
 """
 
 from __future__ import annotations
@@ -14,16 +33,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..cache import cached, read_only
-from ..caption import Caption
+from ..caption import Caption, cached, read_only
 from ..language.coreference import CoreferenceIndex, entry_numbers
 from ..language.grammar import plural
-from ..language.overlaps import head, is_person, overlaps
-from ..slots.attributes import attribute_slots
-from ..slots.nouns import noun_slots
-from ..slots.prepositions import preposition_slots
-from ..slots.quantities import quantity_slots
-from ..slots.verbs import verb_slots
+from ..language.semantic_classes import head, is_person, overlaps
+from ..slots.nouns import attribute_slots, noun_slots, quantity_slots
+from ..slots.verbs import preposition_slots, verb_slots
 from .entries import Entries, read_entries
 
 if TYPE_CHECKING:
@@ -31,6 +46,12 @@ if TYPE_CHECKING:
 
     from ..cloze.model import ClozeModel
     from ..language.concreteness import Concreteness
+from collections.abc import Sequence
+from itertools import accumulate
+from random import Random
+from typing import NamedTuple
+
+from ..elementary import exp, log
 
 KINDS = ("noun", "preposition", "numeral", "attribute", "verb")
 PAPER_RARE = 200  # VSE-C: "more than 200 occurrences"
@@ -47,7 +68,7 @@ def default_min_count(captions: int) -> int:
 
 
 def observe(caption: Caption) -> Iterator[tuple[str, str, str]]:
-    """What a caption adds to the counts: (kind, entry, context) triples; see negcap.schemas.lexicon."""
+    """What a caption adds to the counts: (kind, entry, context) triples; see negcap.schemas.captions."""
     for slot in noun_slots(caption):
         yield "noun", slot.entry, ""
         yield "noun", slot.entry, f"form:{slot.form}"
@@ -84,7 +105,7 @@ def count(captions: Iterable[Caption]) -> pa.Table:
     """Lexicon counts over `captions`: an unsorted `lexicon` table."""
     import pyarrow as pa
 
-    from ...schemas.lexicon import LEXICON
+    from ...schemas.captions import LEXICON
 
     counter = Counter(chain.from_iterable(map(observe, captions)))
     columns = [*zip(*counter, strict=True)] if counter else [()] * 3
@@ -177,7 +198,7 @@ class Lexicon:
 
     @classmethod
     def from_table(cls, table: pa.Table, cloze: ClozeModel | None = None) -> Lexicon:
-        """Build a lexicon from a `lexicon` table (see negcap.schemas.lexicon), with a cloze model."""
+        """Build a lexicon from a `lexicon` table (see negcap.schemas.captions), with a cloze model."""
         import pyarrow.compute as pc
 
         nouns, prepositions, numerals, attributes, verbs = (
@@ -188,7 +209,7 @@ class Lexicon:
         return cls(nouns, prepositions, numerals, attributes, verbs, singular, plural, forms, countable, cloze)
 
     def balanced(self, balance: pa.Table) -> Lexicon:
-        """A copy of this lexicon using the factors in `balance`, fitted to it (see negcap.schemas.balance)."""
+        """A copy of this lexicon using the factors in `balance`, fitted to it (see negcap.schemas.captions)."""
         factors: dict[str, dict[tuple[str, bool], float]] = {name: {} for name in KINDS}
         for kind, entry, many, factor in zip(*balance.to_pydict().values(), strict=True):
             factors[kind][entry, many] = factor
@@ -210,3 +231,74 @@ def _surfaces(rows: pa.Table) -> tuple[dict[str, dict[str, str]], frozenset[str]
     forms["nn"]["people"] = "person"
     forms["nns"]["person"] = "people"
     return forms, frozenset(countable | set(forms["nns"]))
+
+
+def sample(slot_weights: Sequence[np.ndarray], rng: Random, limit: int) -> Iterator[tuple[int, int]]:
+    """Yield at most `limit` distinct (slot, entry) index pairs, sampled by weight without replacement.
+
+    slot_weights: for each slot, non-negative weights of shape (entries,). They are not normalised per slot: a slot is
+    chosen in proportion to the sum of its weights, so a word that is nearly certain in its place is replaced less
+    often. Exchanges of x for y are then about as frequent as exchanges of y for x (detailed balance),
+    which gives a text-only model few cues; negcap.augment.lexicon.lexicon corrects for rejections.
+
+    Uses exponential keys (Efraimidis and Spirakis 2006).
+    """
+    if not slot_weights:
+        return
+    weights = np.concatenate(slot_weights)
+    (open,) = weights.nonzero()
+    if not len(open):
+        return
+    noise = np.random.Generator(np.random.PCG64(rng.getrandbits(64))).standard_exponential(len(open))
+    keys = noise / weights[open]
+    if limit < len(open):
+        first = keys.argpartition(limit)[:limit]
+        order = first[keys[first].argsort()]
+    else:
+        order = keys.argsort()
+    starts = np.array([0, *accumulate(map(len, slot_weights))])
+    flat = open[order]
+    slots = starts.searchsorted(flat, side="right") - 1
+    yield from zip(slots.tolist(), (flat - starts[slots]).tolist(), strict=True)
+
+
+UPDATES = 120
+STEP = 0.7
+PRIOR = 1.0
+BOUND = 1.0
+
+Factors = dict[tuple[str, bool], float]  # key: entry, whether plural
+
+
+class Exchanges(NamedTuple):
+    """Exchanges that pass all checks, as columns: number of the caption, replaced entry, replacing entry, weight.
+
+    Entries are numbered as in the lexicon; the plural of noun i has number i + the number of nouns. All have shape
+    (exchanges,).
+    """
+
+    row: np.ndarray
+    old: np.ndarray
+    new: np.ndarray
+    weight: np.ndarray
+
+
+def fit(kind: str, lexicon: Lexicon, exchanges: Exchanges) -> Factors:
+    """The weights exp(b_w) that balance the words of one kind: with them, words enter captions as often as they leave
+    them.
+
+    kind: noun, preposition, attribute or verb. exchanges: of words of this kind, as negatives of a sample of captions
+    would make them. Returns the weight by (word, plural).
+    """
+    forms = (False, True) if kind == "noun" else (False,)
+    entries = [(name, plural) for plural in forms for name in lexicon.entries(kind).names]
+    size, rows = len(entries), int(exchanges.row.max(initial=-1)) + 1
+    log_factors = np.zeros(size)
+    for _ in range(UPDATES if rows else 0):
+        factors = exp(log_factors)
+        weights = exchanges.weight * factors[exchanges.new] / factors[exchanges.old]
+        share = weights / np.bincount(exchanges.row, weights, rows)[exchanges.row]
+        left, entered = np.bincount(exchanges.old, share, size), np.bincount(exchanges.new, share, size)
+        log_factors += STEP * log((left + PRIOR) / (entered + PRIOR))
+        np.clip(log_factors, -BOUND, BOUND, out=log_factors)
+    return dict(zip(entries, exp(log_factors).tolist(), strict=True))

@@ -21,12 +21,7 @@ from .relation import relation
 from .shuffle import shuffle
 from .swap_attribute import swap_attribute
 from .uniform_univse import uniform_attribute, uniform_object, uniform_relation
-from .uniform_vse_c import (
-    uniform_noun,
-    uniform_numeral,
-    uniform_preposition,
-    uniform_shuffle,
-)
+from .uniform_vse_c import uniform_noun, uniform_numeral, uniform_preposition, uniform_shuffle
 from .verb import verb
 
 Propose = Callable[[Caption, Context, Random, int], Iterator[Candidate]]

@@ -8,18 +8,14 @@ from random import Random
 
 import numpy as np
 
-from ..cache import cached, cached_on_context
-from ..caption import Caption
+from ..caption import Caption, cached, cached_on_context
 from ..context import Context
 from ..edits import Candidate, Edit, cased
-from ..language.articles import article_before, with_article
-from ..language.attributes import NOT_OF_PERSONS, are_incompatible, attributes
 from ..language.determiners import is_negated
-from ..language.overlaps import is_person
-from ..language.semantic_classes import is_animal
-from ..lexicon.sampling import sample
-from ..slots.attributes import AttributeSlot, attribute_slots
-from ..slots.nouns import NounSlot, noun_slots
+from ..language.grammar import article_before, with_article
+from ..language.semantic_classes import NOT_OF_PERSONS, are_incompatible, attributes, is_animal, is_person
+from ..lexicon.lexicon import sample
+from ..slots.nouns import AttributeSlot, NounSlot, attribute_slots, noun_slots
 from .choices import Choice, draw, weigh
 
 # An attribute may be added to a noun if at least EXPECTED occurrences are expected by chance in a lexicon of NOUNS

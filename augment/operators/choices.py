@@ -12,11 +12,11 @@ from random import Random
 
 import numpy as np
 
-from ..cache import read_only
+from ..caption import read_only
 from ..edits import Candidate
 from ..elementary import exp
 from ..lexicon.entries import Entries
-from ..lexicon.sampling import sample
+from ..lexicon.lexicon import sample
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +48,7 @@ def weigh(
     weight(new) = p(new) * balance(new) / balance(entry), and 0 if log p(new) < floor
 
     log_probabilities: log p of each entry in the slot, -inf for those that must not replace `entry`. balance: the
-    factors in `entries`, see negcap.augment.lexicon.balance; those of plural nouns with `plural`.
+    factors in `entries`, see negcap.augment.lexicon.lexicon; those of plural nouns with `plural`.
     """
     weights = np.zeros(len(log_probabilities))
     open = np.flatnonzero(log_probabilities >= floor)
@@ -61,7 +61,7 @@ def draw(choices: Sequence[Choice], rng: Random, limit: int) -> Iterator[Candida
     """Candidates in random order: at most `limit` pairs of a slot and an entry, drawn by weight without replacement.
 
     Weights are not normalised by slot, so a slot with many likely replacements is changed more often than one whose
-    word is nearly certain (see negcap.augment.lexicon.sampling). Pairs without a candidate are left out.
+    word is nearly certain (see negcap.augment.lexicon.lexicon). Pairs without a candidate are left out.
     """
     for at, number in sample([choice.weights for choice in choices], rng, limit):
         choice = choices[at]

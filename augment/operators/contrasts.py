@@ -7,13 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..cache import cached, cached_on_context, read_only
-from ..caption import Caption
+from ..caption import Caption, cached, cached_on_context, read_only
 from ..context import Context
-from ..elementary import exp
+from ..elementary import exp, record_rng
 from ..language.coreference import may_corefer
-from ..lexicon.sampling import sample
-from ..rng import record_rng
+from ..lexicon.lexicon import sample
 from ..slots.denials import Frame, Place, additions, deniable, existence, places, shown_nouns
 from ..slots.nouns import noun_slots
 from .noun import noun_weights

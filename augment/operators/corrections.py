@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from ..cache import cached_on_context
-from ..caption import Caption
+from ..caption import Caption, cached_on_context
 from ..context import Context
 from ..edits import Candidate, Edit
-from ..language.articles import article
+from ..elementary import record_rng
 from ..language.determiners import ARTICLES
-from ..rng import record_rng
+from ..language.grammar import article
 from ..slots.denials import denied
 from ..slots.nouns import noun_slots
 from .choices import draw

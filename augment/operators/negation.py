@@ -20,8 +20,8 @@ from random import Random
 from ..caption import Caption
 from ..context import Context
 from ..edits import Candidate, Edit
-from ..language.articles import article
 from ..language.determiners import ARTICLES
+from ..language.grammar import article
 from ..language.wordnet import first_sense
 from ..slots.denials import BOTH, NO, PLURAL_FRAMES, denied, listed
 from .contrasts import Contrast, contrasts, existing

@@ -7,21 +7,17 @@ from random import Random
 
 import numpy as np
 
-from ..cache import cached_on_context
-from ..caption import Caption
+from ..caption import Caption, cached_on_context
 from ..context import Context
 from ..edits import Candidate, Edit, cased
 from ..elementary import log
-from ..language.articles import article_before, with_article
 from ..language.determiners import is_negated
-from ..language.grammar import pronoun_edits
-from ..language.overlaps import gender, head
-from ..language.semantic_classes import is_worn
+from ..language.grammar import article_before, pronoun_edits, with_article
+from ..language.semantic_classes import gender, head, is_worn
 from ..language.wordnet import first_sense
 from ..lexicon.entries import Entries
-from ..slots.contexts import first_conjunct
-from ..slots.nouns import NounSlot, noun_slots
-from ..slots.prepositions import preposition_uses
+from ..slots.nouns import NounSlot, first_conjunct, noun_slots
+from ..slots.verbs import preposition_uses
 from .choices import Choice, draw, weigh
 
 # The lowest log p(noun | rest of the caption) of a replacement, and the lowest score, which is log p + LIFT * the log

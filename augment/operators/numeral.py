@@ -8,16 +8,14 @@ from random import Random
 
 import numpy as np
 
-from ..cache import cached, cached_on_context, read_only
-from ..caption import Caption
+from ..caption import Caption, cached, cached_on_context, read_only
 from ..context import Context
 from ..edits import Candidate, Edit, cased, cased_like
-from ..language.articles import article
 from ..language.determiners import is_negated
-from ..language.grammar import agreement_edits, plural, pronoun_edits
-from ..language.overlaps import gender, overlaps
+from ..language.grammar import agreement_edits, article, plural, pronoun_edits
+from ..language.semantic_classes import gender, overlaps
 from ..lexicon.lexicon import Lexicon
-from ..slots.quantities import QuantitySlot, quantity_slots, quantity_value
+from ..slots.nouns import QuantitySlot, quantity_slots, quantity_value
 from .choices import Choice, draw
 
 # Words next to a noun that also count it, so that the quantity is not replaced: "a single dog".

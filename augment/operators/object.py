@@ -10,10 +10,9 @@ import numpy as np
 from ..caption import Caption
 from ..context import Context
 from ..edits import Candidate, Edit
-from ..language.articles import article
-from ..language.grammar import agreement_edits
+from ..language.grammar import agreement_edits, article
 from ..language.wordnet import first_sense
-from ..lexicon.sampling import sample
+from ..lexicon.lexicon import sample
 from ..slots.nouns import NounSlot
 from .choices import draw
 from .noun import known_slots, noun_choices

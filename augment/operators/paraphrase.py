@@ -9,7 +9,7 @@ from ..caption import Caption, Chunk
 from ..context import Context
 from ..edits import Candidate, Edit, cased
 from ..language.grammar import agreement_edits
-from ..slots.attributes import ADJECTIVE_TAGS
+from ..slots.nouns import ADJECTIVE_TAGS
 
 # Symmetric words, if nothing else is between two noun phrases.
 COORDINATING = (("and",), ("or",))

@@ -8,22 +8,21 @@ from random import Random
 
 import numpy as np
 
-from ..cache import cached, cached_on_context, read_only
-from ..caption import Caption
+from ..caption import Caption, cached, cached_on_context, read_only
 from ..context import Context
 from ..edits import Candidate, Edit, cased
 from ..language.determiners import is_negated
-from ..language.overlaps import is_person
-from ..language.prepositions import prepositions
 from ..language.semantic_classes import (
     ABSTRACT,
     is_animal,
     is_body_part,
     is_building,
+    is_person,
     is_worn,
+    prepositions,
     semantic_class,
 )
-from ..slots.prepositions import PrepositionSlot, preposition_slots
+from ..slots.verbs import PrepositionSlot, preposition_slots
 from .choices import Choice, draw, weigh
 
 # The lowest log p(preposition | rest of the caption) of a replacement.

@@ -8,13 +8,12 @@ from random import Random
 from ..caption import Caption
 from ..context import Context
 from ..edits import Candidate, Edit
-from ..language.articles import article
 from ..language.determiners import is_negated
+from ..language.grammar import article
 from ..language.wordnet import first_sense
-from ..lexicon.sampling import sample
+from ..lexicon.lexicon import sample
 from ..scene_graph import scene_graph
-from ..slots.contexts import broader
-from ..slots.nouns import NounSlot, noun_slots
+from ..slots.nouns import NounSlot, broader, noun_slots
 from .choices import draw
 from .noun import noun_choices
 from .preposition import preposition_choices

@@ -12,8 +12,7 @@ from ..context import Context
 from ..edits import Candidate, Edit, cased
 from ..language.determiners import is_negated
 from ..language.grammar import agreement_edits, pronoun_edits
-from ..language.overlaps import gender
-from ..language.semantic_classes import is_location, is_worn
+from ..language.semantic_classes import gender, is_location, is_worn
 from ..language.wordnet import first_sense
 from ..lexicon.entries import Entries
 from ..slots.nouns import NounSlot, noun_slots

@@ -9,8 +9,8 @@ from random import Random
 from ..caption import Caption
 from ..context import Context
 from ..edits import Candidate
-from ..language.attributes import are_incompatible
-from ..slots.attributes import attribute_slots
+from ..language.semantic_classes import are_incompatible
+from ..slots.nouns import attribute_slots
 from .attribute import attribute_edits
 
 

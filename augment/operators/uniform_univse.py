@@ -12,15 +12,13 @@ from random import Random
 from ..caption import Caption
 from ..context import Context
 from ..edits import Candidate, Edit, cased
-from ..language.articles import article, article_before, with_article
-from ..language.attributes import attributes
+from ..language.grammar import article, article_before, with_article
+from ..language.semantic_classes import attributes
 from ..language.wordnet import first_sense
 from ..lexicon.lexicon import Lexicon
 from ..scene_graph import scene_graph
-from ..slots.attributes import attribute_slots
-from ..slots.nouns import noun_slots
-from ..slots.prepositions import preposition_uses
-from ..slots.verbs import verb_slots
+from ..slots.nouns import attribute_slots, noun_slots
+from ..slots.verbs import preposition_uses, verb_slots
 from .attribute import attribute_candidate
 from .uniform_vse_c import frequent, noun_candidate, preposition_candidate
 from .verb import verb_candidate

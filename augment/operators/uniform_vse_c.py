@@ -11,18 +11,17 @@ from collections.abc import Iterator
 from itertools import permutations
 from random import Random
 
-from ..cache import cached
-from ..caption import Caption
+from ..caption import Caption, cached
 from ..context import Context
 from ..edits import Candidate, Edit, cased, cased_like
-from ..language.articles import article, article_before, with_article
-from ..language.prepositions import prepositions
+from ..language.grammar import article, article_before, with_article
+from ..language.semantic_classes import prepositions
 from ..language.wordnet import WordNet, first_sense
 from ..lexicon.entries import Entries
 from ..lexicon.lexicon import Lexicon
 from ..mentions import chunk_heads
-from ..slots.prepositions import preposition_units
-from ..slots.quantities import quantity_slots, quantity_value
+from ..slots.nouns import quantity_slots, quantity_value
+from ..slots.verbs import preposition_units
 
 ENUMERATED = 6  # of up to so many noun phrases, all permutations are listed
 

@@ -8,8 +8,7 @@ from random import Random
 
 import numpy as np
 
-from ..cache import cached, cached_on_context
-from ..caption import Caption
+from ..caption import Caption, cached, cached_on_context
 from ..context import Context
 from ..edits import Candidate, Edit, cased
 from ..language.wordnet import first_sense

@@ -10,9 +10,9 @@ from typing import NamedTuple
 from ..caption import Caption
 from ..context import Context
 from ..edits import Accepted, Candidate, Rejected
-from ..language.articles import article
 from ..language.coreference import coreference, may_corefer
-from ..language.prepositions import prepositions
+from ..language.grammar import article
+from ..language.semantic_classes import prepositions
 from ..mentions import Mentions
 from ..operators import OPERATORS, Limits
 from ..plausibility import Change, SentenceScorer, compare

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..caption import Caption, Token
-from .clauses import Clauses
 from .graph import Attribute
-from .nouns import Nouns, in_colour, is_colour, is_look
-from .words import COLOURS, FORMS, QUANTIFIERS, SHADES, WRITTEN
+from .nouns import COLOURS, FORMS, QUANTIFIERS, SHADES, WRITTEN, Nouns, in_colour, is_colour, is_look
+from .relations import Clauses
 
 _MODIFIERS = ("amod", "nummod")
 

@@ -4,15 +4,167 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cache
+from typing import NamedTuple
 
 from ..caption import Caption, Token
 from ..language.wordnet import WordNet
 from ..slots.verbs import verbs
-from .clauses import Clauses
 from .graph import Relation
-from .nouns import Nouns
-from .phrases import Phrase, phrases
-from .words import CONTAINERS, INVERTED, SUBSTANCE_SYNSETS, SUBSTANCES
+from .nouns import BETWEEN, CONTAINERS, INVERTED, PLACES, SUBSTANCE_SYNSETS, SUBSTANCES, Nouns
+
+RELATIVE = frozenset(("who", "which", "that", "whom"))
+PRONOUNS = frozenset(("he", "she", "they", "it"))
+_SHARED = ("conj", "xcomp", "advcl", "ccomp", "pcomp", "dep", "prep", "prt", "aux")
+
+
+class Clauses:
+    """Finds the subjects and objects of the verbs of one caption."""
+
+    def __init__(self, caption: Caption, nouns: Nouns) -> None:
+        self.caption = caption
+        self.nouns = nouns
+        self._subjects: dict[int, list[int]] = {}
+
+    def subjects(self, index: int) -> list[int]:
+        """The objects (head tokens) that are the subject of token `index`, a verb or predicate; for a passive, the
+        patients.
+        """
+        found = self._subjects.get(index)
+        if found is None:
+            self._subjects[index] = []  # ends the recursion of a circular parse
+            found = self._subjects[index] = self._read(index)
+        return found
+
+    def is_passive(self, verb: Token) -> bool:
+        """Whether a verb is passive: with an auxiliary, or a participle after its noun."""
+        if verb.tag not in ("VBN", "VBD"):
+            return False
+        for child in self.caption.children[verb.index]:
+            token = self.caption.tokens[child]
+            if token.dep in ("auxpass", "nsubjpass", "agent"):
+                return True
+            if token.dep == "aux" and token.lemma == "have":
+                return False
+            if token.dep == "nsubj" and token.lower not in RELATIVE:
+                return False
+        if verb.dep == "conj" and verb.head < verb.index:
+            return self.is_passive(self.caption.tokens[verb.head])
+        return verb.dep in ("acl", "amod", "advcl") or verb.tag == "VBN"
+
+    def gap(self, index: int) -> list[int]:
+        """The objects (head tokens) that fill the gap of a relative clause: the sofa in "the sofa the man is sitting
+        on".
+
+        Empty if token `index` does not head a relative clause with its own subject.
+        """
+        verb = self.caption.tokens[index]
+        if verb.dep not in ("relcl", "acl"):
+            return []
+        for child in self.caption.children[index]:
+            if self.caption.tokens[child].dep in ("nsubj", "nsubjpass"):
+                return [] if self.caption.lowered[child] in RELATIVE else self.nouns.objects_of(verb.head)[:1]
+        return []
+
+    def _read(self, index: int) -> list[int]:
+        tokens = self.caption.tokens
+        token = tokens[index]
+        for child in self.caption.children[index]:
+            if tokens[child].dep in ("nsubj", "nsubjpass"):
+                if tokens[child].lower in RELATIVE and token.dep in ("relcl", "acl"):
+                    break
+                if tokens[child].lower in PRONOUNS and token.dep == "advcl":  # "a man smiles while he runs"
+                    return self.subjects(token.head)
+                return self.nouns.objects_of(child)
+        if token.pos in ("NOUN", "PROPN", "PRON"):
+            return self.nouns.objects_of(index)
+        if token.head == index:
+            existing = [c for c in self.caption.children[index] if tokens[c].dep == "attr"]
+            if existing and any(tokens[c].dep == "expl" for c in self.caption.children[index]):
+                return self.nouns.objects_of(existing[0])
+            return []
+        if token.dep in ("relcl", "acl", "amod"):
+            return self.nouns.clause_subjects(token.head, index)
+        if token.dep in _SHARED or token.pos in ("AUX", "VERB"):
+            return self.subjects(token.head)
+        return []
+
+
+_ADVERBS = ("ADV", "ADJ", "SCONJ", "ADP", "PART")
+
+
+class Phrase(NamedTuple):
+    """A preposition of one or more words, attached to token `head`; `object` is its noun, None if stranded."""
+
+    tokens: tuple[int, ...]
+    name: str
+    head: int
+    object: int | None
+
+
+def phrases(caption: Caption) -> list[Phrase]:
+    """The prepositional phrases of a caption, in text order of their first word."""
+    tokens = caption.tokens
+    inner: set[int] = set()
+    found = []
+    for token in tokens:
+        if token.dep not in ("prep", "dative", "ROOT", "agent") or token.pos not in (
+            "ADP",
+            "SCONJ",
+            "ADV",
+            "PART",
+            "ADJ",
+        ):
+            continue
+        if token.index in inner:
+            continue
+        words, object = _downward(caption, token.index)
+        if object is None and token.dep != "prep":
+            continue
+        inner.update(words)
+        head = token.head
+        above = tokens[head]
+        if (
+            above.index == head - 0
+            and above.pos in _ADVERBS
+            and above.dep in ("advmod", "acomp", "amod", "prt", "prep", "ROOT", "npadvmod", "oprd")
+        ):
+            if above.index == words[0] - 1 and above.dep != "prep" and above.index != token.index:
+                words = (above.index, *words)
+                head = above.head if above.dep != "ROOT" else above.index
+        found.append(Phrase(words, " ".join(caption.lowered[w] for w in words), head, object))
+    return found
+
+
+def _downward(caption: Caption, index: int) -> tuple[tuple[int, ...], int | None]:
+    """The words of a preposition and its final noun, through further prepositions and nouns of place with "of"."""
+    words = [index]
+    tokens, lowered = caption.tokens, caption.lowered
+    for _ in range(4):
+        noun = preposition = None
+        for child in caption.children[words[-1]]:
+            dep = tokens[child].dep
+            if dep == "pobj" and noun is None and child > words[-1]:
+                noun = child
+            elif dep == "prep" and preposition is None and child > words[-1]:
+                preposition = child
+        if noun is None:
+            if preposition is None:
+                return tuple(words), None
+            words.append(preposition)
+            continue
+        if lowered[noun] not in PLACES:
+            return tuple(words), noun
+        of = None
+        for child in caption.children[noun]:
+            if lowered[child] == "of" and tokens[child].dep == "prep":
+                of = child
+        if of is None:
+            return tuple(words), noun
+        for child in caption.children[noun]:
+            if child < noun and lowered[child] in BETWEEN:
+                words.append(child)
+        words += [noun, of]
+    return tuple(words), None
 
 
 def relations(caption: Caption, nouns: Nouns) -> tuple[tuple[Relation, ...], list[tuple[int, int]]]:

@@ -13,14 +13,13 @@ from functools import cache
 from random import Random
 from typing import Literal, NamedTuple
 
-from ..cache import cached_on_caption
-from ..caption import Caption, Token
+from ..caption import Caption, Token, cached_on_caption
 from ..data import data_path
 from ..edits import Candidate, Edit, cased
 from ..language.determiners import NEGATIONS
-from ..language.overlaps import is_person
+from ..language.semantic_classes import is_person
 from .nouns import NounSlot, noun_slots
-from .prepositions import PrepositionUse, preposition_uses
+from .verbs import PrepositionUse, preposition_uses
 
 Frame = Literal["with", "wear", "hold", "in", "and", "there", "near", "around", "person", "exists"]
 

@@ -1,14 +1,80 @@
-"""Noun slots: the nouns of a caption that may be replaced, with their forms and contexts."""
+"""Noun slots: the nouns of a caption that may be replaced, with their forms and contexts.
+
+Syntactic contexts: the governor and the neighbours of a slot, as short strings that a lexicon counts.
+
+`pobj:sit in` is the object of "in" under "sit", `left:on a` follows "on a", `right:wearing` precedes "wearing".
+Counting and operators call the same functions, so replacements are weighted by exactly these counts.
+"""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
-from ..cache import cached_on_caption
-from ..caption import Caption, Chunk
-from ..language.attributes import is_part_of_name
-from ..language.determiners import PLURAL_DETERMINERS, SINGULAR_DETERMINERS, singular_form
-from .contexts import after, before, broader, governor
+from ..caption import Caption, Chunk, Token, cached_on_caption
+from ..language.determiners import ARTICLES, NUMBERS, PLURAL_DETERMINERS, SINGULAR_DETERMINERS, singular_form
+from ..language.semantic_classes import (
+    attributes,
+    has_other_sense_of_persons,
+    is_part_of_name,
+    is_person,
+    semantic_class,
+    verb_class,
+)
+from ..language.wordnet import WordNet
+
+
+def before(caption: Caption, index: int) -> str:
+    """The word before token `index`, or two words if that is an article ("on a"); "^" at the start."""
+    lowered = caption.lowered
+    if index == 0:
+        return "^"
+    if lowered[index - 1] in ("a", "an", "the"):
+        article = "the" if lowered[index - 1] == "the" else "a"
+        return f"{lowered[index - 2] if index > 1 else '^'} {article}"
+    return lowered[index - 1]
+
+
+def after(caption: Caption, index: int) -> str:
+    """The word at token `index`; "$" after the last token."""
+    return caption.lowered[index] if index < len(caption.tokens) else "$"
+
+
+def governor(caption: Caption, token: Token) -> str:
+    """The dependency label and governor of a noun: `dobj:hold`, `pobj:sit in`; conjuncts share that of the first."""
+    token = first_conjunct(caption, token)
+    head = caption.tokens[token.head]
+    if token.dep == "pobj":
+        return f"pobj:{caption.tokens[head.head].lemma} {head.lower}"
+    if token.dep == "ROOT":
+        for child in caption.dependents(token.index, "acl", "relcl"):
+            return f"nsubj:{child.lemma}"
+        return "ROOT:" + next((child.lower for child in caption.dependents(token.index, "prep")), "")
+    return f"{token.dep}:{head.lemma}"
+
+
+def first_conjunct(caption: Caption, token: Token) -> Token:
+    """The first noun of the coordination that a token belongs to: "bed" for "chairs" in "a bed, a desk and chairs"."""
+    while token.dep == "conj" and token.head != token.index:
+        token = caption.tokens[token.head]
+    return token
+
+
+@lru_cache(maxsize=1 << 16)  # all contexts of the reference lexicon
+def broader(context: str) -> str:
+    """The context that a rare context backs off to, by semantic class or preposition; "" if there is none.
+
+    "obj:poodle" -> "obj kind:1", "verb:stroll" -> "verb kind:verb.motion", "pobj:sit on" -> "pobj:on", "pobj:roof of"
+    -> "of kind:18" (artifacts).
+    """
+    sort, _, word = context.partition(":")
+    if sort == "pobj" and " " in word:
+        above, _, preposition = word.rpartition(" ")
+        return f"of kind:{semantic_class(above)}" if preposition == "of" else f"pobj:{preposition}"
+    if sort in ("subj", "gov", "obj", "pobj"):
+        return f"{sort.removeprefix('p')} kind:{semantic_class(word) if word else ''}"
+    return f"{sort} kind:{verb_class(word)}" if sort in ("verb", "nsubj", "nsubjpass", "dobj") else ""
+
 
 NOUN_TAGS = {"NN", "NNS"}
 COUNTED = PLURAL_DETERMINERS | {"couple", "dozen"}
@@ -18,7 +84,7 @@ class NounSlot(NamedTuple):
     """A common noun that heads a noun phrase, with its compound modifiers: tokens `start` to `end` (exclusive).
 
     entry: the noun as counted in a lexicon, "tennis racket". form: "plural", "a", "some" (a mass noun), "the" or
-    "bare". contexts (see negcap.augment.slots.contexts): its governor, what that backs off to, the words before, the
+    "bare". contexts (see negcap.augment.slots.nouns): its governor, what that backs off to, the words before, the
     word after.
     """
 
@@ -91,4 +157,144 @@ def noun_slots(caption: Caption) -> tuple[NounSlot, ...]:
             f"right:{after(caption, chunk.root + 1)}",
         )
         slots.append(NounSlot(start, chunk.root + 1, entry, plural, form, contexts))
+    return tuple(slots)
+
+
+ADJECTIVE_TAGS = {"JJ", "JJR", "JJS"}
+DEGREES = {"JJR", "JJS"}
+INTENSIFIERS = {"very", "too", "more", "most", "less", "so", "as", "light", "dark", "bright", "pale", "half"}
+
+
+class AttributeSlot(NamedTuple):
+    """The adjective at token index `index` describes the noun at token index `noun`: "a **red** car".
+
+    form: "attributive", or "predicative" ("the car is **red**"). contexts (see negcap.augment.slots.nouns): the
+    noun, the words before, the word after.
+    """
+
+    index: int  # type: ignore[assignment]  # hides tuple.index
+    noun: int
+    entry: str
+    form: str
+    contexts: tuple[str, ...]
+
+
+def _owner(caption: Caption, token: Token) -> tuple[Token, str] | None:
+    """The noun that an adjective describes, and the form; a conjunct describes the noun of the first conjunct."""
+    while token.dep == "conj" and caption.tokens[token.head].tag in ADJECTIVE_TAGS and token.head != token.index:
+        token = caption.tokens[token.head]
+    head = caption.tokens[token.head]
+    if token.dep in ("amod", "compound") and head.tag in NOUN_TAGS and token.index < head.index:
+        return head, "attributive"
+    if token.dep == "acomp" and head.lemma == "be":
+        subject = next(caption.dependents(head.index, "nsubj"), None)
+        if subject is not None and subject.tag in NOUN_TAGS:
+            return subject, "predicative"
+    return None
+
+
+@cached_on_caption
+def attribute_slots(caption: Caption) -> tuple[AttributeSlot, ...]:
+    """The adjectives that describe common nouns, and materials that modify nouns: "a **metal** bench"."""
+    slots = []
+    table, lowered = attributes(), caption.lowered
+    for token in caption.tokens:
+        word = lowered[token.index]
+        if token.tag not in ADJECTIVE_TAGS and not (word in table.dimensions and token.dep in ("amod", "compound")):
+            continue
+        if token.tag in DEGREES and word not in table.dimensions:
+            continue
+        if not word.replace("-", "").isalpha() or word in table.vague:
+            continue
+        owner = _owner(caption, token)
+        if owner is None or any(lowered[c] in INTENSIFIERS for c in caption.children[token.index]):
+            continue
+        noun, form = owner
+        if _hyphened(caption, token.index) or (is_person(noun.lemma) and has_other_sense_of_persons(word)):
+            continue
+        if form == "attributive" and token.index + 1 == noun.index and is_part_of_name(word, noun.lemma):
+            continue
+        if token.dep == "compound" and WordNet.load().senses(f"{word} {noun.lemma}", "n"):
+            continue
+        contexts = (
+            f"noun:{noun.lemma}",
+            f"left:{before(caption, token.index)}",
+            f"right:{after(caption, token.index + 1)}",
+        )
+        slots.append(AttributeSlot(token.index, noun.index, word, form, contexts))
+    return tuple(slots)
+
+
+def _hyphened(caption: Caption, index: int) -> bool:
+    """Whether a word is part of a longer attribute: "red-haired", "light blue"."""
+    lowered = caption.lowered
+    around = (lowered[index - 1] if index else "", after(caption, index + 1))
+    return "-" in around or around[0] in INTENSIFIERS or around[1] in ("haired", "colored", "eyed", "headed", "sleeved")
+
+
+class QuantitySlot(NamedTuple):
+    """The article or number at token index `index` counts the noun at token index `noun`; entry "a" has value 1.
+
+    contexts (see negcap.augment.slots.nouns): the noun, its governor, what that backs off to, the words before the
+    quantity, the word after it or after the noun.
+    """
+
+    index: int  # type: ignore[assignment]  # hides tuple.index
+    noun: int
+    entry: str
+    value: int
+    contexts: tuple[str, ...]
+
+
+def quantity(token: Token) -> tuple[str, int] | None:
+    """The entry and value of a quantity word, None for another: "an" -> ("a", 1), "three" -> ("three", 3), "12" ->
+    ("12", 12).
+    """
+    lower = token.lower
+    if lower in ARTICLES and token.tag == "DT":
+        return "a", 1
+    if lower in NUMBERS and token.tag in ("CD", "DT"):
+        return lower, NUMBERS[lower]
+    if token.tag == "CD" and lower.isascii() and lower.isdigit() and lower == str(int(lower)) and 0 < int(lower) <= 100:
+        return lower, int(lower)
+    return None
+
+
+@lru_cache(maxsize=1 << 10)
+def quantity_value(entry: str) -> int:
+    """The number that a quantity means: "a" -> 1, "three" -> 3, "12" -> 12."""
+    return 1 if entry == "a" else NUMBERS.get(entry) or int(entry)
+
+
+@cached_on_caption
+def quantity_slots(caption: Caption) -> tuple[QuantitySlot, ...]:
+    """The articles and numbers that count the head of a noun phrase: "**Two** dogs on **a** couch"."""
+    slots = []
+    tokens, lowered = caption.tokens, caption.lowered
+    for chunk in caption.chunks:
+        root = tokens[chunk.root]
+        if root.tag not in NOUN_TAGS or is_cut_compound(caption, chunk.root):
+            continue
+        for index in range(chunk.start, chunk.root):
+            token = tokens[index]
+            if token.head != root.index or token.dep not in ("det", "nummod"):
+                continue
+            if index > 0 and lowered[index - 1] in ARTICLES:  # "a three wheeler", "a two dogs"
+                continue
+            counted = quantity(token)
+            if counted is None:
+                continue
+            entry, value = counted
+            if (root.tag == "NNS") != (value > 1):
+                continue
+            governed = governor(caption, root)
+            contexts = (
+                f"noun:{root.lemma}",
+                governed,
+                broader(governed),
+                f"left:{before(caption, index)}",
+                f"right:{lowered[index + 1]}" if index + 1 < chunk.root else f"behind:{after(caption, root.index + 1)}",
+            )
+            slots.append(QuantitySlot(index, root.index, entry, value, contexts))
+            break
     return tuple(slots)

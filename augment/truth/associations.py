@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..elementary import log
+from ..elementary import exp, log
 from ..language.semantic_classes import CLASSES, PERSON, semantic_class
 
 SMOOTHING = 20.0
@@ -114,3 +114,30 @@ def _classes(words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     """The semantic class of each word, and the words of each class as 0 and 1: shape (classes, words)."""
     numbers = np.array([semantic_class(word) for word in words], int)
     return numbers, (np.arange(CLASSES)[:, None] == numbers).astype(float)
+
+
+STEPS = 50
+PRECISION = 1.0
+
+
+def fit(features: np.ndarray, labels: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """The maximum a posteriori coefficients, shape (d,), for features (n, d) and labels (n,), by Newton's method.
+
+    The prior is normal with the given mean, shape (d,), and variance 1.
+    """
+    coefficients = mean.copy()
+    for _ in range(STEPS):
+        # Sums in a fixed order, unlike those of products of matrices: where the slope is 0 decides the result.
+        likely = sigmoid(np.add.reduce(features * coefficients, axis=1))
+        slope = np.add.reduce(features * (labels - likely)[:, None]) - PRECISION * (coefficients - mean)
+        curve = (features * (likely * (1 - likely))[:, None]).T @ features + PRECISION * np.eye(len(mean))
+        step = np.linalg.solve(curve, slope)
+        coefficients += step / max(1.0, float(np.abs(step).max()))
+        if np.abs(step).max() < 1e-9:
+            break
+    return coefficients
+
+
+def sigmoid(log_odds: np.ndarray) -> np.ndarray:
+    """The probabilities that belong to log odds."""
+    return 1.0 / (1.0 + exp(-log_odds))

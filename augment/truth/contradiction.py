@@ -1,4 +1,10 @@
-"""Is a candidate really false of the image? One check per kind of change returns why it may be true, or None."""
+"""Is a candidate really false of the image? One check per kind of change returns why it may be true, or None.
+
+Which nouns of a lexicon a mentioned noun entails: itself, and its hypernyms and hyponyms by first senses.
+
+Narrower than negcap.augment.language.coreference, which compares all senses in use, since any doubt must reject a
+negative; here, pairs that are really true are counted.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +14,23 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..caption import Caption
 from ..context import Context
 from ..edits import Candidate
-from ..language import attributes
+from ..language import semantic_classes
 from ..language.coreference import may_corefer, related_or_same_person
-from ..language.overlaps import is_person
-from ..language.prepositions import prepositions
+from ..language.semantic_classes import is_person, prepositions
 from ..language.wordnet import WordNet
 from ..slots import verbs
 from ..slots.denials import assertion, denies_the_caption
-from ..slots.quantities import quantity_value
+from ..slots.nouns import quantity_value
 from .exchange import interchangeable
 
 if TYPE_CHECKING:
     from .estimates import ImageTruth
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from ..caption import cached
+from ..language.semantic_classes import head
 
 # Words for several persons that do not say how many.
 GROUPS = {"group", "crowd", "couple", "family", "team", "people", "pair", "trio", "band", "bunch"}
@@ -124,7 +135,7 @@ def _mentions_attribute(attribute: str, noun: str, context: Context) -> str | No
         ("sibling_says_so", context.siblings.attributes),
     ):
         for word, of in mentioned:
-            if attributes.may_be_same(attribute, word) and (
+            if semantic_classes.may_be_same(attribute, word) and (
                 noun == of or (reason == "sibling_says_so" and (not of or may_corefer(noun, of)))
             ):
                 return reason
@@ -200,3 +211,46 @@ def assess(
 def _is_lower(candidate: Candidate) -> bool:
     """Whether a quantity becomes smaller: captions that say "a dog" of one of two dogs do not make it true of both."""
     return candidate.change == "quantity" and quantity_value(candidate.replacement) < quantity_value(candidate.replaced)
+
+
+NOUNS = 1 << 14  # number of nouns whose results are cached
+
+
+class Entailment:
+    """Finds, of given nouns (entries), those that other nouns entail: a "puppy" entails "puppy", "dog" and "animal"."""
+
+    def __init__(self, entries: Sequence[str]) -> None:
+        """Index the entries by their first senses and the hypernyms of these."""
+        self._named = {entry: number for number, entry in enumerate(entries)}
+        self._is: dict[int, list[int]] = {}
+        self._below: dict[int, list[int]] = {}
+        for number, entry in enumerate(entries):
+            above = _hypernyms(entry)
+            if above:
+                self._is.setdefault(above[0], []).append(number)
+            for synset in above:
+                self._below.setdefault(synset, []).append(number)
+
+    def entries(self, nouns: Iterable[str]) -> np.ndarray:
+        """The numbers, ascending, of the entries that any of these nouns entails: itself, its synonyms, and what lies
+        above or below it in WordNet.
+        """
+        return np.array(sorted(frozenset[int]().union(*map(self._of_noun, nouns))), int)
+
+    @cached(NOUNS)
+    def _of_noun(self, noun: str) -> frozenset[int]:
+        above = _hypernyms(noun)
+        numbers = {self._named[noun]} if noun in self._named else set()
+        numbers.update(self._below.get(above[0], ()) if above else ())
+        numbers.update(*(self._is.get(synset, ()) for synset in above))
+        return frozenset(numbers)
+
+
+def _hypernyms(noun: str) -> list[int]:
+    """The first sense of a noun, or of its head, followed by all its hypernyms; empty for an unknown noun."""
+    wordnet = WordNet.load()
+    for word in (noun, head(noun)):
+        senses = wordnet.senses(word, "n")
+        if senses:
+            return [senses[0], *sorted(wordnet.closure(senses[0]) - {senses[0]})]
+    return []

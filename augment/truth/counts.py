@@ -1,7 +1,7 @@
 """Count pairs of captions of one image by what the first mentions and the second entails, per fold of images.
 
 A caption entails a lexicon entry that must be true of the image if the caption is. A table of counts has the columns
-kind, said, of and entry of negcap.schemas.truth, and numbers of pairs.
+kind, said, of and entry of negcap.schemas.captions, and numbers of pairs.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..caption import Caption
+from ..elementary import record_rng
 from ..lexicon.lexicon import Lexicon
 from ..mentions import mentioned_nouns, mentioned_verbs
-from ..rng import record_rng
-from . import associations, transitions
-from .entailment import Entailment
-from .transitions import ASSERTIONS
+from . import associations, exchange
+from .contradiction import Entailment
+from .exchange import ASSERTIONS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -96,7 +96,7 @@ def _count_words(
 
 def _count_assertions(kind: str, images: Sequence[Sequence[Caption]]) -> pa.Table:
     """Pairs by the assertion of the first caption and the value that the second gives to the same thing."""
-    counts = transitions.count(kind, ([ASSERTIONS[kind](caption) for caption in one] for one in images))
+    counts = exchange.count(kind, ([ASSERTIONS[kind](caption) for caption in one] for one in images))
     said, of, entry = zip(*counts, strict=True) if counts else ((), (), ())
     return _rows(kind, said, of, entry, list(counts.values()))
 

@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..cache import cached, read_only
-from ..caption import Caption
+from ..caption import Caption, cached, read_only
 from ..edits import Candidate
 from ..lexicon.lexicon import Lexicon
 from ..mentions import mentioned_nouns
 from ..slots.denials import assertion
-from .associations import Associations, Pairs
-from .calibration import sigmoid
-from .transitions import ASSERTIONS, Assertion, Transitions, is_mentioned_once, value
+from .associations import Associations, Pairs, sigmoid
+from .exchange import ASSERTIONS, Assertion, Transitions, is_mentioned_once, value
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -89,7 +87,7 @@ class Truth:
 
     @classmethod
     def from_table(cls, table: pa.Table, lexicon: Lexicon, max_p_true: float = MAX_P_TRUE) -> Truth:
-        """Build estimates from a `truth` table (see negcap.schemas.truth) and the lexicon that it was made with."""
+        """Build estimates from a `truth` table (see negcap.schemas.captions) and the lexicon that it was made with."""
         import pyarrow.compute as pc
 
         associations, transitions, calibration = {}, {}, {}

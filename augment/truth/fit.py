@@ -14,21 +14,21 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ...schemas.truth import KINDS, TRUTH
+from ...schemas.captions import TRUTH, TRUTH_KINDS
 from ..caption import Caption, by_image, from_parses
 from ..context import Context, parts
 from ..edits import Candidate
+from ..elementary import record_rng
 from ..lexicon.lexicon import Lexicon
 from ..mentions import Mentions
 from ..operators import OPERATORS
 from ..plausibility import read
-from ..rng import record_rng
-from . import transitions
-from .calibration import fit
+from . import exchange
+from .associations import fit
 from .contradiction import check
 from .counts import FOLDS, KEYS, PAIRS, WORDS, EntailedEntries, add, count, encoded, fold, total
 from .estimates import EXPECTED, KIND_OF_CHANGE, Truth
-from .transitions import ASSERTIONS
+from .exchange import ASSERTIONS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,7 +40,7 @@ Spread = Callable[[Callable[..., "pa.Table"], Sequence[Sequence["pa.Table"]]], "
 
 
 def estimate(parses: pa.Table, spread: Spread) -> pa.Table:
-    """The `truth` table for the parses of some images (see negcap.schemas.truth), empty if no image has two captions.
+    """The `truth` table for the parses of some images (negcap.schemas.captions), empty if no image has two captions.
 
     The calibration is fitted on the first IMAGES of them; kinds without candidates have no estimate. `spread(function,
     calls)` runs `tally` and `label` for each fold: use `in_turn` to run them here; a stage runs them in workers.
@@ -131,7 +131,7 @@ def calibrated(counts: pa.Table, labelled: Sequence[pa.Table]) -> pa.Table:
 
     candidates = pa.concat_tables(labelled)
     fitted = {}
-    for kind in KINDS:
+    for kind in TRUTH_KINDS:
         own = candidates.filter(pc.equal(candidates["kind"], kind))
         if len(own):
             features = np.array(own["features"].to_pylist())
@@ -184,7 +184,7 @@ def _labelled(
     """Kind, features and label of candidates for the first caption of an image."""
     (shown, held_out, rng), context = held
     image = known.of_image(shown)
-    for kind in KINDS:
+    for kind in TRUTH_KINDS:
         proposed = OPERATORS[kind].propose(shown[0], context, rng, DRAWS)
         kept = list(islice((one for one in proposed if check(one, shown[0], context) is None), KEPT))
         for candidate in kept:
@@ -199,5 +199,5 @@ def is_true(candidate: Candidate, caption: Caption, other: Caption, entailed: En
     if kind in WORDS:
         return entailed.lexicon.entries(kind).number[candidate.replacement] in entailed(kind, other)
     thing = caption.tokens[candidate.slots[-1]].lemma
-    values = transitions.values_of(kind, thing, ASSERTIONS[kind](other))
-    return transitions.value(kind, candidate.replacement) in values
+    values = exchange.values_of(kind, thing, ASSERTIONS[kind](other))
+    return exchange.value(kind, candidate.replacement) in values

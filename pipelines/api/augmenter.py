@@ -103,7 +103,7 @@ class Augmenter:
             TypeError: `texts` is a str, or one of them is none.
         """
         from ..engine.work import collector_paused
-        from .captions import check_sentences
+        from .batches import check_sentences
 
         if isinstance(texts, (str, bytes)):
             raise TypeError(f"texts must be a list of sentences, was: {type(texts).__name__}")
@@ -159,9 +159,7 @@ def _in_turn(operators: Iterable[Sequence[str]], n: int) -> list[str]:
 @lru_cache(maxsize=2)
 def _load(lexicon: str, max_true: float, cloze: Path | None) -> tuple[Lexicon, Truth]:
     """The balanced lexicon and the truth estimates of `reference` or of a run's folder, loaded once per process."""
-    from ...schemas.balance import BALANCE
-    from ...schemas.lexicon import LEXICON
-    from ...schemas.truth import TRUTH
+    from ...schemas.captions import BALANCE, LEXICON, TRUTH
     from ..engine.memory import TableInMemory
     from ..stages.build import LEXICON_VERBS, configure
     from ..tables.cloze import load_cloze

@@ -13,7 +13,13 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-    from .captions import Captions
+    from .batches import Captions
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pandas as pd
+from typing import NamedTuple
 
 
 @overload
@@ -82,7 +88,7 @@ def negatives(
     """
     from ..report.no_negatives import explain_no_negatives
     from ..stages import build as verbs
-    from .captions import arrow_table, captions_table
+    from .batches import arrow_table, captions_table
 
     options = {**_options(operators, settings), "lexicon": lexicon}
     verbs.check_options(options)
@@ -183,7 +189,7 @@ def build(
     from ..engine.places import place
     from ..engine.progress import report
     from ..stages import build as verbs
-    from .captions import NAME, arrow_table
+    from .batches import NAME, arrow_table
 
     run = place(output, "output")
     options = _options(operators, settings)
@@ -202,3 +208,118 @@ def build(
     for warning in notes:
         warnings.warn(warning, stacklevel=2)
     return run
+
+
+def read(
+    run: str | PathLike[str],
+    table: str = "negatives",
+    *,
+    operator: str | Sequence[str] | None = None,
+    split: str | Sequence[str] | None = None,
+    columns: Sequence[str] | None = None,
+) -> pd.DataFrame:
+    """Read a table of a run, optionally only the rows of some operators or splits.
+
+    Args:
+        run: the folder of the run, on a local disk or on a store.
+        table: `negatives`, `refined` (those that `negcap refine` kept), `positives` (paraphrases, true denials),
+            `rejections` (refused candidates), `captions`, `parses`, `lexicon`, `components` …: `negcap info RUN` lists
+            those of a run, and the reference of the tables describes them.
+        operator: an operator or several; None: rows of all operators.
+        split: a split or several, `unsplit` for captions without one; None: rows of all splits.
+        columns: the columns to return; None: all.
+
+    Raises:
+        FileNotFoundError: the run has no such table.
+        ValueError: the table has no such column, or there is no such operator or split.
+        DamagedShardError: a shard cannot be read.
+
+    Examples:
+        >>> frame = read(run, "negatives", operator="noun", columns=["caption", "text"])
+        >>> list(frame.columns)
+        ['caption', 'text']
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from ..engine.bounds import word
+    from ..engine.places import place
+    from ..engine.tables import read_table
+    from ..tables.columns import stored_splits
+
+    wanted = {"operator": operator, "split": split}
+    chosen = {name: [value] if isinstance(value, str) else list(value) for name, value in wanted.items() if value}
+    parts, seen = [], {name: set[str]() for name in chosen}
+    for part in read_table(place(run, "run"), table):
+        missing = [name for name in (*chosen, *(columns or ())) if name not in part.column_names]
+        if missing:
+            raise ValueError(f"{table} must have the column {missing[0]}, has: {', '.join(part.column_names)}")
+        for name in chosen:
+            seen[name].update(part[name].unique().to_pylist())
+        for name, values in chosen.items():
+            stored = stored_splits(values) if name == "split" else values
+            part = part.filter(pc.is_in(part[name], value_set=pa.array(stored, pa.string())))
+        parts.append(part if columns is None else part.select(list(columns)))
+    for name, values in chosen.items():
+        if not seen[name].issuperset(values):
+            valid = _operators(seen[name]) if name == "operator" else _splits(place(run, "run"), seen[name])
+            for value in values:
+                word(name, value, valid)
+    return pa.concat_tables(parts).to_pandas()
+
+
+def _operators(seen: Iterable[str]) -> list[str]:
+    from ...augment.operators import OPERATORS
+    from ...augment.recovery.recover import FAMILIES_OF
+
+    return list(dict.fromkeys([*OPERATORS, *FAMILIES_OF, *sorted(seen)]))
+
+
+def _splits(run: Path, seen: Iterable[str]) -> list[str]:
+    """The names of the splits that a table or the run's captions have."""
+    from ..engine.tables import has_table
+    from ..tables.columns import UNSPLIT, splits_of
+
+    of_captions = splits_of(run) if has_table(run, "captions") else ()
+    return list(dict.fromkeys([*of_captions, *(name or UNSPLIT for name in sorted(seen))]))
+
+
+class Graph(NamedTuple):
+    """A scene graph in words. Objects with the same name are numbered: `man`, `man (2)`.
+
+    objects: names in text order. attributes: (attribute, object) pairs. relations: (subject, relation, object) triples.
+    """
+
+    objects: tuple[str, ...]
+    attributes: tuple[tuple[str, str], ...]
+    relations: tuple[tuple[str, str, str], ...]
+
+
+def graph(sentence: str, *, simple: bool = False, spacy_model: str | None = None) -> Graph:
+    """The scene graph of a sentence: objects, (attribute, object) pairs, (subject, relation, object) triples.
+
+    Args:
+        sentence: one English sentence.
+        simple: whether to simplify as UniVSE does in training: one-word names, only the first attribute of an object.
+        spacy_model: an installed spaCy pipeline or its folder; None: the shipped parser.
+
+    Raises:
+        TypeError: the sentence is no str.
+
+    Examples:
+        >>> graph("A man in front of a red car wears a hat").relations
+        (('man', 'in front of', 'car'), ('man', 'wear', 'hat'))
+    """
+    from ...augment.language.parse import parse
+    from ...augment.scene_graph import scene_graph
+    from ..report.graph import named
+
+    if not isinstance(sentence, str):
+        raise TypeError(f"sentence must be a str, was: {type(sentence).__name__}")
+    found = scene_graph(parse([" ".join(sentence.split())], spacy_model)[0], simple)
+    names = named(found)
+    return Graph(
+        tuple(names.values()),
+        tuple((a.value, names[a.object]) for a in found.attributes),
+        tuple((names[r.subject], r.name, names[r.object]) for r in found.relations),
+    )

@@ -41,7 +41,7 @@ def train(run: Path, output: Path, overwrite: bool, quiet: bool, **given: Any) -
     \b
     Example: negcap train outputs/mine --model vse-c --output outputs/vse-c --negative-family noun
     """
-    from ..models.recipes import configure
+    from ..models.config import configure
 
     given = options.only_set(given)
     with one_line_errors():

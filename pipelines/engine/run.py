@@ -19,15 +19,7 @@ from .lock import locked
 from .manifest import describe, finish, manifest_of, prepare
 from .progress import in_progress
 from .reports import ShardProgress
-from .shards import (
-    RECEIPTS,
-    Origin,
-    Receipt,
-    current_receipts,
-    list_shards,
-    remove_temporary,
-    shard_path,
-)
+from .shards import RECEIPTS, Origin, Receipt, current_receipts, list_shards, remove_temporary, shard_path
 from .stage import Progress, ReduceStage, Stage
 from .statistics import Measured, measured, with_counts, write_statistics
 from .tables import WholeTable, hash_finished, no_table, shards_of

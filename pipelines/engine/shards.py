@@ -19,15 +19,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .storage import (
-    names,
-    read_files,
-    remove,
-    remove_leftovers,
-    sha256_file,
-    write_atomically,
-    write_json,
-)
+from .storage import names, read_files, remove, remove_leftovers, sha256_file, write_atomically, write_json
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -28,14 +28,7 @@ from ..engine.work import write_tables
 from ..readers.record import Rejected
 from .config import IngestConfig
 from .duplicates import duplicates_schema, find, keys_of, keys_schema, reasons
-from .packing import (
-    captions,
-    image_sizes,
-    images_in_two_splits,
-    in_order,
-    shard_sizes,
-    source_columns,
-)
+from .packing import captions, image_sizes, images_in_two_splits, in_order, shard_sizes, source_columns
 from .rows import PART_BITS, Reader, rejected_schema, rows_schema
 from .siblings import group, kept_schema
 from .spill import KEYS, BlockWriter, once, read_blocks, read_range, sort_block, write_blocks

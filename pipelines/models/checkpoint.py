@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Collection, Mapping, Sequence
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import clip_grad_norm_
 
 from ..engine.manifest import describe, hash_table
-from ..engine.storage import write_atomically, write_json
+from ..engine.storage import scratch_folder, write_atomically, write_json
 from ..engine.tables import has_table
 from .vocabulary import WordVocabulary
 
@@ -214,3 +218,105 @@ def _read_json(path: Path, kind: type = dict) -> Any:
 def first_line(error: BaseException) -> str:
     """The first line of an error's message; its type if there is none."""
     return next(iter(str(error).splitlines()), type(error).__name__)
+
+
+def choose_device(name: str) -> torch.device:
+    """The torch device: auto (a GPU if there is one), cpu or cuda. Raises ValueError for cuda without a GPU."""
+    if name == "cuda" and not torch.cuda.is_available():
+        raise ValueError("device must be auto or cpu: this torch sees no GPU")
+    return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
+
+
+def to_device(tensor: Tensor, device: torch.device) -> Tensor:
+    """A CPU tensor copied to a device; a copy to a GPU is asynchronous, from pinned memory."""
+    return tensor if device.type == "cpu" else tensor.pin_memory().to(device, non_blocking=True)
+
+
+@contextmanager
+def deterministic(device: torch.device) -> Iterator[None]:
+    """A context in which the same computation on a GPU gives the same bits; on a CPU it changes nothing.
+
+    On a GPU, sums over indices (`index_add`, `scatter_add`) use atomic operations, in an order that changes from run to
+    run. Here torch uses deterministic algorithms in their place, and warns of an operation for which it has none.
+    """
+    if device.type == "cpu":
+        yield
+        return
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # as cuBLAS and cuDNN's recurrent nets need it
+    before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before[0], warn_only=before[1])
+
+
+SEED_STRIDE = 1 << 20  # more than any number of epochs, so that no two seeds share an epoch's random numbers
+
+
+def epoch_seed(seed: int, epoch: int) -> int:
+    """The seed of an epoch (counted from 1): a resumed training uses the random numbers of an uninterrupted one."""
+    return seed * SEED_STRIDE + epoch
+
+
+def optimizer_step(
+    optimizer: torch.optim.Optimizer, loss: Tensor, parameters: Iterable[nn.Parameter], max_norm: float
+) -> None:
+    """Backpropagate a scalar loss, clip the norm of the gradients to `max_norm`, and update the parameters."""
+    optimizer.zero_grad(set_to_none=True)
+    loss.backward()
+    clip_grad_norm_(parameters, max_norm)
+    optimizer.step()
+
+
+def read_history(path: Path, epochs: int) -> list[dict[str, Any]]:
+    """The lines of metrics.jsonl for the first `epochs` epochs; later ones, not yet in the weights, are dropped.
+
+    Raises ValueError for a damaged file.
+    """
+    try:
+        lines = path.read_text("utf-8").splitlines() if path.exists() and epochs else []
+        return [line for line in map(json.loads, lines) if line["epoch"] <= epochs]
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise ValueError(f"{path} must have one JSON object with an epoch per line, is damaged: {error}") from None
+
+
+def write_history(path: Path, history: list[dict[str, Any]]) -> None:
+    """Write metrics.jsonl, one line per epoch, atomically."""
+    write_atomically(path, "".join(json.dumps(line) + "\n" for line in history).encode())
+
+
+FOLDER = "encoded"
+
+
+class CachedArrays(NamedTuple):
+    """The content of one safetensors file: its tensors and its metadata, both by name."""
+
+    tensors: dict[str, Tensor]
+    metadata: dict[str, str]
+
+
+def cache_file(run: Path, prefix: str, identity: Any, suffix: str) -> Path:
+    """A file in the run's cache; the arguments are those of `cached_arrays`. suffix: of its name."""
+    key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
+    return scratch_folder(run, FOLDER) / f"{prefix}{key}.{suffix}"
+
+
+def cached_arrays(run: Path, prefix: str, identity: Any, make: Callable[[], bytes]) -> CachedArrays:
+    """Read a safetensors file from the run's cache; if it does not exist yet, write it first.
+
+    prefix: the start of the file's name. identity: JSON-compatible data from which the content follows; its hash
+    completes the name. make: computes the file's bytes. Raises ValueError for a damaged file.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    path = cache_file(run, prefix, identity, "safetensors")
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, make())
+    try:
+        with safe_open(path, "pt") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
+            return CachedArrays(tensors, file.metadata() or {})
+    except SafetensorError as error:
+        raise ValueError(f"{path} is damaged ({error}): delete it, and it is computed again") from None

@@ -16,11 +16,11 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
+from .checkpoint import to_device
 from .config import WITH_NEGATIVES, TrainConfig
-from .device import to_device
+from .corpus import NegativePool, SampledNegatives, sample_negatives
+from .losses import DualEncoder, vse_c_pool
 from .objective import Batch, Objective, RunTables, autocast
-from .sampling import NegativePool, SampledNegatives, sample_negatives
-from .vse import DualEncoder, vse_c_pool
 
 SCALE, MOST = 1 / 0.07, 100.0  # the first scale of CLIP, and the highest
 SIGLIP_SCALE, SIGLIP_BIAS = 10.0, -10.0  # the first scale and bias of SigLIP (Zhai et al. 2023, section 3.2)

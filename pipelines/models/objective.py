@@ -13,7 +13,7 @@ from torch import Generator, Tensor
 from .captions import Captions
 from .config import TrainConfig
 from .corpus import Corpus
-from .texts import Texts
+from .vectors import Texts
 from .vocabulary import WordVocabulary
 
 

@@ -4,13 +4,105 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatch
 from importlib.resources import files
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from string import Template
 from typing import Any
 
-from .facts import Facts
-from .gate import LEAST_PAIRS
-from .publication import Column, RecordSet
+from ...augment.operators import UNCHECKED
+from .config import PublishConfig
+from .gate import LEAST_PAIRS, Verdict
+from .output import File
+from .publication import Column, FileSet, Format, Publication, RecordSet
+
+
+@dataclass(frozen=True)
+class Facts:
+    """A published set: its options, counts, results of the checks, and the files that were written.
+
+    counts: by (split, what), where what is "captions", "images" or an operator, whose negatives are counted; leaks,
+    missing: number of captions left out because they are in the train split too, or because their image file is
+    missing; provenance: the Parquet metadata of the source table; records, files: what was written.
+    """
+
+    config: PublishConfig
+    kind: Format
+    publication: Publication
+    counts: Counter[tuple[str, str]]
+    verdict: Verdict
+    leaks: int
+    missing: int
+    provenance: Mapping[str, str] = field(default_factory=dict)
+    records: tuple[RecordSet, ...] = ()
+    files: tuple[File, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The name of the set: the one given, or `negcap-FORMAT`."""
+        return self.config.name or f"negcap-{self.config.format}"
+
+    @property
+    def splits(self) -> list[str]:
+        """The splits with at least one published caption."""
+        return [name for name in self.publication.selection.splits if self.counts[name, "captions"]]
+
+    @property
+    def splits_of(self) -> dict[str, list[str]]:
+        """By operator, the splits in which it has published negatives."""
+        return {name: [split for split in self.splits if self.counts[split, name]] for name in self.operators}
+
+    @property
+    def use(self) -> str:
+        """How to read the set, in Markdown, with the names of an actual file, split and operator of it."""
+        split = "test" if "test" in self.splits else self.splits[0]
+        operator = next((name for name, splits in self.splits_of.items() if split in splits), "")
+        file = next((record.name for record in self.records if record.files is None), "")
+        return Template(self.kind.use).substitute(file=file, split=split, operator=operator)
+
+    @property
+    def operators(self) -> list[str]:
+        """The operators with at least one published negative."""
+        names = self.publication.selection.operators
+        return [name for name in names if any(self.counts[split, name] for split in self.splits)]
+
+    @property
+    def unchecked(self) -> list[str]:
+        """Those of the operators that do not check whether their negatives are false."""
+        return [name for name in self.operators if name in UNCHECKED]
+
+    def total(self, what: str) -> int:
+        """The count of "captions", "images" or an operator's negatives, over all splits."""
+        return sum(self.counts[split, what] for split in self.splits)
+
+    @property
+    def negatives(self) -> int:
+        """The number of negatives of all operators and splits."""
+        return sum(self.total(name) for name in self.operators)
+
+    @property
+    def description(self) -> str:
+        """One sentence that describes the set, with its counts."""
+        what = f"{self.total('captions'):,} English captions of {self.total('images'):,} images"
+        if not self.operators:
+            return f"{what}, without negatives."
+        return (
+            f"{what} with {self.negatives:,} negative captions ({', '.join(self.operators)}): sentences made by "
+            "editing a caption so that they are false of its image."
+        )
+
+    @property
+    def biases(self) -> list[str]:
+        """The accuracies (%) of the blind baselines, one line per operator, and why others were not measured."""
+        return [
+            f"{report.name}: accuracy in % of models that never see the images (50 is chance): "
+            + ", ".join(f"{label} {value.percent:.1f}" for label, value in report.baselines.items())
+            for report in self.verdict.reports
+        ] + [f"{name}: not measured, {reason}" for name, reason in self.verdict.unmeasured.items()]
+
 
 LISTED = 1000  # most files that the card's table lists; SHA256SUMS has all digests
 SPDX = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+-]*")
@@ -85,3 +177,157 @@ def write_card(file: Path, facts: Facts) -> None:
         least_pairs=LEAST_PAIRS,
     )
     file.write_text(text, encoding="utf-8", newline="\n")
+
+
+ENCODINGS = {
+    ".json": "application/json",
+    ".jsonl": "application/jsonlines",
+    ".csv": "text/csv",
+    ".tsv": "text/tab-separated-values",
+    ".txt": "text/plain",
+    ".py": "text/x-python",
+    ".yaml": "application/yaml",
+    ".tar": "application/x-tar",
+    ".parquet": "application/x-parquet",
+    ".jpg": "image/jpeg",
+    ".jpeg": "image/jpeg",
+    ".png": "image/png",
+    ".webp": "image/webp",
+}
+TERMS = """
+    citeAs column equivalentProperty extract field fileProperty fileObject fileSet format includes isLiveDataset
+    jsonPath key md5 parentField path recordSet references regex repeated replace samplingRate separator source
+    subField transform
+""".split()
+CONTEXT: dict[str, Any] = {
+    "@language": "en",
+    "@vocab": "https://schema.org/",
+    "sc": "https://schema.org/",
+    "cr": "http://mlcommons.org/croissant/",
+    "rai": "http://mlcommons.org/croissant/RAI/",
+    "dct": "http://purl.org/dc/terms/",
+    "conformsTo": "dct:conformsTo",
+    "data": {"@id": "cr:data", "@type": "@json"},
+    "examples": {"@id": "cr:examples", "@type": "@json"},
+    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
+    **{term: f"cr:{term}" for term in TERMS},
+}
+
+
+def write_croissant(file: Path, facts: Facts) -> None:
+    """Write the metadata of a published set as indented JSON."""
+    file.write_text(json.dumps(croissant(facts), indent=1, ensure_ascii=False) + "\n", encoding="utf-8", newline="\n")
+
+
+def croissant(facts: Facts) -> dict[str, Any]:
+    """The metadata as JSON-LD: the files with their digests, and the record sets with their fields.
+
+    url, creator, datePublished and citeAs are included if the config has them.
+    """
+    config = facts.config
+    given: dict[str, Any] = {"url": config.url, "datePublished": config.date, "citeAs": config.cite}
+    if config.creator:
+        given["creator"] = {"@type": "sc:Organization", "name": config.creator}
+    return {
+        "@context": CONTEXT,
+        "@type": "sc:Dataset",
+        "conformsTo": "http://mlcommons.org/croissant/1.0",
+        "name": facts.name,
+        "description": facts.description,
+        "license": config.license,
+        **{key: value for key, value in given.items() if value},
+        **({"rai:dataBiases": facts.biases} if facts.biases else {}),
+        "version": "1.0.0",
+        "inLanguage": "en",
+        "keywords": ["image captions", "hard negatives", "vision-language", "image-text retrieval"],
+        "distribution": list(distribution(facts)),
+        "recordSet": [record_set(record) for record in facts.records],
+    }
+
+
+def distribution(facts: Facts) -> Iterator[dict[str, Any]]:
+    """One FileObject per file, except the files of file sets with `listed=False`; then one FileSet per file set."""
+    sets = [(identifier(record), record.files) for record in facts.records if record.files is not None]
+    unlisted = [files.pattern for _, files in sets if not files.listed]
+    for item in facts.files:
+        if not any(fnmatch(item.path, pattern) for pattern in unlisted):
+            yield file_object(item)
+    for name, paths in sets:
+        yield file_set(name, paths, facts)
+
+
+def file_object(item: File) -> dict[str, Any]:
+    """The FileObject of one file, with its size and digest."""
+    return {
+        "@type": "cr:FileObject",
+        "@id": item.path,
+        "name": item.path,
+        "contentUrl": item.path,
+        "contentSize": f"{item.size} B",
+        "encodingFormat": encoding(item.path),
+        "sha256": item.sha256,
+    }
+
+
+def file_set(name: str, files: FileSet, facts: Facts) -> dict[str, Any]:
+    """The FileSet of a record set: its files as a glob pattern, with their media types.
+
+    For files inside archives, the media type follows from the suffix of the pattern.
+    """
+    inside = [encoding(item.path) for item in facts.files if fnmatch(item.path, files.pattern)]
+    return {
+        "@type": "cr:FileSet",
+        "@id": f"{name}-files",
+        "name": f"{name}-files",
+        "encodingFormat": sorted(set(inside)) or encoding(files.pattern),
+        "includes": files.pattern,
+        **({"containedIn": [{"@id": archive} for archive in files.archives]} if files.archives else {}),
+    }
+
+
+def encoding(path: str) -> str:
+    """The media type for a path, from its suffix; `application/octet-stream` if it is unknown."""
+    return ENCODINGS.get(PurePosixPath(path).suffix.lower(), "application/octet-stream")
+
+
+def identifier(record: RecordSet) -> str:
+    """The id of a record set: `train-noun` for the file `train/noun.json`."""
+    name = record.name if record.files is not None else PurePosixPath(record.name).with_suffix("").as_posix()
+    return name.replace("/", "-")
+
+
+def record_set(record: RecordSet) -> dict[str, Any]:
+    """The RecordSet in JSON-LD, with one field per column."""
+    name = identifier(record)
+    source = {"fileObject": {"@id": record.name}}
+    if record.files is not None:
+        source = {"fileSet": {"@id": f"{name}-files"}}
+    return {
+        "@type": "cr:RecordSet",
+        "@id": name,
+        "name": name,
+        "description": record.description,
+        "field": [
+            {
+                "@type": "cr:Field",
+                "@id": f"{name}/{column.name}",
+                "name": f"{name}/{column.name}",
+                "description": column.description,
+                "dataType": column.type,
+                **({"repeated": True} if column.repeated else {}),
+                "source": {**source, **extraction(column)},
+            }
+            for column in record.columns
+        ],
+    }
+
+
+def extraction(column: Column) -> dict[str, Any]:
+    """The `extract` and `transform` of a field: where its value is in the file, and which part of it is used."""
+    found = {"column": column.name}
+    if column.path:
+        found = {"jsonPath": column.path}
+    elif column.property:
+        found = {"fileProperty": column.property}
+    taken = {key: value for key, value in (("jsonPath", column.member), ("regex", column.regex)) if value}
+    return {"extract": found, **({"transform": taken} if taken else {})}

@@ -17,22 +17,21 @@ from ..report.summary import console_of, print_table
 from ..tables.examples import Draws, select
 from ..tables.images import Images, abbreviate, read_boxes
 from ..tables.verdicts import accepted, p_true_by_readers
-from .card import write_card
+from .card import Facts, write_card, write_croissant
 from .config import PublishConfig
-from .croissant import write_croissant
-from .facts import Facts
 from .formats import format_named
-from .gate import LEAST_PAIRS, Verdict, cues_table, judge_negatives, pairs_of, verdict_table
-from .leaks import TRAIN, TrainSplit, read_train_split
-from .output import (
-    CARD,
-    CROISSANT,
-    SUMS,
-    check_output,
-    digests,
-    move_into_place,
-    staging_folder,
+from .gate import (
+    LEAST_PAIRS,
+    TRAIN,
+    TrainSplit,
+    Verdict,
+    cues_table,
+    judge_negatives,
+    pairs_of,
+    read_train_split,
+    verdict_table,
 )
+from .output import CARD, CROISSANT, SUMS, check_output, digests, move_into_place, staging_folder
 from .publication import IMAGE, IMAGES, Column, FileSet, Format, Publication, RecordSet
 from .valse import votes
 

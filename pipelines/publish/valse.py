@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ..engine.tables import has_table, read_table
+from ..quality.annotation.agree import find_key, read_key, read_sheets
 from ..quality.annotation.sheet import NEGATIVE
-from ..quality.annotation.votes import find_key, read_key, read_sheets
 from .publication import INTEGER, Column, Files, JsonRows, Publication, RecordSet
 
 VOTES = ("foil", "caption", "other")

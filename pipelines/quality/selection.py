@@ -17,20 +17,8 @@ from scipy.sparse import csr_matrix
 from sklearn.isotonic import IsotonicRegression
 
 from ...augment.elementary import exp
-from .bias.language_model import train
-from .bias.learned import (
-    FOLDS,
-    Fit,
-    features,
-    fold_weights,
-    folds_of,
-    log_odds,
-    regression,
-    right,
-    scores,
-    words,
-)
-from .bias.ngrams import NgramVocabulary
+from .bias.learned import FOLDS, Fit, features, fold_weights, folds_of, log_odds, regression, right, scores, words
+from .bias.ngrams import NgramVocabulary, train
 from .bias.rules import format_faults
 
 ROUNDS = 8

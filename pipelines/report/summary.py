@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from ...augment.lexicon.blend import REFERENCE_CAPTIONS
+from ...augment.lexicon.entries import REFERENCE_CAPTIONS
 from ..engine.manifest import read_manifest
 from ..engine.progress import Timing
 
@@ -194,7 +194,7 @@ def print_summary(run: Path, timings: Sequence[Timing], stream: TextIO, examples
 
 def _why_no_negatives(run: Path, counts: Mapping[str, int], operators: Sequence[str]) -> str:
     """Why a run has no negatives, from its counters and its first parses."""
-    from ...schemas.parses import PARSES
+    from ...schemas.captions import PARSES
     from ..engine.tables import read_table
     from .no_negatives import explain_no_negatives
 

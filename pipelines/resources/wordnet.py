@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...schemas.taxonomy import TAXONOMY
+from ...schemas.captions import TAXONOMY
 
 if TYPE_CHECKING:
     import pyarrow as pa

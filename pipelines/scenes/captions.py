@@ -10,7 +10,7 @@ from collections.abc import Callable
 from random import Random
 from typing import NamedTuple
 
-from ...augment.language.articles import article
+from ...augment.language.grammar import article
 from .truth import LEFT, holds
 from .words import NUMBERS
 from .world import KINDS, LIVING, PEOPLE, Scene, Thing

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ...augment.language.articles import article
+from ...augment.language.grammar import article
 from .words import NOUNS, PLURALS
 
 _NP = r"((?:(?:a|an|the|one|two|three|four|five|six|seven|eight|nine|his|her|its|their) )?(?:[a-z]+ )*?[a-z]+)"

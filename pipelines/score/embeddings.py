@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from ...schemas.embeddings import EMBEDDINGS
+from ...schemas.features import EMBEDDINGS
 from ..engine import provenance
 from ..engine.identity import hash_value
 from ..engine.source import Parts, SourceStage, run_source

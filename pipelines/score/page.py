@@ -10,7 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from ..engine.shards import write_atomically
-from ..quality.audit.shapes import Bar, Chart, Line, Scale
+from ..quality.audit.charts import Bar, Chart, Line, Scale
 from ..report.rows import visible
 from .report import CHANCE, SAYS, ModelScores, Score, interval, named
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from ...augment.truth.estimates import MAX_P_TRUE, check_max_p_true
-from ...schemas.balance import BALANCE
+from ...schemas.captions import BALANCE
 from ..engine.bounds import at_least
 from ..engine.stage import ReduceStage, Spread, StageResult
 from ..engine.tables import WholeTable
@@ -64,7 +64,7 @@ def sample_images(parses: pa.Table, sample: int) -> pa.Table:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from ...augment.rng import record_rng
+    from ...augment.elementary import record_rng
 
     images = parses["image_id"].unique().to_pylist()
     order = {image: record_rng(0, "balance", image).getrandbits(63) for image in images}
@@ -158,8 +158,8 @@ def fit(table: pa.Table, config: BalanceConfig, spread: Spread, lexicon: WholeTa
     if given is not None:
         return StageResult({"balance": given_table(given, BALANCE)}, {"captions": 0, "given": 1})
     from ...augment.exchanges import BALANCED
-    from ...augment.lexicon import balance
-    from ...augment.lexicon.balance import Exchanges
+    from ...augment.lexicon import lexicon as balance
+    from ...augment.lexicon.lexicon import Exchanges
 
     parts = cut_by_image(table, PART)
     found = spread(find_exchanges, [[part] for part in parts])

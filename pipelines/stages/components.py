@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...schemas.components import COMPONENT_EXCLUSIONS, COMPONENT_VOCABULARY, COMPONENTS
+from ...schemas.captions import COMPONENT_EXCLUSIONS, COMPONENT_VOCABULARY, COMPONENTS
 from ..engine.bounds import at_least
 from ..engine.stage import ReduceStage, Stage, StageResult
 from ..engine.tables import WholeTable
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ...augment.caption import Caption
-    from ...augment.components.exclusions import Exclusions
+    from ...augment.components.sampling import Exclusions
     from ...augment.scene_graph import SceneGraph
 
 TRAIN = "train"
@@ -47,7 +47,7 @@ def read(parses: pa.Table, config: ComponentsConfig) -> StageResult:
     """The scene graph components of each caption in a shard of parses. Counters: captions, objects, attributes,
     relations; `without.<kind>`, the captions that have none of a kind.
     """
-    from ...augment.components.table import tabulate
+    from ...augment.components.vocabulary import tabulate
 
     _, graphs = _graphs(parses, config)
     counts = {"captions": len(graphs)}
@@ -118,7 +118,7 @@ def load_exclusions(vocabulary: WholeTable) -> Exclusions:
     """The index that finds the components which may be true of an image, for this vocabulary; made once per process and
     content.
     """
-    from ...augment.components.exclusions import Exclusions
+    from ...augment.components.sampling import Exclusions
     from ...augment.components.vocabulary import ComponentVocabulary
 
     return Exclusions(ComponentVocabulary(vocabulary.read()))
@@ -126,7 +126,7 @@ def load_exclusions(vocabulary: WholeTable) -> Exclusions:
 
 def find_exclusions(parses: pa.Table, config: ComponentsConfig, component_vocabulary: WholeTable) -> StageResult:
     """The components that may be true of each image of a shard. Counters: captions, images, rows."""
-    from ...augment.components.exclusions import Exclusion, tabulate
+    from ...augment.components.sampling import Exclusion, tabulate
 
     exclusions = load_exclusions(component_vocabulary)
     rows: list[Exclusion] = []

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...schemas.captions import CAPTIONS, LANGUAGE, REJECTED_RECORDS
-from ...schemas.proposals import PROPOSALS
+from ...schemas.negatives import PROPOSALS
 from ..engine.bounds import at_least
 from ..engine.manifest import describe
 from ..engine.source import Parts, SourceStage, run_source

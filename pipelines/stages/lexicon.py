@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from ...schemas.lexicon import LEXICON
+from ...schemas.captions import LEXICON
 from ..engine.bounds import at_least
 from ..engine.stage import ReduceStage, StageResult
 from ..tables.corpus import given_table
@@ -28,7 +28,7 @@ class LexiconConfig:
     to use instead of the shipped score. attributes: a text file of the attributes to use, one per line, instead of the
     frequent ones. lexicon: "own" to count, or the path of a lexicon table (a Parquet file, or the folder `lexicon` of a
     run) to use as it is. backoff: the path of a reference lexicon (negcap.pipelines.resources.reference writes it) to
-    blend the own counts with; see negcap.augment.lexicon.blend. Raises ValueError if min_count is below 1.
+    blend the own counts with; see negcap.augment.lexicon.entries. Raises ValueError if min_count is below 1.
     """
 
     min_count: int | None = None
@@ -45,7 +45,7 @@ class LexiconConfig:
 def count_shard(parses: pa.Table, config: LexiconConfig) -> pa.Table:
     """How often the captions of a shard use each word in each place (its grammatical context).
 
-    Columns: those of negcap.schemas.lexicon, and `train` (bool): whether counted in a train split. Empty if the config
+    Columns: those of negcap.schemas.captions, and `train` (bool): whether counted in a train split. Empty if the config
     gives a lexicon.
     """
     import pyarrow as pa
@@ -90,7 +90,7 @@ def choose(counts: pa.Table, config: LexiconConfig) -> StageResult:
         table = given_table(config.lexicon, LEXICON)
         return StageResult({"lexicon": table}, {"captions": 0, "given": 1, **_entries(table)})
     from ...augment.language.concreteness import Concreteness
-    from ...augment.lexicon.blend import REFERENCE_CAPTIONS, blend
+    from ...augment.lexicon.entries import REFERENCE_CAPTIONS, blend
     from ...augment.lexicon.lexicon import default_min_count, select
 
     total = counts.filter(pc.equal(counts["kind"], CAPTIONS))

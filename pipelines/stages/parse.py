@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...augment.data import data_path
-from ...schemas.parses import PARSES
+from ...schemas.captions import PARSES
 from ..engine.manifest import hash_path
 from ..engine.stage import Stage, StageResult
 

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 from ...augment.caption import by_image, from_parses
 from ...augment.context import contexts_by_image
 from ...augment.edits import Accepted
+from ...augment.generate import Rows
 from ...augment.language.parse import parse
 from ...augment.recovery.judge import Judged, Judging, judge
-from ...augment.rows import Rows
-from ...schemas.negatives import NEGATIVES, POSITIVES, REJECTIONS
-from ...schemas.proposals import JUDGED
+from ...schemas.negatives import JUDGED, NEGATIVES, POSITIVES, REJECTIONS
 from ..engine.stage import Stage, StageResult
 from ..engine.tables import WholeTable
 from ..models.scorer import load_scorer

@@ -11,7 +11,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from ...schemas.captions import LANGUAGE
-from ...schemas.proposals import PROPOSALS
+from ...schemas.negatives import PROPOSALS
 from ..endpoint.collect import Answers, Asker, collect
 from ..endpoint.json_answers import negatives_in
 from ..endpoint.messages import Answer, Request, chat
@@ -31,7 +31,7 @@ from .proposals import judging
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ..models.filler import Filler
+    from ..models.scorer import Filler
 
 NAME = "propose"
 STAGE = judging(NAME)

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from ...schemas.truth import TRUTH
+from ...schemas.captions import TRUTH
 from ..engine.bounds import at_least
 from ..engine.stage import ReduceStage, Spread, StageResult
 from ..engine.tables import WholeTable

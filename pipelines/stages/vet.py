@@ -9,9 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...augment.rng import record_rng
-from ...schemas.negatives import POSITIVE
-from ...schemas.verdicts import READINGS, VERDICTS
+from ...augment.elementary import record_rng
+from ...schemas.negatives import POSITIVE, READINGS, VERDICTS
 from ..endpoint.collect import Answers, Asker, collect
 from ..endpoint.json_answers import json_in
 from ..endpoint.messages import Answer, Request, chat

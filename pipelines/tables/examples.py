@@ -8,17 +8,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from ...augment.rng import record_rng
+from ...augment.elementary import record_rng
 from ..engine.tables import Shard, shards_of
-from .columns import (
-    UNSPLIT,
-    check_file_name,
-    check_splits,
-    operators_of,
-    read_columns,
-    splits_of,
-    stored_splits,
-)
+from .columns import UNSPLIT, check_file_name, check_splits, operators_of, read_columns, splits_of, stored_splits
 from .denials import NEGATION, TRUE_NEGATION, Denials, beside, true_denials
 
 Pick = Literal["first", "random"]  # of the negatives of a caption: the first drawn, or a random one

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from negcap.augment.caption import MAX_TOKENS, Caption, from_parses
 from negcap.augment.edits import Candidate, Edit, apply
 from negcap.augment.generate import OPERATOR_ERROR, TOO_LONG, Settings, generate_tables
-from negcap.augment.language.articles import article
+from negcap.augment.language.grammar import article
 from negcap.augment.language.parse import parse_table
 from negcap.augment.operators import OPERATORS, PRESETS, Operator, propose_nothing
 from negcap.schemas.fields import check

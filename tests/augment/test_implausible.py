@@ -10,8 +10,7 @@ import pytest
 
 from negcap.augment.context import Context, contexts
 from negcap.augment.edits import Accepted, Candidate, Edit, Rejected, apply
-from negcap.augment.generate import Settings, generate_tables
-from negcap.augment.implausible import REASON, Generated, reject_implausible
+from negcap.augment.generate import REASON, Generated, Settings, generate_tables, reject_implausible
 from negcap.augment.language.parse import parse
 from negcap.augment.operators import OPERATORS, PRESETS, Limits
 from negcap.augment.plausibility import compare

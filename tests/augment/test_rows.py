@@ -3,8 +3,8 @@
 import pytest
 
 from negcap.augment.edits import Accepted, Candidate, Edit, Rejected
+from negcap.augment.generate import Rows, concreteness
 from negcap.augment.language.concreteness import Concreteness
-from negcap.augment.rows import Rows, concreteness
 from negcap.schemas.fields import check
 from negcap.schemas.negatives import NEGATIVES, REJECTIONS
 from tests.augment.fixtures import sample_parses

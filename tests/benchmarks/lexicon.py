@@ -19,19 +19,16 @@ import pyarrow.compute as pc
 
 from negcap.augment.caption import Caption, from_parses
 from negcap.augment.data import data_path
+from negcap.augment.elementary import record_rng
 from negcap.augment.language.concreteness import Concreteness
-from negcap.augment.lexicon.blend import blend
-from negcap.augment.lexicon.entries import Entries
+from negcap.augment.lexicon.entries import Entries, blend
 from negcap.augment.lexicon.lexicon import Lexicon, count, default_min_count, select
-from negcap.augment.rng import record_rng
-from negcap.augment.slots.attributes import attribute_slots
-from negcap.augment.slots.nouns import noun_slots
-from negcap.augment.slots.prepositions import preposition_slots
-from negcap.augment.slots.verbs import verb_slots
+from negcap.augment.slots.nouns import attribute_slots, noun_slots
+from negcap.augment.slots.verbs import preposition_slots, verb_slots
 from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.stages.lexicon import TRAIN_SPLITS, captions_counted
 from negcap.pipelines.tables.corpus import given_table
-from negcap.schemas.lexicon import LEXICON
+from negcap.schemas.captions import LEXICON
 
 UNKNOWN, WORDS = 0.01, 10_000
 KINDS = ("noun", "preposition", "verb", "attribute")

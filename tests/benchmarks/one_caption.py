@@ -19,18 +19,17 @@ import numpy as np
 from negcap.augment.caption import Caption, by_image, from_parses
 from negcap.augment.context import Context
 from negcap.augment.data import data_path
+from negcap.augment.elementary import record_rng
 from negcap.augment.lexicon.lexicon import Lexicon
 from negcap.augment.mentions import Mentions
 from negcap.augment.operators import OPERATORS
 from negcap.augment.plausibility import read
-from negcap.augment.rng import record_rng
 from negcap.augment.truth.contradiction import check
 from negcap.augment.truth.counts import EntailedEntries
 from negcap.augment.truth.estimates import MAX_P_TRUE, Truth
 from negcap.augment.truth.fit import DRAWS, KEPT, is_true
 from negcap.pipelines.tables.corpus import given_table
-from negcap.schemas.lexicon import LEXICON
-from negcap.schemas.truth import KINDS, TRUTH
+from negcap.schemas.captions import LEXICON, TRUTH, TRUTH_KINDS
 from tests.benchmarks.truth import parses
 
 IMAGES = 64  # whose shown captions are read at once
@@ -46,7 +45,7 @@ def labelled(images: list[list[Caption]], lexicon: Lexicon, truth: Truth) -> lis
     for rng, (shown, *hidden), reading in zip(rngs, mixed, readings, strict=True):
         context = Context(lexicon, Mentions([shown]), Mentions([]), reading)
         image = truth.of_image([shown])
-        for kind in KINDS:
+        for kind in TRUTH_KINDS:
             proposed = OPERATORS[kind].propose(shown, context, rng, DRAWS)
             for one in islice((one for one in proposed if check(one, shown, context) is None), KEPT):
                 chance = image.p_true(one, shown)
@@ -75,7 +74,7 @@ def main() -> None:
     ]
     print(f"{len(images):,} images, {len(rows):,} candidates; p_true and shares in %")
     print(f"{'kind':<12} {'p_true':<8} {'number':>8} {'mean':>7} {'one':>7} {'all':>7}")
-    for kind in (*KINDS, "every kind"):
+    for kind in (*TRUTH_KINDS, "every kind"):
         own = np.array([row[1:] for row in rows if kind in (row[0], "every kind")], dtype=float).reshape(-1, 3)
         for name, some in (
             (f"<= {MAX_P_TRUE}", own[own[:, 0] <= MAX_P_TRUE]),

@@ -19,14 +19,12 @@ import torch
 from torch import Generator
 
 from negcap.pipelines.engine.tables import has_table, read_table
-from negcap.pipelines.models.config import TrainConfig
+from negcap.pipelines.models.checkpoint import optimizer_step
+from negcap.pipelines.models.config import TrainConfig, configure
+from negcap.pipelines.models.corpus import shuffled_batches
 from negcap.pipelines.models.features import take
-from negcap.pipelines.models.recipes import configure
-from negcap.pipelines.models.sampling import shuffled_batches
 from negcap.pipelines.models.trainer.objectives import OBJECTIVES
-from negcap.pipelines.models.trainer.train import make_batch
-from negcap.pipelines.models.trainer.training_data import TrainingData, read_training_data
-from negcap.pipelines.models.training import optimizer_step
+from negcap.pipelines.models.trainer.train import TrainingData, make_batch, read_training_data
 from tests.pipelines.models.trainer_world import write_features
 
 TABLE, SIZE = "features_random", 1280

@@ -30,16 +30,14 @@ from negcap.augment.exchanges import BALANCED, exchanges
 from negcap.augment.generate import Settings, generate_tables
 from negcap.augment.language.coreference import may_corefer
 from negcap.augment.language.wordnet import WordNet
-from negcap.augment.lexicon import balance
+from negcap.augment.lexicon import lexicon as balance
 from negcap.augment.lexicon.lexicon import Lexicon
 from negcap.augment.mentions import VERB_TAGS, mentioned_nouns, mentioned_verbs
-from negcap.augment.slots.attributes import attribute_slots
-from negcap.augment.slots.prepositions import preposition_slots
-from negcap.augment.slots.quantities import quantity_slots, quantity_value
-from negcap.augment.slots.verbs import subject
+from negcap.augment.slots.nouns import attribute_slots, quantity_slots, quantity_value
+from negcap.augment.slots.verbs import preposition_slots, subject
 from negcap.augment.truth.estimates import MAX_P_TRUE, Truth
+from negcap.augment.truth.exchange import ASSERTIONS, is_mentioned_once, value, values_of
 from negcap.augment.truth.fit import estimate, in_turn
-from negcap.augment.truth.transitions import ASSERTIONS, is_mentioned_once, value, values_of
 from negcap.pipelines.engine.cluster import executor
 from negcap.pipelines.engine.progress import report
 from negcap.pipelines.engine.tables import read_table

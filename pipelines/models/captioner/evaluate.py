@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import warnings
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -15,26 +18,176 @@ from torch import Tensor
 from ...engine.bounds import at_least, one_of
 from ...engine.storage import write_atomically, write_json
 from ..captions import Captions, read_captions
+from ..checkpoint import choose_device
 from ..config import DEVICES, cores
-from ..device import choose_device
+from ..evaluation.retrieval import embed_images, embed_sentences, rank, retrieval_metrics
 from ..features import Features, read_features
+from ..figures import markdown_table
+from ..trainer.objectives import OBJECTIVES, load_model
+from ..vectors import Texts
+from ..vocabulary import WordVocabulary
 from .config import WritingConfig
-from .generate import write_sentences
+from .generate import draw_samples, write_sentences
 from .generator import PaddedSentences
-from .judge import Judge, load_judge, retrieval_by_captions
-from .measures import bleu, cider_d, distinct, self_bleu
 from .model import (
     GAN,
     MLE,
     Captioner,
+    detokenize,
+    join_words,
     load_captioner,
+    normalize,
+    stream_keys,
     transform_features,
     weights_file,
 )
-from .noise import stream_keys
-from .report import to_markdown
-from .samples import draw_samples
-from .text import detokenize, join_words, normalize
+
+
+class Judge(NamedTuple):
+    """An embedding model trained by `negcap train`, and its vectors (I, d) of the images that have captions."""
+
+    model: Any
+    vocabulary: WordVocabulary
+    images: Tensor
+
+
+def load_judge(folder: Path, run: Path, image_ids: list[str], rows: Tensor, device: torch.device) -> Judge:
+    """Load a judge from a model's folder; image_ids: of all images of the run; rows: (I,) those it embeds.
+
+    Raises FileNotFoundError or ValueError for a folder without a model, a model that needs components, or a run without
+    features of the model's size.
+    """
+    model, vocabulary, config = load_model(folder, device)
+    if OBJECTIVES[config.model].needs_components:
+        raise ValueError(f"judge must be a model that reads only sentences, this one needs components: {folder}")
+    features = read_features(run, image_ids, config.table)
+    if features.values.shape[-1] != model.image.linear.in_features:
+        raise ValueError(f"judge must take features of {features.values.shape[-1]} numbers, {folder} does not")
+    return Judge(model, vocabulary, embed_images(model.image, features.values, rows, device))
+
+
+def retrieval_by_captions(texts: pa.Array, judge: Judge) -> dict[str, float]:
+    """Text-to-image metrics of one caption per image (I,), and the mean similarity of a caption and its image."""
+    device = judge.images.device
+    encoded = judge.vocabulary.encode(texts)
+    captions = Texts(torch.from_numpy(encoded.tokens).to(device), torch.from_numpy(encoded.offsets), len(texts))
+    rows = torch.arange(len(texts))
+    vectors = embed_sentences(judge.model.sentences, captions, rows)
+    metrics = retrieval_metrics(rank(judge.images, vectors, rows.to(device), judge.model.similarity))
+    similarity = judge.model.similarity.pairs(judge.images, vectors).mean().item()
+    return {**{name: value for name, value in metrics.items() if name.startswith("t2i")}, "similarity": similarity}
+
+
+Words = Sequence[str]
+ORDERS = 4  # n-grams of 1 to 4 words
+SIGMA = 6.0  # of CIDEr-D's length penalty
+
+
+def ngrams(sentence: Words, n: int) -> list[tuple[str, ...]]:
+    """All n-grams of a sentence, in order."""
+    return list(zip(*(sentence[start:] for start in range(n)), strict=False))
+
+
+def distinct(sentences: Sequence[Words], n: int) -> float:
+    """distinct-n: number of distinct n-grams divided by that of all n-grams, in all sentences (Li et al. 2016)."""
+    grams = [gram for sentence in sentences for gram in ngrams(sentence, n)]
+    return len(set(grams)) / len(grams) if grams else 0.0
+
+
+def bleu(candidates: Sequence[Words], references: Sequence[Sequence[Words]]) -> list[float]:
+    """Corpus BLEU-1 to BLEU-4 in %; references: one or more sentences per candidate."""
+    from nltk.translate.bleu_score import corpus_bleu
+
+    weights = [tuple(1 / n if k < n else 0.0 for k in range(ORDERS)) for n in range(1, ORDERS + 1)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # no n-grams in common: the score is 0
+        return [100 * value for value in corpus_bleu(references, candidates, weights=weights)]
+
+
+def self_bleu(groups: Sequence[Sequence[Words]]) -> float:
+    """The mean BLEU-4, in %, of each sentence against the others of its group (Zhu et al. 2018); low means diverse.
+
+    Smoothed by adding 1 to the counts of 2- to 4-grams, as captions are short. Groups of one sentence are ignored; 0 if
+    there are no others.
+    """
+    from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
+
+    smoothing = SmoothingFunction().method2
+    scores = [
+        sentence_bleu([other for k, other in enumerate(group) if k != at], sentence, smoothing_function=smoothing)
+        for group in groups
+        if len(group) > 1
+        for at, sentence in enumerate(group)
+    ]
+    return 100 * sum(scores) / len(scores) if scores else 0.0
+
+
+def cider_d(candidates: Sequence[Words], references: Sequence[Sequence[Words]]) -> list[float]:
+    """CIDEr-D of each candidate against its references, 0 to 10 (Vedantam et al. 2015, eq. 3 and section 7).
+
+    n-grams of 1 to 4 words are weighted by inverse document frequency, where a document is all references of one
+    candidate. A candidate's counts are clipped to the reference's; a length difference of l words multiplies by exp(-l²
+    / 72).
+    """
+    frequency: Counter[tuple[str, ...]] = Counter()
+    for group in references:
+        frequency.update({gram for one in group for n in range(1, ORDERS + 1) for gram in ngrams(one, n)})
+    log_documents = math.log(max(len(references), 1))
+    return [_cider_d(one, group, frequency, log_documents) for one, group in zip(candidates, references, strict=True)]
+
+
+def _cider_d(
+    candidate: Words, group: Sequence[Words], frequency: Counter[tuple[str, ...]], log_documents: float
+) -> float:
+    def vector(sentence: Words, n: int) -> dict[tuple[str, ...], float]:
+        counts = Counter(ngrams(sentence, n))
+        return {gram: count * (log_documents - math.log(max(frequency[gram], 1))) for gram, count in counts.items()}
+
+    total = 0.0
+    for n in range(1, ORDERS + 1):
+        given = vector(candidate, n)
+        length = math.sqrt(sum(value**2 for value in given.values()))
+        for one in group:
+            true = vector(one, n)
+            norm = length * math.sqrt(sum(value**2 for value in true.values()))
+            if norm:
+                shared = sum(min(value, true.get(gram, 0.0)) * true.get(gram, 0.0) for gram, value in given.items())
+                total += shared / norm * math.exp(-((len(candidate) - len(one)) ** 2) / (2 * SIGMA**2))
+    return 10 * total / (ORDERS * len(group)) if group else 0.0
+
+
+COLUMNS = {
+    "BLEU-1": "bleu_1",
+    "BLEU-2": "bleu_2",
+    "BLEU-3": "bleu_3",
+    "BLEU-4": "bleu_4",
+    "CIDEr-D": "cider_d",
+    "distinct-1": "distinct_1",
+    "distinct-2": "distinct_2",
+    "words": "vocabulary",
+    "novel %": "novel",
+    "self-BLEU": "self_bleu",
+    "D": "discriminator",
+    "R@1": "t2i R@1",
+    "R@10": "t2i R@10",
+    "mean rank": "t2i mean rank",
+}
+
+
+DECIMALS = {"vocabulary": 0, "discriminator": 3, "distinct_1": 3, "distinct_2": 3, "cider_d": 3}  # all others: 1
+
+
+def to_markdown(result: Mapping[str, Any]) -> str:
+    """One row for human captions and per way of writing, one column per measure that any of them has."""
+    measures = result["measures"]
+    columns = {title: name for title, name in COLUMNS.items() if any(name in row for row in measures.values())}
+    rows = [[writer, *(_cell(name, row) for name in columns.values())] for writer, row in measures.items()]
+    return markdown_table([f"{result['images']:,} images of {result['split']}", *columns], rows)
+
+
+def _cell(name: str, row: Mapping[str, float]) -> str:
+    return f"{row[name]:,.{DECIMALS.get(name, 1)}f}" if name in row else ""
+
 
 WRITERS = ((MLE, "greedy"), (MLE, "beam"), (MLE, "sample"), (GAN, "greedy"), (GAN, "sample"))  # (phase, decoding)
 PEOPLE = "people"

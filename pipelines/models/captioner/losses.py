@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ..vocabulary import PAD_ID, UNKNOWN_ID
-from .decoding import complete, empty_sentences, sample_by
+from .generate import complete, empty_sentences, sample_by
 from .generator import Generator, LSTMState, PaddedSentences, WordScores
 
 Reward = Callable[[PaddedSentences, Tensor], Tensor]  # sentences, the batch row of each (b,) -> rewards (b,)

@@ -4,23 +4,295 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import torch
-from torch import Generator
+from torch import Generator, Tensor
 
 from .. import checkpoint
-from ..device import deterministic
-from ..training import epoch_seed, read_history, write_history
+from ..captions import read_captions, split_captions
+from ..checkpoint import choose_device, deterministic, epoch_seed, optimizer_step, read_history, write_history
+from ..corpus import shuffled_batches
+from ..features import read_features
+from ..figures import new_figure, plot_metric, write_png
+from ..vocabulary import PAD_ID, UNKNOWN_ID, WordVocabulary, build_vocabulary
 from .config import RESUMABLE, CaptionerConfig
-from .curves import draw_curves
-from .measures import distinct
-from .model import GAN, MLE, PHASES, Nets, build_nets
-from .phases import Learner, discriminator_epoch, gan_epoch, mle_epoch, sample
-from .text import detokenize, join_words
-from .training_data import read_training_data
+from .evaluate import distinct
+from .generate import generate_sentences, sample_by
+from .generator import PaddedSentences
+from .losses import Rollouts, discriminator_loss, likelihood_loss, mean_of_others, policy_loss, sample_with_values
+from .model import GAN, MLE, PHASES, Nets, build_nets, detokenize, join_words, transform_features
+
+COLOURS = {"mle": "tab:blue", "discriminator": "tab:orange", "gan": "tab:green"}
+
+
+def draw_curves(history: Sequence[Mapping[str, Any]], path: Path) -> None:
+    """Draw likelihood, reward and entropy, the discriminator's accuracy, and distinct-2 over the epochs as a PNG.
+
+    history: the lines of metrics.jsonl.
+    """
+    figure = new_figure(14, 3.4)
+    loss, reward, accuracy, distinct = figure.subplots(1, 4)
+    plot_metric(loss, history, "loss", "train")
+    plot_metric(loss, history, "validation_loss", "validation")
+    loss.set(xlabel="epoch", ylabel="- log likelihood per word", title="likelihood")
+    plot_metric(reward, history, "reward", "reward", color="tab:green")
+    beside = reward.twinx()
+    plot_metric(beside, history, "entropy", "entropy", color="tab:gray")
+    reward.set(xlabel="epoch", ylabel="reward (green)", title="policy gradient")
+    beside.set(ylabel="entropy per word, nats (gray)")
+    lines = [{"epoch": line["epoch"], **line["accuracy"]} for line in history if "accuracy" in line]
+    for name in ("real", "generated", "mismatched"):
+        plot_metric(accuracy, lines, name, name)
+    accuracy.set(xlabel="epoch", ylabel="accuracy", ylim=(0, 1.02), title="discriminator")
+    for phase, colour in COLOURS.items():
+        plot_metric(distinct, [line for line in history if line["phase"] == phase], "distinct_2", phase, color=colour)
+    distinct.set(xlabel="epoch", ylabel="distinct-2 of samples", ylim=(0, None), title="diversity")
+    for axes in (loss, accuracy, distinct):
+        if axes.lines:
+            axes.legend(fontsize=7)
+    write_png(figure, path, 110)
+
+
+DISTINCT_IMAGES = 512  # images that distinct-2 is measured on
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """C captions of I images. features (I, D), tokens and offsets are on the device, all other tensors on the CPU.
+
+    tokens, offsets: the captions as EncodedTexts. image: (C,) the image index of each caption. train, validation: (n,)
+    indices of captions. known: the train captions without <unk>, on which the discriminator is trained, as it would
+    otherwise learn that only people write <unk> (all train captions if fewer than two remain). distinct_images: indices
+    of the first validation images, for distinct-2. words: the maximum length of a caption.
+    """
+
+    vocabulary: WordVocabulary
+    features: Tensor
+    backbone: str
+    tokens: Tensor
+    offsets: Tensor
+    image: Tensor
+    train: Tensor
+    known: Tensor
+    validation: Tensor
+    distinct_images: Tensor
+    words: int
+    device: torch.device
+
+    def sentences(self, captions: Tensor) -> PaddedSentences:
+        """The first `words` words of captions (B,), without <start>."""
+        captions = captions.to(self.device)
+        starts = self.offsets[captions] + 1
+        lengths = (self.offsets[captions + 1] - starts).clamp(max=self.words)
+        at = torch.arange(int(lengths.max()), device=self.device)[None, :]
+        words = self.tokens[(starts[:, None] + at).clamp(max=len(self.tokens) - 1)].long()
+        return PaddedSentences(words.where(at < lengths[:, None], PAD_ID), lengths)
+
+    def features_of(self, captions: Tensor) -> Tensor:
+        """The features (B, D) of the images of captions (B,)."""
+        return self.features[self.image[captions].to(self.device)]
+
+
+def read_training_data(config: CaptionerConfig) -> TrainingData:
+    """Read the tables of a run. Raises FileNotFoundError or ValueError if any is missing or unfit for training."""
+    device = choose_device(config.device)
+    captions = read_captions(config.run)
+    features = read_features(config.run, captions.image_ids)
+    train, validation = split_captions(
+        captions, config.train_splits, config.validation_split, config.validation_images, features.available
+    )
+    train = captions.for_metrics(train)
+    if len(train) < 2:
+        raise ValueError(f"train_splits must have 2 captions of images with features, have: {len(train)}")
+    vocabulary = build_vocabulary(captions.texts.take(pa.array(train.numpy())).to_pylist(), config.min_count)
+    encoded = vocabulary.encode(captions.texts)
+    has_unknown = torch.from_numpy(np.add.reduceat(encoded.tokens == UNKNOWN_ID, encoded.offsets[:-1]) > 0)
+    known = train[~has_unknown[train]]
+    return TrainingData(
+        vocabulary,
+        transform_features(features.values, config.transform).to(device),
+        features.backbone,
+        torch.from_numpy(encoded.tokens).to(device),
+        torch.from_numpy(encoded.offsets).to(device),
+        captions.image,
+        train,
+        known if len(known) > 1 else train,
+        validation,
+        captions.image[validation].unique()[:DISTINCT_IMAGES],
+        config.words,
+        device,
+    )
+
+
+AT_ONCE = 1024  # sentences per batch when no gradients are computed
+CAPTION_KINDS = ("real", "generated", "mismatched")  # captions that the discriminator tells apart
+
+
+@dataclass(frozen=True)
+class Learner:
+    """The state of a training: nets, optimizers by loss (likelihood, policy, discrimination), data and config."""
+
+    nets: Nets
+    optimizers: dict[str, torch.optim.Optimizer]
+    data: TrainingData
+    config: CaptionerConfig
+
+
+@dataclass(frozen=True)
+class Randomness:
+    """The random generators of an epoch: `order` of captions (on the CPU) and `noise` (on the device)."""
+
+    order: Generator
+    noise: Generator
+
+    @classmethod
+    def seeded(cls, data: TrainingData, seed: int) -> Randomness:
+        """Both generators, with the same seed."""
+        return cls(Generator().manual_seed(seed), Generator(data.device).manual_seed(seed))
+
+
+def mle_epoch(learner: Learner, seed: int) -> dict[str, Any]:
+    """First phase: train the generator for one epoch by maximum likelihood of the train captions.
+
+    Returns the mean losses per word on train and validation captions.
+    """
+    data, config, generator = learner.data, learner.config, learner.nets.generator
+    generator.dropout.train()
+    random = Randomness.seeded(data, seed)
+    losses = []
+    with torch.random.fork_rng(devices=[data.device] if data.device.type == "cuda" else []):
+        torch.manual_seed(seed)  # of dropout
+        for rows in shuffled_batches(data.train, config.batch_size, random.order):
+            sentences = data.sentences(rows)
+            state = generator.first_state(data.features_of(rows), normal_noise(len(rows), learner.nets, random.noise))
+            loss = likelihood_loss(generator(state, sentences), sentences)
+            optimizer_step(learner.optimizers["likelihood"], loss, generator.parameters(), config.clip)
+            losses.append(loss.detach())
+    generator.dropout.eval()
+    return {"loss": torch.stack(losses).mean().item(), "validation_loss": validation_loss(learner.nets, data)}
+
+
+@torch.no_grad()
+def validation_loss(nets: Nets, data: TrainingData) -> float:
+    """The mean negative log-likelihood per word of the validation captions, with the same noise in every call."""
+    noise = Randomness.seeded(data, 0).noise
+    total, words = 0.0, 0
+    for rows in data.validation.split(AT_ONCE):
+        sentences = data.sentences(rows)
+        state = nets.generator.first_state(data.features_of(rows), normal_noise(len(rows), nets, noise))
+        count = int(sentences.lengths.sum())
+        total += count * likelihood_loss(nets.generator(state, sentences), sentences).item()
+        words += count
+    return total / words
+
+
+def discriminator_epoch(learner: Learner, seed: int) -> dict[str, Any]:
+    """Second phase: train the discriminator for one epoch to tell real from generated and mismatched captions.
+
+    Returns its mean loss and its accuracy, from 0 to 1, on each of the three.
+    """
+    data = learner.data
+    random = Randomness.seeded(data, seed)
+    figures = []
+    for rows in shuffled_batches(data.known, AT_ONCE, random.order):
+        generated = sample(learner.nets, data.features_of(rows), data.words, random.noise)
+        for part in torch.arange(len(rows)).split(learner.config.batch_size):
+            if len(part) > 1:
+                figures.append(discriminator_step(learner, rows[part], generated.select(part.to(data.device))))
+    return _discriminator_figures(figures)
+
+
+def discriminator_step(learner: Learner, rows: Tensor, generated: PaddedSentences) -> Tensor:
+    """Train the discriminator on captions `rows` (B,), generated ones of the same images, and those of other images.
+
+    Returns the loss and the accuracies on real, generated and mismatched captions, from 0 to 1: (4,).
+    """
+    data, config, discriminator = learner.data, learner.config, learner.nets.discriminator
+    images = discriminator.images(data.features_of(rows))
+    sentences = discriminator.sentences(data.sentences(rows))
+    real = (images * sentences).sum(1)
+    fake = discriminator(images, generated)
+    other = (images * sentences.roll(1, 0)).sum(1)
+    different_images = (data.image[rows] != data.image[rows].roll(1, 0)).to(data.device)
+    mismatched = other[different_images] if bool(different_images.any()) else other.detach() * 0
+    loss = discriminator_loss(real, fake, mismatched, config.alpha, config.beta)
+    optimizer_step(learner.optimizers["discrimination"], loss, discriminator.parameters(), config.clip)
+    accuracy = [(real > 0).float().mean(), (fake < 0).float().mean(), (mismatched < 0).float().mean()]
+    return torch.stack([loss.detach(), *accuracy])
+
+
+def gan_epoch(learner: Learner, seed: int) -> dict[str, Any]:
+    """Third phase: `stages` times, `generator_steps` steps of policy gradient, then one step of the discriminator.
+
+    Returns the mean reward, the policy's entropy per word in nats, the mean length of sampled captions, and what
+    `discriminator_epoch` returns.
+    """
+    data, config = learner.data, learner.config
+    random = Randomness.seeded(data, seed)
+    generator_figures, discriminator_figures = [], []
+    for _ in range(config.stages):
+        for _ in range(config.generator_steps):
+            rows = _sample_rows(data.train, config.batch_size, random.order)
+            generator_figures.append(policy_step(learner, rows, random.noise))
+        rows = _sample_rows(data.known, config.batch_size, random.order)
+        generated = sample(learner.nets, data.features_of(rows), config.words, random.noise)
+        discriminator_figures.append(discriminator_step(learner, rows, generated))
+    reward, entropy, length = torch.stack(generator_figures).mean(0).tolist()
+    return {"reward": reward, "entropy": entropy, "words": length, **_discriminator_figures(discriminator_figures)}
+
+
+def policy_step(learner: Learner, rows: Tensor, noise: Generator) -> Tensor:
+    """One step of policy gradient on captions sampled for the images of captions `rows` (B,).
+
+    Returns the mean reward, the mean entropy per word in nats, and the mean length in words, (3,).
+    """
+    config, (generator, discriminator) = learner.config, learner.nets
+    features = learner.data.features_of(rows)
+    with torch.no_grad():
+        images = discriminator.images(features)
+
+    def reward(sentences: PaddedSentences, row: Tensor) -> Tensor:
+        with torch.no_grad():
+            return discriminator(images[row], sentences).sigmoid()
+
+    state = generator.first_state(features, normal_noise(len(rows), learner.nets, noise))
+    uniforms = torch.rand(len(rows), config.words, generator=noise, device=noise.device, dtype=torch.double)
+    rollouts = Rollouts(config.positions, config.rollouts, noise)
+    sentences, values, rewards = sample_with_values(generator, state, uniforms, reward, rollouts)
+    scores, mask = generator(state, sentences), sentences.mask
+    loss = policy_loss(scores, values, mean_of_others(values))
+    optimizer_step(learner.optimizers["policy"], loss, generator.parameters(), config.clip)
+    return torch.stack([rewards.mean(), scores.entropy[mask].mean(), sentences.lengths.float().mean()])
+
+
+@torch.no_grad()
+def sample(nets: Nets, features: Tensor, words: int, noise: Generator) -> PaddedSentences:
+    """Sample a sentence of up to `words` words per image; features: (B, D); noise: the random generator to use."""
+    uniforms = torch.rand(len(features), words, generator=noise, device=noise.device, dtype=torch.double)
+    normal = normal_noise(len(features), nets, noise)
+    return generate_sentences(nets.generator, features, normal, words, sample_by(uniforms))
+
+
+def normal_noise(rows: int, nets: Nets, noise: Generator) -> Tensor:
+    """Standard normal noise z for the generator, (rows, z)."""
+    return torch.randn(rows, nets.generator.noise, generator=noise, device=noise.device)
+
+
+def _sample_rows(captions: Tensor, count: int, order: Generator) -> Tensor:
+    """`count` of the captions, with replacement."""
+    return captions[torch.randint(len(captions), (count,), generator=order)]
+
+
+def _discriminator_figures(steps: list[Tensor]) -> dict[str, Any]:
+    loss, *accuracy = torch.stack(steps).mean(0).tolist()
+    return {"discriminator_loss": loss, "accuracy": dict(zip(CAPTION_KINDS, accuracy, strict=True))}
+
 
 DISCRIMINATOR = "discriminator"
 EPOCHS = {MLE: mle_epoch, DISCRIMINATOR: discriminator_epoch, GAN: gan_epoch}

@@ -21,8 +21,7 @@ from ...features.preprocess import open_images
 from ...tables.columns import read_columns, stored_splits
 from ...tables.images import Images
 from ..contrastive import Negatives
-from ..corpus import CONCRETENESS, concreteness
-from ..sampling import build_pool
+from ..corpus import CONCRETENESS, build_pool, concreteness
 from .config import NEED_NEGATIVES, TRIPLET, ClipConfig
 from .network import Towers
 

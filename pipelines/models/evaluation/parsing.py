@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ....augment.language.attributes import attributes
+from ....augment.language.semantic_classes import attributes
 from ..similarities import Similarity
-from ..texts import Phrase
-from .split import EmbeddedSplit
+from ..vectors import Phrase
+from .retrieval import EmbeddedSplit
 
 AT_ONCE = 1 << 11  # candidates scored at a time
 Words = tuple[str, ...]

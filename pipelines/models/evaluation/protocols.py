@@ -7,14 +7,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from .attacks import (
-    Attacks,
-    NegativeScores,
-    ranks_with_own_negatives,
-    score_negatives,
-)
+from .attacks import Attacks, NegativeScores, ranks_with_own_negatives, score_negatives
 from .retrieval import (
     TOP,
+    EmbeddedSplit,
     Ranks,
     bootstrap_intervals,
     count_hits,
@@ -24,7 +20,6 @@ from .retrieval import (
     recall_metrics,
     retrieval_metrics,
 )
-from .split import EmbeddedSplit
 
 FOLD, FOLDED_FROM = 1000, 5000  # images per fold; folds are used for splits of at least 5,000 images
 

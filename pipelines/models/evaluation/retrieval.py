@@ -2,17 +2,30 @@
 
 A rank is 1 + the number of false candidates with a score as high or higher. So a tie counts against the model: one that
 maps everything to the same vector is last, not first.
+
+Unified text-to-image retrieval: objects, attributed objects and triples as queries (UniVSE, Table 3).
+
+Queries are frequent components of the train captions; the captions of the evaluated split say which images are right.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple, Protocol
 
+import pyarrow as pa
 import torch
 from torch import Generator, Tensor
 
+from ..corpus import Corpus
+from ..encoders import ImageEncoder
+from ..features import take
 from ..similarities import COSINE, Similarity
+from ..vectors import Phrase, Texts
+from ..vocabulary import WordVocabulary
 
 TIE = 1e-6  # scores this close count as equal: the accuracy of scores of unit vectors in float32
 BLOCK = 1 << 23  # scores computed at a time: 32 MiB in float32
@@ -168,3 +181,223 @@ def bootstrap_intervals(tables: Sequence[Tensor], seed: int = 0) -> list[list[tu
     if len(ratios) > 1:
         samples.append(torch.cat(ratios, 1).sum(1, keepdim=True))
     return [[interval(column) for column in values.T] for values in samples]
+
+
+MIN_IMAGES = {"object": 5, "attribute": 3, "relation": 3}  # minimum number of images per query
+KINDS = {"object": "noun", "attribute": "attribute_noun", "relation": "triple"}  # in the table component_vocabulary
+
+
+class SplitComponents(NamedTuple):
+    """The components of a split's captions, one table row per caption, and the features (I, …) of its images."""
+
+    vocabulary: WordVocabulary
+    components: pa.Table
+    features: Tensor
+
+
+class Queries(NamedTuple):
+    """Q queries of one kind; true: (Q, I) bool, True for images with a caption that has the query's component."""
+
+    phrases: list[Phrase]
+    true: Tensor
+
+
+def frequent_queries(
+    components: pa.Table, vocabulary: pa.Table, image: Sequence[int], images: int, written: Mapping[str, str]
+) -> dict[str, Queries]:
+    """The components of a vocabulary that captions of at least MIN_IMAGES images have, by kind, sorted by their words.
+
+    components: one row per caption of the split. vocabulary: the table component_vocabulary, counted on train captions.
+    image: (n,) the image index of each caption. images: I. written: the written form of each relation, see
+    `written_forms`.
+    """
+    known: dict[str, set[tuple[str, ...]]] = {kind: set() for kind in KINDS.values()}
+    for kind, words in zip(vocabulary["kind"].to_pylist(), vocabulary["words"].to_pylist(), strict=True):
+        known.setdefault(kind, set()).add(tuple(words))
+    images_of: dict[str, dict[tuple[str, ...], set[int]]] = {kind: {} for kind in MIN_IMAGES}
+    columns = [components[name].to_pylist() for name in ("objects", "attributes", "relations")]
+    for at, objects, attributes, relations in zip(image, *columns, strict=True):
+        for item in objects:
+            images_of["object"].setdefault((item["object"],), set()).add(at)
+        for item in attributes:
+            images_of["attribute"].setdefault((item["attribute"], item["object"]), set()).add(at)
+        for item in relations:
+            words = (item["subject"], item["relation"], item["object"])
+            images_of["relation"].setdefault(words, set()).add(at)
+    queries = {}
+    for kind, least in MIN_IMAGES.items():
+        frequent = known[KINDS[kind]]
+        kept = sorted(
+            (words, where) for words, where in images_of[kind].items() if len(where) >= least and words in frequent
+        )
+        true = torch.zeros(len(kept), images, dtype=torch.bool)
+        for row, (_, where) in enumerate(kept):
+            true[row, sorted(where)] = True
+        phrases = [Phrase(words, " ".join(written.get(word, word) for word in words)) for words, _ in kept]
+        queries[kind] = Queries(phrases, true)
+    return queries
+
+
+def written_forms(components: pa.Table, parses: pa.Table) -> dict[str, str]:
+    """The most frequent written form of each relation: "run on" -> "running on". Both tables: one row per caption."""
+    counts: dict[str, dict[str, int]] = {}
+    for relations, tokens, text in zip(
+        components["relations"].to_pylist(), parses["tokens"].to_pylist(), parses["text"].to_pylist(), strict=True
+    ):
+        for item in relations:
+            form = " ".join(text[tokens[at]["start"] : tokens[at]["end"]] for at in item["tokens"]).lower()
+            forms = counts.setdefault(item["relation"], {})
+            forms[form or item["relation"]] = forms.get(form or item["relation"], 0) + 1
+    return {word: max(sorted(forms), key=forms.__getitem__) for word, forms in counts.items()}
+
+
+def average_precision(scores: Tensor, true: Tensor) -> Tensor:
+    """The average precision (Q,), 0 to 1, of scores (Q, I); true: (Q, I) bool. A false image wins a tie."""
+    order = true.long().argsort(dim=1, stable=True)
+    order = order.gather(1, scores.gather(1, order).argsort(dim=1, descending=True, stable=True))
+    found = true.gather(1, order).double()
+    precision = found.cumsum(1) / torch.arange(1, scores.shape[1] + 1, device=scores.device)
+    return (precision * found).sum(1) / found.sum(1)
+
+
+def unified_retrieval(
+    queries: Mapping[str, Queries],
+    embed: Callable[[Sequence[Phrase]], Tensor],
+    images: Tensor,
+    similarity: Similarity = COSINE,
+) -> dict[str, dict[str, float]]:
+    """For each kind of query: the number of queries, mAP in %, and the mean share of true images in %.
+
+    embed: maps phrases to vectors (Q, d). images: (I, d). Kinds without queries are left out.
+    """
+    metrics = {}
+    for kind, (phrases, true) in queries.items():
+        if phrases:
+            scores = similarity.by_text(embed(phrases), images)
+            metrics[kind] = {
+                "queries": len(phrases),
+                "mAP": 100 * average_precision(scores, true.to(images.device)).mean().item(),
+                "images": 100 * true.double().mean().item(),
+            }
+    return metrics
+
+
+DETECTED = "detected object"  # the kind of these queries
+
+
+def detected_queries(instances: Path, images: Sequence[str]) -> Queries:
+    """The names of all categories that some image has a box of, in the file's order, as queries.
+
+    Its `true` is (queries, I) bool: True where the image has a box of the category.
+
+    instances: COCO's instances_*.json. images: (I,) the files of the images, of which only the names count. Raises
+    ValueError for a file of another kind, or one that has none of the images.
+    """
+    index = {PurePosixPath(image).name: n for n, image in enumerate(images)}
+    try:
+        content = json.loads(instances.read_text("utf-8"))
+        place = {item["id"]: index[item["file_name"]] for item in content["images"] if item["file_name"] in index}
+        categories = {item["id"]: n for n, item in enumerate(content["categories"])}
+        names = [str(item["name"]) for item in content["categories"]]
+        boxes = [(categories[item["category_id"]], item["image_id"]) for item in content["annotations"]]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{instances} must be COCO's instance annotations, is not: {error}") from None
+    if not place:
+        raise ValueError(
+            f"{instances} must have the images of the split by their file names, has none, e.g. {images[0]}"
+        )
+    true = torch.zeros(len(names), len(images), dtype=torch.bool)
+    for category, image in boxes:
+        if image in place:
+            true[category, place[image]] = True
+    some = true.any(1)
+    return Queries([Phrase((name,), name) for name, kept in zip(names, some.tolist(), strict=True) if kept], true[some])
+
+
+EmbedTexts = Callable[[Texts, Tensor], Tensor]  # texts, rows (B,) -> (B, d)
+IMAGES, WORDS = 4096, 1 << 15  # per batch; this bounds the memory for activations
+NUMBERS = 1 << 25  # of features per batch
+
+
+class JointEmbedding(Protocol):
+    """A model that maps images and sentences to vectors of one space."""
+
+    @property
+    def similarity(self) -> Similarity:
+        """What compares the vectors."""
+
+    @property
+    def image(self) -> ImageEncoder:
+        """The image encoder: features (B, …) to vectors (B, d)."""
+
+    def sentences(self, texts: Texts, rows: Tensor) -> Tensor:
+        """Vectors (B, d) of texts `rows` (B,)."""
+
+    def queries(self, vocabulary: WordVocabulary, phrases: Sequence[Phrase]) -> Tensor:
+        """Vectors (Q, d) of Q phrases of the same kind (objects, attributed objects or triples)."""
+
+
+def embed_images(embed: Callable[[Tensor], Tensor], features: Tensor, rows: Tensor, device: torch.device) -> Tensor:
+    """Vectors (n, d) of images `rows` (n,), whose features are in `features` (I, …)."""
+    with torch.inference_mode():
+        return torch.cat([embed(take(features, part, device)) for part in rows.split(images_at_once(features))])
+
+
+def images_at_once(features: Tensor) -> int:
+    """How many images with these features (I, …) are embedded at a time."""
+    return max(1, min(IMAGES, NUMBERS // features[0].numel()))
+
+
+def embed_sentences(embed: EmbedTexts, texts: Texts, rows: Tensor) -> Tensor:
+    """Vectors (n, d) of texts `rows` (n,), in the order of `rows`."""
+    vectors = torch.empty(0)
+    for places, part in embed_in_batches(embed, texts, rows):
+        if not len(vectors):
+            vectors = part.new_empty(len(rows), part.shape[1])
+        vectors[places.to(part.device)] = part
+    return vectors
+
+
+def embed_in_batches(embed: EmbedTexts, texts: Texts, rows: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """Embed texts `rows` (n,), a CPU tensor, in batches: yields indices into `rows` (b,) and vectors (b, d).
+
+    On a GPU, a batch holds texts of similar length; on a CPU, consecutive texts, so that a caption's negatives share
+    the computation of common prefixes.
+    """
+    lengths = texts.offsets[rows + 1] - texts.offsets[rows]
+    order = lengths.argsort(descending=True, stable=True) if texts.tokens.is_cuda else torch.arange(len(rows))
+    cuts = torch.div(lengths[order].cumsum(0), WORDS, rounding_mode="floor").bincount() if len(rows) else lengths
+    for places in order.split(cuts[cuts > 0].tolist()) if len(rows) else ():
+        with torch.inference_mode():
+            yield places, embed(texts, rows[places])
+
+
+@dataclass(frozen=True)
+class EmbeddedSplit:
+    """The I images and n captions of a split as vectors of a model.
+
+    captions: (n,) indices into the corpus. owner: (n,) the image of each caption, 0 … I - 1. Both are on the CPU.
+    images: (I, d). vectors: (n, d), of the captions. Both are on the device. seed: the seed of the bootstrap.
+    """
+
+    model: JointEmbedding
+    corpus: Corpus
+    texts: Texts
+    captions: Tensor
+    owner: Tensor
+    caption_ids: list[str]
+    image_ids: list[str]
+    images: Tensor
+    vectors: Tensor
+    seed: int
+
+    @property
+    def image_of_caption(self) -> Tensor:
+        """(C,) the image of every caption of the corpus, 0 … I - 1; 0 for captions of other splits."""
+        rows = torch.zeros(self.corpus.captions, dtype=torch.long)
+        rows[self.captions] = self.owner
+        return rows
+
+    def image_of_negative(self, negatives: Tensor) -> Tensor:
+        """(P,) the image of the caption that each of the negatives (P,) was made from, 0 … I - 1."""
+        return self.image_of_caption[self.corpus.negative_caption[negatives]]

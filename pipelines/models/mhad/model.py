@@ -2,18 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations, combinations_with_replacement
+from types import MappingProxyType
 
 import torch
 from torch import Generator, Tensor, nn
 
-from ..attention import SentenceEncoder, TextShape
+from ....schemas.captions import LANGUAGE
+from ..checkpoint import to_device
 from ..config import TrainConfig
-from ..encoders import word_embedding
-from ..similarities import COSINE
-from ..texts import Phrase, Texts
+from ..corpus import NegativePool, SampledNegatives, sample_negatives
+from ..encoders import TRANSFORMS, Attended, AttentionHeads, SentenceEncoder, TextShape, word_embedding
+from ..losses import intra_pair_hinges, max_of_hinges, sum_of_hinges, vse_c_pool
+from ..objective import Batch, Objective, RunTables, autocast
+from ..similarities import COSINE, unit
+from ..vectors import Phrase, Texts
 from ..vocabulary import WordVocabulary
-from .regions import RegionEncoder
+
+
+class RegionEncoder(nn.Module):
+    """Maps the regions of images (B, R, D) to unit vectors (B, K · joint): transform, linear layer, K attention heads.
+
+    size: D. joint: the size of a head's vector. width, heads: see AttentionHeads. transform: a key of TRANSFORMS. tanh:
+    whether it follows the linear layer. Regions whose features are all 0 are padding. Features (B, D) without regions
+    count as one region.
+    """
+
+    def __init__(
+        self, size: int, joint: int, width: int, heads: int, transform: str, tanh: bool, generator: Generator
+    ) -> None:
+        super().__init__()
+        self.transform = transform
+        self.tanh = tanh
+        self.linear = nn.Linear(size, joint)
+        nn.init.xavier_uniform_(self.linear.weight, generator=generator)
+        nn.init.zeros_(self.linear.bias)
+        self.heads = AttentionHeads(joint, width, heads, generator)
+
+    def attend(self, features: Tensor) -> Attended:
+        """The heads over the regions of features (B, R, D) of any float type; an image of zeros attends to all."""
+        regions = (features if features.dim() == 3 else features[:, None]).to(self.linear.weight.dtype)
+        present = (regions != 0).any(-1)
+        states = self.linear(TRANSFORMS[self.transform](regions))
+        return self.heads(states.tanh() if self.tanh else states, present | ~present.any(1, keepdim=True))
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Unit vectors (B, K · joint), float32, of features (B, R, D) or (B, D)."""
+        return unit(self.attend(features).vectors.flatten(1))
 
 
 class MultiHeadAttention(nn.Module):
@@ -79,3 +117,161 @@ class MultiHeadAttention(nn.Module):
         encoder = self.encoder(self.languages[0])
         with torch.inference_mode():
             return encoder(tokens.to(self.image.linear.weight.device), offsets, torch.arange(len(phrases)))
+
+
+# The hinge of a pair of heads, from their cosine s and the margin α_D, in three readings. The paper's equation has the
+# hinge of `printed`, which is 0 for heads that are similar, and so contradicts its text, "push apart up to a margin".
+HINGES: Mapping[str, Callable[[Tensor, float], Tensor]] = {
+    "distance": lambda cosine, margin: (margin - (1 - cosine)).clamp(min=0),
+    "similarity": lambda cosine, margin: (cosine - margin).clamp(min=0),
+    "printed": lambda cosine, margin: (margin - cosine).clamp(min=0),
+}
+
+
+def head_cosines(heads: Tensor) -> Tensor:
+    """The cosines (B, K · (K - 1)) of all pairs of different heads of the same instance; heads: (B, K, H)."""
+    units = unit(heads)
+    different = ~torch.eye(heads.shape[1], dtype=torch.bool, device=heads.device)
+    return (units @ units.transpose(1, 2))[:, different]
+
+
+def diversity_loss(views: Sequence[Tensor], margin: float, reading: str) -> Tensor:
+    """The sum of the hinges of all pairs of different heads of the same instance, in all pairs of views; a scalar.
+
+    views: each (B, K, H), the heads' vectors of the images, and of their captions in each language. Pairs of views are
+    unordered and include a view with itself; pairs of heads (k, r), k ≠ r, are ordered. margin: α_D. reading: a key of
+    HINGES.
+    """
+    units = [unit(view) for view in views]
+    different = ~torch.eye(units[0].shape[1], dtype=torch.bool, device=units[0].device)
+    total = units[0].new_zeros(())
+    for one, other in combinations_with_replacement(units, 2):
+        total = total + HINGES[reading](one @ other.transpose(1, 2), margin)[:, different].sum()
+    return total
+
+
+@dataclass(frozen=True, eq=False)
+class CaptionPool:
+    """The train captions by image and language, from which the captions of a batch in further languages are drawn.
+
+    image, position: (C,) of each caption of the first language, its image and its number among that image's, from 0.
+    rows, starts: by further language, its train captions sorted by image (n,), and where each image's begin (I + 1,).
+    negatives: of English captions; None: the model is trained without.
+    """
+
+    image: Tensor
+    position: Tensor
+    rows: Mapping[str, Tensor]
+    starts: Mapping[str, Tensor]
+    negatives: NegativePool | None
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What joins the B captions of the first language in a batch.
+
+    captions: (B,) by further language, of the same images. negatives: of the batch's English captions, or None.
+    """
+
+    captions: Mapping[str, Tensor]
+    negatives: SampledNegatives | None
+
+
+def caption_pool(config: TrainConfig, tables: RunTables) -> CaptionPool:
+    """The pool of a run's train captions. Raises ValueError if negatives are wanted and there are none."""
+    captions, train = tables.captions, tables.train
+    images, size = captions.image, len(captions.image_ids)
+    rows, starts = {}, {}
+    for number, language in enumerate(captions.languages):
+        its = train[captions.language[train] == number]
+        rows[language] = its[images[its].argsort(stable=True)]
+        starts[language] = torch.zeros(size + 1, dtype=torch.long)
+        starts[language][1:] = torch.bincount(images[its], minlength=size).cumsum(0)
+    first = captions.languages[0]
+    position = torch.zeros(len(images), dtype=torch.long)
+    position[rows[first]] = torch.arange(len(rows[first])) - starts[first][images[rows[first]]]
+    negatives = vse_c_pool(config, tables) if config.negative_families else None
+    others = captions.languages[1:]
+    return CaptionPool(
+        images,
+        position,
+        MappingProxyType({name: rows[name] for name in others}),
+        MappingProxyType({name: starts[name] for name in others}),
+        negatives,
+    )
+
+
+@lru_cache(maxsize=1)
+def epoch_order(pool: CaptionPool, seed: int) -> Mapping[str, Tensor]:
+    """For each further language, the rows of the pool in the order of an epoch: those of an image are shuffled."""
+    generator = Generator().manual_seed(seed)
+    order = {}
+    for language, rows in pool.rows.items():
+        shuffled = rows[torch.randperm(len(rows), generator=generator)]
+        order[language] = shuffled[pool.image[shuffled].argsort(stable=True)]
+    return order
+
+
+def sample(pool: CaptionPool, captions: Tensor, config: TrainConfig, generator: Generator) -> Sample:
+    """The further captions of a batch, given those of the first language (B,), and negatives of the English ones.
+
+    In an epoch, the captions of an image in one language are paired with a random permutation of those in another one
+    (repeated if there are fewer). generator: of the epoch; the permutations depend on the seed it began with.
+    """
+    order = epoch_order(pool, generator.initial_seed())
+    image = pool.image[captions]
+    drawn = {}
+    for language, rows in order.items():
+        starts, ends = pool.starts[language][image], pool.starts[language][image + 1]
+        drawn[language] = rows[starts + pool.position[captions] % (ends - starts)]
+    negatives = None
+    if pool.negatives is not None:
+        english = captions if config.languages[0] == LANGUAGE else drawn[LANGUAGE]
+        negatives = sample_negatives(pool.negatives, english, config.negatives, generator)
+    return Sample(drawn, negatives)
+
+
+def mhad_losses(
+    model: MultiHeadAttention, batch: Batch, sampled: Sample, config: TrainConfig, epoch: int
+) -> dict[str, Tensor]:
+    """The terms of the loss on a batch by name, each a weighted scalar summed over the batch.
+
+    `en`, `de`, …: images with the captions of a language. `en-de`, …: captions of two languages, times gamma.
+    `diversity`: of the heads, see `diversity_loss`. `negatives`: of images with the negatives of their English
+    captions, as in VSE-C. epoch: from 1; the first config.warm_up epochs sum the hinges.
+    """
+    size, device = len(batch.captions), batch.features.device
+    negatives = sampled.negatives if epoch > config.negatives_after else None
+    rows = {config.languages[0]: batch.captions, **sampled.captions}
+    with autocast(config, device):
+        images = model.image(batch.features)
+        texts = {}
+        for language, captions in rows.items():
+            if negatives is not None and language == LANGUAGE:
+                captions = torch.cat([captions, batch.texts.captions + negatives.rows])
+            texts[language] = model.encoder(language)(batch.texts.tokens, batch.texts.offsets, captions)
+    pair_loss = sum_of_hinges if epoch <= config.warm_up else max_of_hinges
+    terms = {}
+    if negatives is not None:
+        owner = to_device(negatives.owner, device)
+        false = (images[owner] * texts[LANGUAGE][size:]).sum(1)
+        texts[LANGUAGE] = texts[LANGUAGE][:size]
+        terms["negatives"] = intra_pair_hinges((images * texts[LANGUAGE]).sum(1), false, owner, config.margin)
+    for language, vectors in texts.items():
+        terms[language] = pair_loss(images @ vectors.T, config.margin, batch.same_image)
+    if config.gamma:
+        for (one, its), (other, others) in combinations(texts.items(), 2):
+            terms[f"{one}-{other}"] = config.gamma * pair_loss(its @ others.T, config.margin, batch.same_image)
+    if config.diversity != "none":
+        views = [model.heads(vectors) for vectors in (images, *texts.values())]
+        terms["diversity"] = config.diversity_weight * diversity_loss(views, config.diversity_margin, config.diversity)
+    return terms
+
+
+MHA_D = Objective(
+    MultiHeadAttention,
+    mhad_losses,
+    sampler=caption_pool,
+    sample=sample,
+    describe=lambda pool: f"{len(pool.negatives.rows):,} negatives" if pool.negatives is not None else "",
+)

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from ..figures import new_figure, write_png
-from ..texts import Texts
-from ..univse.neighbours import to_plane
+from ..univse.parsing import to_plane
+from ..vectors import Texts
 from ..vocabulary import WordVocabulary
 from .model import MultiHeadAttention
 

@@ -16,21 +16,11 @@ from torch import Generator, Tensor
 
 from ...engine.identity import hash_value
 from ...engine.shards import write_atomically, write_json
-from ..markdown import markdown_table
+from ..figures import markdown_table
 from .config import HypernymConfig
-from .energies import ENERGIES, Energy
+from .energies import ENERGIES, Energy, chosen_concepts, draw_plane
 from .pairs import accuracy, best_threshold, max_margin_loss, pair_loss
-from .plane import chosen_concepts, draw_plane
-from .taxonomy import (
-    SplitPairs,
-    Taxonomy,
-    contains,
-    false_pairs,
-    keys,
-    read_taxonomy,
-    split_pairs,
-    transitive_closure,
-)
+from .taxonomy import SplitPairs, Taxonomy, contains, false_pairs, keys, read_taxonomy, split_pairs, transitive_closure
 
 EVALUATED_EVERY = 100  # batches
 MARGIN, GAUSSIAN_MARGIN = 1.0, 7.0

@@ -18,18 +18,14 @@ from ....schemas.captions import LANGUAGE
 from ...engine.shards import write_atomically, write_json
 from ...engine.tables import has_table
 from ..captions import read_captions
-from ..checkpoint import read_vocabularies
-from ..components import read_caption_rows
-from ..corpus import encode_run
-from ..device import choose_device
-from ..evaluation.embed import embed_images, embed_sentences
-from ..evaluation.retrieval import TIE, own_scores
-from ..evaluation.unified_retrieval import average_precision
+from ..checkpoint import choose_device, read_vocabularies
+from ..corpus import encode_run, read_caption_rows
+from ..evaluation.retrieval import TIE, average_precision, embed_images, embed_sentences, own_scores
 from ..features import read_features
-from ..markdown import markdown_table
+from ..figures import markdown_table
 from ..similarities import COSINE, Similarity
-from ..texts import Phrase, Texts
 from ..trainer.objectives import OBJECTIVES, load_model
+from ..vectors import Phrase, Texts
 from .config import LengthConfig
 
 PAPER = "cosine 9.7 and 47.6, order 6.4 and 34.0"  # mean ranks of section 4.6

@@ -42,7 +42,7 @@ class SplitPairs(NamedTuple):
 def read_taxonomy(path: Path | None = None) -> Taxonomy:
     """The nouns of WordNet with their hypernyms, those of instances included (Rome is a city).
 
-    path: a Parquet file with the schema `negcap.schemas.taxonomy`; None: the shipped WordNet 3.0. Raises ValueError for
+    path: a Parquet file with the schema `negcap.schemas.captions`; None: the shipped WordNet 3.0. Raises ValueError for
     a file without the columns or without hypernyms of nouns, FileNotFoundError if it is missing.
     """
     place = data_path("wordnet.parquet") if path is None else path
@@ -54,7 +54,7 @@ def read_taxonomy(path: Path | None = None) -> Taxonomy:
         columns = [table[name].chunk(0) for name in ABOVE]
     except (pa.ArrowInvalid, KeyError, AttributeError, IndexError) as error:
         raise ValueError(
-            f"wordnet must be a taxonomy in Parquet (negcap.schemas.taxonomy), was: {place}: {error}"
+            f"wordnet must be a taxonomy in Parquet (negcap.schemas.captions), was: {place}: {error}"
         ) from None
     number = np.full(len(table), -1)
     number[nouns] = np.arange(len(nouns))

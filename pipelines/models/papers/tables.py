@@ -2,20 +2,219 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from itertools import groupby
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from ..markdown import format_difference, markdown_row, markdown_table
+import pyarrow.parquet as pq
+import torch
+
+from ...engine.tables import read_table
+from ..evaluation.protocols import RankList
+from ..figures import format_difference, markdown_row, markdown_table
+from ..trainer.compare import summarize
+from ..trainer.comparison_report import Figure, VariantResult
+from ..trainer.evaluate import Evaluation
 from . import published
-from .differences import KINDS, TOP, augmented_differences, difference_rows, differences
-from .plan import Settings, jobs
+from .plan import ABLATIONS, AUGMENTED, ETAS, FAMILY_MODELS, MAX, RECIPES, TERMS, Settings, jobs, named
 from .published import RECIPE_TITLES, TITLES
-from .results import read_metrics, read_seeds
-from .run import steps_of, times
-from .supply import supply_table
-from .trainings import ABLATIONS, AUGMENTED, ETAS, FAMILY_MODELS, MAX, RECIPES, TERMS
-from .word_tables import blanks_table, saliency_table, words_table
+from .run import steps_of, supply_table, times
+
+
+def read_metrics(settings: Settings, model: str, what: str = "evaluation") -> dict[str, Any] | None:
+    """The metrics of a model that its evaluation, or another measurement `what`, has written; None if it has not."""
+    file = settings.model(model) / what / f"{'saliency' if what == 'saliency' else 'evaluation'}.json"
+    found: dict[str, Any] = json.loads(file.read_text("utf-8")) if file.exists() else {}
+    return found or None
+
+
+def read_seeds(settings: Settings, model: str, recipe: str) -> list[dict[str, Any]]:
+    """The evaluations of a model by all seeds that have been trained; "sentence": of UniVSE without its components."""
+    model, what = ("univse", "sentence") if model == "sentence" else (model, "evaluation")
+    made = (read_metrics(settings, named(model, recipe, seed), what) for seed in range(settings.seeds))
+    return [metrics for metrics in made if metrics]
+
+
+def read_probe(settings: Settings, task: str) -> dict[str, Any]:
+    """The rows of `negcap probe`, by model; empty before it is run. task: words or blanks."""
+    file = settings.output / task / f"{task}.json"
+    rows: dict[str, Any] = json.loads(file.read_text("utf-8"))["rows"] if file.exists() else {}
+    return {name.removesuffix("@house-0"): row for name, row in rows.items()}
+
+
+def words_table(settings: Settings) -> str:
+    """VSE-C's Table 6: MAP, with its interval over images."""
+    found, paper = read_probe(settings, "words"), published.VSE_C_WORDS
+    rows = [
+        [
+            TITLES.get(name, name),
+            f"{paper[name]:g}" if name in paper else "",
+            "{:.1f} ({:.1f}–{:.1f})".format(found[name]["MAP"], *found[name]["interval"]) if name in found else "",
+        ]
+        for name in [*paper, *(name for name in found if name not in paper)]
+    ]
+    return markdown_table(["MAP", "reported", "measured"], rows)
+
+
+def blanks_table(settings: Settings) -> str:
+    """VSE-C's Table 7."""
+    found, kinds = read_probe(settings, "blanks"), ("noun", "preposition", "both")
+    rows = [
+        [f"{TITLES[name]}, reported", *(f"{value:g}" for value in values)]
+        for name, values in published.VSE_C_BLANKS.items()
+    ]
+    for name, row in found.items():
+        rows.append([TITLES.get(name, name), *(f"{row[kind][top]:.1f}" for kind in kinds for top in ("R@1", "R@10"))])
+    return markdown_table(["", *(f"{kind} {top}" for kind in kinds for top in ("R@1", "R@10"))], rows)
+
+
+def saliency_table(settings: Settings) -> str:
+    """VSE-C's Figure 2 as a measure: the share of the saliency on edited words, by operator."""
+    found = {name: read_metrics(settings, named(name, "house", 0), "saliency") for name in ("vse++", "vse-c")}
+    made = {name: metrics for name, metrics in found.items() if metrics}
+    operators = sorted({operator for metrics in made.values() for operator in metrics})
+    rows = []
+    for operator in operators:
+        row = [f"`{operator}`", f"{next(iter(made.values()))[operator]['chance']:.1f}"]
+        for name in ("vse++", "vse-c"):
+            values = made.get(name, {}).get(operator)
+            row.append(
+                f"{values['share']:.1f}, {format_difference(values['beyond chance'], values['beyond chance interval'])}"
+                if values
+                else ""
+            )
+        rows.append(row)
+    return markdown_table(["", "words edited, %", "VSE++: share, difference", "VSE-C: share, difference"], rows)
+
+
+KINDS = ("object", "attribute", "relation")
+TOP = ("R@1", "R@5", "R@10")
+Differences = Mapping[tuple[str, str, str], Mapping[str, Figure]]  # by recipe, model, model that is subtracted
+FAMILY_PAIRS = tuple((family, "vse++") for family in FAMILY_MODELS)
+PAIRS = (
+    *(("vse-c", "vse++"), ("univse", "vse-c"), ("univse", "vse++"), (MAX, "vse-c"), (MAX, "vse++")),
+    *FAMILY_PAIRS,
+)
+
+
+class Compared(NamedTuple):
+    """The differences that a table shows.
+
+    pairs: of PAIRS. columns: the name of each column's difference, see `VariantResult.minus`; an empty cell for others.
+    reported: the paper's values of the models, of the last columns of the table.
+    """
+
+    pairs: Sequence[tuple[str, str]]
+    columns: Sequence[str]
+    reported: Mapping[str, Sequence[float]]
+
+
+COMPARED = {
+    "vse-c-2-3": Compared(
+        (PAIRS[0], *FAMILY_PAIRS),
+        ("plain i2t R@1", *(f"vse-c:{name} i2t R@1" for name in ("total", "noun", "numeral", "relation"))),
+        published.VSE_C_ATTACKS,
+    ),
+    "vse-c-4": Compared(
+        (PAIRS[0], ("vse-c+numeral", "vse++")),
+        [f"{name} i2t {top}" for name in ("plural", "plural:numeral") for top in ("R@1", "R@10", "mean")],
+        published.VSE_C_PLURAL,
+    ),
+    "univse-1": Compared(PAIRS[1:5], ("rsum",), {}),
+    "univse-2": Compared(
+        (*PAIRS[:2], (MAX, "vse-c")),
+        (*(name for kind in KINDS for name in (f"univse:{kind} i2t R@1", "", "")), "univse"),
+        {name: [*values, sum(values)] for name, values in published.UNIVSE_ATTACKS.items()},
+    ),
+}
+
+
+def read_evaluation(folder: Path) -> Evaluation:
+    """An evaluation as `write_evaluation` has written it."""
+    rows = pq.read_table(folder / "ranks.parquet").to_pydict()
+    every = zip(rows["candidates"], rows["direction"], rows["query"], rows["rank"], strict=True)
+    lists = []
+    for (candidates, direction), group in groupby(every, key=lambda row: row[:2]):
+        _, _, queries, ranks = zip(*group, strict=True)
+        lists.append(RankList(candidates, direction, list(queries), torch.tensor(ranks)))
+    return Evaluation(json.loads((folder / "evaluation.json").read_text("utf-8")), lists)
+
+
+def differences(settings: Settings) -> Differences:
+    """The differences of all PAIRS of models by each recipe, over the seeds that both have been evaluated with."""
+    image: dict[str, str] = {}
+    results: dict[tuple[str, tuple[Path, ...]], VariantResult] = {}
+    found = {}
+    for recipe in RECIPES:
+        folders = {
+            (model, seed): settings.model(named(model, recipe, seed)) / "evaluation"
+            for model in dict.fromkeys(name for pair in PAIRS for name in pair)
+            for seed in range(settings.seeds)
+        }
+        made = {key for key, folder in folders.items() if (folder / "ranks.parquet").exists()}
+        for pair in PAIRS:
+            seeds = [seed for seed in range(settings.seeds) if {(model, seed) for model in pair} <= made]
+            if not seeds:
+                continue
+            image = image or _images(settings.run)
+            keys = [(model, tuple(folders[model, seed] for seed in seeds)) for model in pair]
+            for model, of_seeds in keys:
+                if (model, of_seeds) not in results:
+                    its = [read_evaluation(folder) for folder in of_seeds]
+                    results[model, of_seeds] = summarize(model, its, image, seed=0)
+            one, other = (results[key] for key in keys)
+            found[recipe, *pair] = one.minus(other)
+    return found
+
+
+def augmented_differences(settings: Settings) -> dict[str, Figure]:
+    """By name of AUGMENTED, the difference of rsum from the training on captions by people alone."""
+    results = {}
+    for name in AUGMENTED:
+        folder = settings.model(name) / "evaluation"
+        if (folder / "ranks.parquet").exists():
+            results[name] = summarize(name, [read_evaluation(folder)], _images(settings.captions), seed=0)
+    found = {}
+    for name, result in results.items():
+        people = name[: len("people-5")] + ("-lstm" if name.endswith("-lstm") else "")
+        if name != people and people in results:
+            found[name] = result.minus(results[people])["rsum"]
+    return found
+
+
+def difference_rows(table: str, width: int, found: Differences) -> list[list[str]]:
+    """The rows of differences of a table, with `width` columns behind the first; none for a table without any."""
+    if table not in COMPARED:
+        return []
+    pairs, columns, reported = COMPARED[table]
+    rows = []
+    for one, other in pairs:
+        if one in reported and other in reported:
+            shown = columns[width - len(reported[one]) :]
+            values = [
+                f"{a - b:+.1f}" if name else ""
+                for name, a, b in zip(shown, reported[one], reported[other], strict=True)
+            ]
+            rows.append([f"{TITLES[one]} − {TITLES[other]}, reported", *[""] * (width - len(values)), *values])
+    for recipe in RECIPES:
+        for one, other in pairs:
+            if figures := found.get((recipe, one, other)):
+                cells = [format_difference(*figures[name]) if name in figures else "" for name in columns]
+                rows.append([f"{TITLES[one]} − {TITLES[other]}, {RECIPE_TITLES[recipe]}", *cells])
+    return rows
+
+
+def _images(run: Path) -> dict[str, str]:
+    """The image_id of each caption_id of a run."""
+    return {
+        caption: image
+        for part in read_table(run, "captions", ["caption_id", "image_id"])
+        for caption, image in zip(part["caption_id"].to_pylist(), part["image_id"].to_pylist(), strict=True)
+    }
+
 
 Values = Sequence[float]
 Read = Callable[[Mapping[str, Any]], Values]  # the metrics of an evaluation -> the values of a row

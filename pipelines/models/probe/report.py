@@ -17,10 +17,11 @@ from ...tables.columns import UNSPLIT
 from ..captions import Captions, read_captions
 from ..config import cores
 from ..features import Features, read_features
-from ..markdown import format_interval, markdown_table
+from ..figures import format_interval, markdown_table
 from ..trainer.pictures import photo_files
 from ..vocabulary import SPECIALS, build_vocabulary
 from .blanks import (
+    FILE,
     KINDS,
     TOP,
     BlanksConfig,
@@ -29,17 +30,17 @@ from .blanks import (
     read_blanks,
     recalls,
     train_filler,
+    word_tables,
 )
-from .image_to_word import (
+from .objects import (
     ImageToWordConfig,
+    Objects,
+    frequent_objects,
     mean_average_precision,
     most_frequent,
     train_classifier,
 )
-from .objects import Objects, frequent_objects
-from .saliency import SaliencyConfig, find_saliency
-from .saliency_figure import choose_shown, draw_saliency
-from .word_tables import FILE, word_tables
+from .saliency import SaliencyConfig, choose_shown, draw_saliency, find_saliency
 
 Say = Callable[[str], None]
 TASKS = ("words", "blanks")

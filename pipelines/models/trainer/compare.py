@@ -13,11 +13,10 @@ from torch import Tensor
 from ....schemas.markdown import replaced
 from ...engine.storage import write_atomically, write_json
 from ..captions import read_captions
-from ..config import MODELS, SIMILARITIES, WITH_NEGATIVES, TrainConfig
+from ..config import MODELS, RECIPES, SIMILARITIES, WITH_NEGATIVES, TrainConfig, configure
 from ..evaluation.attacks import FAMILIES
 from ..evaluation.config import EvaluateConfig
 from ..evaluation.retrieval import bootstrap_samples, count_hits, interval
-from ..recipes import RECIPES, configure
 from .comparison_report import Figure, VariantResult, describe_settings, to_markdown
 from .evaluate import Evaluation, measure, write_evaluation
 from .train import train

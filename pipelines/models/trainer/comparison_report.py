@@ -13,7 +13,7 @@ from ...engine.manifest import describe
 from ..config import RESUMABLE, TrainConfig
 from ..evaluation.attacks import FAMILIES
 from ..evaluation.retrieval import TOP, interval
-from ..markdown import format_difference, format_interval, markdown_table
+from ..figures import format_difference, format_interval, markdown_table
 
 Keys = Sequence[tuple[str, str]]  # of retrievals: candidates, direction
 PLAIN: Keys = (("plain", "i2t"), ("plain", "t2i"))

@@ -12,14 +12,12 @@ from .. import checkpoint
 from ..config import RESUMABLE, TrainConfig
 from ..contrastive import CONTRASTIVE_OBJECTIVES
 from ..evaluation.attacks import Attacks
-from ..evaluation.split import EmbeddedSplit
-from ..evaluation.unified_retrieval import SplitComponents
-from ..mhad.objective import MHA_D
+from ..evaluation.retrieval import EmbeddedSplit, SplitComponents
+from ..losses import ORDER, VSE, VSE_C, VSE_PP
+from ..mhad.model import MHA_D
 from ..objective import Objective
-from ..univse.metrics import univse_metrics
-from ..univse.objective import UNIVSE
+from ..univse.objective import UNIVSE, univse_metrics
 from ..vocabulary import WordVocabulary
-from ..vse import ORDER, VSE, VSE_C, VSE_PP
 
 Metrics = Callable[[Any, EmbeddedSplit, Attacks, SplitComponents], dict[str, Any]]
 OBJECTIVES: Mapping[str, Objective] = {

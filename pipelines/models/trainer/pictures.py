@@ -15,16 +15,14 @@ from ...features.preprocess import Crops
 from ...tables.images import Images
 from ..captions import Captions, read_captions
 from ..checkpoint import read_vocabularies
-from ..components import PARTS, component_ids, read_caption_rows, read_whole_table
 from ..config import TrainConfig
-from ..corpus import encode_run
+from ..corpus import PARTS, component_ids, encode_run, read_caption_rows, read_whole_table
 from ..features import read_features
 from ..mhad.model import MultiHeadAttention
 from ..mhad.pictures import draw_attention, draw_views, find_attention
-from ..texts import Phrase, Texts
-from ..univse.model import UniVSE
-from ..univse.neighbours import draw_neighbours
-from ..univse.relevance import Photos, cropped, draw_maps, find_relevance, read_query
+from ..univse.model import Photos, UniVSE, cropped, draw_maps, find_relevance, read_query
+from ..univse.parsing import draw_neighbours
+from ..vectors import Phrase, Texts
 from ..vocabulary import UNKNOWN_ID, WordVocabulary
 from .objectives import load_model
 

@@ -15,13 +15,11 @@ from torch.nn import functional
 
 from ...engine.bounds import at_least, one_of
 from ...engine.storage import write_atomically, write_json
-from ..checkpoint import read_vocabularies
+from ..checkpoint import choose_device, read_vocabularies
 from ..config import DEVICES, cores
-from ..device import choose_device
-from ..evaluation.embed import embed_sentences
-from ..evaluation.retrieval import RESAMPLES, interval
-from ..markdown import format_interval, markdown_table
-from ..texts import Texts
+from ..evaluation.retrieval import RESAMPLES, embed_sentences, interval
+from ..figures import format_interval, markdown_table
+from ..vectors import Texts
 from .objectives import OBJECTIVES, load_model
 
 SCORES = ("score", "relatedness_score", "similarity")  # columns with a header, by their usual names

@@ -3,20 +3,160 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isqrt
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional
+from torch.nn.utils.rnn import pack_padded_sequence
 
-from ..components import component_ids
+from ...features.preprocess import Crops, decode, resized
+from ..checkpoint import to_device
 from ..config import TrainConfig
-from ..device import to_device
-from ..encoders import build_encoders
+from ..corpus import component_ids
+from ..encoders import build_encoders, word_embedding
+from ..figures import new_figure, write_png
 from ..similarities import COSINE
-from ..texts import Phrase, SceneGraphs, Texts, ragged_rows
-from ..vocabulary import WordVocabulary
-from .composition import Composition
-from .word_encoder import WordEncoder, WordEncoderShape
+from ..vectors import Phrase, SceneGraphs, Texts, ragged_rows
+from ..vocabulary import UNKNOWN_ID, WordVocabulary
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+from collections.abc import Mapping
+from functools import partial
+
+from ..evaluation.retrieval import (
+    TOP,
+    EmbeddedSplit,
+    count_outranking,
+    embed_in_batches,
+    embed_sentences,
+    rank,
+    recall_metrics,
+    retrieval_metrics,
+)
+
+
+@dataclass(frozen=True)
+class WordEncoderShape:
+    """The size of the vocabulary, and the dimensions of the basic and modifier embeddings and of the joint space."""
+
+    words: int
+    word_dim: int
+    modifier_dim: int
+    joint: int
+
+
+class WordEncoder(nn.Module):
+    """φ(w) = Norm(σ(W₁w + b₁) · tanh(W₂w + b₂)), where w concatenates a basic and a modifier embedding (section 3.1).
+
+    A single word has its own modifier embedding; an attributed noun has the basic embedding of the noun and the
+    modifier embedding of the attribute. vectors, tune: initial basic embeddings (words, word_dim) and whether they are
+    trained, see `word_embedding`.
+    """
+
+    def __init__(
+        self, shape: WordEncoderShape, generator: Generator, vectors: Tensor | None = None, tune: bool = True
+    ) -> None:
+        super().__init__()
+        self.basic = word_embedding(shape.words, shape.word_dim, generator, vectors, tune)
+        self.modifier = word_embedding(shape.words, shape.modifier_dim, generator, None, True)
+        self.linear = nn.Linear(shape.word_dim + shape.modifier_dim, 2 * shape.joint)
+        nn.init.xavier_uniform_(self.linear.weight, generator=generator)
+        nn.init.zeros_(self.linear.bias)
+
+    def forward(self, words: Tensor, modifiers: Tensor | None = None) -> Tensor:
+        """Unit vectors (n, joint), float32, of words (n,) with modifiers (n,), both ids; None: each word's own."""
+        vectors, which = self.distinct(words, modifiers)
+        return vectors[which]
+
+    def distinct(self, words: Tensor, modifiers: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """The vectors (u, joint) of the distinct pairs of a word and a modifier, and which of them each pair is (n,).
+
+        Arguments as those of `forward`. Every distinct word, modifier and pair is computed only once.
+        """
+        basic, modifier = self.linear.weight.split([self.basic.embedding_dim, self.modifier.embedding_dim], 1)
+        size = self.basic.num_embeddings
+        pairs = words.long() * size + (words if modifiers is None else modifiers)
+        distinct, which = pairs.unique(return_inverse=True)
+        nouns, noun = torch.div(distinct, size, rounding_mode="floor").unique(return_inverse=True)
+        attributes, attribute = (distinct % size).unique(return_inverse=True)
+        from_nouns = functional.linear(self.basic(nouns), basic, self.linear.bias)
+        from_attributes = functional.linear(self.modifier(attributes), modifier)
+        gate, value = (from_nouns[noun] + from_attributes[attribute]).float().chunk(2, -1)
+        return functional.normalize(torch.sigmoid(gate) * torch.tanh(value), dim=-1), which
+
+
+ATTENTION = 128  # hidden units of the self-attention, which the paper does not state
+
+
+class Composition(nn.Module):
+    """One vector of length 1 of the vectors of a caption's components.
+
+    kind: `average`, `sum` (the same but for its length, which is 1), `max` per dimension, `self-attention`, the mean
+    with the weights softmax_j(w₂ᵀ tanh(W₁ u_j)), or `gru`, the last state of a GRU that reads the components. size: d.
+    """
+
+    def __init__(self, kind: str, size: int, generator: Generator) -> None:
+        super().__init__()
+        self.kind = kind
+        if kind == "self-attention":
+            self.hidden = nn.Linear(size, ATTENTION, bias=False)
+            self.weight = nn.Linear(ATTENTION, 1, bias=False)
+        if kind == "gru":
+            self.gru = nn.GRU(size, size, batch_first=True)
+        for parameter in self.parameters():
+            bound = parameter.shape[-1] ** -0.5
+            nn.init.uniform_(parameter, -bound, bound, generator=generator)
+
+    def forward(self, vectors: Tensor, owner: Tensor, captions: int, order: Tensor | None = None) -> Tensor:
+        """The composed vectors (B, d) of B captions; 0 for those without components.
+
+        vectors: (m, d). owner: (m,) the caption of each, on the CPU. order: (m,) numbers by which a GRU reads the
+        components of a caption in ascending order; None: as they come.
+        """
+        if self.kind in ("self-attention", "gru"):
+            by = owner.argsort(stable=True) if order is None else _by_owner(owner, order)
+            padded, lengths = _padded(vectors[to_device(by, vectors.device)], owner[by], captions)
+            composed = self._attended(padded, lengths) if self.kind == "self-attention" else self._read(padded, lengths)
+        else:
+            at = to_device(owner, vectors.device)
+            sums = vectors.new_zeros(captions, vectors.shape[1])
+            if self.kind == "max":
+                composed = sums.scatter_reduce(0, at[:, None].expand_as(vectors), vectors, "amax", include_self=False)
+            else:
+                composed = sums.index_add(0, at, vectors)
+        return functional.normalize(composed, dim=-1)
+
+    def _attended(self, padded: Tensor, lengths: Tensor) -> Tensor:
+        """The weighted means (B, d) of padded components (B, M, d); lengths: (B,), on the CPU."""
+        present = torch.arange(padded.shape[1]) < lengths[:, None]
+        scores = self.weight(torch.tanh(self.hidden(padded)))[:, :, 0]
+        scores = scores.masked_fill(to_device(~present, scores.device), -1e9)
+        return (scores.softmax(1)[:, None] @ padded)[:, 0]
+
+    def _read(self, padded: Tensor, lengths: Tensor) -> Tensor:
+        """The last states (B, d) of the GRU over padded components (B, M, d); 0 for captions without any."""
+        packed = pack_padded_sequence(padded, lengths.clamp(min=1), batch_first=True, enforce_sorted=False)
+        return self.gru(packed)[1][0] * to_device(lengths > 0, padded.device)[:, None]
+
+
+def _by_owner(owner: Tensor, order: Tensor) -> Tensor:
+    """The permutation (m,) that sorts by owner, and within one by `order`."""
+    by = order.argsort(stable=True)
+    return by[owner[by].argsort(stable=True)]
+
+
+def _padded(vectors: Tensor, owner: Tensor, captions: int) -> tuple[Tensor, Tensor]:
+    """Vectors (m, d), sorted by owner, as (B, M, d) with zeros behind those of a caption; and how many each has."""
+    lengths = torch.bincount(owner, minlength=captions)
+    slot = torch.arange(len(owner)) - (lengths.cumsum(0) - lengths)[owner]
+    padded = vectors.new_zeros(captions, max(1, int(lengths.max())), vectors.shape[1])
+    where = (to_device(owner, vectors.device), to_device(slot, vectors.device))
+    return padded.index_put(where, vectors), lengths
 
 
 class UniVSE(nn.Module):
@@ -147,3 +287,144 @@ def require_graphs(texts: Texts) -> SceneGraphs:
     if texts.graphs is None:
         raise ValueError("UniVSE needs components, these texts have none")
     return texts.graphs
+
+
+SIDE = 224  # pixels of a photo in the figure
+TEMPERATURE = 0.1  # of the softmax over regions
+
+
+class Photos(NamedTuple):
+    """P photos: their files, and unit vectors (P, R, d) of their R regions."""
+
+    files: Sequence[Path]
+    regions: Tensor
+
+
+class RelevanceRow(NamedTuple):
+    """A query, the photos in which it scores highest, and where in them.
+
+    scores: (photos,) the highest score of a region. maps: (photos, n, n) the softmax of the scores of the regions, each
+    map divided by its maximum.
+    """
+
+    query: str
+    files: list[Path]
+    scores: list[float]
+    maps: Tensor
+
+
+def read_query(text: str, spacy_model: str | None = None) -> Phrase:
+    """The component that a query names: its first relation, or else its first attributed object, or its first object.
+
+    "a dog running on grass" -> ("dog", "run on", "grass"). spacy_model: the pipeline that parses the query; None: the
+    one shipped with negcap. Raises ValueError for a query without an object.
+    """
+    from ....augment.language.parse import parse
+    from ....augment.scene_graph import scene_graph
+
+    graph = scene_graph(parse([text], spacy_model)[0])
+    names = {item.token: item.name for item in graph.objects}
+    found: list[tuple[str, ...]] = [(names[item.subject], item.name, names[item.object]) for item in graph.relations]
+    found += [(item.value, names[item.object]) for item in graph.attributes]
+    found += [(item.name,) for item in graph.objects]
+    if not found:
+        raise ValueError(f"query must name an object, was: {text!r}")
+    return Phrase(found[0], text)
+
+
+def find_relevance(
+    model: UniVSE, vocabulary: WordVocabulary, queries: Sequence[Phrase], photos: Photos, best: int
+) -> list[RelevanceRow]:
+    """For each query, the `best` photos with the highest-scoring region, and their maps of relevance.
+
+    The relevance of region i is exp(s(v_i, q) / τ), with τ = 0.1, divided by the greatest one of the photo. Raises
+    ValueError if the regions are no square grid, or for a word that the model does not know.
+    """
+    regions = photos.regions
+    side = isqrt(regions.shape[1])
+    if side < 2 or side * side != regions.shape[1]:
+        raise ValueError(f"features must be a square grid of regions, have {regions.shape[1]} per photo")
+    rows = []
+    for query in queries:
+        ids = component_ids(vocabulary, query.words)
+        unknown = [word for word, id in zip(query.words, ids, strict=True) if id == UNKNOWN_ID]
+        if unknown:
+            raise ValueError(f"query must consist of words that the model knows, has: {unknown[0]!r}")
+        scores = regions @ model.queries(vocabulary, [query])[0]
+        chosen = scores.amax(1).sort(descending=True, stable=True).indices[:best]
+        relevance = (scores[chosen] / TEMPERATURE).softmax(1)
+        maps = (relevance / relevance.amax(1, keepdim=True)).view(-1, side, side).cpu()
+        files, highest = [photos.files[n] for n in chosen.tolist()], scores[chosen].amax(1).tolist()
+        rows.append(RelevanceRow(query.text, files, highest, maps))
+    return rows
+
+
+def draw_maps(rows: Sequence[RelevanceRow], path: Path, crop: Crops | None = None) -> None:
+    """Draw one row of grey photos per query as a PNG, brighter and yellow where regions are relevant.
+
+    Above each photo stands the score of its best region. crop: the part of the photos that the regions cover; None: the
+    whole photo.
+    """
+    columns = max(len(row.files) for row in rows)
+    figure = new_figure(1.9 * columns, 2.1 * len(rows))
+    axes = figure.subplots(len(rows), columns, squeeze=False)
+    for line, row in zip(axes, rows, strict=True):
+        for axis in line:
+            axis.set_axis_off()
+        shown = zip(line, row.files, row.scores, row.maps, strict=False)
+        for column, (axis, photo, score, map) in enumerate(shown):
+            grey = cropped(photo, crop).convert("L").resize((SIDE, SIDE))
+            extent = (0, SIDE, SIDE, 0)
+            axis.imshow(grey, cmap="gray", extent=extent)
+            colours = {"cmap": "inferno", "alpha": 0.55, "vmin": 0, "vmax": 1}
+            axis.imshow(map.numpy(), extent=extent, interpolation="bicubic", **colours)
+            title = f"{score:.2f}"
+            axis.set_title(title if column else f"{row.query}: {title}", fontsize=8, loc="left")
+    write_png(figure, path, 110)
+
+
+def cropped(photo: Path, crop: Crops | None) -> Image:
+    """The part of a photo that its features were computed from."""
+    image = decode(photo.read_bytes())
+    if crop is None:
+        return image
+    image = resized(image, crop.resize)
+    left, top = crop.corners(*image.size)[-1]
+    return image.crop((left, top, left + crop.crop, top + crop.crop))
+
+
+ALPHAS = tuple(n / 10 for n in range(11))
+
+
+def alpha_curve(model: UniVSE, split: EmbeddedSplit, attacks: Mapping[str, Tensor]) -> dict[str, dict[str, float]]:
+    """By α from "0.0" to "1.0": rsum without attack, and image-to-text R@1 under each attack, in %.
+
+    The entry `attacked` is the sum of R@1, R@5 and R@10 over all attacks. attacks: negatives (P,) of UniVSE's attacks
+    by name. Every text is embedded only once.
+    """
+    parts = partial(_concatenated_parts, model)
+    captions = embed_sentences(parts, split.texts, split.captions)
+    owner = split.owner.to(split.images.device)
+    plain = {alpha: rank(split.images, _blend_parts(captions, alpha), owner) for alpha in ALPHAS}
+    curve = {alpha: {"rsum": retrieval_metrics(ranks)["rsum"], "attacked": 0.0} for alpha, ranks in plain.items()}
+    for name, rows in attacks.items():
+        above = {alpha: torch.zeros_like(plain[alpha].images) for alpha in ALPHAS}
+        for _, vectors in embed_in_batches(parts, split.texts, split.corpus.captions + rows):
+            for alpha in ALPHAS:
+                above[alpha] += count_outranking(split.images, plain[alpha].best, _blend_parts(vectors, alpha))
+        for alpha in ALPHAS:
+            attacked = recall_metrics(plain[alpha].images + above[alpha])
+            curve[alpha][f"{name} R@1"] = attacked["R@1"]
+            curve[alpha]["attacked"] += sum(attacked[f"R@{k}"] for k in TOP)
+    return {f"{alpha:.1f}": values for alpha, values in curve.items()}
+
+
+def _concatenated_parts(model: UniVSE, texts: Texts, rows: Tensor) -> Tensor:
+    """Sentence vector, component vector, and 1 or 0 for texts with or without components, joined: (B, 2 d + 1)."""
+    sentences, components, present = model.sentences_and_components(texts, rows)
+    return torch.cat([sentences, components, present[:, None].to(sentences.dtype)], 1)
+
+
+def _blend_parts(parts: Tensor, alpha: float) -> Tensor:
+    d = (parts.shape[1] - 1) // 2
+    return blend(parts[:, :d], parts[:, d : 2 * d], parts[:, -1] > 0, alpha)

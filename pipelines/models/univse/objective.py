@@ -1,32 +1,221 @@
-"""How UniVSE is trained: the terms of its loss on a batch."""
+"""How UniVSE is trained: the terms of its loss on a batch.
+
+UniVSE's losses of components: hinges against each negative, reduced to one value per component (supplement A.1).
+
+s is the inner product of unit vectors; v is an image and v_i its region i; w is an object or attributed object, t a
+triple, with ⁺ for true and ⁻ for false ones; α is the margin. A component has several kinds of negatives, such as those
+with another noun and those with another attribute. Each kind is reduced on its own, and the kinds are added; a
+caption's value is the mean over its components.
+
+The components of a batch, and false ones made by replacing a word, with the counts of UniVSE's supplement (A.1).
+
+The 16 nouns sampled for a caption serve all of its components, the first four as ends of its triples. So that a batch
+has fewer distinct words and triples to encode, its captions draw from the same 64 nouns, and its pairs and triples
+share one random order of false attributes and relations.
+"""
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
+import numpy as np
+import torch
+from torch import Generator, Tensor
+
+from ....augment.components.sampling import Sampler
+from ..checkpoint import to_device
 from ..config import TrainConfig
-from ..device import to_device
+from ..corpus import KINDS, component_ids, read_caption_rows, read_whole_table
+from ..evaluation.attacks import Attacks
+from ..evaluation.retrieval import EmbeddedSplit, SplitComponents, images_at_once
 from ..losses import max_of_hinges, sum_of_hinges
-from ..objective import Batch, Objective, autocast
-from ..texts import SceneGraphs
-from .losses import (
-    REDUCTIONS,
-    relevance_hinges,
-    sum_of_caption_means,
-    sum_over_kinds,
-    triple_hinges,
-)
-from .model import UniVSE, blend, require_graphs
-from .sampling import (
-    FALSE_ATTRIBUTES,
-    FALSE_NOUNS,
-    REPLACED_WORD,
-    ComponentBatch,
-    SampledComponents,
-    component_source,
-    sample_components,
-)
+from ..objective import Batch, Objective, RunTables, autocast
+from ..vectors import SceneGraphs
+from .model import UniVSE, alpha_curve, blend, require_graphs
+from .parsing import EmbeddedImages, parsing_accuracy
+
+
+def relevance_hinges(true: Tensor, false: Tensor, margin: float, temperature: float = 1.0) -> Tensor:
+    """The hinges of ℓ_obj and ℓ_attr: those of the regions, weighted by their relevance (eq. 2 and 3).
+
+    Σ_i r_i [α + s(v_i, w⁻_n) - s(v_i, w⁺)]₊, where the relevances r are a softmax over the regions i of s(v_i, w⁺) / τ
+    and τ is `temperature`. true: (m, R) scores of m components with the R regions of their images. false: (m, N, R)
+    scores of the N negatives of each. Returns (m, N).
+    """
+    relevance = (true / temperature).softmax(-1)[:, None]
+    return (relevance * (margin + false - true[:, None]).clamp(min=0)).sum(-1)
+
+
+def triple_hinges(true: Tensor, false: Tensor, margin: float) -> Tensor:
+    """The hinges of ℓ_rel, [α + s(v, t⁻_n) - s(v, t⁺)]₊.
+
+    true: (m,) scores of m triples with their images. false: (m, N) scores of N false triples with the same images.
+    Returns (m, N).
+    """
+    return (margin + false - true[:, None]).clamp(min=0)
+
+
+def hardest(costs: Tensor, present: Tensor) -> Tensor:
+    """The cost (m,) of the hardest of N negatives, max_n; 0 without any. costs: (m, N) >= 0. present: (m, N) bool."""
+    return (costs * present).amax(1) if costs.shape[1] else costs.sum(1)
+
+
+def mean(costs: Tensor, present: Tensor) -> Tensor:
+    """The mean cost (m,) of the negatives that are present; 0 without any. Arguments as those of `hardest`."""
+    return total(costs, present) / present.sum(1).clamp(min=1)
+
+
+def total(costs: Tensor, present: Tensor) -> Tensor:
+    """The sum (m,) of the costs of the negatives that are present. Arguments as those of `hardest`."""
+    return (costs * present).sum(1)
+
+
+Reduce = Callable[[Tensor, Tensor], Tensor]  # costs (m, N), present (m, N) -> (m,)
+REDUCTIONS: Mapping[str, Reduce] = {"hardest": hardest, "mean": mean, "sum": total}
+
+
+def sum_over_kinds(costs: Tensor, present: Tensor, kinds: tuple[int, ...], reduce: Reduce) -> Tensor:
+    """The sum (m,) over the kinds of negatives of what `reduce` makes of the costs of a kind.
+
+    costs, present: (m, N), as those of `hardest`. kinds: how many consecutive columns belong to each kind.
+    """
+    parts = zip(costs.split(kinds, 1), present.split(kinds, 1), strict=True)
+    return torch.stack([reduce(*part) for part in parts]).sum(0)
+
+
+def sum_of_caption_means(values: Tensor, owner: Tensor, captions: int) -> Tensor:
+    """The sum over captions of the mean of their components' values, a scalar.
+
+    values: (m,). owner: (m,) the caption of each component, 0 … captions - 1.
+    """
+    counts = torch.bincount(owner, minlength=captions).clamp(min=1)
+    return (values / counts[owner]).sum()
+
+
+def univse_metrics(
+    model: UniVSE, split: EmbeddedSplit, attacks: Attacks, components: SplitComponents
+) -> dict[str, Any]:
+    """Two groups of metrics: `alpha`, see `alpha_curve`, and `parsing`, see `parsing_accuracy`."""
+    with torch.inference_mode():
+        parts = components.features.split(images_at_once(components.features))
+        regions = torch.cat([model.image.with_regions(part.to(split.images.device))[1] for part in parts])
+    images = EmbeddedImages(split.images, regions)
+    graphs = components.components.to_pylist()
+    return {
+        "alpha": alpha_curve(model, split, attacks.shared),
+        "parsing": parsing_accuracy(model, components.vocabulary, graphs, split.owner.tolist(), images),
+    }
+
+
+FALSE_NOUNS, FALSE_ATTRIBUTES = 16, 8  # per object: nouns; per pair: attributes and nouns
+OF_A_BATCH = 64  # words of a kind from which those of a batch's captions are drawn
+FALSE_RELATIONS, FALSE_ENDS = 4, 2  # per triple: relations; subjects, and as many objects
+REPLACED_WORD = (
+    (0,) * FALSE_ENDS + (1,) * FALSE_RELATIONS + (2,) * FALSE_ENDS
+)  # the index in the triple that each false word replaces
+
+
+class ComponentSource(NamedTuple):
+    """The captions' scene graphs, a sampler of false components, and the word ids of what it samples, by kind."""
+
+    graphs: SceneGraphs
+    sampler: Sampler
+    word_ids: dict[str, np.ndarray]
+
+
+class FalseWords(NamedTuple):
+    """N sampled words for each of m components; ids: (m, N); present: (m, N) bool, False where there is no word."""
+
+    ids: np.ndarray
+    present: np.ndarray
+
+
+class SampledComponents(NamedTuple):
+    """m components of a batch, with up to N words for each; a word put into the component makes it false.
+
+    rows: (m,) indices in the lists of the scene graphs. owner: (m,) the index in the batch of the caption of each.
+    false: (m, N) word ids. present: (m, N) bool, False where there are fewer words. All on the CPU.
+    """
+
+    rows: Tensor
+    owner: Tensor
+    false: Tensor
+    present: Tensor
+
+
+class ComponentBatch(NamedTuple):
+    """All objects, pairs (attributed objects) and triples of a batch's captions, with false ones.
+
+    absent: (B, 16) nouns that are not in the captions' images. one_each: (b,) a random triple of each caption that has
+    any, as an index into `triples`: those that are negatives of the other captions' triples. order: a random number for
+    each object, pair and triple, in this order.
+    """
+
+    objects: SampledComponents
+    absent: Tensor
+    pairs: SampledComponents
+    triples: SampledComponents
+    one_each: Tensor
+    order: Tensor
+
+
+def component_source(config: TrainConfig, tables: RunTables) -> ComponentSource:
+    """What components are sampled from. Raises FileNotFoundError or ValueError if tables are missing or incomplete."""
+    components = read_caption_rows(config.run, "components", tables.captions.ids)
+    exclusions = read_whole_table(config.run, "component_exclusions")
+    sampler = Sampler(components, read_whole_table(config.run, "component_vocabulary"), exclusions, config.false_words)
+    word_ids = {kind: np.array(component_ids(tables.vocabulary, sampler.words[kind]), np.int64) for kind in KINDS}
+    return ComponentSource(require_graphs(tables.texts), sampler, word_ids)
+
+
+def sample_components(
+    source: ComponentSource, captions: Tensor, config: TrainConfig, generator: Generator
+) -> ComponentBatch:
+    """The components of captions (B,), and sampled false ones, which no caption of the image may state."""
+    rng = np.random.default_rng(int(torch.randint(2**62, (1,), generator=generator)))
+    sampler, graphs, rows = source.sampler, source.graphs, captions.numpy()
+
+    def words(kind: str, sampled: np.ndarray) -> FalseWords:
+        ids = source.word_ids[kind]
+        return FalseWords(ids[sampled] if len(ids) else np.zeros(sampled.shape, np.int64), sampled >= 0)
+
+    absent = words("noun", sampler.nouns(rows, FALSE_NOUNS, rng, OF_A_BATCH))
+
+    def absent_for(owner: Tensor) -> FalseWords:
+        return FalseWords(absent.ids[owner.numpy()], absent.present[owner.numpy()])
+
+    at, owner = graphs.objects.known_components(captions)
+    objects = _sampled(at, owner, absent_for(owner))
+    at, owner = graphs.pairs.known_components(captions)
+    attributes = words("attribute", sampler.attributes(at.numpy(), FALSE_ATTRIBUTES, rng, OF_A_BATCH))
+    pairs = _sampled(at, owner, attributes, absent_for(owner))
+    at, owner = graphs.triples.known_components(captions)
+    ends = absent_for(owner)
+    false_subjects, false_objects = (
+        FalseWords(ends.ids[:, part], ends.present[:, part])
+        for part in (slice(FALSE_ENDS), slice(FALSE_ENDS, 2 * FALSE_ENDS))
+    )
+    false_relations = words("relation", sampler.relations(at.numpy(), FALSE_RELATIONS, rng, OF_A_BATCH))
+    triples = _sampled(at, owner, false_subjects, false_relations, false_objects)
+    one_each = _choose_one_each(owner, rng)
+    order = torch.from_numpy(rng.random(len(objects.rows) + len(pairs.rows) + len(triples.rows)))
+    return ComponentBatch(objects, torch.from_numpy(absent.ids), pairs, triples, one_each, order)
+
+
+def _sampled(rows: Tensor, owner: Tensor, *parts: FalseWords) -> SampledComponents:
+    """Components with the false words of all parts concatenated."""
+    ids, present = (torch.from_numpy(np.concatenate(arrays, 1)) for arrays in zip(*parts, strict=True))
+    return SampledComponents(rows, owner, ids, present)
+
+
+def _choose_one_each(owner: Tensor, rng: np.random.Generator) -> Tensor:
+    """One random component per caption, uniformly, as indices into owner (m,), the caption of each component."""
+    order = torch.from_numpy(rng.permutation(len(owner)))
+    order = order[owner[order].argsort(stable=True)]
+    first = torch.ones(len(owner), dtype=torch.bool)
+    first[1:] = owner[order][1:] != owner[order][:-1]
+    return order[first]
 
 
 def univse_losses(

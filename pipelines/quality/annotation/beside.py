@@ -8,11 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from ..aligned import aligned
-from .agree import reads_well, says_false
-from .alpha import alpha
+from .agree import Sheets, alpha, find_key, read_key, read_sheets, reads_well, says_false
 from .readers import verdicts_of
 from .sheet import NEGATIVE, Item
-from .votes import Sheets, find_key, read_key, read_sheets
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ....schemas.audit import AUDIT
+from ....schemas.negatives import AUDIT
 from ...engine.manifest import read_manifest
 from ...engine.provenance import package
 from ...engine.shards import PARQUET
@@ -16,13 +16,9 @@ from ...report.summary import component_lines, corpus_lines
 from ...tables.columns import stored_splits
 from ..bias import Blindness
 from ..strata import Sampling, sample_strata
-from .blindness import measure_table
 from .config import AuditConfig
-from .context import read_context
-from .figures import collect
-from .page import Content, Samples, page
-from .table import to_table
-from .words import read_corpus_counts
+from .figures import collect, measure_table, read_corpus_counts, to_table
+from .page import Content, Samples, page, read_context
 
 PAGE, TABLE = "audit.html", "audit.parquet"
 REFUSED_SHARE = 3  # per reason, a third as many refused candidates are shown as negatives

@@ -3,21 +3,114 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...engine.tables import has_table, read_table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ....schemas.negatives import POSITIVE
-from ...engine.tables import has_table, no_table, read_table
+from ....schemas.negatives import AUDIT, POSITIVE
+from ...engine.progress import in_progress
+from ...engine.stage import Progress
+from ...engine.tables import no_table
 from ...tables.columns import check_splits, stored_splits
+from ..bias import ALL, Blindness, BlindReport, CachedReports, Pair, measure_each, read_all, read_corpus, with_all
+from ..bias.measure import Unmeasured
 from ..strata import first_draws
-from .words import Words, add_words
+from .config import AuditConfig
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+SWAPPED = " | "
+ENTRIES = ("numeral", "attribute", "preposition", "verb", "noun")
+Word = tuple[str, str]  # the word and its kind of lexicon entry, "" if unknown
+
+
+@dataclass
+class Words:
+    """Counts of the words that one operator exchanges, in the first draw of each caption.
+
+    out, put: how often each word is taken out and put in; exchanges: by (replaced, replacement), "" for nothing; swaps:
+    number of exchanges of two words of the same caption, which are not counted in `out` and `put`.
+    """
+
+    out: Counter[Word] = field(default_factory=Counter)
+    put: Counter[Word] = field(default_factory=Counter)
+    exchanges: Counter[tuple[str, str]] = field(default_factory=Counter)
+    swaps: int = 0
+
+
+class Use(NamedTuple):
+    """A word, its count in the corpus (None: not in the lexicon), and how often it is taken out and put in."""
+
+    word: str
+    corpus: int | None
+    out: int
+    put: int
+
+    @property
+    def lean(self) -> float:
+        """put - out, in standard deviations of put + out coin flips."""
+        return (self.put - self.out) / max(self.put + self.out, 1) ** 0.5
+
+
+def add_words(words: Words, first: pa.Table) -> None:
+    """Add to `words` the exchanges of some rows of one operator."""
+    columns = ["replaced", "replaced_synset", "replacement", "replacement_synset"]
+    groups = first.group_by(columns).aggregate([([], "count_all")]).to_pydict()
+    for old, old_set, new, new_set, n in zip(*groups.values(), strict=True):
+        words.exchanges[old, new] += n
+        if sorted(old.split(SWAPPED)) == sorted(new.split(SWAPPED)):
+            words.swaps += n
+            continue
+        for counter, word, synset in ((words.out, old, old_set), (words.put, new, new_set)):
+            if word:
+                counter[word, _kind(synset)] += n
+
+
+def _kind(synset: str | None) -> str:
+    """The kind of lexicon entry that a synset belongs to, "" if unknown: "noun" for `dog.n.01`."""
+    if synset is None:
+        return ""
+    if synset.startswith("prepositions:"):
+        return "preposition"
+    return {"n": "noun", "v": "verb"}.get(synset.rpartition(".")[0].rpartition(".")[2], "")
+
+
+def read_corpus_counts(run: Path) -> dict[Word, int]:
+    """The counts of a run's lexicon by (entry, kind), over all contexts; empty if it has no lexicon."""
+    import pyarrow.compute as pc
+
+    counts: dict[Word, int] = {}
+    if has_table(run, "lexicon"):
+        for rows in read_table(run, "lexicon", ["kind", "entry", "place", "count"]):
+            plain = rows.filter(pc.equal(rows["place"], "")).to_pydict()
+            counts |= zip(zip(plain["entry"], plain["kind"], strict=True), map(round, plain["count"]), strict=True)
+    return counts
+
+
+def uses(words: Words, corpus: Mapping[Word, int]) -> list[Use]:
+    """The words of an operator with their corpus counts, the most frequent (taken out or put in) first."""
+    by_entry: dict[Word, list[int]] = {}
+    for side, counter in enumerate((words.out, words.put)):
+        for (word, kind), n in counter.items():
+            known = kind or next((other for other in ENTRIES if (word, other) in corpus), "")
+            by_entry.setdefault((word, known), [0, 0])[side] += n
+    found = [Use(word, corpus.get((word, kind)), *counts) for (word, kind), counts in by_entry.items()]
+    return sorted(found, key=lambda use: (-use.out - use.put, use.word, use.corpus or 0))
+
+
+def exchanges(words: Words, top: int) -> list[tuple[str, str, int, int]]:
+    """The `top` most frequent exchanges: (replaced, replacement, count, count of the reverse exchange)."""
+    ordered = sorted(words.exchanges.items(), key=lambda item: (-item[1], item[0]))
+    return [(old, new, n, words.exchanges[new, old]) for (old, new), n in ordered[:top]]
+
 
 BINS = 10
 COLUMNS = (
@@ -193,3 +286,107 @@ def _refused(run: Path, splits: Sequence[str]) -> dict[str, dict[str, int]]:
     return {
         name: dict(sorted(counts.items(), key=lambda item: (-item[1], item[0]))) for name, counts in refused.items()
     }
+
+
+EXCHANGES = 100
+
+
+class Entry(NamedTuple):
+    """One row of the audit table; see negcap.schemas.negatives for the columns."""
+
+    table: str
+    operator: str
+    measure: str
+    item: str
+    value: float
+    low: float | None = None
+    high: float | None = None
+    n: int | None = None
+
+
+def to_table(figures: Figures, blindness: Mapping[str, Blindness], corpus: Mapping[Word, int]) -> pa.Table:
+    """All numbers of an audit, one per row, in the order of the page.
+
+    blindness: by table; corpus: counts of the lexicon's words.
+    """
+    import pyarrow as pa
+
+    rows = list(_entries(figures, blindness, corpus))
+    columns = list(zip(*rows, strict=True))
+    return pa.Table.from_arrays([pa.array(c, f.type) for c, f in zip(columns, AUDIT, strict=True)], schema=AUDIT)
+
+
+def _entries(figures: Figures, blindness: Mapping[str, Blindness], corpus: Mapping[Word, int]) -> Iterator[Entry]:
+    yield Entry("captions", "", "captions", "", figures.captions)
+    yield Entry("captions", "", "images", "", figures.images)
+    yield Entry("negatives", "all", "covered", "", figures.captions - figures.without)
+    for table, made in figures.made.items():
+        for name in figures.families:
+            if name in made:
+                yield from _made_of_table(table, name, made[name], corpus)
+        if table in blindness:
+            for report in blindness[table].reports.values():
+                yield from _blind(table, report)
+    for name, refused in figures.refused.items():
+        yield from (Entry("rejections", name, "refused", reason, n) for reason, n in refused.items())
+
+
+def _made_of_table(table: str, name: str, made: Made, corpus: Mapping[Word, int]) -> Iterator[Entry]:
+    yield Entry(table, name, "covered", "", made.captions)
+    yield Entry(table, name, "rows", "", made.rows)
+    total, number = made.p_true
+    if number:
+        yield Entry(table, name, "p_true", "", total / number, n=number)
+    counters: dict[str, Counter[int]] = {
+        "words_caption": made.words_caption,
+        "words_negative": made.words_negative,
+        "characters_added": made.added,
+    }
+    for measure, counter in counters.items():
+        yield from (Entry(table, name, measure, str(item), n) for item, n in sorted(counter.items()))
+    for item in range(BINS):
+        bounds = f"{100 * item // BINS}–{100 * (item + 1) // BINS} %"
+        yield Entry(table, name, "edit_position", bounds, made.positions[item])
+    for use in uses(made.words, corpus):
+        if use.corpus is not None:
+            yield Entry(table, name, "corpus_count", use.word, use.corpus)
+        yield Entry(table, name, "taken_out", use.word, use.out)
+        yield Entry(table, name, "put_in", use.word, use.put)
+    for old, new, n, _ in exchanges(made.words, EXCHANGES):
+        yield Entry(table, name, "exchange", f"{old} → {new}", n)
+
+
+def _blind(table: str, report: BlindReport) -> Iterator[Entry]:
+    for baseline, value in report.baselines.items():
+        yield Entry(table, report.name, "blind", baseline, value.percent, value.low, value.high, value.pairs)
+    for cue in report.words:
+        yield Entry(table, report.name, "word_true", cue.word, cue.true)
+        yield Entry(table, report.name, "word_negative", cue.word, cue.negative)
+    for gram, weight in (*report.true_cues, *report.false_cues):
+        yield Entry(table, report.name, "ngram_weight", gram, weight)
+
+
+def measure_table(
+    run: Path, table: str, config: AuditConfig, progress: Progress, order: Sequence[str] = ()
+) -> Blindness:
+    """Measure the blind baselines on every operator of a table, then on all together.
+
+    order: operators to begin with; the others follow. Operators with too few images are `unmeasured`; without
+    scikit-learn, all are.
+    """
+    found = read_all(run, table, config.splits, config.seed, limit=config.limit)
+    names = [*(n for n in order if n in found), *(n for n in found if n not in order)]
+    pairs = with_all({name: found[name] for name in names})
+    blind = CachedReports(run, config.seed, read_corpus(run), config.limit)
+
+    def one(name: str, some: Sequence[Pair]) -> BlindReport:
+        try:
+            return blind(name, some)
+        finally:
+            progress.advance(0 if name == ALL else len(some))
+
+    with in_progress(progress, f"blind {table}", len(pairs), unit="pairs"):
+        try:
+            return measure_each(pairs, one)
+        except ImportError as error:
+            return Blindness({name: Unmeasured(str(error), len(some)) for name, some in pairs.items()})

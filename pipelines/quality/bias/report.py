@@ -177,7 +177,8 @@ def _language_gaps(
     seed: int,
 ) -> Any:
     """(pairs,): log p(true) - log p(negative) by the language model that was trained without the pair's fold."""
-    from . import language_model, learned
+    from . import learned
+    from . import ngrams as language_model
 
     images = [pair.image_id for pair in pairs]
     texts = true

@@ -18,7 +18,7 @@ def format_faults(text: str) -> int:
     1 each, however often they occur: a lower-case start, a lower-case "i", a double space, a space before punctuation,
     no final punctuation, `<unk>`. 1 per occurrence: a wrong a/an, a doubled word.
     """
-    from ....augment.language.articles import article
+    from ....augment.language.grammar import article
 
     words = text.lower().split()
     faults = text[:1].islower() + ("  " in text) + bool(SPACED.search(text)) + ("<unk>" in text.lower())

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
 
-    from ....augment.cloze.units import Units
+    from ....augment.cloze.states import Units
     from .corpus import Source
     from .network import Cloze
     from .train import TrainingConfig
@@ -117,7 +117,7 @@ def _prepared(
     options: argparse.Namespace, config: TrainingConfig, texts: list[str]
 ) -> tuple[Units, np.ndarray, Cloze, list[np.ndarray]]:
     """The vocabulary, how often each unit occurs, the network to train, and the encoded captions."""
-    from ....augment.cloze.units import SPECIAL
+    from ....augment.cloze.states import SPECIAL
     from . import corpus, model
     from .network import Sizes
     from .train import new_network

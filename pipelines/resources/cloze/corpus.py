@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ....augment.cloze.units import SPECIAL, Units, by_first_word, joined, normalised
+from ....augment.cloze.states import SPECIAL, Units, by_first_word, joined, normalised
 
 MAX_UNITS = 40  # longer captions are cut into pieces of this length
 
@@ -87,7 +87,7 @@ def phrases() -> list[str]:
     import pyarrow.parquet as pq
 
     from ....augment.data import data_path
-    from ....augment.language.prepositions import prepositions
+    from ....augment.language.semantic_classes import prepositions
 
     table = pq.read_table(data_path("reference_lexicon") / "lexicon.parquet")
     surfaces = table.filter(pc.equal(table["kind"], "surface"))

@@ -8,7 +8,7 @@ from itertools import groupby
 import numpy as np
 import torch
 
-from ....augment.cloze.units import SPECIAL
+from ....augment.cloze.states import SPECIAL
 from .network import Cloze
 from .train import UNKNOWN_UNIT
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from ....augment.cloze.file import ABOUT, UNITS, read_model, stored
-from ....augment.cloze.units import UNKNOWN, Units
+from ....augment.cloze.states import UNKNOWN, Units
 from .evaluation import perplexity
 from .network import Cloze, Sizes
 from .train import log_frequencies

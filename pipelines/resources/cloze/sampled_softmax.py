@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ....augment.cloze.units import SPECIAL
+from ....augment.cloze.states import SPECIAL
 from .network import Cloze
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ....augment.cloze.units import SPECIAL, UNKNOWN
+from ....augment.cloze.states import SPECIAL, UNKNOWN
 from .network import Cloze, Sizes
 from .sampled_softmax import Drawing, drawing, sampled_loss
 

@@ -3,7 +3,7 @@
 from random import Random
 
 from . import caption_words as words
-from .caption_phrases import (
+from .caption_phrases import (  # fmt: skip
     body_part,
     chance,
     coloured,
@@ -13,7 +13,7 @@ from .caption_phrases import (
     noun_phrase,
     object_of,
     of,
-)  # fmt: skip
+)
 from .nodes import Node, coordinate, preposition
 
 

@@ -9,14 +9,7 @@ from collections.abc import Callable
 from random import Random
 
 from . import caption_words as words
-from .caption_clauses import (
-    clause_adverbial,
-    full_clause,
-    noun_modifier,
-    passive,
-    subject,
-    verb_phrase,
-)
+from .caption_clauses import clause_adverbial, full_clause, noun_modifier, passive, subject, verb_phrase
 from .caption_phrases import chance, determined, location, noun, noun_phrase, of
 from .nodes import Node, coordinate, flatten
 from .tree import Tree

@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from ...models.device import choose_device
-from ...models.evaluation.embed import embed_images, embed_sentences
-from ...models.evaluation.negative_components import parse_graphs, parser_settings
+from ...models.checkpoint import choose_device
+from ...models.evaluation.attacks import parse_graphs, parser_settings
+from ...models.evaluation.retrieval import embed_images, embed_sentences
 from ...models.features import read_features
-from ...models.texts import Texts
 from ...models.trainer.objectives import OBJECTIVES, load_model
+from ...models.vectors import Texts
 from ..config import ScoreConfig
 from ..items import is_run
 from ..test_set import TestSet

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...engine.manifest import hash_path
 from ...features.preprocess import open_images
-from ...models.clip.open_clip_files import LOCAL, Loaded, locate, read
+from ...models.clip.open_clip import LOCAL, Loaded, locate, read
 from ..config import ScoreConfig
 from ..test_set import TestSet
 from .compute import Compute, vectors
@@ -51,5 +51,5 @@ class OpenClip(Embedder):
 
 
 def load(rest: str, tests: TestSet, run: Path, config: ScoreConfig) -> OpenClip:
-    """Check names and files; raises as `locate` of `negcap.pipelines.models.clip.open_clip_files`."""
+    """Check names and files; raises as `locate` of `negcap.pipelines.models.clip.open_clip`."""
     return OpenClip(*locate(rest), config)

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from negcap.augment.cloze.file import read_about, read_model
-from negcap.augment.cloze.units import SPECIAL, Units
+from negcap.augment.cloze.states import SPECIAL, Units
 from negcap.pipelines.resources.cloze.model import save
 from negcap.pipelines.resources.cloze.network import Cloze, Sizes
 

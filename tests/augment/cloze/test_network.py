@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from negcap.augment.cloze import memory
+from negcap.augment.cloze import fixed_point
 from negcap.augment.cloze.fixed_point import LARGEST, VECTOR, Quantised
 from negcap.augment.cloze.network import LONG, TOGETHER, Network, Shared
 from negcap.augment.cloze.states import Place
@@ -114,7 +114,7 @@ def test_captions_of_many_lengths_use_the_same_memory_again() -> None:
         caption = [0, *[5] * length, 1]
         found = contexts(network, [caption] * copies, [singles(caption)] * copies)
         assert all(np.array_equal(vectors, found[0]) for vectors in found)
-        return {name: buffer.size for name, buffer in vars(memory._buffers).items()}
+        return {name: buffer.size for name, buffer in vars(fixed_point._buffers).items()}
 
     largest = read(LONG - 2, TOGETHER)
     for length in (400, 60, 7, 150):

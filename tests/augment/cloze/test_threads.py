@@ -6,7 +6,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from negcap.augment.cloze import network
 from negcap.augment.cloze.model import cloze_model
-from negcap.augment.cloze.threads import single_threaded
+from negcap.augment.cloze.network import single_threaded
 
 
 def threads() -> set[int]:

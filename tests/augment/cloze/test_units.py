@@ -2,7 +2,7 @@
 
 import pytest
 
-from negcap.augment.cloze.units import END, SPECIAL, START, UNKNOWN, Units
+from negcap.augment.cloze.states import END, SPECIAL, START, UNKNOWN, Units
 
 UNITS = Units((*SPECIAL, "a", "man", "tennis", "racket", "tennis racket", "in", "front", "in front of", "of", "stands"))
 

@@ -9,18 +9,16 @@ from hypothesis import strategies as st
 
 from negcap.augment.caption import Caption, from_parses
 from negcap.augment.components import relations
-from negcap.augment.components.exclusions import Exclusions
-from negcap.augment.components.sampling import NOTHING, Ragged, Sampler
-from negcap.augment.components.table import tabulate
-from negcap.augment.components.vocabulary import ComponentVocabulary, are_incompatible, default_min_count
-from negcap.augment.language import attributes
+from negcap.augment.components.sampling import NOTHING, Exclusions, Ragged, Sampler
+from negcap.augment.components.vocabulary import ComponentVocabulary, are_incompatible, default_min_count, tabulate
+from negcap.augment.language import semantic_classes
 from negcap.augment.language.coreference import coreference, may_corefer
-from negcap.augment.language.overlaps import overlaps
+from negcap.augment.language.semantic_classes import overlaps
 from negcap.augment.mentions import mentioned_attributes, mentioned_nouns
 from negcap.augment.scene_graph import SceneGraph, scene_graph
 from negcap.pipelines.engine.stage import StageResult
 from negcap.pipelines.stages.components import ComponentsConfig, add_counts, choose, count_shard, find_exclusions, read
-from negcap.schemas.components import COMPONENT_EXCLUSIONS, COMPONENT_VOCABULARY, COMPONENTS
+from negcap.schemas.captions import COMPONENT_EXCLUSIONS, COMPONENT_VOCABULARY, COMPONENTS
 from negcap.schemas.fields import check
 from tests.augment.fixtures import parse, sample_parses
 
@@ -313,7 +311,9 @@ def test_by_the_papers_rule_any_word_that_no_caption_of_the_image_states_is_fals
         for row in rows:
             said.setdefault(row["image_id"], set()).update(item[kind] for item in row[f"{kind}s"])
         images = [row["image_id"] for row in rows for _ in row[f"{kind}s"]]
-        words = set(sampler.words[kind]) & set(attributes.attributes().univse) if papers else set(sampler.words[kind])
+        words = (
+            set(sampler.words[kind]) & set(semantic_classes.attributes().univse) if papers else set(sampler.words[kind])
+        )
         drawn = draw(np.arange(len(images)), 200, rng)
         for image, ids in list(zip(images, drawn, strict=True))[:40]:
             assert {sampler.words[kind][id] for id in ids} <= words - said[image]
@@ -351,7 +351,7 @@ def test_no_sampled_component_is_true_by_a_caption_of_the_image(simple: bool, im
                 assert not [
                     (value, of)
                     for value, of in said
-                    if attributes.may_be_same(new, value) and (of in ("", thing) or may_corefer(of, thing))
+                    if semantic_classes.may_be_same(new, value) and (of in ("", thing) or may_corefer(of, thing))
                 ]
     triples = [(row["image_id"], r["relation"], r["object"]) for row in rows for r in row["relations"]]
     drawn = sampler.relations(np.arange(len(triples)), 4, rng)

@@ -1,6 +1,6 @@
 import pytest
 
-from negcap.augment.language.articles import article
+from negcap.augment.language.grammar import article
 
 AN = """
 apple umbrella onion egg utter urban urn ugly usher uncle udon elbow island

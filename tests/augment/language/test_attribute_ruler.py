@@ -3,8 +3,7 @@
 import pytest
 import spacy
 
-from negcap.augment.language.attribute_ruler import CachedAttributeRuler, is_cacheable
-from negcap.augment.language.parse import CACHED_RULER, SHIPPED, load
+from negcap.augment.language.parse import CACHED_RULER, SHIPPED, CachedAttributeRuler, is_cacheable, load
 
 TEXTS = ["A dog that runs.", "The others run past that dog.", "A red dog runs.", "That dog, that runs, is red.", ""] * 2
 

@@ -6,7 +6,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from negcap.augment.cache import cached_on_caption
+from negcap.augment.caption import cached_on_caption
 from negcap.augment.context import contexts
 from negcap.augment.language.coreference import CoreferenceIndex, Coreferent, coreference, entry_numbers, union
 from negcap.augment.language.parse import parse

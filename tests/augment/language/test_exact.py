@@ -4,8 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from negcap.augment.language.exact import GRID, ExactOps, on_grid
-from negcap.augment.language.parse import load
+from negcap.augment.language.parse import GRID, ExactOps, load, on_grid
 
 
 def test_products_are_exact_wherever_a_row_stands() -> None:

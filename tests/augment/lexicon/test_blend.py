@@ -4,9 +4,9 @@ import pyarrow as pa
 import pytest
 
 from negcap.augment.language.concreteness import Concreteness
-from negcap.augment.lexicon.blend import blend
+from negcap.augment.lexicon.entries import blend
 from negcap.augment.lexicon.lexicon import Lexicon, select
-from negcap.schemas.lexicon import LEXICON
+from negcap.schemas.captions import LEXICON
 
 Row = tuple[str, str, str, float]
 

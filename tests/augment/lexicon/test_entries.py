@@ -6,7 +6,7 @@ import pytest
 
 from negcap.augment.lexicon.entries import SMOOTHING, Entries, read_entries
 from negcap.augment.lexicon.lexicon import default_min_count
-from negcap.augment.slots.contexts import broader
+from negcap.augment.slots.nouns import broader
 from tests.augment.fixtures import sample_lexicon
 
 

@@ -5,10 +5,10 @@ import pytest
 
 from negcap.augment.context import contexts
 from negcap.augment.generate import Settings, generate_tables
-from negcap.augment.language.attributes import are_incompatible, attributes
 from negcap.augment.language.parse import parse
+from negcap.augment.language.semantic_classes import are_incompatible, attributes
 from negcap.augment.operators.attribute import added_attribute
-from negcap.augment.slots.attributes import attribute_slots
+from negcap.augment.slots.nouns import attribute_slots
 from tests.augment.fixtures import accepted, proposals, sample_lexicon, sample_parses
 
 pytestmark = pytest.mark.usefixtures("without_floors")

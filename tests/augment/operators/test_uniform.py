@@ -8,9 +8,8 @@ from negcap.augment.caption import Caption
 from negcap.augment.context import contexts
 from negcap.augment.edits import Accepted
 from negcap.augment.generate import Settings, apply_operator, generate_tables
-from negcap.augment.language.attributes import attributes
 from negcap.augment.language.parse import parse
-from negcap.augment.language.prepositions import prepositions
+from negcap.augment.language.semantic_classes import attributes, prepositions
 from negcap.augment.language.wordnet import WordNet
 from negcap.augment.operators import OPERATORS, PRESETS, UNCHECKED, preset
 from tests.augment.fixtures import sample_lexicon, sample_parses

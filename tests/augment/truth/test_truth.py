@@ -7,25 +7,25 @@ import pytest
 
 from negcap.augment.caption import Caption, by_image, from_parses
 from negcap.augment.context import contexts
+from negcap.augment.elementary import record_rng
 from negcap.augment.generate import Settings, generate_tables
 from negcap.augment.language.concreteness import Concreteness
 from negcap.augment.language.parse import parse, parse_table
 from negcap.augment.lexicon.lexicon import Lexicon, count, select
-from negcap.augment.rng import record_rng
-from negcap.augment.truth import associations, calibration, transitions
+from negcap.augment.truth import associations, exchange
+from negcap.augment.truth import associations as calibration
 from negcap.augment.truth.associations import Associations
-from negcap.augment.truth.contradiction import assess
+from negcap.augment.truth.contradiction import Entailment, assess
 from negcap.augment.truth.counts import EntailedEntries, add, total
 from negcap.augment.truth.counts import count as count_pairs
-from negcap.augment.truth.entailment import Entailment
 from negcap.augment.truth.estimates import Truth
+from negcap.augment.truth.exchange import Transitions
 from negcap.augment.truth.fit import estimate, in_turn
-from negcap.augment.truth.transitions import Transitions
 from negcap.pipelines.stages.balance import BalanceConfig
 from negcap.pipelines.stages.truth import TruthConfig
+from negcap.schemas.captions import TRUTH
 from negcap.schemas.fields import check as check_table
 from negcap.schemas.negatives import NEGATIVES, REJECTIONS
-from negcap.schemas.truth import TRUTH
 from tests.augment.fixtures import proposed, sample_lexicon, sample_parses
 
 SCENES = (
@@ -129,7 +129,7 @@ def test_nouns_make_themselves_and_those_above_and_below_true() -> None:
 
 def test_an_assertion_is_paired_with_what_others_assert_of_the_same_thing() -> None:
     captions = [{("dog", "2")}, {("dog", "3"), ("ball", "1")}, {("puppy", "2")}]
-    counts = transitions.count("numeral", [captions])
+    counts = exchange.count("numeral", [captions])
     assert counts["2", "dog", ""] == counts["2", "puppy", ""] == 2
     assert counts["2", "dog", "3"] == counts["2", "dog", "2"] == 1
     assert counts["3", "dog", "2"] == 2

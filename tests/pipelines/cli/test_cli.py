@@ -577,7 +577,7 @@ CHOICES = [
     *((name, f"negcap.pipelines.models.config:{name}") for name in
       ("MODELS", "SELECTIONS", "POOLINGS", "TRANSFORMS", "IMAGE_POOLINGS", "COMPOSITIONS", "COMPONENTS",
        "FALSE_WORDS", "REDUCTIONS", "DIVERSITIES", "TEXT_ENCODERS", "SIMILARITIES", "DEVICES")),
-    ("RECIPES", "negcap.pipelines.models.recipes:RECIPES"),
+    ("RECIPES", "negcap.pipelines.models.config:RECIPES"),
     ("TASKS", "negcap.pipelines.models.probe.report:TASKS"),
     ("DECODINGS", "negcap.pipelines.models.captioner.config:DECODINGS"),
 ]  # fmt: skip

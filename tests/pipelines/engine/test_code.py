@@ -60,8 +60,8 @@ def change(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
 @pytest.mark.parametrize(
     "stage, inside, outside",
     [
-        ("parse", "augment/language/attribute_ruler.py", "augment/language/wordnet.py"),
-        ("parse", "augment/language/repair.py", "pipelines/engine/cluster.py"),
+        ("parse", "augment/language/parse.py", "augment/language/wordnet.py"),
+        ("parse", "augment/language/parse.py", "pipelines/engine/cluster.py"),
         ("parse", "augment/data/english_parser", "augment/data/verbs.toml"),
         ("lexicon", "augment/data/verbs.toml", "augment/data/english_parser"),
         ("lexicon", "augment/data/attributes.toml", "augment/language/parse.py"),
@@ -88,7 +88,7 @@ def test_a_stage_is_stale_when_its_own_sources_change(change, stage: str, inside
 def test_no_model_but_a_scorer_decides_what_a_negative_is() -> None:
     for name in ("parse", "lexicon", "components", "truth", "balance", "negatives"):
         used = {module for module in stages()[name].names if module.startswith("negcap.pipelines.models")}
-        scorer = {"negcap.pipelines.models.scorer", "negcap.pipelines.models.device"}
+        scorer = {"negcap.pipelines.models.scorer", "negcap.pipelines.models.checkpoint"}
         assert used == (scorer if name == "negatives" else set())
 
 
@@ -145,13 +145,18 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_closure_holds_lazy_imports_and_none_for_type_checkers(package: Path) -> None:
     (package / "work.py").write_text(
         "from __future__ import annotations\nimport json\nfrom typing import TYPE_CHECKING\n"
-        "import negcap.augment.rng\nfrom negcap.pipelines.engine import shards\n"
+        "import negcap.augment.elementary\nfrom negcap.pipelines.engine import shards\n"
         "from negcap.augment.data import data_path\n"
         "if TYPE_CHECKING:\n    from toypackage import typed\nelse:\n    from toypackage import other\n"
         "def work():\n    try:\n        from toypackage.inner import part\n    except ImportError:\n"
         "        import toypackage.lazy\n    return data_path('verbs.toml')\n"
     )
-    names = ["negcap.augment.data", "negcap.augment.data/verbs.toml", "negcap.augment.rng", "toypackage.inner.part"]
+    names = [
+        "negcap.augment.data",
+        "negcap.augment.data/verbs.toml",
+        "negcap.augment.elementary",
+        "toypackage.inner.part",
+    ]
     own = ["toypackage.lazy", "toypackage.other", "toypackage.work"]
     assert sources(("toypackage.work",)) == (*names, *own)
     first = hash_code(("toypackage.lazy",))

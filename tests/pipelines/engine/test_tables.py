@@ -132,7 +132,7 @@ OWN_FILES = {  # sources that open Parquet files which are no tables of a run, o
     "pipelines/engine/tables.py",
     "pipelines/engine/verify.py",
     "pipelines/models/order/taxonomy.py",
-    "pipelines/models/papers/differences.py",
+    "pipelines/models/papers/tables.py",
     "pipelines/readers/pairs.py",
     "pipelines/readers/table.py",
     "pipelines/tables/corpus.py",

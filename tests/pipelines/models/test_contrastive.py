@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from negcap.pipelines.models.config import TrainConfig
+from negcap.pipelines.models.config import TrainConfig, configure
 from negcap.pipelines.models.contrastive import (
     Drawn,
     compare,
@@ -15,8 +15,7 @@ from negcap.pipelines.models.contrastive import (
     rank_loss,
     sigmoid_loss,
 )
-from negcap.pipelines.models.recipes import configure
-from negcap.pipelines.models.sampling import SampledNegatives
+from negcap.pipelines.models.corpus import SampledNegatives
 
 LOGITS = torch.rand(4, 4, generator=torch.Generator().manual_seed(0), dtype=torch.double) * 5
 NEGATIVES = torch.rand(4, 3, generator=torch.Generator().manual_seed(1), dtype=torch.double) * 5

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Generator
 
-from negcap.pipelines.models.sampling import build_pool, pack_sentences, sample_negatives, shuffled_batches
+from negcap.pipelines.models.corpus import build_pool, pack_sentences, sample_negatives, shuffled_batches
 
 OWNERS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2), st.booleans()), max_size=40)
 

@@ -18,7 +18,7 @@ from PIL import Image
 from negcap.pipelines.publish.config import PublishConfig
 from negcap.pipelines.publish.publish import publish
 from negcap.pipelines.quality.annotation.sheet import SheetConfig, write_sheet
-from negcap.schemas.verdicts import VERDICTS
+from negcap.schemas.negatives import VERDICTS
 from tests.pipelines.publish.fixtures import rows, write_images, write_run
 from tests.pipelines.publish.test_formats import Toy, size
 from tests.tables import write_table

@@ -12,12 +12,21 @@ import pytest
 from negcap.pipelines.cli import main
 from negcap.pipelines.engine.progress import Silent
 from negcap.pipelines.engine.tables import read_table
-from negcap.pipelines.publish.gate import LEAST_PAIRS, PASSED, REFUSED, TOO_FEW, Verdict, cue, finding, judge_negatives
-from negcap.pipelines.publish.leaks import text_hash
+from negcap.pipelines.publish.gate import (
+    LEAST_PAIRS,
+    PASSED,
+    REFUSED,
+    TOO_FEW,
+    Verdict,
+    cue,
+    finding,
+    judge_negatives,
+    text_hash,
+)
 from negcap.pipelines.publish.publish import RefusedError
 from negcap.pipelines.quality.audit import AuditConfig, audit
 from negcap.pipelines.quality.bias import BlindReport, Pair, accuracy
-from negcap.pipelines.quality.bias.cache import FOLDER
+from negcap.pipelines.quality.bias.measure import FOLDER
 from tests.pipelines.publish.fixtures import IMAGES, TESTS, changed, published, rows, write_run
 
 
@@ -144,7 +153,7 @@ def test_a_second_format_measures_nothing_again(run: Path, tmp_path: Path, monke
     def measured(*_: Any) -> None:
         raise AssertionError("measured again")
 
-    monkeypatch.setattr("negcap.pipelines.quality.bias.cache.blind", measured)
+    monkeypatch.setattr("negcap.pipelines.quality.bias.measure.blind", measured)
     assert published(run, tmp_path / "b", "huggingface") == first
     table = first["README.md"].decode().partition("| operator | pairs")[2].partition("\n\n")[0]
     assert table in published(run, tmp_path / "c", "coco")["README.md"].decode()

@@ -11,10 +11,8 @@ import pytest
 
 from negcap.pipelines.cli import main
 from negcap.pipelines.engine.tables import read_table
-from negcap.pipelines.quality.annotation.agree import agree
-from negcap.pipelines.quality.annotation.alpha import alpha
+from negcap.pipelines.quality.annotation.agree import agree, alpha, read_key
 from negcap.pipelines.quality.annotation.sheet import KEY, LETTERS, Item, SheetConfig, items, write_sheet
-from negcap.pipelines.quality.annotation.votes import read_key
 from tests.pipelines.publish.fixtures import changed, rows, write_run
 
 Line = dict[str, str]

@@ -18,12 +18,11 @@ from negcap.pipelines.engine.progress import Silent
 from negcap.pipelines.engine.shards import list_shards, shard_path
 from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.quality.audit import PAGE, TABLE, AuditConfig, audit, charts, page
-from negcap.pipelines.quality.audit.words import Use, exchanges, uses
-from negcap.pipelines.quality.audit.words import Words as Counted
+from negcap.pipelines.quality.audit.figures import Use, exchanges, uses
+from negcap.pipelines.quality.audit.figures import Words as Counted
 from negcap.pipelines.quality.bias import Blindness, BlindReport, accuracy
-from negcap.schemas.audit import AUDIT, MEASURES
 from negcap.schemas.fields import check
-from negcap.schemas.negatives import REASONS
+from negcap.schemas.negatives import AUDIT, MEASURES, REASONS
 from tests.pipelines.publish.fixtures import changed, rows, write_images, write_run
 from tests.tables import replace_shard
 

@@ -24,9 +24,8 @@ from negcap.pipelines.quality.bias import (
     to_json,
     to_text,
 )
-from negcap.pipelines.quality.bias.language_model import train
 from negcap.pipelines.quality.bias.learned import features, fold_weights, log_odds, right, scores, words
-from negcap.pipelines.quality.bias.ngrams import START, NgramVocabulary, Texts, windows
+from negcap.pipelines.quality.bias.ngrams import START, NgramVocabulary, Texts, train, windows
 
 TEXT = st.lists(st.sampled_from(["a", "dog", "cat", "runs", "."]), max_size=7).map(" ".join)
 PAIRS = st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=5)

@@ -12,14 +12,14 @@ import pytest
 
 import negcap
 from negcap.augment.data import data_path
-from negcap.augment.lexicon.blend import REFERENCE_CAPTIONS
+from negcap.augment.lexicon.entries import REFERENCE_CAPTIONS
 from negcap.pipelines.resources.reference import ship
 from negcap.pipelines.sample import path
 from negcap.pipelines.stages.balance import MIN_OWN_CAPTIONS
 from negcap.pipelines.stages.build import LEXICON_VERBS, configure, make_in_memory
 from negcap.pipelines.stages.lexicon import CAPTIONS, LexiconConfig, add, captions_counted
 from negcap.schemas.captions import CAPTIONS as CAPTIONS_SCHEMA
-from negcap.schemas.lexicon import LEXICON
+from negcap.schemas.captions import LEXICON
 
 REFERENCE = {verb: data_path("reference_lexicon") / f"{verb}.parquet" for verb in LEXICON_VERBS}
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from negcap.pipelines.models.captioner.decoding import (
+from negcap.pipelines.models.captioner.generate import (
     beam_search,
     choose_likeliest,
     complete,
@@ -13,8 +13,14 @@ from negcap.pipelines.models.captioner.decoding import (
     sample_by,
 )
 from negcap.pipelines.models.captioner.generator import FORBIDDEN, Generator, LSTMState, PaddedSentences
-from negcap.pipelines.models.captioner.noise import caption_noise, stream_keys
-from negcap.pipelines.models.captioner.text import degeneracy, detokenize, join_words, normalize
+from negcap.pipelines.models.captioner.model import (
+    caption_noise,
+    degeneracy,
+    detokenize,
+    join_words,
+    normalize,
+    stream_keys,
+)
 from negcap.pipelines.models.vocabulary import END_ID, SPECIALS, UNKNOWN_ID, WordVocabulary
 from negcap.schemas.captions import CAPTION_REASONS
 from tests.pipelines.models.captioner.test_losses import MAX_WORDS, WORDS, every_sentence, tiny

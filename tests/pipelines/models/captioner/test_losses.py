@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 
 from negcap.pipelines.models.captioner.config import CaptionerConfig
-from negcap.pipelines.models.captioner.discriminator import Discriminator
 from negcap.pipelines.models.captioner.generator import FORBIDDEN, Generator, GeneratorShape, PaddedSentences
 from negcap.pipelines.models.captioner.losses import (
     Rollouts,
@@ -17,6 +16,7 @@ from negcap.pipelines.models.captioner.losses import (
     policy_loss,
     sample_with_values,
 )
+from negcap.pipelines.models.captioner.model import Discriminator
 from negcap.pipelines.models.vocabulary import END_ID, UNKNOWN_ID
 
 WORDS, MAX_WORDS = 7, 4  # the four specials and three words

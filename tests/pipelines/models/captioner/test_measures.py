@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from negcap.pipelines.models.captioner.measures import bleu, cider_d, distinct, self_bleu
+from negcap.pipelines.models.captioner.evaluate import bleu, cider_d, distinct, self_bleu
 
 DOG, CAT = "a dog runs on the grass".split(), "a cat sleeps in the sun".split()
 

@@ -10,7 +10,7 @@ import torch
 
 from negcap.pipelines.cli import main
 from negcap.pipelines.engine.verify import verify
-from negcap.pipelines.models.captioner.text import normalize
+from negcap.pipelines.models.captioner.model import normalize
 from negcap.pipelines.models.captions import read_captions, split_captions
 from negcap.pipelines.stages.caption import CaptionConfig
 from negcap.schemas.captions import CAPTION_REASONS, GENERATED, REFUSED_CAPTIONS

@@ -6,14 +6,18 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from negcap.pipelines.models.captioner import phases
+from negcap.pipelines.models.captioner import train as phases
 from negcap.pipelines.models.captioner import train as training
 from negcap.pipelines.models.captioner.config import CaptionerConfig
-from negcap.pipelines.models.captioner.curves import draw_curves
 from negcap.pipelines.models.captioner.model import Nets, build_nets, load_captioner, weights_file
-from negcap.pipelines.models.captioner.phases import Learner, policy_step
-from negcap.pipelines.models.captioner.train import build_optimizers, train
-from negcap.pipelines.models.captioner.training_data import read_training_data
+from negcap.pipelines.models.captioner.train import (
+    Learner,
+    build_optimizers,
+    draw_curves,
+    policy_step,
+    read_training_data,
+    train,
+)
 from negcap.pipelines.models.vocabulary import UNKNOWN_ID
 from tests.pipelines.models.trainer_world import write_world
 

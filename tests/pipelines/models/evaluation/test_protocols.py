@@ -10,9 +10,9 @@ from negcap.pipelines.models.corpus import Corpus
 from negcap.pipelines.models.evaluation.attacks import choose_attacks, complete_captions
 from negcap.pipelines.models.evaluation.config import EvaluateConfig
 from negcap.pipelines.models.evaluation.protocols import run_protocols
-from negcap.pipelines.models.evaluation.split import EmbeddedSplit
+from negcap.pipelines.models.evaluation.retrieval import EmbeddedSplit
 from negcap.pipelines.models.similarities import COSINE
-from negcap.pipelines.models.texts import Texts
+from negcap.pipelines.models.vectors import Texts
 
 OPERATORS = ("numeral", "noun", "uniform_noun", "uniform_object", "object", "shuffle")
 

@@ -13,17 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score
 
-from negcap.pipelines.models.evaluation.detected import detected_queries
 from negcap.pipelines.models.evaluation.parsing import Question, accuracy, phrase_parsing, read_questions
-from negcap.pipelines.models.evaluation.unified_retrieval import (
+from negcap.pipelines.models.evaluation.retrieval import (
     Queries,
     average_precision,
+    detected_queries,
     frequent_queries,
     unified_retrieval,
     written_forms,
 )
 from negcap.pipelines.models.similarities import COSINE
-from negcap.pipelines.models.texts import Phrase
+from negcap.pipelines.models.vectors import Phrase
 
 Names = tuple[str, ...]
 

@@ -3,9 +3,8 @@
 import torch
 from torch import Generator
 
-from negcap.pipelines.models.attention import MAX_WORDS, AttentionHeads, SentenceEncoder, TextShape
-from negcap.pipelines.models.encoders import word_embedding
-from negcap.pipelines.models.mhad.regions import RegionEncoder
+from negcap.pipelines.models.encoders import MAX_WORDS, AttentionHeads, SentenceEncoder, TextShape, word_embedding
+from negcap.pipelines.models.mhad.model import RegionEncoder
 from tests.pipelines.models.test_encoders import flat
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Generator, Tensor
 
-from negcap.pipelines.models.mhad.losses import HINGES, diversity_loss, head_cosines
+from negcap.pipelines.models.mhad.model import HINGES, diversity_loss, head_cosines
 
 
 def views(*shape: int, n: int = 2) -> list[Tensor]:

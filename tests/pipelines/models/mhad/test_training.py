@@ -17,21 +17,19 @@ from torch import Generator
 from negcap.pipelines.cli import main
 from negcap.pipelines.models.captions import read_captions
 from negcap.pipelines.models.checkpoint import read_vocabularies
+from negcap.pipelines.models.config import configure
 from negcap.pipelines.models.corpus import encode_run
 from negcap.pipelines.models.evaluation.config import EvaluateConfig
 from negcap.pipelines.models.losses import max_of_hinges
-from negcap.pipelines.models.mhad.losses import diversity_loss
-from negcap.pipelines.models.mhad.objective import MHA_D
+from negcap.pipelines.models.mhad.model import MHA_D, diversity_loss
 from negcap.pipelines.models.mhad.pictures import find_attention
 from negcap.pipelines.models.objective import Batch
-from negcap.pipelines.models.recipes import configure
-from negcap.pipelines.models.texts import Texts
 from negcap.pipelines.models.trainer.compare import CompareConfig, compare
 from negcap.pipelines.models.trainer.evaluate import measure
 from negcap.pipelines.models.trainer.objectives import load_model
 from negcap.pipelines.models.trainer.report import to_markdown
-from negcap.pipelines.models.trainer.train import train
-from negcap.pipelines.models.trainer.training_data import TrainingData, read_training_data
+from negcap.pipelines.models.trainer.train import TrainingData, read_training_data, train
+from negcap.pipelines.models.vectors import Texts
 from negcap.schemas.captions import CAPTIONS
 from tests.pipelines.models.mhad.mhad_world import write_german_world
 from tests.tables import write_table

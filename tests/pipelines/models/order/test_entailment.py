@@ -11,8 +11,13 @@ from torch import Generator
 
 from negcap.pipelines.cli import main
 from negcap.pipelines.models.order.config import EntailConfig
-from negcap.pipelines.models.order.entailment import SentencePairs, encode_pairs, penalties_of
-from negcap.pipelines.models.order.nli import LabelledPairs, read_pairs
+from negcap.pipelines.models.order.entailment import (
+    LabelledPairs,
+    SentencePairs,
+    encode_pairs,
+    penalties_of,
+    read_pairs,
+)
 from negcap.pipelines.models.vocabulary import build_vocabulary
 
 WORDS = "dog cat man boat tree kite lamp drum".split()

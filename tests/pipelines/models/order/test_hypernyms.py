@@ -15,12 +15,11 @@ from torch import Generator
 from torch.distributions import MultivariateNormal, kl_divergence
 
 from negcap.pipelines.cli import main
-from negcap.pipelines.models.order import plane
+from negcap.pipelines.models.order import energies
 from negcap.pipelines.models.order.config import HypernymConfig
-from negcap.pipelines.models.order.energies import ENERGIES, Bilinear, Gaussians, Order
+from negcap.pipelines.models.order.energies import ENERGIES, Bilinear, Gaussians, Order, fit_plane
 from negcap.pipelines.models.order.hypernyms import HeldOut, predict_hypernyms, train_energy, transitive
 from negcap.pipelines.models.order.pairs import accuracy, best_threshold, max_margin_loss, pair_loss
-from negcap.pipelines.models.order.plane import fit_plane
 from negcap.pipelines.models.order.taxonomy import (
     SplitPairs,
     Taxonomy,
@@ -29,7 +28,7 @@ from negcap.pipelines.models.order.taxonomy import (
     split_pairs,
     transitive_closure,
 )
-from negcap.schemas.taxonomy import TAXONOMY
+from negcap.schemas.captions import TAXONOMY
 
 # concept n of the tree lies below (n - 1) // 3
 TREE = np.array([(n, (n - 1) // 3) for n in range(1, 121)])
@@ -180,7 +179,7 @@ def test_a_plane_holds_a_small_order() -> None:
 def test_the_command_writes_its_table(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plane, "STEPS", 20)
+    monkeypatch.setattr(energies, "STEPS", 20)
     wordnet = write_wordnet(tmp_path / "tree.parquet", [[], *([int(above)] for _, above in TREE)])
     given = [
         "--wordnet",
@@ -236,7 +235,7 @@ def test_bad_input_is_one_line_and_writes_nothing(
 
 
 def test_predictions_are_the_same_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plane, "STEPS", 20)
+    monkeypatch.setattr(energies, "STEPS", 20)
     wordnet = write_wordnet(tmp_path / "tree.parquet", [[], *([int(above)] for _, above in TREE)])
     config = HypernymConfig(
         ("order",), wordnet=wordnet, held_out=20, epochs=1, concepts=("c0.n.01", "c1.n.01"), threads=1
@@ -250,7 +249,7 @@ def test_predictions_are_the_same_twice(tmp_path: Path, monkeypatch: pytest.Monk
 def test_what_is_trained_is_not_trained_again_with_the_same_settings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plane, "STEPS", 20)
+    monkeypatch.setattr(energies, "STEPS", 20)
     wordnet = write_wordnet(tmp_path / "tree.parquet", [[], *([int(above)] for _, above in TREE)])
     config = HypernymConfig(
         ("order",), wordnet=wordnet, held_out=20, epochs=1, concepts=("c0.n.01", "c1.n.01"), threads=1

@@ -15,11 +15,9 @@ from negcap.pipelines.models.evaluation import retrieval
 from negcap.pipelines.models.evaluation.protocols import RankList
 from negcap.pipelines.models.papers import run
 from negcap.pipelines.models.papers.__main__ import insert_tables, main
-from negcap.pipelines.models.papers.differences import differences
 from negcap.pipelines.models.papers.plan import PARTS, Job, Settings, jobs
-from negcap.pipelines.models.papers.run import run_jobs, times
-from negcap.pipelines.models.papers.supply import supply_table
-from negcap.pipelines.models.papers.tables import TABLES, tables
+from negcap.pipelines.models.papers.run import run_jobs, supply_table, times
+from negcap.pipelines.models.papers.tables import TABLES, differences, tables
 from negcap.pipelines.models.trainer.evaluate import Evaluation
 from negcap.schemas.captions import CAPTIONS
 from tests.tables import write_table

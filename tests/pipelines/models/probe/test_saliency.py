@@ -7,10 +7,15 @@ import pytest
 import torch
 from torch import Generator
 
-from negcap.pipelines.models.attention import TextShape
-from negcap.pipelines.models.encoders import ImageEncoder, TextEncoder, word_embedding
-from negcap.pipelines.models.probe.saliency import SalientNegative, edited_words, gradients, summarize
-from negcap.pipelines.models.probe.saliency_figure import choose_shown, draw_saliency
+from negcap.pipelines.models.encoders import ImageEncoder, TextEncoder, TextShape, word_embedding
+from negcap.pipelines.models.probe.saliency import (
+    SalientNegative,
+    choose_shown,
+    draw_saliency,
+    edited_words,
+    gradients,
+    summarize,
+)
 from negcap.pipelines.models.similarities import SIMILARITIES
 
 

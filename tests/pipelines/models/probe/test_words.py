@@ -10,16 +10,26 @@ import torch
 
 from negcap.augment.language.parse import parse_table
 from negcap.pipelines.models.encoders import TwoPartEmbedding, word_embedding
-from negcap.pipelines.models.probe import word_tables as word_tables_module
-from negcap.pipelines.models.probe.blanks import Blanks, BlanksConfig, blank_ranks, read_blanks, recalls, train_filler
-from negcap.pipelines.models.probe.image_to_word import (
+from negcap.pipelines.models.probe import blanks as word_tables_module
+from negcap.pipelines.models.probe.blanks import (
+    Blanks,
+    BlanksConfig,
+    blank_ranks,
+    learned_vectors,
+    read_blanks,
+    recalls,
+    train_filler,
+    word_tables,
+)
+from negcap.pipelines.models.probe.objects import (
     ImageToWordConfig,
+    Objects,
+    direct_relatives,
+    frequent_objects,
     mean_average_precision,
     most_frequent,
     train_classifier,
 )
-from negcap.pipelines.models.probe.objects import Objects, direct_relatives, frequent_objects
-from negcap.pipelines.models.probe.word_tables import learned_vectors, word_tables
 from negcap.pipelines.models.vectors import vector_size
 from negcap.pipelines.models.vocabulary import build_vocabulary, tokenize, word_spans
 from tests.tables import write_table

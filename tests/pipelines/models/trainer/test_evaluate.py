@@ -17,16 +17,16 @@ from negcap.pipelines.models.config import TrainConfig
 from negcap.pipelines.models.corpus import encode_run
 from negcap.pipelines.models.evaluation.attacks import first_negatives
 from negcap.pipelines.models.evaluation.config import EvaluateConfig
-from negcap.pipelines.models.evaluation.embed import embed_images, embed_sentences
+from negcap.pipelines.models.evaluation.retrieval import embed_images, embed_sentences
 from negcap.pipelines.models.features import read_features
-from negcap.pipelines.models.texts import Texts
 from negcap.pipelines.models.trainer.evaluate import evaluate, measure
 from negcap.pipelines.models.trainer.objectives import load_model
 from negcap.pipelines.models.trainer.report import to_markdown
 from negcap.pipelines.models.trainer.train import train
+from negcap.pipelines.models.vectors import Texts
 from negcap.schemas.captions import CAPTIONS
+from negcap.schemas.features import RANKS
 from negcap.schemas.negatives import NEGATIVES
-from negcap.schemas.ranks import RANKS
 from tests.pipelines.models.trainer_world import write_table, write_world
 
 CPU = torch.device("cpu")

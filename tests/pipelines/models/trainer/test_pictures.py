@@ -11,13 +11,12 @@ from PIL import Image
 from negcap.pipelines.cli import main
 from negcap.pipelines.features.preprocess import Crops
 from negcap.pipelines.models.captions import read_captions
-from negcap.pipelines.models.recipes import configure
-from negcap.pipelines.models.texts import Phrase
+from negcap.pipelines.models.config import configure
 from negcap.pipelines.models.trainer.pictures import PictureConfig, common_phrases, draw_pictures
 from negcap.pipelines.models.trainer.train import train
-from negcap.pipelines.models.univse.model import UniVSE
-from negcap.pipelines.models.univse.neighbours import to_plane
-from negcap.pipelines.models.univse.relevance import Photos, cropped, find_relevance, read_query
+from negcap.pipelines.models.univse.model import Photos, UniVSE, cropped, find_relevance, read_query
+from negcap.pipelines.models.univse.parsing import to_plane
+from negcap.pipelines.models.vectors import Phrase
 from negcap.pipelines.models.vocabulary import SPECIALS, WordVocabulary, build_vocabulary
 from tests.pipelines.models.univse.test_training import SMALL
 from tests.pipelines.models.univse.univse_world import write_univse_world

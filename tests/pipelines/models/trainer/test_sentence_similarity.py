@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from negcap.pipelines.cli import main
-from negcap.pipelines.models.recipes import configure
+from negcap.pipelines.models.config import configure
 from negcap.pipelines.models.trainer import sentence_similarity
 from negcap.pipelines.models.trainer.sentence_similarity import (
     Pair,

@@ -14,16 +14,13 @@ from safetensors.torch import load_file
 from negcap.pipelines.cli import main
 from negcap.pipelines.models import checkpoint
 from negcap.pipelines.models.captions import read_captions
-from negcap.pipelines.models.config import TrainConfig
+from negcap.pipelines.models.config import TrainConfig, configure
 from negcap.pipelines.models.evaluation.config import EvaluateConfig
+from negcap.pipelines.models.losses import VSE_C, VSE_PP
 from negcap.pipelines.models.objective import Batch
-from negcap.pipelines.models.recipes import configure
-from negcap.pipelines.models.trainer.evaluate import measure
-from negcap.pipelines.models.trainer.judged import left_out
+from negcap.pipelines.models.trainer.evaluate import left_out, measure
 from negcap.pipelines.models.trainer.objectives import load_model
-from negcap.pipelines.models.trainer.train import make_batch, train
-from negcap.pipelines.models.trainer.training_data import read_training_data
-from negcap.pipelines.models.vse import VSE_C, VSE_PP
+from negcap.pipelines.models.trainer.train import make_batch, read_training_data, train
 from negcap.schemas.captions import GENERATED
 from tests.pipelines.models.trainer_world import write_features, write_world
 from tests.tables import write_table

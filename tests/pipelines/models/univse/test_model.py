@@ -11,21 +11,18 @@ from hypothesis import strategies as st
 from torch import Generator, Tensor
 from torch.nn import functional
 
-from negcap.pipelines.models.components import component_ids
-from negcap.pipelines.models.config import TrainConfig
+from negcap.pipelines.models.config import TrainConfig, configure
+from negcap.pipelines.models.corpus import component_ids
 from negcap.pipelines.models.encoders import ImageEncoder
-from negcap.pipelines.models.recipes import configure
-from negcap.pipelines.models.texts import ComponentLists, Phrase, SceneGraphs, Texts, ragged_rows
-from negcap.pipelines.models.univse.composition import Composition
-from negcap.pipelines.models.univse.losses import (
+from negcap.pipelines.models.univse.model import Composition, UniVSE, WordEncoder, WordEncoderShape, blend
+from negcap.pipelines.models.univse.objective import (
     REDUCTIONS,
     relevance_hinges,
     sum_of_caption_means,
     sum_over_kinds,
     triple_hinges,
 )
-from negcap.pipelines.models.univse.model import UniVSE, blend
-from negcap.pipelines.models.univse.word_encoder import WordEncoder, WordEncoderShape
+from negcap.pipelines.models.vectors import ComponentLists, Phrase, SceneGraphs, Texts, ragged_rows
 from negcap.pipelines.models.vocabulary import SPECIALS, UNKNOWN_ID, WordVocabulary
 
 DOG, CAT, RED, ON = 4, 5, 6, 7

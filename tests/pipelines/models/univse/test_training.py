@@ -15,20 +15,16 @@ from torch import Generator
 
 from negcap.pipelines.cli import main
 from negcap.pipelines.models.captions import read_captions
-from negcap.pipelines.models.components import read_graphs
-from negcap.pipelines.models.config import TrainConfig
-from negcap.pipelines.models.corpus import encode_run
+from negcap.pipelines.models.config import TrainConfig, configure
+from negcap.pipelines.models.corpus import encode_run, read_graphs
+from negcap.pipelines.models.evaluation.attacks import with_negatives
 from negcap.pipelines.models.evaluation.config import EvaluateConfig
-from negcap.pipelines.models.evaluation.negative_components import with_negatives
 from negcap.pipelines.models.features import read_features
 from negcap.pipelines.models.objective import Batch
-from negcap.pipelines.models.recipes import configure
 from negcap.pipelines.models.trainer.evaluate import measure
 from negcap.pipelines.models.trainer.objectives import load_model
-from negcap.pipelines.models.trainer.train import train
-from negcap.pipelines.models.trainer.training_data import read_training_data
-from negcap.pipelines.models.univse.objective import UNIVSE, _replace_words
-from negcap.pipelines.models.univse.sampling import REPLACED_WORD
+from negcap.pipelines.models.trainer.train import read_training_data, train
+from negcap.pipelines.models.univse.objective import REPLACED_WORD, UNIVSE, _replace_words
 from tests.pipelines.models.univse.univse_world import region_of, write_univse_world
 
 CPU = torch.device("cpu")

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from negcap.augment.cloze.units import SPECIAL, Units
+from negcap.augment.cloze.states import SPECIAL, Units
 from negcap.pipelines.resources.cloze.corpus import (
     MAX_UNITS,
     encode,

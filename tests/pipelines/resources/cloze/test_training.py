@@ -11,7 +11,7 @@ from torch import nn
 
 from negcap.augment.cloze.file import read_about
 from negcap.augment.cloze.model import ClozeModel
-from negcap.augment.cloze.units import SPECIAL, UNKNOWN, Units
+from negcap.augment.cloze.states import SPECIAL, UNKNOWN, Units
 from negcap.pipelines.resources.cloze.evaluation import perplexity
 from negcap.pipelines.resources.cloze.model import enlarged, load, save
 from negcap.pipelines.resources.cloze.network import Cloze, Sizes
