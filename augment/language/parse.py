@@ -23,19 +23,16 @@ after the other by fused multiplications and additions, whatever the batch; othe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from spacy.tokens import Doc
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from functools import cache
-from types import ModuleType
+from thinc.api import NumpyOps, Ragged
 
 from ...schemas.captions import PARSES
 from ..caption import MAX_TOKENS, Caption, from_parses
@@ -45,9 +42,7 @@ from ..data import data_path
 if TYPE_CHECKING:
     import pyarrow as pa
     from spacy.language import Language
-from thinc.api import NumpyOps, Ragged
-
-if TYPE_CHECKING:
+    from spacy.tokens import Doc
     from thinc.api import Model
 
 
