@@ -176,8 +176,9 @@ def compare(contexts: Sequence[Context], candidates: Sequence[Candidate]) -> lis
     for i, (own, candidate, number) in enumerate(zip(contexts, candidates, numbers, strict=True)):
         new, odds = read_as[same[i]], candidate.plausibility
         if odds is None:
-            whole = same[i] == i or number is None
-            total = sum(new.scores) if whole else new.own_with(number, edited[i].words[number])
+            total = sum(new.scores)
+            if same[i] != i and number is not None:
+                total = new.own_with(number, edited[i].words[number])
             odds = total - sum(own.reading.scores)
         if same[i] != i and number is not None:
             changes.append(changes[same[i]]._replace(log_odds=odds))
