@@ -6,36 +6,27 @@ Uses no files and no processes: both the stage `negatives` and the Python API ca
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
+from math import ceil
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..schemas.negatives import EDITS
-from .caption import cached
-from .edits import Accepted, Edit, Rejected
-from .language.concreteness import Concreteness
-from .operators import OPERATORS
-from .recovery.recover import FAMILIES_OF
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-import warnings
-from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
-from math import ceil
-from pathlib import Path
-
-from ..schemas.negatives import NEGATIVES, POSITIVE, POSITIVES, REJECTIONS
-from .caption import MAX_TOKENS, Caption, by_image, from_parses
+from ..schemas.negatives import EDITS, NEGATIVES, POSITIVE, POSITIVES, REJECTIONS
+from .caption import MAX_TOKENS, Caption, by_image, cached, from_parses
 from .cloze.network import single_threaded
 from .context import Context, contexts_by_image, parts
-from .edits import NOTHING, Generated, apply
-from .elementary import record_rng
-from .operators import PRESETS, Limits, operator
+from .edits import NOTHING, Accepted, Edit, Generated, Rejected, apply
+from .language.concreteness import Concreteness
+from .operators import OPERATORS, PRESETS, Limits, operator
 from .plausibility import Change, SentenceScorer, compare
+from .recovery.recover import FAMILIES_OF
+from .rng import record_rng
 from .truth.contradiction import assess
 from .truth.estimates import MAX_P_TRUE, Truth, check_max_p_true
 
@@ -43,7 +34,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from .lexicon.lexicon import Lexicon
-    from .plausibility import SentenceScorer
 
 
 KEYS = ("caption_id", "image_id", "split", "origin")
