@@ -21,11 +21,11 @@ from .caption import MAX_TOKENS, Caption, by_image, cached, from_parses
 from .cloze.network import single_threaded
 from .context import Context, batches, contexts
 from .edits import NOTHING, Accepted, Edit, Generated, Rejected, apply
-from .elementary import record_rng
 from .language.concreteness import Concreteness
 from .operators import OPERATORS, PRESETS, Limits, operator
 from .plausibility import Change, SentenceScorer, compare
 from .recovery.recover import FAMILIES_OF
+from .rng import record_rng
 from .truth.contradiction import assess
 from .truth.estimates import MAX_P_TRUE, Truth, check_max_p_true
 

@@ -18,11 +18,11 @@ from ...schemas.captions import TRUTH, TRUTH_KINDS
 from ..caption import Caption, by_image, from_parses
 from ..context import Context, batches
 from ..edits import Candidate
-from ..elementary import record_rng
 from ..lexicon.lexicon import Lexicon
 from ..mentions import Mentions
 from ..operators import OPERATORS
 from ..plausibility import read
+from ..rng import record_rng
 from . import exchange
 from .associations import fit
 from .contradiction import check

@@ -16,9 +16,9 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
-from .checkpoint import to_device
 from .config import WITH_NEGATIVES, TrainConfig
 from .corpus import NegativePool, SampledNegatives, sample_negatives
+from .device import to_device
 from .losses import DualEncoder, vse_c_pool
 from .objective import Batch, Objective, RunTables, autocast
 

@@ -13,9 +13,9 @@ from typing import NamedTuple
 import torch
 from torch import Generator, Tensor, nn
 
-from .checkpoint import to_device
 from .config import TrainConfig
 from .corpus import NegativePool, SampledNegatives, build_pool, sample_negatives
+from .device import to_device
 from .encoders import TwoPartEmbedding, build_encoders, word_embedding
 from .objective import Batch, Objective, RunTables, autocast
 from .similarities import SIMILARITIES, Similarity

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...augment.elementary import record_rng
+from ...augment.rng import record_rng
 from ...schemas.captions import CAPTIONS, REJECTED_RECORDS
 from ...schemas.features import features
 from ...schemas.scenes import SCENES

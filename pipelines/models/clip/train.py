@@ -14,8 +14,9 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from ..checkpoint import choose_device, deterministic, epoch_seed, write_history
+from ..checkpoint import epoch_seed, write_history
 from ..contrastive import NONE, TERMS, Drawn, compare, info_nce
+from ..device import choose_device, deterministic
 from ..evaluation.retrieval import rank, retrieval_metrics
 from .config import TRIPLET, ClipConfig
 from .data import (

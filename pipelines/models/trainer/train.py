@@ -15,18 +15,11 @@ from torch import Generator, Tensor, nn
 from ....schemas.captions import LANGUAGE
 from .. import checkpoint
 from ..captions import read_captions, split_captions
-from ..checkpoint import (
-    choose_device,
-    deterministic,
-    epoch_seed,
-    optimizer_step,
-    read_history,
-    to_device,
-    write_history,
-)
+from ..checkpoint import epoch_seed, optimizer_step, read_history, write_history
 from ..config import RESUMABLE, TrainConfig
 from ..corpus import TABLES as COMPONENT_TABLES
 from ..corpus import component_names, encode_run, read_graphs, shuffled_batches
+from ..device import choose_device, deterministic, to_device
 from ..evaluation.attacks import first_negatives, ranks_with_own_negatives
 from ..evaluation.config import EvaluateConfig
 from ..evaluation.retrieval import (

@@ -14,9 +14,9 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from ...features.preprocess import Crops, decode, resized
-from ..checkpoint import to_device
 from ..config import TrainConfig
 from ..corpus import component_ids
+from ..device import to_device
 from ..encoders import build_encoders, word_embedding
 from ..figures import new_figure, write_png
 from ..similarities import COSINE

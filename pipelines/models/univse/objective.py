@@ -24,9 +24,9 @@ import torch
 from torch import Generator, Tensor
 
 from ....augment.components.sampling import Sampler
-from ..checkpoint import to_device
 from ..config import TrainConfig
 from ..corpus import KINDS, component_ids, read_caption_rows, read_whole_table
+from ..device import to_device
 from ..evaluation.attacks import Attacks
 from ..evaluation.retrieval import EmbeddedSplit, SplitComponents, images_at_once
 from ..losses import max_of_hinges, sum_of_hinges

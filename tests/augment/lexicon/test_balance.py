@@ -10,10 +10,10 @@ import pytest
 
 from negcap.augment.caption import Caption, by_image, from_parses
 from negcap.augment.context import contexts
-from negcap.augment.elementary import record_rng
 from negcap.augment.exchanges import exchanges
 from negcap.augment.lexicon import lexicon as balance
 from negcap.augment.lexicon.lexicon import BOUND, Factors, Lexicon
+from negcap.augment.rng import record_rng
 from negcap.augment.truth.contradiction import check
 from negcap.pipelines.engine.manifest import hash_table
 from negcap.pipelines.engine.tables import WholeTable, read_table

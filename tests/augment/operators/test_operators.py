@@ -1,12 +1,12 @@
 import pytest
 
 from negcap.augment.context import contexts
-from negcap.augment.elementary import record_rng
 from negcap.augment.exchanges import CHOICES
 from negcap.augment.language.parse import parse
 from negcap.augment.language.semantic_classes import prepositions
 from negcap.augment.operators import OPERATORS, PRESETS, operator, preset
 from negcap.augment.operators.numeral import MIN_RATIO, numeral_choices
+from negcap.augment.rng import record_rng
 from negcap.augment.slots.nouns import noun_slots, quantity_slots
 from negcap.augment.slots.verbs import preposition_slots
 from negcap.augment.truth.exchange import interchangeable

@@ -7,11 +7,11 @@ import pytest
 
 from negcap.augment.caption import Caption, by_image, from_parses
 from negcap.augment.context import contexts
-from negcap.augment.elementary import record_rng
 from negcap.augment.generate import Settings, generate_tables
 from negcap.augment.language.concreteness import Concreteness
 from negcap.augment.language.parse import parse, parse_table
 from negcap.augment.lexicon.lexicon import Lexicon, count, select
+from negcap.augment.rng import record_rng
 from negcap.augment.truth import associations, exchange
 from negcap.augment.truth import associations as calibration
 from negcap.augment.truth.associations import Associations

@@ -88,7 +88,7 @@ def test_a_stage_is_stale_when_its_own_sources_change(change, stage: str, inside
 def test_no_model_but_a_scorer_decides_what_a_negative_is() -> None:
     for name in ("parse", "lexicon", "components", "truth", "balance", "negatives"):
         used = {module for module in stages()[name].names if module.startswith("negcap.pipelines.models")}
-        scorer = {"negcap.pipelines.models.scorer", "negcap.pipelines.models.checkpoint"}
+        scorer = {"negcap.pipelines.models.scorer", "negcap.pipelines.models.device"}
         assert used == (scorer if name == "negatives" else set())
 
 

@@ -8,8 +8,8 @@ import torch
 
 from negcap.pipelines.models.captioner import train as captioner_training
 from negcap.pipelines.models.captioner.config import CaptionerConfig
-from negcap.pipelines.models.checkpoint import deterministic
 from negcap.pipelines.models.config import TrainConfig
+from negcap.pipelines.models.device import deterministic
 from negcap.pipelines.models.trainer import train as training
 from tests.pipelines.models.trainer_world import write_world
 
