@@ -24,7 +24,6 @@ from .slots.nouns import noun_slots
 from .slots.verbs import inflected, preposition_uses
 
 if TYPE_CHECKING:
-    from .context import Context
     from .lexicon.entries import Entries
 
 WORD = re.compile(r"['’]s\b|[^\W_]+|[^\w\s]|_")
@@ -37,6 +36,20 @@ class SentenceScorer(Protocol):
 
     def log_likelihoods(self, texts: Sequence[str]) -> np.ndarray:
         """The log-likelihood of each text in nats: (texts,)."""
+        ...
+
+
+class Read(Protocol):
+    """A caption that the cloze model has read, such as negcap.augment.context.Context."""
+
+    @property
+    def caption(self) -> Caption:
+        """The caption."""
+        ...
+
+    @property
+    def reading(self) -> Reading:
+        """What the cloze model reads in it."""
         ...
 
 
@@ -150,7 +163,7 @@ class Change(NamedTuple):
     lowest: float = 0.0
 
 
-def compare(contexts: Sequence[Context], candidates: Sequence[Candidate]) -> list[Change]:
+def compare(contexts: Sequence[Read], candidates: Sequence[Candidate]) -> list[Change]:
     """Let the cloze model read each negative (false caption) as a whole, and compare it with its caption.
 
     contexts, candidates: for each negative, the context of its caption, and the edits. The log-odds are those of the
