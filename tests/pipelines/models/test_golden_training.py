@@ -1,8 +1,7 @@
 """The first epoch and evaluation of a small training of each model, and the settings of each recipe, stay the same."""
 
 import json
-import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from tests.pipelines.models.mhad.mhad_world import write_german_world
 from tests.pipelines.models.univse.univse_world import write_univse_world
 
 GOLDEN = Path(__file__).parents[2] / "golden"
+Golden = Callable[[str, str, Any], Any]
 IMAGES = (("train", 100), ("test", 20))
 SMALL: dict[str, Any] = {
     **{"joint": 24, "word_dim": 8, "batch_size": 32, "learning_rate": 0.01, "validation_images": 30, "min_count": 2},
@@ -55,18 +55,23 @@ def numbers(value: Any, name: str = "") -> dict[str, float]:
     return {name: value} if isinstance(value, (int, float)) and not isinstance(value, bool) else {}
 
 
-def golden(name: str, key: str, made: Any) -> Any:
-    """An entry of a golden file, which NEGCAP_WRITE_GOLDEN=1 writes."""
-    path = GOLDEN / name
-    if os.environ.get("NEGCAP_WRITE_GOLDEN"):
-        content = json.loads(path.read_text()) if path.exists() else {}
-        path.write_text(json.dumps({**content, key: made}, indent=1, sort_keys=True) + "\n")
-    return json.loads(path.read_text())[key]
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Golden:
+    """An entry of a golden file of JSON; --update-golden writes it."""
+
+    def read(name: str, key: str, made: Any) -> Any:
+        path = GOLDEN / name
+        if request.config.getoption("--update-golden"):
+            content = json.loads(path.read_text()) if path.exists() else {}
+            path.write_text(json.dumps({**content, key: made}, indent=1, sort_keys=True) + "\n")
+        return json.loads(path.read_text())[key]
+
+    return read
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_training_has_the_losses_and_the_metrics_that_it_had(
-    worlds: dict[str, Path], tmp_path: Path, case: str
+    worlds: dict[str, Path], golden: Golden, tmp_path: Path, case: str
 ) -> None:
     run = worlds["german" if CASES[case]["model"] == "mha-d" else "english"]
     folder = train(configure(run, tmp_path / "m", **{**SMALL, **CASES[case]}))
@@ -86,7 +91,7 @@ def settings(model: str, recipe: str, **given: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("recipe", RECIPES)
 @pytest.mark.parametrize("model", MODELS)
-def test_recipes_keep_their_settings(model: str, recipe: str) -> None:
+def test_recipes_keep_their_settings(golden: Golden, model: str, recipe: str) -> None:
     made = json.loads(json.dumps(settings(model, recipe)))
     known = golden("training_settings.json", f"{model} {recipe}", made)
     assert made == {name: known[name] for name in made}
@@ -94,7 +99,7 @@ def test_recipes_keep_their_settings(model: str, recipe: str) -> None:
 
 
 @pytest.mark.parametrize("similarity", ["order", "order-signed", "order-reversed"])
-def test_similarities_keep_their_settings(similarity: str) -> None:
+def test_similarities_keep_their_settings(golden: Golden, similarity: str) -> None:
     made = json.loads(json.dumps(settings("vse-c", "house", similarity=similarity)))
     known = golden("training_settings.json", f"vse-c {similarity}", made)
     assert made == {name: known[name] for name in made}
