@@ -15,8 +15,8 @@ import torch
 from torch import Generator, Tensor
 
 from ..checkpoint import choose_device, deterministic, epoch_seed, write_history
-from ..contrastive import NONE, TERMS, Drawn, compare, info_nce
 from ..evaluation.retrieval import rank, retrieval_metrics
+from ..losses import NONE, TERMS, Drawn, compare, info_nce
 from .config import TRIPLET, ClipConfig
 from .data import (
     Counterparts,

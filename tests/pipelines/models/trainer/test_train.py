@@ -51,7 +51,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def config(world: Path, output: Path, **given: Any) -> TrainConfig:
-    return TrainConfig(run=world, output=output, **{**SMALL, **given})
+    return configure(world, output, **{**SMALL, **given})
 
 
 def lines(folder: Path) -> list[dict[str, Any]]:
@@ -248,7 +248,7 @@ def test_grids_are_averaged(world: Path, tmp_path: Path) -> None:
 )
 def test_bad_config(given: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError) as error:
-        TrainConfig(run=Path(), output=Path(), **given)
+        configure(Path(), Path(), **given)
     assert message in str(error.value)
 
 
