@@ -29,13 +29,12 @@ def training_identity(
 ) -> dict[str, Any]:
     """What distinguishes a training from others: config, input tables and features. It is written to config.json.
 
-    config: a dataclass with the field `run`. resumable: its fields that may change when a training is resumed, and are
-    left out. features, backbone: the size D of an image's feature vector, and the network that computed it. tables: the
-    names of the run's tables that the training reads; a hash of each is included.
+    config: a dataclass or Settings with the field `run`. resumable: its fields that may change when a training is
+    resumed, and are left out. features, backbone: the size D of an image's feature vector, and the network that
+    computed it. tables: the names of the run's tables that the training reads; a hash of each is included.
     """
     hashes = {name: hash_table(config.run, name) for name in tables if has_table(config.run, name)}
-    names = [item.name for item in fields(config) if item.name not in resumable]
-    described = {name: describe(getattr(config, name)) for name in names}
+    described = {name: describe(value) for name, value in vars(config).items() if name not in resumable}
     return {"config": described, "inputs": hashes, "features": features, "backbone": backbone}
 
 

@@ -11,11 +11,11 @@ from torch import Generator, Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
-from .config import TrainConfig
+from .config import RecurrentConfig
 from .corpus import pack_sentences
 from .device import to_device
 from .prefix_gru import pooled_states, prefix_tree
-from .similarities import SIMILARITIES, unit
+from .similarities import Similarity, unit
 
 MAX_WORDS = 100  # of a sentence that are read, besides <start>
 Finish = Callable[[Tensor], Tensor]  # (…, d) -> (…, d), see Similarity
@@ -327,7 +327,11 @@ TEXT_ENCODERS: Mapping[str, Callable[..., nn.Module]] = {
 
 
 def build_encoders(
-    config: TrainConfig, features: int, embedding: Callable[[Generator], nn.Module], word_dim: int
+    config: RecurrentConfig,
+    features: int,
+    embedding: Callable[[Generator], nn.Module],
+    word_dim: int,
+    similarity: Similarity,
 ) -> tuple[ImageEncoder, Any]:
     """New encoders of images and texts (one of TEXT_ENCODERS), whose initial weights depend only on the config.
 
@@ -335,11 +339,10 @@ def build_encoders(
     word_dim: the size of its vectors.
     """
     generator = Generator().manual_seed(config.seed)
-    finish = SIMILARITIES[config.similarity].finish
-    with torch.random.fork_rng(
-        devices=[]
-    ):  # the layers' default initialization must not change the global random state
-        image = ImageEncoder(features, config.joint, config.transform, generator, config.image_pooling, finish)
+    with torch.random.fork_rng(devices=[]):  # the layers' default initialization must not change the global state
+        image = ImageEncoder(
+            features, config.joint, config.transform, generator, config.image_pooling, similarity.finish
+        )
         recurrent = config.bidirectional, config.pooling
         shape = TextShape(word_dim, config.joint, *recurrent, config.heads, config.attention_dim)
-        return image, TEXT_ENCODERS[config.text_encoder](embedding(generator), shape, generator, finish)
+        return image, TEXT_ENCODERS[config.text_encoder](embedding(generator), shape, generator, similarity.finish)

@@ -15,9 +15,9 @@ import torch
 from torch import Generator, Tensor
 
 from ..checkpoint import epoch_seed, write_history
-from ..contrastive import NONE, TERMS, Drawn, compare, info_nce
 from ..device import choose_device, deterministic
 from ..evaluation.retrieval import rank, retrieval_metrics
+from ..losses import NONE, TERMS, Drawn, compare, info_nce
 from .config import TRIPLET, ClipConfig
 from .data import (
     Counterparts,

@@ -1,50 +1,51 @@
-"""The configuration of an evaluation. Imports no torch."""
+"""The settings of an evaluation. Imports no torch."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...engine.bounds import at_least, one_of
-from ..config import DEVICES, cores
+from pydantic import Field
+
+from ...engine.settings import AtLeastOne, BelowOne, NotNegative, Settings, Share
+from ..config import Device, Kind, cores
+
+PER_FAMILY = 20
 
 
-@dataclass(frozen=True)
-class EvaluateConfig:
-    """How a model is evaluated. Raises ValueError for a value out of its range.
+class EvaluateConfig(Settings):
+    """How a model is evaluated. Raises ValueError for a value out of its range."""
 
-    split: of the run. limit: evaluate only this many first images of it; None: all. captions_per_image: use only this
-    many first captions of an image, 5 in the papers' protocols; None: all. per_family: the maximum number of
-    negatives per caption and family in VSE-C's attacks. per_attack: the same per caption and operator in UniVSE's
-    attacks. complete: evaluate only images all of whose captions have at least this many negatives of each family of
-    VSE-C's attacks, as the 1,000 images of its Tables 2 and 3, which have 20; None: all images. components, alpha: see
-    TrainConfig; used instead of the values of the training unless None (UniVSE only). drop_components: the share of the
-    attributes and of the relations of captions and negatives that is left out (UniVSE only). spacy_model: the pipeline
-    that parsed the run, needed if the run's manifest names none that can be loaded. instances: COCO's instance
-    annotations, whose categories become queries, too; None: none. seed: of the bootstrap.
-    """
-
-    split: str = "test"
-    per_family: int = 20
-    per_attack: int = 5
-    limit: int | None = None
-    captions_per_image: int | None = None
-    complete: int | None = None
-    components: tuple[str, ...] | None = None
-    alpha: float | None = None
-    drop_components: float = 0.0
-    spacy_model: str | None = None
-    instances: Path | None = None
-    seed: int = 0
-    device: str = "auto"
-    threads: int = field(default_factory=cores)
-
-    def __post_init__(self) -> None:
-        one_of(self, {"device": DEVICES})
-        at_least(self, 1, ("per_family", "per_attack", "threads", "limit", "captions_per_image", "complete"))
+    split: str = Field("test", description="split on which to evaluate")
+    limit: AtLeastOne | None = Field(None, description="use only this many first images of the split; none: all")
+    captions_per_image: AtLeastOne | None = Field(
+        None, description="use only this many first captions of an image, 5 in the papers; none: all"
+    )
+    complete: AtLeastOne | None = Field(
+        None,
+        description="only images all of whose captions have so many negatives of each of VSE-C's families, as the "
+        "1,000 of its Tables 2 and 3, which have 20; none: all",
+    )
+    per_family: AtLeastOne = Field(PER_FAMILY, description="negatives per caption and family in VSE-C's attack")
+    per_attack: AtLeastOne = Field(5, description="negatives per caption and operator in UniVSE's attack")
+    components: tuple[Kind, ...] | None = Field(
+        None, description="UniVSE: kinds of components in a caption's vector; none: its sentence only; as trained"
+    )
+    alpha: Share | None = Field(None, description="UniVSE: weight of the sentence in that vector; as trained")
+    drop_components: BelowOne = Field(
+        0.0, description="UniVSE: share of the attributes and of the relations that is left out, at random"
+    )
+    spacy_model: str | None = Field(
+        None, description="parser of negatives for UniVSE; needed if the run was parsed with one in a folder"
+    )
+    instances: Path | None = Field(
+        None, description="COCO's instances_*.json: retrieve images also by the objects with a box (UniVSE's Table 3)"
+    )
+    seed: NotNegative = Field(0, description="seed of the bootstrap")
+    device: Device = Field("auto", description="where to compute; auto: a GPU where there is one")
+    threads: AtLeastOne = Field(default_factory=cores, description="CPU threads; one per core if not given")
 
     @property
     def changes(self) -> dict[str, Any]:
-        """The fields of TrainConfig to use instead of those of the training, by name."""
+        """The settings of a UniVSE model to use instead of those of the training, by name."""
         return {name: getattr(self, name) for name in ("components", "alpha") if getattr(self, name) is not None}

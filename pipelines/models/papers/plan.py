@@ -8,14 +8,14 @@ from typing import Any
 
 from ....augment.operators import PRESETS
 
-SMALL = ("--joint", "128", "--word-dim", "100", "--epochs", "6", "--learning-rate", "1e-3")
-FALLING = ("--decay-every", "5")  # the learning rate of 6 epochs without a schedule of their own
-FEWER = ("--train-captions", "2")  # of an image's five: what UniVSE's ablations are trained on at the small size
+SMALL = ("--joint", "128", "--set", "word_dim=100", "--epochs", "6", "--learning-rate", "1e-3")
+FALLING = ("--set", "decay_every=5")  # the learning rate of 6 epochs without a schedule of their own
+FEWER = ("--set", "train_captions=2")  # of an image's five: what UniVSE's ablations are trained on at the small size
 ONE_CORE = ("--threads", "1", "--device", "cpu")  # as two commands are run at once
 FEW = ("--per-family", "1")  # negatives of attacks that a table does not show
 FEWEST = (*FEWER, "--epochs", "4")  # the same for the twenty trainings of its weights
 ETAS = ("0.1", "1", "2", "4", "8")
-TERMS = ("comp", "obj", "attr", "rel")  # of UniVSE's loss, in the order of --weights
+TERMS = ("comp", "obj", "attr", "rel")  # of UniVSE's loss, in the order of weights
 USUAL = ("0.5", "0.5", "0.5", "1")
 FAMILY_MODELS = tuple(f"vse-c+{family}" for family in ("noun", "numeral", "relation"))
 MAX = "univse+max"  # UniVSE with the sentence encoder that negcap's recipe has for the others
@@ -23,46 +23,46 @@ MAX = "univse+max"  # UniVSE with the sentence encoder that negcap's recipe has 
 MODELS: dict[str, tuple[str, tuple[str, ...]]] = {
     **{name: (name, ()) for name in ("vse", "vse++", "vse-c", "univse")},
     **{name: ("vse-c", ("--negative-family", name.removeprefix("vse-c+"))) for name in FAMILY_MODELS},
-    MAX: ("univse", ("--bidirectional", "--pooling", "max")),
+    MAX: ("univse", ("--set", "bidirectional=true", "--set", "pooling=max")),
 }
 HOUSE_ONLY = (*FAMILY_MODELS, MAX)  # by negcap's recipe only
 RECIPES = ("house", "paper")
 ABLATIONS: dict[str, tuple[str, ...]] = {
     "average": (),
-    "sum": ("--composition", "sum"),
-    "max": ("--composition", "max"),
-    "self-attention": ("--composition", "self-attention"),
-    "gru": ("--composition", "gru"),
-    "regions-average": ("--features", "grid", "--image-pooling", "average"),
-    "regions-max": ("--features", "grid", "--image-pooling", "max"),
-    "regions-max-k": ("--features", "grid", "--image-pooling", "max-k"),
-    "without-comp": ("--weights", "0", *USUAL[1:]),
-    "learned-alpha": ("--learn-alpha",),
-    "dropped": ("--drop-components", "0.3"),
-    "only-obj": ("--contrast", "obj"),
-    "only-attr": ("--contrast", "attr"),
-    "only-rel": ("--contrast", "rel"),
-    "obj-mean": ("--reduce-obj", "mean"),
-    "attr-rel-sum": ("--reduce-attr", "sum", "--reduce-rel", "sum"),
+    "sum": ("--set", "composition=sum"),
+    "max": ("--set", "composition=max"),
+    "self-attention": ("--set", "composition=self-attention"),
+    "gru": ("--set", "composition=gru"),
+    "regions-average": ("--features", "grid", "--set", "image_pooling=average"),
+    "regions-max": ("--features", "grid", "--set", "image_pooling=max"),
+    "regions-max-k": ("--features", "grid", "--set", "image_pooling=max-k"),
+    "without-comp": ("--set", f"weights={','.join(('0', *USUAL[1:]))}"),
+    "learned-alpha": ("--set", "learn_alpha=true"),
+    "dropped": ("--set", "drop_components=0.3"),
+    "only-obj": ("--set", "contrast=obj"),
+    "only-attr": ("--set", "contrast=attr"),
+    "only-rel": ("--set", "contrast=rel"),
+    "obj-mean": ("--set", "reduce_obj=mean"),
+    "attr-rel-sum": ("--set", "reduce_attr=sum", "--set", "reduce_rel=sum"),
 }
-ONE = ("--train-captions", "1")
-THREE = ("--extra", "generated")
-LSTM = ("--text-encoder", "lstm")  # as in the paper
+ONE = ("--set", "train_captions=1")
+THREE = ("--set", "extra=generated")
+LSTM = ("--set", "text_encoder=lstm")  # as in the paper
 # Trainings on captions by people and generated ones, and the epochs at the small size: about 900 steps, half of them
 # with the sum of hinges, as the hardest negative alone learns nothing for most of so few steps.
 AUGMENTED: dict[str, tuple[tuple[str, ...], int]] = {
     "people-5": ((), 4),
-    "people-5-generated-1": (("--extra", "generated_one"), 4),
-    "people-5-judged-1": ((*THREE, "--judge-rank", "1"), 4),
+    "people-5-generated-1": (("--set", "extra=generated_one"), 4),
+    "people-5-judged-1": ((*THREE, "--set", "judge_rank=1"), 4),
     "people-5-lstm": (LSTM, 4),
     "people-5-generated-3-lstm": ((*THREE, *LSTM), 3),
     "people-1": (ONE, 20),
-    "people-1-generated-1": ((*ONE, "--extra", "generated_one"), 10),
-    "people-1-beam-1": ((*ONE, "--extra", "generated_beam"), 10),
+    "people-1-generated-1": ((*ONE, "--set", "extra=generated_one"), 10),
+    "people-1-beam-1": ((*ONE, "--set", "extra=generated_beam"), 10),
     "people-1-generated-3": ((*ONE, *THREE), 5),
-    "people-1-share-0.3": ((*ONE, *THREE, "--extra-share", "0.3"), 11),
-    "people-1-judged-1": ((*ONE, *THREE, "--judge-rank", "1"), 20),
-    "people-1-judged-10": ((*ONE, *THREE, "--judge-rank", "10"), 18),
+    "people-1-share-0.3": ((*ONE, *THREE, "--set", "extra_share=0.3"), 11),
+    "people-1-judged-1": ((*ONE, *THREE, "--set", "judge_rank=1"), 20),
+    "people-1-judged-10": ((*ONE, *THREE, "--set", "judge_rank=10"), 18),
 }
 
 
@@ -216,7 +216,9 @@ def _weights(settings: Settings) -> list[Job]:
     for place, term in enumerate(TERMS):
         for eta in ETAS:
             weights = [eta if n == place else usual for n, usual in enumerate(USUAL)]
-            made.append(_trained(settings, f"univse-{term}-{eta}", "univse", "--weights", *weights, **less))
+            made.append(
+                _trained(settings, f"univse-{term}-{eta}", "univse", "--set", f"weights={','.join(weights)}", **less)
+            )
     return made
 
 
@@ -255,14 +257,16 @@ def _augmented(settings: Settings) -> list[Job]:
         (*write, "--n", "1", "--table", "generated_beam", "--decoding", "beam"),
     ]
     there: dict[str, Any] = {"run": settings.captions, "needs": ("captioner",)}
-    half = (*FALLING, "--warm-up", "3")
-    judges = [_trained(settings, f"judge-{n}", "vse++", "--leave-out", f"{n}/2", small=half, **there) for n in (0, 1)]
-    by = [word for job in judges for word in ("--judge", str(settings.model(job.name)))]
+    half = (*FALLING, "--set", "warm_up=3")
+    judges = [
+        _trained(settings, f"judge-{n}", "vse++", "--set", f"leave_out={n}/2", small=half, **there) for n in (0, 1)
+    ]
+    by = ("--set", f"judges={','.join(str(settings.model(job.name)) for job in judges)}")
     made = []
     for name, (flags, passes) in AUGMENTED.items():
-        chosen = tuple(by) if "--judge-rank" in flags else ()
+        chosen = by if any("judge_rank" in flag for flag in flags) else ()
         its = {**there, "needs": tuple(job.name for job in judges)} if chosen else there
-        small = ("--epochs", str(passes), "--decay-every", str(passes), "--warm-up", str(passes // 2))
+        small = ("--epochs", str(passes), "--set", f"decay_every={passes}", "--set", f"warm_up={passes // 2}")
         made.append(_trained(settings, name, "vse++", *flags, *chosen, small=small, **its))
     return [Job("captioner", commands), *judges, *made]
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from ....schemas.markdown import replaced
 from ...engine.storage import write_atomically, write_json
 from ..captions import read_captions
-from ..config import MODELS, RECIPES, SIMILARITIES, WITH_NEGATIVES, TrainConfig, configure
+from ..config import CONFIGS, MODELS, RECIPES, SIMILARITIES, WITH_NEGATIVES, TrainConfig, configure
 from ..evaluation.attacks import FAMILIES
 from ..evaluation.config import EvaluateConfig
 from ..evaluation.retrieval import bootstrap_samples, count_hits, interval
@@ -57,16 +57,19 @@ class Variant:
     def config(self, seed: int, output: Path, settings: Mapping[str, Any]) -> TrainConfig:
         """The config of this variant's training with a seed; the model's folder is `output/<name>-<seed>`.
 
-        settings: fields of TrainConfig to set, `run` among them, and the recipe of the comparison.
+        settings: fields to set, of this model or of others, `run` among them, and the recipe of the comparison.
         """
         own: dict[str, Any] = {"model": self.model, "seed": seed, "output": output / f"{self.name}-{seed}"}
+        of_model = {
+            name: value for name, value in settings.items() if name in (*CONFIGS[self.model].model_fields, "recipe")
+        }
         if self.families:
             own["negative_families"] = self.families
         if self.similarity:
             own["similarity"] = self.similarity
         if self.recipe:
             own["recipe"] = self.recipe
-        return configure(**{**settings, **own})
+        return configure(**{**of_model, **own})
 
 
 @dataclass(frozen=True)
@@ -104,6 +107,8 @@ def compare(
     """
     variants = [Variant.parse(name) for name in config.variants]
     settings = {"run": run, **config.training}
+    for name in set(config.training) - {"recipe"}.union(*(CONFIGS[v.model].model_fields for v in variants)):
+        raise ValueError(f"{name} is no setting of {', '.join(dict.fromkeys(v.model for v in variants))}")
     trainings = {v: [v.config(seed, output, settings) for seed in range(config.seeds)] for v in variants}
     spoken = dict.fromkeys(code for configs in trainings.values() for code in configs[0].languages)
     captions = read_captions(run, languages=tuple(spoken))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
@@ -113,9 +113,9 @@ def describe_settings(configs: Mapping[str, TrainConfig], seeds: int, split: str
     changed: dict[str, dict[str, str]] = {}
     for kind, config in configs.items():
         changed[kind] = {
-            item.name: describe(getattr(config, item.name))
-            for item in fields(config)
-            if (item.name not in OWN_SETTINGS or item.name == "epochs") and getattr(config, item.name) != item.default
+            name: describe(value)
+            for name, value in vars(config).items()
+            if (name not in OWN_SETTINGS or name == "epochs") and value != type(config).model_fields[name].default
         }
     first, *others = changed.values()
     common = {name: value for name, value in first.items() if all(other.get(name) == value for other in others)}

@@ -14,7 +14,7 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from ...features.preprocess import Crops, decode, resized
-from ..config import TrainConfig
+from ..config import UniVseConfig
 from ..corpus import component_ids
 from ..device import to_device
 from ..encoders import build_encoders, word_embedding
@@ -167,7 +167,7 @@ class UniVSE(nn.Module):
     words: the size of the vocabulary. vectors: (words, word_dim) initial basic embeddings of φ, None: random.
     """
 
-    def __init__(self, config: TrainConfig, features: int, words: int, vectors: Tensor | None = None) -> None:
+    def __init__(self, config: UniVseConfig, features: int, words: int, vectors: Tensor | None = None) -> None:
         super().__init__()
         self.similarity = COSINE
         self.components = config.components
@@ -180,7 +180,7 @@ class UniVSE(nn.Module):
             shape = WordEncoderShape(words, config.word_dim, config.modifier_dim, config.joint)
             return WordEncoder(shape, generator, vectors, config.tune_vectors)
 
-        self.image, self.text = build_encoders(config, features, embedding, config.joint)
+        self.image, self.text = build_encoders(config, features, embedding, config.joint, COSINE)
 
     @property
     def alpha(self) -> Tensor | float:

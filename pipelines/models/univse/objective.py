@@ -24,7 +24,7 @@ import torch
 from torch import Generator, Tensor
 
 from ....augment.components.sampling import Sampler
-from ..config import TrainConfig
+from ..config import UniVseConfig
 from ..corpus import KINDS, component_ids, read_caption_rows, read_whole_table
 from ..device import to_device
 from ..evaluation.attacks import Attacks
@@ -160,7 +160,7 @@ class ComponentBatch(NamedTuple):
     order: Tensor
 
 
-def component_source(config: TrainConfig, tables: RunTables) -> ComponentSource:
+def component_source(config: UniVseConfig, tables: RunTables) -> ComponentSource:
     """What components are sampled from. Raises FileNotFoundError or ValueError if tables are missing or incomplete."""
     components = read_caption_rows(config.run, "components", tables.captions.ids)
     exclusions = read_whole_table(config.run, "component_exclusions")
@@ -170,7 +170,7 @@ def component_source(config: TrainConfig, tables: RunTables) -> ComponentSource:
 
 
 def sample_components(
-    source: ComponentSource, captions: Tensor, config: TrainConfig, generator: Generator
+    source: ComponentSource, captions: Tensor, config: UniVseConfig, generator: Generator
 ) -> ComponentBatch:
     """The components of captions (B,), and sampled false ones, which no caption of the image may state."""
     rng = np.random.default_rng(int(torch.randint(2**62, (1,), generator=generator)))
@@ -219,7 +219,7 @@ def _choose_one_each(owner: Tensor, rng: np.random.Generator) -> Tensor:
 
 
 def univse_losses(
-    model: UniVSE, batch: Batch, sampled: ComponentBatch, config: TrainConfig, epoch: int
+    model: UniVSE, batch: Batch, sampled: ComponentBatch, config: UniVseConfig, epoch: int
 ) -> dict[str, Tensor]:
     """The terms of the loss that config selects, by name, each a weighted scalar summed over the batch.
 
@@ -274,7 +274,7 @@ def univse_losses(
 
 
 def _word_encoder_inputs(
-    graphs: SceneGraphs, sampled: ComponentBatch, config: TrainConfig, device: torch.device
+    graphs: SceneGraphs, sampled: ComponentBatch, config: UniVseConfig, device: torch.device
 ) -> list[tuple[Tensor, Tensor]]:
     """The input of φ as (words, modifiers): objects, pairs, absent nouns (B · 16,), false pairs (m · 24,)."""
     nouns = graphs.objects.words[to_device(sampled.objects.rows, device), 0]
@@ -322,7 +322,7 @@ def _loss(costs: Tensor, components: SampledComponents, kinds: tuple[int, ...], 
 
 
 def _relation_loss(
-    images: Tensor, true: Tensor, false: Tensor, sampled: ComponentBatch, batch: Batch, config: TrainConfig
+    images: Tensor, true: Tensor, false: Tensor, sampled: ComponentBatch, batch: Batch, config: UniVseConfig
 ) -> Tensor:
     """ℓ_rel, a scalar: each triple against its own negatives, and against a triple of each other image's caption.
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from negcap.pipelines.models.config import TrainConfig, configure
+from negcap.pipelines.models.config import configure
 from negcap.pipelines.models.contrastive import (
     Drawn,
     compare,
@@ -76,7 +76,7 @@ def test_a_margin_grows_with_concreteness() -> None:
     assert found.own.tolist() == pytest.approx([found.every[o, n].item() for n, o in enumerate(owner.tolist())])
     assert torch.equal(found.between, 10 * captions @ false.T)
     with pytest.raises(ValueError, match="concreteness_margin is for negclip and ce-clip, the model was: infonce"):
-        TrainConfig(Path("run"), Path("model"), model="infonce", concreteness_margin=0.1)
+        configure(Path("run"), Path("model"), model="infonce", concreteness_margin=0.1)
 
 
 def test_thresholds_are_the_mean_distances_by_family() -> None:
@@ -96,6 +96,6 @@ def test_the_papers_recipe_reads_the_last_word_and_draws_one_negative() -> None:
 
 def test_contrastive_models_need_the_cosine_and_those_with_negatives_families() -> None:
     with pytest.raises(ValueError, match="similarity must be cosine for infonce, was: order"):
-        TrainConfig(Path("run"), Path("model"), model="infonce", similarity="order")
+        configure(Path("run"), Path("model"), model="infonce", similarity="order")
     with pytest.raises(ValueError, match="negative_families must not be empty"):
-        TrainConfig(Path("run"), Path("model"), model="ce-clip", negative_families=())
+        configure(Path("run"), Path("model"), model="ce-clip", negative_families=())

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from negcap.pipelines.models import features
-from negcap.pipelines.models.config import TrainConfig
+from negcap.pipelines.models.config import configure
 from negcap.pipelines.models.features import ahead, place, read_features, take
 from negcap.pipelines.models.trainer.train import train
 from tests.pipelines.models.trainer_world import write_features, write_table, write_world
@@ -122,5 +122,5 @@ def test_a_training_reads_only_the_features_of_its_batches(tmp_path: Path, monke
 
     monkeypatch.setattr(np, "take", spy)
     given = {"joint": 8, "word_dim": 4, "batch_size": 16, "epochs": 1, "validation_images": 5, "min_count": 2}
-    train(TrainConfig(run=run, output=tmp_path / "m", threads=1, **given))  # type: ignore[arg-type]
+    train(configure(run, tmp_path / "m", threads=1, **given))  # type: ignore[arg-type]
     assert sizes == [16, 16, 16, 16, 6, 5]  # 70 captions, then the images of validation

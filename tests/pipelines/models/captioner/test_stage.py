@@ -130,7 +130,7 @@ def test_a_run_of_both_goes_through_every_later_stage(run: Path, tmp_path: Path)
     made = negatives.filter(pc.starts_with(negatives["caption_id"], "generated:"))
     assert len(made) and set(made["origin"].to_pylist()) == {"generated"}
     assert not verify(new).problems and not verify(run).problems
-    fit = ["--joint", 16, "--word-dim", 8, "--epochs", 1, "--threads", 1, "--quiet", "--model", "vse-c"]
+    fit = ["--joint", 16, "--set", "word_dim=8", "--epochs", 1, "--threads", 1, "--quiet", "--model", "vse-c"]
     assert negcap("train", new, "--output", tmp_path / "vse", *fit) == 0
     assert negcap("enlarge", run, "--output", run) == 2
 
@@ -143,7 +143,7 @@ def test_grids_come_along_and_a_table_of_something_else_does_not(
     assert "extra must be a table of captions" in capsys.readouterr().err
     assert negcap("enlarge", run, "--output", tmp_path / "new", "--quiet") == 0
     assert rows(tmp_path / "new", "features_grid").equals(rows(run, "features_grid"))
-    assert negcap("train", run, "--extra", "refused_captions", "--output", tmp_path / "m", "--quiet") == 2
+    assert negcap("train", run, "--set", "extra=refused_captions", "--output", tmp_path / "m", "--quiet") == 2
     assert "extra must be a table of captions, refused_captions lacks" in capsys.readouterr().err
 
 
@@ -156,15 +156,15 @@ def test_extra_captions_are_used_for_training_but_not_for_metrics(run: Path, tmp
         assert torch.equal(old[1], new[1]) and torch.equal(old[0], new[0][: len(old[0])])
         assert not set(more.image[new[0]].tolist()) & set(more.image[new[1]].tolist())
         assert len(new[0]) > 1.3 * len(old[0])
-    fit = ["--joint", 16, "--word-dim", 8, "--epochs", 1, "--threads", 1]
-    assert negcap("train", run, "--extra", "generated", "--output", tmp_path / "m", *fit, "--quiet") == 0
+    fit = ["--joint", 16, "--set", "word_dim=8", "--epochs", 1, "--threads", 1]
+    assert negcap("train", run, "--set", "extra=generated", "--output", tmp_path / "m", *fit, "--quiet") == 0
     assert "generated" in json.loads((tmp_path / "m" / "config.json").read_text())["inputs"]
     assert negcap("train", run, "--output", tmp_path / "m", *fit, "--quiet") == 2
 
 
 @pytest.mark.usefixtures("drawn")
 def test_assess_command(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    fit = ["--joint", 16, "--word-dim", 8, "--epochs", 1, "--threads", 1, "--quiet"]
+    fit = ["--joint", 16, "--set", "word_dim=8", "--epochs", 1, "--threads", 1, "--quiet"]
     assert negcap("train", run, "--output", tmp_path / "vse", *fit) == 0
     given = ["--judge", tmp_path / "vse", "--images", run / "images", "--shown", 3, "--threads", 1]
     assert negcap("assess", run.parent / "m", run, "--output", tmp_path / "e", *given) == 0
@@ -208,8 +208,20 @@ def test_captions_that_are_written_tell_images_apart(tmp_path: Path) -> None:
     nets = ["--word-dim", 16, "--hidden", 48, "--joint", 16, "--noise", 4, "--words", 12, "--threads", 1, "--quiet"]
     assert negcap("captioner", run, "--output", model, *phases, *nets, *RATES) == 0
     assert caption(run) == 0
-    fit = ["--epochs", 8, "--learning-rate", "1e-2", "--batch-size", 32, "--min-count", 2, "--threads", 1, "--quiet"]
-    assert negcap("train", run, "--output", judge, "--joint", 32, "--word-dim", 16, *fit) == 0
+    fit = [
+        "--epochs",
+        8,
+        "--learning-rate",
+        "1e-2",
+        "--batch-size",
+        32,
+        "--set",
+        "min_count=2",
+        "--threads",
+        1,
+        "--quiet",
+    ]
+    assert negcap("train", run, "--output", judge, "--joint", 32, "--set", "word_dim=16", *fit) == 0
     assert negcap("assess", model, run, "--judge", judge, "--threads", 1) == 0
     measures = json.loads((model / "evaluation" / "measures.json").read_text())["measures"]
     assert measures["gan sample"]["distinct_2"] > 2 * measures["mle greedy"]["distinct_2"]

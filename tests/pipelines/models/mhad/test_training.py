@@ -162,12 +162,15 @@ def refused(*arguments: str | Path, capsys: pytest.CaptureFixture[str]) -> str:
             "languages must have en, as negatives are English, were: de",
         ),
         (
-            ["--vectors", "de=no.txt", "--language", "en"],
+            ["--set", "other_vectors=de=no.txt", "--language", "en"],
             "other_vectors must be of the further languages, none, were: de",
         ),
-        (["--heads", "0"], "heads must be >= 1, was: 0"),
-        (["--similarity", "order"], "similarity must be cosine for mha-d, was: order"),
-        (["--model", "vse", "--text-encoder", "attention"], "joint must be a multiple of 2 \\* heads, 6, was: 1024"),
+        (["--set", "heads=0"], "heads must be >= 1, was: 0"),
+        (["--similarity", "order"], "similarity is no setting of mha-d"),
+        (
+            ["--model", "vse", "--set", "text_encoder=attention"],
+            "joint must be a multiple of 2 \\* heads, 6, was",
+        ),
     ],
 )
 def test_languages_that_are_refused(
@@ -185,7 +188,7 @@ def test_an_image_without_captions_in_a_language_is_refused(tmp_path: Path, caps
     write_table(run, "captions", pa.Table.from_pylist(rows, CAPTIONS))
     told = refused(
         *("train", run, "--model", "mha-d", "--features", "grid", "--output", tmp_path / "m"),
-        *("--validation-split", "test", "--min-count", "1"),
+        *("--set", "validation_split=test", "--set", "min_count=1"),
         capsys=capsys,
     )
     expected = "every image to train on must have captions in en and de, scene0004 has none in: de (1 of 9 images"
@@ -195,15 +198,15 @@ def test_an_image_without_captions_in_a_language_is_refused(tmp_path: Path, caps
 def test_word_vectors_of_each_language(world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name, word in (("en", "dog"), ("de", "hund")):
         np.savez(tmp_path / f"{name}.npz", words=np.array([word]), vectors=np.full((1, 8), 0.5, np.float32))
-    settings = [f"--{name.replace('_', '-')}={value}" for name, value in {**SMALL, "epochs": 1}.items()]
-    files = ["--vectors", tmp_path / "en.npz", "--vectors", f"de={tmp_path / 'de.npz'}"]
-    base = ["train", world, "--model", "mha-d", *settings, "--keep-vectors", "--quiet"]
+    settings = [f"--set={name}={value}" for name, value in {**SMALL, "epochs": 1}.items()]
+    files = ["--vectors", tmp_path / "en.npz", "--set", f"other_vectors=de={tmp_path / 'de.npz'}"]
+    base = ["train", world, "--model", "mha-d", *settings, "--set=tune_vectors=false", "--quiet"]
     assert main([str(part) for part in (*base, "--output", tmp_path / "m", *files)]) == 0
     model, vocabulary, _ = load_model(tmp_path / "m", CPU)
     assert model.text["en"].embedding.weight[vocabulary.ids["dog"]].eq(0.5).all()
     german = json.loads((tmp_path / "m" / "vocabulary.de.json").read_text())
     assert model.text["de"].embedding.weight[german.index("hund")].eq(0.5).all()
-    wide = refused(*base, "--word-dim", "9", "--output", tmp_path / "n", *files, capsys=capsys)
+    wide = refused(*base, "--set=word_dim=9", "--output", tmp_path / "n", *files, capsys=capsys)
     assert "numbers (n, 9), has" in wide and not (tmp_path / "n").exists()
 
 

@@ -160,9 +160,9 @@ def test_trained_models_are_kept_and_tables_are_inserted_into_a_readme(
     before = weights.stat().st_mtime_ns
     readme = tmp_path / "README.md"
     readme.write_text("# a\n<!-- comparison: begin -->old<!-- comparison: end -->\nrest\n")
-    flags = [f"--{name.replace('_', '-')}={value}" for name, value in SMALL.items()]
+    flags = [f"--set={name}={value}" for name, value in SMALL.items()]
     command = ["compare", str(world), "--output", str(models), "--variant", "vse++,vse-c+noun", "--seeds", "2"]
-    assert main([*command, *flags, "--min-count=2", "--threads", "1", "--quiet", "--readme", str(readme)]) == 0
+    assert main([*command, *flags, "--set=min_count=2", "--threads", "1", "--quiet", "--readme", str(readme)]) == 0
     shown = capsys.readouterr().out
     assert weights.stat().st_mtime_ns == before
     assert (models / "comparison.md").read_text() == shown
@@ -187,7 +187,7 @@ def test_trained_models_are_kept_and_tables_are_inserted_into_a_readme(
 def test_bad_arguments(
     world: Path, tmp_path: Path, flags: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    small = [f"--{name.replace('_', '-')}={value}" for name, value in SMALL.items()]
+    small = [f"--set={name}={value}" for name, value in SMALL.items()]
     assert main(["compare", str(world), "--output", str(tmp_path / "m"), *small, "--quiet", *flags]) == 2
     errors = capsys.readouterr().err
     assert errors.count("\n") == 1

@@ -13,7 +13,7 @@ import torch
 from negcap.pipelines.cli import main
 from negcap.pipelines.engine.shards import RECEIPTS
 from negcap.pipelines.models.captions import read_captions
-from negcap.pipelines.models.config import TrainConfig
+from negcap.pipelines.models.config import configure
 from negcap.pipelines.models.corpus import encode_run
 from negcap.pipelines.models.evaluation.attacks import first_negatives
 from negcap.pipelines.models.evaluation.config import EvaluateConfig
@@ -47,7 +47,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def model(world: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     given: dict[str, Any] = {"joint": 8, "word_dim": 6, "batch_size": 16, "learning_rate": 0.01, "threads": 1}
     folder = tmp_path_factory.mktemp("model") / "m"
-    return train(TrainConfig(run=world, output=folder, epochs=3, validation_images=10, min_count=2, **given))
+    return train(configure(world, folder, epochs=3, validation_images=10, min_count=2, **given))
 
 
 class OneByOne:
@@ -240,7 +240,7 @@ def test_bad_arguments(
 
 
 def test_train_command(world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    small = ["--joint", "8", "--word-dim", "4", "--epochs", "1", "--validation-images", "10", "--threads", "1"]
+    small = ["--joint", "8", "--set", "word_dim=4", "--epochs", "1", "--set", "validation_images=10", "--threads", "1"]
     given = [
         "train",
         str(world),
@@ -256,7 +256,7 @@ def test_train_command(world: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
     assert shown.out == "" and "epoch 1: loss" in shown.err
     settings = json.loads((tmp_path / "m" / "config.json").read_text())["config"]
     assert settings["model"] == "vse-c" and settings["negative_families"] == ["noun", "numeral"]
-    assert main([*given, *small, "--margin", "0.1", "--quiet"]) == 2
+    assert main([*given, *small, "--set", "margin=0.1", "--quiet"]) == 2
     assert "margin was 0.2, is now 0.1" in capsys.readouterr().err
     assert main(["train", str(tmp_path / "none"), "--output", str(tmp_path / "n")]) == 2
     assert "must be the folder of a run, has no tables" in capsys.readouterr().err

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Generator, Tensor
 from torch.nn import functional
 
-from negcap.pipelines.models.config import TrainConfig, configure
+from negcap.pipelines.models.config import configure
 from negcap.pipelines.models.corpus import component_ids
 from negcap.pipelines.models.encoders import ImageEncoder
 from negcap.pipelines.models.univse.model import Composition, UniVSE, WordEncoder, WordEncoderShape, blend
@@ -282,7 +282,7 @@ def test_the_learning_rate_is_constant_then_halved_down_to_its_minimum() -> None
     rates = [CONFIG.rate(epoch) for epoch in range(1, 15)]
     assert rates[:6] == [1e-3] * 6 and rates[6:9] == pytest.approx([5e-4, 2.5e-4, 1.25e-4])
     assert rates[11] == pytest.approx(1e-3 / 64) and rates[12:] == [1e-5] * 2
-    plain = TrainConfig(run=Path(), output=Path())
+    plain = configure(Path(), Path())
     assert [plain.rate(epoch) for epoch in (1, 15, 16, 30, 31)] == pytest.approx([1e-3, 1e-3, 1e-4, 1e-4, 1e-5])
 
 
