@@ -196,7 +196,7 @@ def build(
             pq.write_table(arrow_table(captions, verbs.configure("ingest", options)), source)
         workers_of_run = executor(workers, scheduler)
         try:
-            notes = verbs.build(source, run, options, workers_of_run, report(not progress), overwrite)
+            _, notes = verbs.build(source, run, options, workers_of_run, report(not progress), overwrite)
         finally:
             workers_of_run.close()
     for warning in notes:

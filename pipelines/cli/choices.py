@@ -18,6 +18,7 @@ OPERATORS = (
     *("uniform_noun", "uniform_numeral", "uniform_shuffle", "uniform_preposition"),
     *("uniform_object", "uniform_attribute", "uniform_relation"),
 )
+STAGES = ("ingest", "parse", "lexicon", "components", "truth", "balance", "negatives")
 RECOVERED = (  # what negatives that others wrote turn out to do
     *("replace_noun", "replace_numeral", "replace_preposition", "replace_verb", "replace_attribute"),
     *("swap", "swap_attribute", "add", "remove", "negate", "rewrite"),

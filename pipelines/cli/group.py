@@ -37,7 +37,7 @@ CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
 SECTIONS = {  # module of negcap.pipelines.cli -> heading of its commands
-    "tables": "Make the tables of a run",
+    "building": "Make the tables of a run",
     "looking": "Look at a run, check it",
     "judging": "Judge negatives of any origin",
     "quality": "Measure, choose, publish",
@@ -80,6 +80,8 @@ class Command(click.Command):
         for parameter in self.get_params(ctx):
             if isinstance(parameter, click.Option) and (record := parameter.get_help_record(ctx)):
                 listed.setdefault(getattr(parameter, "section", "Options"), []).append(record)
+            for name, description in getattr(parameter, "listed", {}).items():
+                listed.setdefault("Settings, by --set", []).append((name, description))
         for heading, records in listed.items():
             with formatter.section(heading):
                 formatter.write_dl(records)

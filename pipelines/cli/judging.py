@@ -9,10 +9,10 @@ from typing import Any
 import click
 
 from . import options
+from .building import JUDGING
 from .choices import KINDS, READINGS
 from .group import negcap, one_line_errors, with_workers
 from .options import FOLDER
-from .tables import cloze, lexicon_choice, max_true, min_plausibility, scorer
 
 reading = options.together(
     click.option("--source-name", metavar="NAME", help="First part of every caption_id; default: foreign."),
@@ -20,7 +20,7 @@ reading = options.together(
     click.option("--shard-size", type=int, help="Captions per Parquet file, at most, of whole images; default: 1000."),
     click.option("--strict", is_flag=True, default=None, help="Stop at the first bad record instead of rejecting it."),
 )
-judging = options.together(options.spacy_model, lexicon_choice, max_true, min_plausibility, cloze, scorer)
+judging = options.settings(JUDGING)
 endpoint = options.section(
     "The language model",
     click.option("--url", help="API of an OpenAI-compatible server, e.g. http://localhost:8000/v1."),
@@ -51,13 +51,20 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print the scorec
 
 @negcap.command(name="import")
 @click.argument("source")
-@options.output
+@click.option(
+    "--output",
+    "run",
+    type=FOLDER,
+    metavar="RUN",
+    help="Folder of the run to write; default: none is kept, only --report.",
+)
 @reading
 @judging
 @click.option("--plausible", is_flag=True, default=None, help="Reject implausible negatives, too, as operators do.")
-@click.option("--report", is_flag=True, help="Print the scorecard, as negcap judge-pairs does.")
+@click.option("--report", is_flag=True, help="Print a scorecard.")
+@as_json
 @options.workers
-def import_(source: str, run: Path, report: bool, **given: Any) -> None:
+def import_(source: str, run: Path | None, report: bool, as_json: bool, **given: Any) -> None:
     """Read negatives that others made, and judge them.
 
     SOURCE is a file or folder of SugarCrepe, SugarCrepe++, NegCLIP, ARO, CREPE, VALSE, TROHN, CE-CLIP or VisMin, or any
@@ -66,14 +73,39 @@ def import_(source: str, run: Path, report: bool, **given: Any) -> None:
     truth and the cloze model. The run has the tables captions, negatives, rejections (with reasons) and judged (what
     became of each), so every other command works on it.
 
+    The scorecard has per kind of negative, in %: pairs that are equal or repeated, grammatical faults, the same words
+    in another order, negatives that may be true by the other captions of the image; the mean estimate that they are
+    true, plausibility, and words that a negative has more; then how well models without the images tell them, with the
+    words that give them away, and all rejections with their reasons. Of a run that import has made, --report alone
+    prints it.
+
     \b
-    Example: negcap import sugar-crepe/data --output outputs/sugarcrepe --report
+    Examples: negcap import sugar-crepe/data --output outputs/sugarcrepe
+              negcap import sugar-crepe/data --report
     """
-    with with_workers(given) as (executor, progress):
-        counts = _import(source, run, given, executor, progress)
-    print(_kept(counts))
-    if report:
-        _print_scorecards(run, False)
+    from tempfile import TemporaryDirectory
+
+    from ..engine.tables import has_table
+    from ..quality.scorecard import scorecards, to_json, to_text
+
+    def print_scorecards(run: Path) -> None:
+        with one_line_errors():
+            cards = scorecards(run)
+            print(to_json(cards) if as_json else to_text(cards))
+
+    report = report or as_json
+    if run is None and not report:
+        raise click.UsageError("--output RUN must be given, or --report", click.get_current_context())
+    if run is None and (Path(source) / "judged").is_dir() and has_table(Path(source), "judged"):
+        print_scorecards(Path(source))
+        return
+    with TemporaryDirectory() as folder:
+        kept = run or Path(folder) / "run"
+        with with_workers(given) as (executor, progress):
+            counts = _import(source, kept, given, executor, progress)
+        print(_kept(counts), file=sys.stderr if report else sys.stdout)
+        if report:
+            print_scorecards(kept)
 
 
 def _import(source: str, run: Path, given: dict[str, Any], executor: Any, progress: Any) -> dict[str, int]:
@@ -111,47 +143,6 @@ def _kept(counts: dict[str, int]) -> str:
     return (
         f"{total:,} proposals for {counts['captions']:,} captions: {kept:,} kept{share}; rejected: {refused or 'none'}"
     )
-
-
-def _print_scorecards(run: Path, as_json: bool) -> None:
-    from ..quality.scorecard import scorecards, to_json, to_text
-
-    with one_line_errors():
-        cards = scorecards(run)
-        print(to_json(cards) if as_json else to_text(cards))
-
-
-@negcap.command(name="judge-pairs")
-@click.argument("source")
-@click.option("--output", "run", type=FOLDER, metavar="RUN", help="Keep the run there; default: a temporary one.")
-@reading
-@judging
-@as_json
-@options.workers
-def judge_pairs(source: str, run: Path | None, as_json: bool, **given: Any) -> None:
-    """Print a scorecard of negatives that others made.
-
-    SOURCE is a set as negcap import reads it, or a run that it made. Per kind of negative, in %: pairs that are equal
-    or repeated, grammatical faults, the same words in another order, negatives that may be true by the other captions
-    of the image; the mean estimate that they are true, plausibility, and words that a negative has more; then how well
-    models without the images tell them, with the words that give them away, and all rejections with their reasons.
-
-    \b
-    Example: negcap judge-pairs sugar-crepe/data
-    """
-    from tempfile import TemporaryDirectory
-
-    from ..engine.tables import has_table
-
-    if (Path(source) / "judged").is_dir() and has_table(Path(source), "judged"):
-        _print_scorecards(Path(source), as_json)
-        return
-    with TemporaryDirectory() as folder:
-        kept = run or Path(folder) / "run"
-        with with_workers(given) as (executor, progress):
-            counts = _import(source, kept, given, executor, progress)
-        print(_kept(counts), file=sys.stderr)
-        _print_scorecards(kept, as_json)
 
 
 def _asker(run: Path, given: dict[str, Any], purpose: str) -> tuple[Any, dict[str, Any]]:

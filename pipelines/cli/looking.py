@@ -16,19 +16,21 @@ from .group import CHECK_FAILED, negcap, one_line_errors
 @negcap.command()
 @click.argument("run", type=options.PLACE, callback=options.no_file, required=False)
 @click.option("--columns", "table", metavar="TABLE", help="Print the columns of this table instead, with descriptions.")
+@click.option("--verify", is_flag=True, help="Check that every file is intact instead; exit with status 1 if not.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 @click.pass_context
-def info(ctx: click.Context, run: Path | None, table: str | None, as_json: bool) -> None:
-    """Show the content of a run.
+def info(ctx: click.Context, run: Path | None, table: str | None, verify: bool, as_json: bool) -> int:
+    """Show the content of a run, or check it.
 
     Its tables with rows and sizes, whether each is finished and up to date with its input, and the images, captions,
-    splits, operators, seed, parser and version. Does not check the files themselves: `negcap verify` does. Without RUN,
-    --columns prints what this version of negcap writes.
+    splits, operators, seed, parser and version. --verify reads all files again, and prints one line per problem.
+    Without RUN, --columns prints what this version of negcap writes.
 
     \b
-    Example: negcap info outputs/mine
+    Examples: negcap info outputs/mine
+              negcap info outputs/mine --verify
     """
-    if run is None and table is None:
+    if run is None and (table is None or verify):
         raise click.UsageError("RUN must be given, unless --columns is", ctx)
     from ..report.columns import described, print_columns, schema_of
     from ..report.info import print_info, read_info
@@ -37,12 +39,28 @@ def info(ctx: click.Context, run: Path | None, table: str | None, as_json: bool)
         print(json.dumps(value, indent=1, ensure_ascii=False))
 
     with one_line_errors():
+        if run is not None and verify:
+            return _verify(run)
         if table is not None:
             schema = schema_of(table, run)
             print_json(described(schema)) if as_json else print_columns(schema, sys.stdout)
         elif run is not None:
             held = read_info(run)
             print_json(held.as_dict()) if as_json else print_info(held, sys.stdout)
+    return 0
+
+
+def _verify(run: Path) -> int:
+    """Print what is wrong with the files of a run; the exit status."""
+    from ..engine.verify import verify
+
+    verdict = verify(run)
+    for problem in verdict.problems:
+        print(problem)
+    count = len(verdict.problems)
+    wrong = f"{count:,} {'problem' if count == 1 else 'problems'}" if count else "all as they were written"
+    print(f"{verdict.shards:,} shards of {verdict.tables} tables, {verdict.rows:,} rows: {wrong}", file=sys.stderr)
+    return CHECK_FAILED if verdict.problems else 0
 
 
 @negcap.command()
@@ -109,28 +127,3 @@ def graph(caption: str, simple: bool, spacy_model: str | None, dot: bool) -> Non
 
     with one_line_errors():
         print_graph(caption, sys.stdout, simple=simple, spacy_model=spacy_model, dot=dot)
-
-
-@negcap.command()
-@options.run
-@options.quiet
-def verify(run: Path, quiet: bool) -> int:
-    """Check that every file of a run is intact.
-
-    Hashes all shards again and compares them with their receipts and manifests. Prints one line per problem; the exit
-    status is 1 if there is any.
-
-    \b
-    Example: negcap verify outputs/mine
-    """
-    from ..engine.verify import verify
-
-    with one_line_errors():
-        verdict = verify(run)
-    for problem in verdict.problems:
-        print(problem)
-    if not quiet:
-        count = len(verdict.problems)
-        wrong = f"{count:,} {'problem' if count == 1 else 'problems'}" if count else "all as they were written"
-        print(f"{verdict.shards:,} shards of {verdict.tables} tables, {verdict.rows:,} rows: {wrong}", file=sys.stderr)
-    return CHECK_FAILED if verdict.problems else 0

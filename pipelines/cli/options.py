@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, get_origin
 
 import click
 
+from ..engine.bounds import word
 from .choices import DEVICES, OPERATORS, RECOVERED, TRANSFORMS, Choice
 
 if TYPE_CHECKING:
@@ -77,6 +78,36 @@ def section(heading: str, *options: Decorator) -> Decorator:
         flags(command)
         for parameter in command.__click_params__[before:]:  # type: ignore[attr-defined]
             parameter.section = heading
+        return command
+
+    return decorate
+
+
+def settings(known: Mapping[str, str]) -> Decorator:
+    """The flag --set NAME=VALUE, for settings without a flag of their own, which help lists with their descriptions.
+
+    known: the description of each setting by name. The command gets those that are given as arguments of their names;
+    the values are texts, which the config reads (see `negcap.pipelines.engine.settings.read_texts`).
+    """
+
+    def collect(ctx: click.Context, flag: click.Parameter, values: tuple[str, ...]) -> None:
+        for value in values:
+            name, sign, text = value.partition("=")
+            try:
+                name = word("--set", name.strip().replace("-", "_"), known)
+            except ValueError as error:
+                raise click.UsageError(str(error), ctx) from None
+            if not sign:
+                raise click.UsageError(f"--set must be NAME=VALUE, was: {value}", ctx)
+            ctx.params[name] = text
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        help = "A rarer setting, listed below. May be repeated."
+        option = click.option(
+            "--set", multiple=True, expose_value=False, callback=collect, metavar="NAME=VALUE", help=help
+        )
+        option(command)
+        command.__click_params__[-1].listed = known  # type: ignore[attr-defined]
         return command
 
     return decorate

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from .bounds import word
@@ -92,3 +92,21 @@ def from_text(field: FieldInfo, text: str) -> Any:
     if get_origin(kind) is tuple:
         return () if text == "none" else tuple(part.strip() for part in text.split(","))
     return None if text == "none" and NoneType in get_args(field.annotation) else text
+
+
+def read_texts(kind: type, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The values for fields of a dataclass; those that are texts are read as the types of their fields.
+
+    Raises ValueError with one line that names the first field whose text is none of its type.
+    """
+    types = get_type_hints(kind)
+    read = dict(given)
+    for name, value in given.items():
+        if isinstance(value, str):
+            field = FieldInfo.from_annotation(types[name])
+            try:
+                read[name] = TypeAdapter(types[name]).validate_python(from_text(field, value))
+            except ValidationError as error:
+                message = error.errors()[0]["msg"]
+                raise ValueError(f"{name}: {message[:1].lower()}{message[1:]}, was: {value}") from None
+    return read

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from os import PathLike
 from pathlib import Path
@@ -16,6 +16,7 @@ from ..engine.manifest import read_manifest
 from ..engine.memory import run_in_memory
 from ..engine.places import place
 from ..engine.run import Execution, run_stage
+from ..engine.settings import read_texts
 from ..engine.stage import Progress, ReduceStage, Stage
 from ..engine.tables import has_table
 from . import balance, components, lexicon, negatives, parse, truth
@@ -100,7 +101,7 @@ def configure(verb: str, options: Mapping[str, Any]) -> Any:
         from ...augment.operators import preset
 
         values["operators"] = preset(options["preset"])
-    config = CONFIGS[verb](**values)
+    config = CONFIGS[verb](**read_texts(CONFIGS[verb], values))
     if verb in DRAWING_VERBS and config.cloze is not None:
         from ..tables.cloze import load_cloze
 
@@ -163,26 +164,36 @@ def build(
     executor: Executor,
     progress: Progress,
     overwrite: bool = False,
-) -> tuple[str, ...]:
+    only: Sequence[str] = (),
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Build a run, or bring it up to date.
 
-    source: the captions to read; None: those that the run already has. Tables that are up to date are kept, so an
-    interrupted build continues where it stopped. Returns warnings about the captions for the user. Raises ValueError if
-    there are no captions or an option has an invalid value, LockedError if another process writes into the run.
+    source: the captions to read; None: those that the run already has. only: the stages to run; empty: all that
+    `planned_verbs` says. Tables that are up to date are kept, so an interrupted build continues where it stopped.
+    Returns the stages, and warnings about the captions for the user. Raises ValueError if there are no captions or an
+    option has an invalid value, LockedError if another process writes into the run.
     """
-    verbs = planned_verbs(run, options)
+    verbs = tuple(verb for verb in VERBS if verb in only) or planned_verbs(run, options)
+    if source is None:
+        if only and "ingest" in verbs:
+            raise ValueError("CAPTIONS must be given: ingest reads them")
+        if not has_table(run, "captions"):
+            raise ValueError(f"CAPTIONS must be given: {run} holds none")
+        verbs = tuple(verb for verb in verbs if verb != "ingest")
+    elif "ingest" not in verbs:
+        raise ValueError(f"CAPTIONS is read by ingest, which --only leaves out: was {source}")
     configs = {verb: configure(verb, options) for verb in verbs}  # finds invalid options before anything is run
-    if source is None and not has_table(run, "captions"):
-        raise ValueError(f"CAPTIONS must be given: {run} holds none")
     with locked(run):
         if not is_built(run):
             executor.start()
         warnings: tuple[str, ...] = ()
-        if source is not None:
-            warnings = ingest(source, run, configs["ingest"], progress, overwrite, executor).warnings
-        for verb in verbs[1:]:
-            make(verb, run, configs[verb], executor, progress, overwrite)
-        return warnings
+        for verb in verbs:
+            if verb == "ingest":
+                assert source is not None
+                warnings = ingest(source, run, configs[verb], progress, overwrite, executor).warnings
+            else:
+                make(verb, run, configs[verb], executor, progress, overwrite)
+        return verbs, warnings
 
 
 def judge_proposals(
