@@ -16,17 +16,13 @@ from negcap.pipelines.cli import main
 from negcap.pipelines.engine.shards import shard_path
 from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.scenes.captions import FORMS, captions, sentence
-from negcap.pipelines.scenes.denials import claims
 from negcap.pipelines.scenes.draw import draw, png
 from negcap.pipelines.scenes.judge import Answer, judge
-from negcap.pipelines.scenes.layout import compose
 from negcap.pipelines.scenes.network import GRID, POOLED, encode
-from negcap.pipelines.scenes.reader import read
+from negcap.pipelines.scenes.reader import UnreadError, claims, read
 from negcap.pipelines.scenes.report import judge_run
-from negcap.pipelines.scenes.table import row, scene_of
-from negcap.pipelines.scenes.truth import LEFT, RELATIONS, RIGHT, holds
-from negcap.pipelines.scenes.words import UnreadError
-from negcap.pipelines.scenes.world import COLOURS, KINDS, SIDE, Scene, Thing
+from negcap.pipelines.scenes.truth import LEFT, RELATIONS, RIGHT, holds, row, scene_of
+from negcap.pipelines.scenes.world import COLOURS, KINDS, SIDE, Scene, Thing, compose
 from negcap.pipelines.stages.build import VERBS
 from tests.conftest import made_once
 from tests.tables import replace_shard
