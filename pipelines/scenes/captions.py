@@ -12,22 +12,12 @@ from typing import NamedTuple
 
 from ...augment.language.articles import article
 from .truth import LEFT, holds
-from .world import KINDS, LIVING, NUMBERS, Scene, Thing
+from .world import KINDS, LIVING, NUMBERS, WORLD, Scene, Thing
 
 CAPTIONS_PER_IMAGE = 5
 TRIES = 200
-WHERE: dict[str, tuple[str, ...]] = {
-    "on": ("on", "on", "on", "on top of"),
-    "under": ("under", "under", "beneath"),
-    "in": ("in", "in", "inside"),
-    "left": ("next to", "beside", "to the left of", "to the left of"),
-    "right": ("next to", "beside", "to the right of", "to the right of"),
-    "front": ("in front of",),
-    "behind left": ("behind",),
-    "behind right": ("behind",),
-    "above": ("above", "above", "over"),
-}
-EXACT = WHERE | {"left": ("to the left of",), "right": ("to the right of",)}
+WHERE: dict[str, list[str]] = {slot: entry["where"] for slot, entry in WORLD["slots"].items()}
+EXACT = WHERE | {"left": ["to the left of"], "right": ["to the right of"]}
 STANDING = ("lamp", "vase", "clock", "chair", "tree", "house")
 ING = {"sit": "sitting", "lie": "lying"}  # other verbs add "ing"
 
@@ -63,7 +53,7 @@ class Teller(NamedTuple):
         """What is said of another group."""
         return self._replace(group=group)
 
-    def where(self, words: dict[str, tuple[str, ...]] = WHERE) -> str:
+    def where(self, words: dict[str, list[str]] = WHERE) -> str:
         """A preposition for the group's place, relative to the anchor."""
         return self.rng.choice(words[self.one.slot])
 
@@ -134,18 +124,13 @@ def sentence(form: Callable[[Teller], str], scene: Scene, group: int, rng: Rando
     return text and f"{text[0].upper()}{text[1:]}{rng.choice(('.', '.', '.', ''))}"
 
 
-def _is_there(it: Teller) -> str:  # "Two cups are on a red table"
-    s = it.phrase()
-    return f"{s} {s.be} {it.where()} {it.anchor()}"
+def _plain(template: str) -> Callable[[Teller], str]:
+    return lambda it: template.format(s=it.phrase(), where=it.where(), o=it.anchor())
 
 
-def _fragment(it: Teller) -> str:  # "Two cups on a red table"
-    return f"{it.phrase()} {it.where()} {it.anchor()}"
-
-
-def _there_is(it: Teller) -> str:  # "There are two cups on a red table"
-    s = it.phrase()
-    return f"there {s.be} {s} {it.where()} {it.anchor()}"
+_is_there = _plain("{s} {s.be} {where} {o}")  # "Two cups are on a red table"
+_fragment = _plain("{s} {where} {o}")  # "Two cups on a red table"
+_there_is = _plain("there {s.be} {s} {where} {o}")  # "There are two cups on a red table"
 
 
 def _does(

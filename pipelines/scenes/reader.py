@@ -7,7 +7,7 @@ graphs and the operators that negatives are made with, so that it can check them
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ...augment.language.articles import article
@@ -55,16 +55,6 @@ class Reading(NamedTuple):
 
     entities: tuple[Entity, ...]
     conditions: tuple[Condition, ...]
-
-
-class Understood(NamedTuple):
-    """The readings of a sentence.
-
-    agrees: there are readings in which verbs and pronouns agree in number, and only these are listed.
-    """
-
-    readings: list[Reading]
-    agrees: bool
 
 
 class _Item(NamedTuple):
@@ -163,14 +153,17 @@ class _State(NamedTuple):
         return self._replace(conditions=(*self.conditions, *said))
 
 
-def read(text: str) -> Understood:
-    """All readings of a sentence. Raises UnreadError if it has none or has an unknown word."""
+def read(text: str) -> tuple[list[Reading], bool]:
+    """All readings of a sentence, and whether its verbs and pronouns agree in number; if some do, only these readings.
+
+    Raises UnreadError if it has none or has an unknown word.
+    """
     states = list(_clause(_State(tuple(_to_items(text)))))
     if not states:
         raise UnreadError("not a sentence of the grammar")
     agreeing = [state for state in states if state.agrees]
     readings = dict.fromkeys(Reading(state.entities, state.conditions) for state in agreeing or states)
-    return Understood(list(readings), bool(agreeing))
+    return list(readings), bool(agreeing)
 
 
 # Each of the following yields the states after one part of a sentence, for each way to read it; _clause and _tail, for
@@ -282,6 +275,14 @@ def _tail(state: _State) -> Iterator[_State]:
 _NP = r"((?:(?:a|an|the|one|two|three|four|five|six|seven|eight|nine|his|her|its|their) )?(?:[a-z]+ )*?[a-z]+)"
 _NOUN = rf"((?:[a-z]+ )*?(?:{'|'.join(sorted(NOUNS, key=len, reverse=True))}))"
 _END = r"(?=[ ,.]|$)"
+_DENIALS = {
+    rf", not {_NP}(?:,|$)": "corrected",
+    rf" ?\bwith no {_NOUN} (?:nearby|in sight)": "none",
+    rf" ?\bwith {_NP} nearby": "nearby",
+    rf" (?:but|and) no {_NOUN}{_END}": "none",
+    rf"\b(?:without|with no) (?:an? )?{_NOUN}{_END}": "lacking",
+    rf"\bthere (?:is|are) no {_NOUN}{_END}": "there is none",
+}
 
 
 class Claim(NamedTuple):
@@ -301,64 +302,38 @@ def claims(text: str) -> list[Claim] | None:
     lower = text.lower().rstrip(". ")
     said = lower.removesuffix(" in the picture")  # "there is a dog in the picture" does not count the dogs
     exact = said == lower
-    for pattern, split in _DENIALS:
-        found = re.search(pattern, said)
-        if found is not None:
-            made = split(said[: found.start()], found[1], said[found.end() :])
-            if split is not _there_is_no:
-                rest = " ".join(f"{said[: found.start()]} {said[found.end() :]}".split()).replace(" ,", ",")
-                made = [Claim(rest, True), *made]
-            return [claim._replace(exact=claim.exact and exact) for claim in made]
-    return None if exact else [Claim(said, True, False)]
+    found = next(filter(None, (re.search(pattern, said) for pattern in _DENIALS)), None)
+    if found is None:
+        return None if exact else [Claim(said, True, False)]
+    denial = _DENIALS[found.re.pattern]
+    before, noun, after = said[: found.start()], found[1], said[found.end() :]
+    made = [Claim(" ".join(f"{before} {after}".split()).replace(" ,", ","), True)]
+    if denial == "corrected":
+        *kept, _ = before.split()
+        wrong = noun.split()[-1]
+        if kept and kept[-1] in ("a", "an"):
+            kept[-1] = article(wrong)
+        made.append(Claim(" ".join([*kept, wrong, after.strip()]).strip(), False))
+    elif denial == "lacking":
+        made.append(Claim(f"{before}with {_indefinite(noun)}{after}", False))
+    elif denial == "there is none":
+        made = [Claim(f"{before}{_there_is_one(noun)}{after}", False)]
+    else:
+        present, _, absent = noun.partition(" but no ") if denial == "nearby" else ("", "", noun)
+        if present:
+            verb = "are" if present.split()[-1] in PLURALS else "is"
+            made.append(Claim(f"there {verb} {_indefinite(present)}", True, False))
+        if absent:
+            made.append(Claim(_there_is_one(absent), False))
+    return [claim._replace(exact=claim.exact and exact) for claim in made]
 
 
-def _there(noun: str) -> str:
+def _indefinite(noun: str) -> str:
     noun = re.sub(r"^(a|an|the) ", "", noun)
-    plural = noun.split()[-1] in PLURALS
-    return f"there {'are' if plural else 'is'} {noun if plural else f'{article(noun)} {noun}'}"
+    return noun if noun.split()[-1] in PLURALS else f"{article(noun)} {noun}"
 
 
 def _there_is_one(noun: str) -> str:
     """That there is such a thing: if this is false, there are not several either."""
     *before, last = noun.split()
-    return _there(" ".join([*before, NOUNS.get(last, last)]))
-
-
-# What a denial claims besides the sentence without it, of the text before it, its noun phrase and the text after it.
-
-
-def _not_another(before: str, noun: str, after: str) -> list[Claim]:
-    *kept, _ = before.split()
-    wrong = noun.split()[-1]
-    if kept and kept[-1] in ("a", "an"):
-        kept[-1] = article(wrong)
-    return [Claim(" ".join([*kept, wrong, after.strip()]).strip(), False)]
-
-
-def _none_nearby(before: str, noun: str, after: str) -> list[Claim]:
-    return [Claim(_there_is_one(noun), False)]
-
-
-def _nearby(before: str, noun: str, after: str) -> list[Claim]:
-    asserted, _, denied = noun.partition(" but no ")
-    return [Claim(_there(asserted), True, False), *(_none_nearby(before, denied, after) if denied else [])]
-
-
-def _lacking(before: str, noun: str, after: str) -> list[Claim]:
-    noun = re.sub(r"^(a|an) ", "", noun)
-    phrase = noun if noun.split()[-1] in PLURALS else f"{article(noun)} {noun}"
-    return [Claim(f"{before}with {phrase}{after}", False)]
-
-
-def _there_is_no(before: str, noun: str, after: str) -> list[Claim]:
-    return [Claim(f"{before}{_there_is_one(noun)}{after}", False)]
-
-
-_DENIALS: tuple[tuple[str, Callable[[str, str, str], list[Claim]]], ...] = (
-    (rf", not {_NP}(?:,|$)", _not_another),
-    (rf" ?\bwith no {_NOUN} (?:nearby|in sight)", _none_nearby),
-    (rf" ?\bwith ({_NP}) nearby", _nearby),
-    (rf" (?:but|and) no {_NOUN}{_END}", _none_nearby),
-    (rf"\b(?:without|with no) (?:an? )?{_NOUN}{_END}", _lacking),
-    (rf"\bthere (?:is|are) no {_NOUN}{_END}", _there_is_no),
-)
+    return f"there is {_indefinite(' '.join([*before, NOUNS.get(last, last)]))}"

@@ -6,27 +6,18 @@ is relative to the anchor is called its slot.
 
 from __future__ import annotations
 
+import tomllib
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from ...augment.data import data_path
+
+WORLD: dict[str, Any] = tomllib.loads(data_path("scenes.toml").read_text("utf-8"))
 SIDE = 224  # of an image, in pixels; all lengths here are in pixels
-COLOURS: dict[str, tuple[int, int, int]] = {
-    "red": (214, 40, 40),
-    "blue": (41, 98, 214),
-    "green": (46, 150, 60),
-    "yellow": (246, 209, 45),
-    "purple": (130, 60, 170),
-    "pink": (246, 140, 190),
-    "black": (40, 40, 44),
-    "white": (248, 248, 246),
-    "brown": (134, 84, 42),
-}
-BRIGHT = ("red", "blue", "green", "yellow", "purple", "pink", "black", "white")
-LIGHT = BRIGHT[:6]
-FURS = ("brown", "black", "white")
-WOODS = ("brown", "white", "black", "red", "green", "blue")
+COLOURS: dict[str, tuple[int, ...]] = {name: tuple(colour) for name, colour in WORLD["colours"].items()}
 PATTERNS = ("striped", "spotted")
 SIZES = {"small": 0.68, "": 0.84, "large": 1.0}
+MOST: dict[str, int] = {slot: entry["most"] for slot, entry in WORLD["slots"].items()}
 NUMBERS = "one two three four five six seven eight nine ten eleven twelve".split()
 
 
@@ -37,57 +28,27 @@ class Kind(NamedTuple):
     plural: str
     width: int
     height: int
-    colours: tuple[str, ...] = BRIGHT
-    patterned: bool = False
-    poses: tuple[str, ...] = ()
+    colours: tuple[str, ...]
+    patterned: bool
+    poses: tuple[str, ...]
 
 
-_ANCHORS = (  # other things are on, under, in or beside them
-    Kind("table", "tables", 92, 54, WOODS),
-    Kind("bench", "benches", 92, 44, WOODS),
-    Kind("bed", "beds", 104, 50, BRIGHT),
-    Kind("chair", "chairs", 44, 66, WOODS),
-    Kind("box", "boxes", 66, 44, (*BRIGHT, "brown"), patterned=True),
-    Kind("basket", "baskets", 70, 42, ("brown", "yellow", "red", "white")),
-    Kind("car", "cars", 92, 44),
-    Kind("house", "houses", 84, 92, ("red", "blue", "yellow", "white", "pink", "brown")),
-    Kind("tree", "trees", 74, 108, ("green", "yellow", "red", "pink")),
-)
-_SMALL = (
-    Kind("ball", "balls", 26, 26, BRIGHT, patterned=True),
-    Kind("cup", "cups", 22, 20, BRIGHT, patterned=True),
-    Kind("book", "books", 24, 18, (*BRIGHT, "brown")),
-    Kind("hat", "hats", 28, 20, (*BRIGHT, "brown"), patterned=True),
-    Kind("vase", "vases", 18, 32, BRIGHT, patterned=True),
-    Kind("lamp", "lamps", 22, 36, BRIGHT),
-    Kind("clock", "clocks", 24, 26, BRIGHT),
-    Kind("apple", "apples", 22, 24, ("red", "green", "yellow")),
-)
-_OTHERS = (
-    Kind("umbrella", "umbrellas", 40, 42, BRIGHT, patterned=True),
-    Kind("balloon", "balloons", 22, 42, LIGHT, patterned=True),
-    Kind("kite", "kites", 34, 46, LIGHT, patterned=True),
-    Kind("dog", "dogs", 46, 40, FURS, poses=("sit", "stand", "lie", "sleep")),
-    Kind("cat", "cats", 38, 36, (*FURS, "yellow"), poses=("sit", "stand", "lie", "sleep")),
-    Kind("horse", "horses", 60, 56, FURS, poses=("stand", "lie")),
-    Kind("bird", "birds", 28, 24, ("red", "blue", "yellow", "black", "white", "brown"), poses=("stand", "fly")),
-    Kind("boy", "boys", 30, 66, ("",), poses=("stand",)),
-    Kind("girl", "girls", 30, 66, ("",), poses=("stand",)),
-)
-KINDS = {kind.name: kind for kind in (*_ANCHORS, *_SMALL, *_OTHERS)}
-ANCHORS, SMALL = (tuple(kind.name for kind in kinds) for kinds in (_ANCHORS, _SMALL))
+def _kind(name: str, entry: dict[str, Any]) -> Kind:
+    colours = tuple(colour for word in entry["colours"] for colour in WORLD["palettes"].get(word, [word]))
+    patterned, poses = entry.get("patterned", False), tuple(entry.get("poses", ()))
+    return Kind(name, entry["plural"], *entry["size"], colours, patterned, poses)
+
+
+KINDS = {name: _kind(name, entry) for kinds in WORLD["kinds"].values() for name, entry in kinds.items()}
+ANCHORS, SMALL = tuple(WORLD["kinds"]["anchors"]), tuple(WORLD["kinds"]["small"])
 LIVING = frozenset(kind.name for kind in KINDS.values() if kind.poses)
 PEOPLE, ANIMALS = ("boy", "girl"), ("dog", "cat", "bird")
-FLOATING = ("balloon", "kite", "bird")
 HELD = ("balloon", "umbrella", "kite", "ball", "cup", "book")
 SUPPORTS, CONTAINERS = ("table", "bench", "bed", "chair", "car"), ("box", "basket")
 ROOFS = ("table", "bench", "tree")  # other things may be under them
 BIG = ("tree", "house")
-BEHIND = ("tree", "house", "horse", "chair", "boy", "girl")
 TALL = ("chair", "tree", "horse", "boy", "girl", "boy", "girl", "umbrella", "dog", "dog", "cat", "cat", "bird")
-SLOTS = ("on", "under", "in", "left", "right", "front", "behind left", "behind right", "above")
-MOST = dict(zip(SLOTS, (5, 3, 3, 3, 3, 3, 1, 1, 4), strict=True))  # the largest number of things in each
-EXCLUSIVE = ({"on", "in"}, {"on", "above"}, {"in", "above"}, {"under", "front"})  # not both in a scene
+EXCLUSIVE = ({"on", "in"}, {"on", "above"}, {"in", "above"}, {"under", "front"})  # slots not both in a scene
 
 BASE = 186  # y of the anchor's bottom; things behind it are higher, things in front of it lower
 GAP = 5  # between things
@@ -98,7 +59,7 @@ COUNTS = ((1, 2, 3, 4, 5), (55, 20, 13, 7, 5))  # sizes of a group, weights
 class Thing(NamedTuple):
     """One thing in a scene: what it is, its box in pixels, and where it is relative to the scene's anchor.
 
-    slot: one of SLOTS; "" for the anchor itself. group: 0 for the anchor, from 1 for the things around it, 100 + the
+    slot: a key of MOST; "" for the anchor itself. group: 0 for the anchor, from 1 for the things around it, 100 + the
     person's group for a held thing. open: a box or basket has something in it. holds: index in the scene of the thing
     that a person holds, held: that of the person who holds this thing; -1 for none.
     """
@@ -205,7 +166,7 @@ def _group(rng: Random, things: list[Thing], slot: str, group: int, used: set[tu
 def _kinds(slot: str, anchor: str, count: int) -> list[str]:
     """The kinds that may be in a slot of a kind of anchor; repeated ones are drawn more often."""
     if slot == "above":
-        return list(FLOATING)
+        return ["balloon", "kite", "bird"]
     if slot == "on":
         return [*SMALL, "dog", "dog", "cat", "cat", "bird"] if count < 3 else list(SMALL)
     if slot in ("under", "in"):
@@ -213,7 +174,7 @@ def _kinds(slot: str, anchor: str, count: int) -> list[str]:
     if slot == "front":
         return [*SMALL, *ANIMALS, "dog", "cat"]
     if slot.startswith("behind"):
-        return [kind for kind in BEHIND if kind != anchor]
+        return [kind for kind in ("tree", "house", "horse", "chair", *PEOPLE) if kind != anchor]
     if count > 1:
         return [*SMALL, *ANIMALS, "dog", "cat", "umbrella", *PEOPLE]
     return [*SMALL, *(kind for kind in TALL if kind != anchor)]
