@@ -9,49 +9,28 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
-from .world import LIVING, PEOPLE, Scene, Thing
+from .world import LIVING, PEOPLE, WORLD, Scene, Thing
 
 Verdict = bool | None
 UNSURE = None
 
-ON, UNDER, IN = ("on", "on top of", "atop"), ("under", "below", "beneath", "underneath"), ("in", "inside")
-ABOVE, BESIDE = ("above", "over"), ("next to", "beside", "near", "by", "close to", "alongside")
-LEFT, RIGHT = ("to the left of", "on the left of"), ("to the right of", "on the right of")
-FRONT, BEHIND = ("in front of",), ("behind",)
-# Relations with a verdict; all other prepositions (with, at, against, around …) are a matter of opinion.
-RELATIONS = (*ON, *UNDER, *IN, *ABOVE, *BESIDE, *LEFT, *RIGHT, *FRONT, *BEHIND)
-NEARNESS = ("near", "by", "close to")
+_GROUPS: dict[str, list[str]] = WORLD["relations"]
+ON, UNDER, IN, ABOVE, BESIDE, LEFT, RIGHT, FRONT, BEHIND = _GROUPS.values()
+RELATIONS = tuple(relation for group in _GROUPS.values() for relation in group)
+NEAR = ("near", "by", "close to")
 SHIFT, FAR = 24, 100  # pixels
-# Slot -> the relations of a thing there to its anchor that are true, and those that are a matter of opinion; then the
-# same of the anchor to the thing. Left and right are decided by where things are drawn.
-BY_SLOT: dict[str, tuple[tuple[str, ...], ...]] = {
-    "on": ((*ON, *ABOVE), NEARNESS, UNDER, NEARNESS),
-    "under": (UNDER, (*BEHIND, *BESIDE, *FRONT), ABOVE, (*ON, *BESIDE, *BEHIND, *FRONT)),
-    "in": (IN, (*ON, *NEARNESS, *ABOVE, *BEHIND), (), (*UNDER, *NEARNESS, *FRONT)),
-    "left": (BESIDE, (), BESIDE, ()),
-    "right": (BESIDE, (), BESIDE, ()),
-    "front": (FRONT, (*BESIDE, *UNDER), BEHIND, (*BESIDE, *ABOVE)),
-    "behind left": (BEHIND, BESIDE, FRONT, BESIDE),
-    "behind right": (BEHIND, BESIDE, FRONT, BESIDE),
-    "above": (ABOVE, (*NEARNESS, *BEHIND), UNDER, NEARNESS),
-}
-# Verb -> the poses for which it is true, and those for which it is a matter of opinion.
-VERBS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "sit": (("sit",), ()),
-    "stand": (("stand",), ()),
-    "lie": (("lie", "sleep"), ()),
-    "sleep": (("sleep",), ()),
-    "rest": (("lie", "sleep"), ("sit", "stand")),
-    "perch": ((), ("sit", "stand")),
-    "fly": (("fly",), ()),
-    "float": ((), ("fly",)),
-}
+VERBS: dict[str, dict[str, list[str]]] = WORLD["verbs"]
 
 
-def _among(word: str, true: tuple[str, ...], unsure: tuple[str, ...]) -> Verdict:
-    return True if word in true else UNSURE if word in unsure else False
+@cache
+def _by_slot(relation: str, slot: str, back: str = "") -> Verdict:
+    """Whether a thing in a slot has a relation to the anchor, or, if back is "back_", the anchor to the thing."""
+    groups = {name for name, words in {**_GROUPS, "near": NEAR}.items() if relation in words}
+    entry = WORLD["slots"][slot]
+    return bool(groups & set(entry[f"{back}true"])) or (UNSURE if groups & set(entry[f"{back}unsure"]) else False)
 
 
 def holds(relation: str, scene: Scene, one: int, other: int) -> Verdict:
@@ -68,15 +47,15 @@ def holds(relation: str, scene: Scene, one: int, other: int) -> Verdict:
     if a.held >= 0:  # as its holder, with more matters of opinion
         return holds(relation, scene, a.held, other) if relation in (*ON, *IN) else UNSURE
     if other == 0:
-        return _among(relation, *BY_SLOT[a.slot][:2])
+        return _by_slot(relation, a.slot)
     if one == 0 and b.held < 0:
-        return _among(relation, *BY_SLOT[b.slot][2:])
+        return _by_slot(relation, b.slot, "back_")
     # two things around the anchor
     if relation in (*ON, *IN):
         return False
     if relation in BESIDE:
         apart = max(a.left, b.left) - min(a.right, b.right)
-        return False if relation not in NEARNESS and apart > FAR else UNSURE
+        return False if relation not in NEAR and apart > FAR else UNSURE
     if relation in (*ABOVE, *UNDER):
         upper, lower = (a, b) if relation in ABOVE else (b, a)
         return UNSURE if upper.bottom < lower.bottom - SHIFT / 3 else False
@@ -100,7 +79,7 @@ def is_doing(verb: str, thing: Thing) -> Verdict:
         return True if verb in ("sit", "stand", "lie", "rest") else False if verb == "sleep" else UNSURE
     if verb not in VERBS or (thing.kind == "bird" and thing.pose == "stand" and verb in ("sit", "rest", "lie")):
         return UNSURE
-    return _among(thing.pose, *VERBS[verb])
+    return True if thing.pose in VERBS[verb]["true"] else UNSURE if thing.pose in VERBS[verb]["unsure"] else False
 
 
 def is_doing_to(verb: str, scene: Scene, one: int, other: int) -> Verdict:
