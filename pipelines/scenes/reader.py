@@ -12,15 +12,11 @@ from typing import Any, NamedTuple
 
 from ...augment.language.articles import article
 from .truth import RELATIONS, VERBS
-from .world import COLOURS, KINDS, NUMBERS, PATTERNS
+from .world import COLOURS, KINDS, NUMBERS, PATTERNS, WORLD
 
 COUNTS = {"a": 1, "an": 1, "the": 0, **{word: at for at, word in enumerate(NUMBERS, 1)}}
 ATTRIBUTES = (*COLOURS, *PATTERNS, "small", "large", "big", "little", "tiny", "huge")
-VAGUE = (
-    "with", "at", "against", "around", "from", "to", "toward", "towards", "across", "along", "among", "into", "onto",
-    "off", "out of", "outside", "past", "through", "up", "down", "without", "away from", "between", "of",
-)  # fmt: skip
-PREPOSITIONS = sorted((*RELATIONS, *VAGUE), key=lambda name: -len(name))
+PREPOSITIONS = sorted((*RELATIONS, *WORLD["vague"]), key=lambda name: -len(name))
 NOUNS = {form: kind.name for kind in KINDS.values() for form in (kind.name, kind.plural)}
 PLURALS = {kind.plural for kind in KINDS.values()}
 

@@ -94,7 +94,7 @@ def draw_counterparts(run: Path, shard: Shard, scenes: Mapping[str, Scene], conf
     from ..scenes.draw import draw, png
 
     splits = stored_splits(config.splits)
-    first = {}  # the first negative of each caption and operator in these splits
+    first: dict[tuple[str, str], dict[str, Any]] = {}  # the first negative of each caption and operator in these splits
     for row in shard.read(COLUMNS).to_pylist():
         if not splits or row["split"] in splits:
             first.setdefault((row["caption_id"], row["operator"]), row)

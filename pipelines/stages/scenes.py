@@ -57,12 +57,10 @@ def make_scenes(
     from ..scenes.network import NAME as BACKBONE
 
     starts = range(0, config.images, SHARD_SIZE)
-    shapes = {"features": POOLED, "features_grid": GRID}
-    schemas = {name: features(shape, "float16") for name, shape in shapes.items()}
-    described = {
-        name: schema.with_metadata({**(schema.metadata or {}), "shape": json.dumps(shapes[name])})
-        for name, schema in schemas.items()
-    }
+    schemas = {}
+    for name, shape in (("features", POOLED), ("features_grid", GRID)):
+        plain = features(shape, "float16")
+        schemas[name] = plain.with_metadata({**(plain.metadata or {}), "shape": json.dumps(shape)})
 
     def parts() -> Parts:
         (run / IMAGES).mkdir(parents=True, exist_ok=True)
@@ -73,7 +71,7 @@ def make_scenes(
     stage = SourceStage(
         name="scenes",
         module=__name__,
-        outputs={"scenes": SCENES, **described, "rejected_records": REJECTED_RECORDS, "captions": CAPTIONS},
+        outputs={"scenes": SCENES, **schemas, "rejected_records": REJECTED_RECORDS, "captions": CAPTIONS},
         config=describe(config),
         inputs={},
         metadata={**metadata, "scenes_seed": str(config.seed), "backbone": BACKBONE},

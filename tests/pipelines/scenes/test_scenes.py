@@ -65,7 +65,8 @@ VERDICTS = {
         Four red cups are on a brown table. | Three red cups are under a brown table. | A girl holds a ball.
         Three red cups are next to a brown table. | A brown table is on three red cups. | A brown cup and a red table.
         A table with three red cups under it. | The three cups on the table are white. |
-        A large ball is next to a table. | A black dog is standing under a table. | A boy holding a blue balloon stands next to a table.
+        A large ball is next to a table. | A black dog is standing under a table.
+        A boy holding a blue balloon stands next to a table.
         A girl is to the right of a small striped ball. | A spotted ball is next to a table.
         Three cups and a cat are on a table. | Three cups are on a table, while a dog is on it.
         A black dog with no balls nearby. | A white dog with no cats nearby. | There are no dogs in the picture.
