@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from enum import Enum
-from itertools import combinations, product
+from itertools import chain, combinations, product
 from typing import NamedTuple
 
 from .reader import Condition, Entity, Reading, UnreadError, claims, read
@@ -72,7 +72,11 @@ def _of_reading(reading: Reading, scene: Scene) -> Answer:
     """Judge one reading: TRUE if an assignment is surely true with exact counts, FALSE if none can be true."""
     found = Answer.FALSE
     for chosen in _assignments(reading, scene):
-        verdict = _all(_verdicts(reading, scene, chosen))
+        fit = (
+            _fits(entity, scene, at) for entity, things in zip(reading.entities, chosen, strict=True) for at in things
+        )
+        met = (_meets(one, scene, at, chosen) for one in reading.conditions for at in chosen[one.one])
+        verdict = _all(chain(fit, met))
         if verdict is False:
             continue
         counted = all(_counts(reading, scene, chosen, at) for at in range(len(reading.entities)))
@@ -100,16 +104,6 @@ def _assignments(reading: Reading, scene: Scene) -> Iterator[Chosen]:
 def _fits(entity: Entity, scene: Scene, at: int) -> Verdict:
     thing = scene.things[at]
     return thing.kind == entity.kind and _all(has(attribute, thing) for attribute in entity.attributes)
-
-
-def _verdicts(reading: Reading, scene: Scene, chosen: Chosen) -> Iterator[Verdict]:
-    """Whether every assigned thing fits its entity, and every condition is met by each of its things, one by one."""
-    for entity, things in zip(reading.entities, chosen, strict=True):
-        for at in things:
-            yield _fits(entity, scene, at)
-    for condition in reading.conditions:
-        for at in chosen[condition.one]:
-            yield _meets(condition, scene, at, chosen)
 
 
 def _meets(condition: Condition, scene: Scene, at: int, chosen: Chosen) -> Verdict:

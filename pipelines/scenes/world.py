@@ -44,9 +44,7 @@ ANCHORS, SMALL = tuple(WORLD["kinds"]["anchors"]), tuple(WORLD["kinds"]["small"]
 LIVING = frozenset(kind.name for kind in KINDS.values() if kind.poses)
 PEOPLE, ANIMALS = ("boy", "girl"), ("dog", "cat", "bird")
 HELD = ("balloon", "umbrella", "kite", "ball", "cup", "book")
-SUPPORTS, CONTAINERS = ("table", "bench", "bed", "chair", "car"), ("box", "basket")
-ROOFS = ("table", "bench", "tree")  # other things may be under them
-BIG = ("tree", "house")
+CONTAINERS, BIG = ("box", "basket"), ("tree", "house")
 TALL = ("chair", "tree", "horse", "boy", "girl", "boy", "girl", "umbrella", "dog", "dog", "cat", "cat", "bird")
 EXCLUSIVE = ({"on", "in"}, {"on", "above"}, {"in", "above"}, {"under", "front"})  # slots not both in a scene
 
@@ -111,11 +109,8 @@ def compose(rng: Random) -> Scene:
     anchor = Thing(kind.name, colour, size, pattern, "", "", 0, left, BASE - height, left + width, BASE)
     things = [anchor]
     wanted = rng.choice((1, 2, 2, 3))
-    slots = ["left", "right", "front", "above", "left", "right"]  # repeated ones are drawn more often
-    slots += ["on"] * (2 if kind.name in SUPPORTS else 0)
-    slots += ["in"] * (2 if kind.name in CONTAINERS else 0) + ["on"] * (kind.name == "box")
-    slots += ["under"] * (2 if kind.name in ROOFS else 0)
-    slots += ["behind left", "behind right"]
+    offered = WORLD["kinds"]["anchors"][kind.name].get("slots", ())
+    slots = ["left", "right", "front", "above", "left", "right", *offered, "behind left", "behind right"]
     used: set[tuple[str, str]] = {(anchor.kind, anchor.colour)}
     for group in range(1, wanted + 1):
         if not slots:
