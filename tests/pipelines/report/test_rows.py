@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from negcap.pipelines.report.rows import change, coloured, has_colours, marked, pieces, print_rows
+from negcap.pipelines.report.rows import change, has_colours, marked, pieces, print_rows
 from negcap.pipelines.tables.sample import sample, table_of
 from negcap.schemas.negatives import NEGATIVES, REJECTIONS
 from tests.tables import write_table
@@ -95,7 +95,6 @@ def test_synsets_are_shown_where_there_are_any() -> None:
 
 def test_markup_in_a_caption_stays_text() -> None:
     risky = row(1, caption="A dog [bold]runs[/bold] [link=file:///x]away[/link] :smile:\x1b[31m")
-    assert "[bold]runs[/bold] [link=file:///x]away[/link] :smile:" in coloured(risky).plain
     terminal = Terminal()
     print_rows([risky], terminal)
     assert "[bold]runs[/bold] [link=file:///x]away[/link] :smile:" in terminal.getvalue()
@@ -109,11 +108,9 @@ def test_markup_in_a_caption_stays_text() -> None:
 def test_a_terminal_gets_colours(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.delenv("NO_COLOR", raising=False)
-    styles = {span.style: coloured(row(1)).plain[span.start : span.end] for span in coloured(row(1)).spans}
-    assert styles == {"red strike": "dog", "bold green": "horse"}
     terminal = Terminal()
     print_rows([row(1)], terminal)
-    assert "\x1b[" in terminal.getvalue()
+    assert "  A \x1b[9;31mdog\x1b[0m\x1b[1;32mhorse\x1b[0m runs." in terminal.getvalue()
 
 
 @pytest.mark.parametrize(
