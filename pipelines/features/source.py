@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ...schemas.features import features as schema_of
@@ -23,14 +23,6 @@ class SourceImage(NamedTuple):
     detail: str = ""
 
 
-class Part(NamedTuple):
-    """Consecutive images of a source: the ids and features (n, *shape) of n of them, and the images without feature."""
-
-    image_ids: list[str]
-    features: np.ndarray
-    rejected: list[SourceImage]
-
-
 class Source(Protocol):
     """Images in a fixed order, and how to read their features.
 
@@ -44,8 +36,11 @@ class Source(Protocol):
     dtype: str
     inputs: dict[str, str]
 
-    def read(self, start: int, stop: int) -> Part:
-        """The features of images[start:stop]. Raises ValueError, naming the file, when one cannot be read."""
+    def read(self, start: int, stop: int) -> tuple[list[SourceImage], np.ndarray]:
+        """images[start:stop], now with all reasons, and the features (n, *shape) of the n of them that have no reason.
+
+        Raises ValueError, naming the file, when one cannot be read.
+        """
 
 
 def source_images(images: Iterable[tuple[str, str]]) -> list[SourceImage]:
@@ -65,24 +60,10 @@ def source_images(images: Iterable[tuple[str, str]]) -> list[SourceImage]:
         if name in seen:
             detail = f"image_id must be distinct, {name} is also that of {seen[name]}"
             found.append(SourceImage(name, record.image, "duplicate_image_id", detail))
-            continue
-        seen[name] = record.image
-        found.append(SourceImage(name, record.image))
+        else:
+            seen[name] = record.image
+            found.append(SourceImage(name, record.image))
     return found
-
-
-def finite_part(images: Sequence[SourceImage], features: np.ndarray, rejected: Sequence[SourceImage] = ()) -> Part:
-    """Images and their features (n, *shape) as a Part; those with infinite numbers or NaN are added to `rejected`."""
-    import numpy as np
-
-    good = np.isfinite(features).all(axis=tuple(range(1, features.ndim)))
-    bad = [
-        image._replace(reason="not_finite", detail=f"a feature must be finite in {features.dtype}, has nan or infinity")
-        for image, fine in zip(images, good, strict=True)
-        if not fine
-    ]
-    ids = [image.image_id for image, fine in zip(images, good, strict=True) if fine]
-    return Part(ids, features if good.all() else features[good], [*rejected, *bad])
 
 
 def table_of(image_ids: list[str], numbers: np.ndarray) -> pa.Table:
@@ -92,3 +73,8 @@ def table_of(image_ids: list[str], numbers: np.ndarray) -> pa.Table:
     schema = schema_of(numbers.shape[1:], numbers.dtype.name)
     column = tensors(pa.array(numbers.reshape(-1)), numbers.shape[1:])
     return pa.table([pa.array(image_ids, pa.string()), column], schema=schema)
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message, or its type."""
+    return str(error).strip().split("\n")[0].rstrip(".")[:300] or type(error).__name__

@@ -17,39 +17,35 @@ from ..engine.bounds import at_least
 from ..engine.places import local_path
 from ..engine.source import SourceStage, run_source
 from ..engine.stage import Progress, StageResult
+from ..features.preprocess import Crops
 from ..features.source import Source, SourceImage, table_of
 
 NAME = "features"
 SHARD_BYTES = 64 << 20
 MOST_IMAGES = 1_000
 _TABLE = re.compile(rf"{TABLE}(_[a-z0-9]+)?")
-_NOT_IDENTITY = ("images", "strict", "threads", "shard_size", "scale", "onnx")
+_NOT_IDENTITY = ("images", "strict", "threads", "shard_size", "onnx")
 
 
 @dataclass(frozen=True)
 class FeaturesConfig:
     """What to read of a source, and how. Raises ValueError for a value that is not valid.
 
-    Arrays of a VSE++ folder: `array` names the files, `{split}_{array}.npy`. scale: the .npz that arrays of bytes need;
-    None: the one in the same folder. backbone: name of the model that made them.
-    Photos: `onnx` is the model. layer: a tensor or node of it; empty: its first output. images: the folder to which the
-    paths in a run's captions are relative. grid: keep regions instead of their mean. ten_crop: average ten crops
-    instead of using the centre. keep_crops: keep the ten instead of their mean, see image_pooling of TrainConfig.
-    resize, crop: in pixels, see Crops. batch: crops computed at once. device: cpu or cuda. threads: 0: one per core.
-    Both: dtype: to store; empty: float16 for arrays of float16 or bytes, else float32. table: to write: `features`, or
+    Arrays of a VSE++ folder: `array` names the files, `{split}_{array}.npy`. backbone: the model that made them.
+    Photos: `onnx` is the model. layer: an output of it; empty: the first. images: the folder to which the paths in a
+    run's captions are relative. grid: keep regions instead of their mean. resize, crop: in pixels, see Crops. batch:
+    photos computed at once. device: cpu or cuda. threads: 0: one per core.
+    Both: dtype: to store; empty: float16 for arrays of float16, else float32. table: to write: `features`, or
     `features_<name>` to keep several. limit: read only the first N images. shard_size: images per shard; None: what
     fits in 64 MiB, at most 1,000. strict: stop at the first image without a feature.
     """
 
     array: str = "ims"
-    scale: Path | None = None
     backbone: str = ""
     onnx: Path | None = None
     layer: str = ""
     images: Path | None = None
     grid: bool = False
-    ten_crop: bool = False
-    keep_crops: bool = False
     resize: int = 256
     crop: int = 224
     batch: int = 32
@@ -69,11 +65,9 @@ class FeaturesConfig:
         if not _TABLE.fullmatch(self.table):
             raise ValueError(f"table must be {TABLE}, or {TABLE}_ and a name of a-z and 0-9, was: {self.table}")
         if self.onnx is None:
-            for name in ("layer", "images", "grid", "ten_crop", "keep_crops"):
+            for name in ("layer", "images", "grid"):
                 if getattr(self, name):
                     raise ValueError(f"{name} is for photos: onnx must be given with it")
-        if self.keep_crops and not self.ten_crop:
-            raise ValueError("keep_crops keeps ten crops: ten_crop must be given with it")
 
     @property
     def rejections(self) -> str:
@@ -89,16 +83,13 @@ def open_source(source: Path, config: FeaturesConfig) -> Source:
     if config.onnx is None:
         from ..features.arrays import Arrays
 
-        return Arrays(local_path(source, "source"), config.array, config.scale, config.dtype, config.backbone)
-    from ..features.backbone import Backbone
-    from ..features.photos import Extraction, Photos
-    from ..features.preprocess import Crops
+        return Arrays(local_path(source, "source"), config.array, config.dtype, config.backbone)
+    from ..features.photos import Model, Photos
 
+    crops = Crops(config.resize, config.crop)
     threads = config.threads or len(os.sched_getaffinity(0))
-    backbone = Backbone(config.onnx, config.layer, grid=config.grid, device=config.device, threads=threads)
-    sizes = Crops(config.resize, config.crop, config.ten_crop)
-    how = Extraction(sizes, config.batch, config.dtype, threads, config.keep_crops)
-    return Photos(source, config.images, backbone, how)
+    model = Model(config.onnx, config.layer, grid=config.grid, device=config.device, threads=threads)
+    return Photos(source, config.images, model, crops, config.batch, config.dtype, threads)
 
 
 def make_features(
@@ -117,6 +108,7 @@ def make_features(
     the source cannot be read, has no usable image or, with `strict`, an image without a feature; OtherConfigError when
     the table was made from something else and `overwrite` is not set; OSError when it cannot be written.
     """
+    import numpy as np
     import pyarrow as pa
 
     opened = open_source(source, config)
@@ -128,13 +120,23 @@ def make_features(
     starts = range(0, len(images), size)
 
     def make(start: int) -> StageResult:
-        part = opened.read(start, min(start + size, len(images)))
-        if config.strict and part.rejected:
-            raise ValueError(_describe_rejected(source, part.rejected[0]))
-        progress.advance(len(part.image_ids) + len(part.rejected), 0)
-        bad = pa.Table.from_pylist([image._asdict() for image in part.rejected], REJECTED_IMAGES)
-        counts = {"images": len(part.image_ids), **Counter(f"rejected.{image.reason}" for image in part.rejected)}
-        return StageResult({config.rejections: bad, config.table: table_of(part.image_ids, part.features)}, counts)
+        part, numbers = opened.read(start, min(start + size, len(images)))
+        bad = [image for image in part if image.reason]
+        rule = f"a feature must be finite in {opened.dtype}, has nan or infinity"
+        finite = np.isfinite(numbers).all(axis=tuple(range(1, numbers.ndim)))
+        named = [image for image in part if not image.reason]
+        bad += [
+            image._replace(reason="not_finite", detail=rule)
+            for image, good in zip(named, finite, strict=True)
+            if not good
+        ]
+        if config.strict and bad:
+            raise ValueError(_describe_rejected(source, bad[0]))
+        progress.advance(len(part), 0)
+        ids = [image.image_id for image, good in zip(named, finite, strict=True) if good]
+        counts = {"images": len(ids), **Counter(f"rejected.{image.reason}" for image in bad)}
+        rejected = pa.Table.from_pylist([image._asdict() for image in bad], REJECTED_IMAGES)
+        return StageResult({config.rejections: rejected, config.table: table_of(ids, numbers[finite])}, counts)
 
     def check(counts: Mapping[str, int]) -> None:
         if not counts.get("images"):

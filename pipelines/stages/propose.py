@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from ...schemas.captions import LANGUAGE
 from ...schemas.proposals import PROPOSALS
-from ..endpoint.collect import Answers, Asker, collect
-from ..endpoint.json_answers import negatives_in
-from ..endpoint.messages import Answer, Request, chat
+from ..endpoint.client import Answers, Asker, collect
+from ..endpoint.messages import Answer, Request, chat, negatives_in
 from ..engine import provenance
 from ..engine.bounds import at_least
 from ..engine.identity import hash_value

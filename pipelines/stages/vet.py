@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ...augment.rng import record_rng
 from ...schemas.negatives import POSITIVE
 from ...schemas.verdicts import READINGS, VERDICTS
-from ..endpoint.collect import Answers, Asker, collect
-from ..endpoint.json_answers import json_in
-from ..endpoint.messages import Answer, Request, chat
+from ..endpoint.client import Answers, Asker, collect
+from ..endpoint.messages import Answer, Request, chat, json_in
 from ..engine.bounds import at_least, one_of
 from ..engine.manifest import describe, read_manifest
 from ..engine.run import hash_inputs

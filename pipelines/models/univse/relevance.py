@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torch import Tensor
 
-from ...features.preprocess import Crops, decode, resized
+from ...features.preprocess import Crops, decode
+from ...features.preprocess import cropped as cropped_image
 from ..components import component_ids
 from ..figures import new_figure, write_png
 from ..texts import Phrase
@@ -116,8 +117,4 @@ def draw_maps(rows: Sequence[RelevanceRow], path: Path, crop: Crops | None = Non
 def cropped(photo: Path, crop: Crops | None) -> Image:
     """The part of a photo that its features were computed from."""
     image = decode(photo.read_bytes())
-    if crop is None:
-        return image
-    image = resized(image, crop.resize)
-    left, top = crop.corners(*image.size)[-1]
-    return image.crop((left, top, left + crop.crop, top + crop.crop))
+    return image if crop is None else cropped_image(image, crop)
