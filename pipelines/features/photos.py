@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
@@ -26,133 +26,62 @@ FLOATS = {"tensor(float)": "float32", "tensor(float16)": "float16"}
 SUFFIXES = frozenset([".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm"])
 
 
-class Model:
-    """An image encoder in ONNX format, run by ONNX Runtime.
-
-    path: of the model. input, output: names of the tensors. channels_last: whether images are (batch, height, width, 3)
-    instead of (batch, 3, height, width). batch, size: the batch and the (height, width) that it prescribes; 0: any.
-    """
-
-    def __init__(self, path: Path, layer: str, *, grid: bool, device: str, threads: int) -> None:
-        """Load a model.
-
-        layer: the output that is the feature; empty: the first. grid: keep regions instead of their mean. device: a key
-        of PROVIDERS. Raises FileNotFoundError, ValueError naming the model and the rule, ImportError without ONNX
-        Runtime.
-        """
-        try:
-            import onnxruntime
-        except ImportError as error:
-            raise ImportError('photos need ONNX Runtime and Pillow: pip install "negcap[features]"') from error
-        if device not in PROVIDERS:
-            raise ValueError(f"device must be one of {', '.join(PROVIDERS)}, was: {device}")
-        if PROVIDERS[device] not in onnxruntime.get_available_providers():
-            raise ValueError(f"device {device} needs an ONNX Runtime with {PROVIDERS[device]}")
-        if not path.is_file():
-            raise FileNotFoundError(f"{path}: no such file, expected {EXPECTED}")
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = threads
-        options.use_deterministic_compute = True
-        options.log_severity_level = 4
-        try:
-            self._session = onnxruntime.InferenceSession(str(path), options, providers=[PROVIDERS[device]])
-        except Exception as error:  # ONNX Runtime's own
-            raise ValueError(f"{path}: must be {EXPECTED}, cannot be read: {first_line(error)}") from None
-        outputs = [one.name for one in self._session.get_outputs()]
-        if layer and layer not in outputs:
-            raise ValueError(f"{path}: layer must be an output of the model, {', '.join(outputs)}; was: {layer}")
-        self.path, self.output, self.grid = path, layer or outputs[0], grid
-        self._read_input(self._session.get_inputs())
-
-    def _read_input(self, inputs: Sequence[Any]) -> None:
-        if len(inputs) != 1 or len(inputs[0].shape) != 4 or inputs[0].type not in FLOATS:
-            were = ", ".join(f"{one.name} {one.type} {one.shape}" for one in inputs) or "none"
-            raise ValueError(f"{self.path}: must be {EXPECTED} of floats in four dimensions, has {were}")
-        self.batch, *rest = [size if isinstance(size, int) and size > 0 else 0 for size in inputs[0].shape]
-        self.channels_last = rest[2] == 3 and rest[0] != 3
-        if not self.channels_last and rest[0] not in (0, 3):
-            raise ValueError(
-                f"{self.path}: must read images of 3 colours, input {inputs[0].name} has {inputs[0].shape}"
-            )
-        self.input, self._dtype = inputs[0].name, FLOATS[inputs[0].type]
-        self.size = tuple(rest[:2] if self.channels_last else rest[1:])
-
-    def encode(self, images: np.ndarray) -> np.ndarray:
-        """The features of images (n, 3, H, W) float32: (n, D) or, with `grid`, (n, R, D) float32.
-
-        The regions of a feature map (C, h, w) are its h * w positions, row by row; those of a sequence (R, D) are its
-        elements. Without `grid`, their mean. Raises ValueError when the output has another shape or the model cannot be
-        run on such images.
-        """
-        import numpy as np
-
-        given = images.transpose(0, 2, 3, 1) if self.channels_last else images
-        given = np.ascontiguousarray(given, dtype=self._dtype)
-        step = self.batch or len(given)
-        made = np.concatenate([self._run(given[at : at + step]) for at in range(0, len(given), step)])
-        made = made.astype(np.float32, copy=False)
-        if made.ndim == 4:
-            made = made if self.channels_last else made.transpose(0, 2, 3, 1)
-            if not self.grid and made.shape[1:3] == (1, 1):
-                return made[:, 0, 0]
-            made = made.reshape(len(made), -1, made.shape[3])
-        if made.ndim == 3:
-            return made if self.grid else made.mean(axis=1, dtype="float32")
-        if self.grid or made.ndim != 2:
-            wanted = "a map (C, h, w) or tokens (R, D)" if self.grid else "(D,), (R, D) or (C, h, w)"
-            raise ValueError(f"{self.path}: layer {self.output} must be {wanted} per image, was: {made.shape[1:]}")
-        return made
-
-    def _run(self, images: np.ndarray) -> np.ndarray:
-        """The output for a batch of images, which is filled up with zeros if the model prescribes its size."""
-        import numpy as np
-
-        missing = max(0, self.batch - len(images))
-        batch = np.concatenate([images, np.zeros((missing, *images.shape[1:]), images.dtype)]) if missing else images
-        try:
-            (made,) = self._session.run([self.output], {self.input: batch})
-        except Exception as error:  # ONNX Runtime's own
-            raise ValueError(
-                f"{self.path}: cannot be run on images of {batch.shape[1:]}: {first_line(error)}"
-            ) from None
-        if made.ndim < 2 or len(made) != len(batch) or made.dtype.kind != "f":
-            raise ValueError(
-                f"{self.path}: layer {self.output} must be floats, one row per image, was: {made.dtype} {made.shape} "
-                f"of {len(batch)} images"
-            )
-        return made[: len(images)]
-
-
 class Photos:
     """Photo files as a Source of features: all below a folder, or those named in the captions of a run."""
 
     def __init__(
-        self, source: Path, folder: Path | None, model: Model, how: Crops, batch: int, dtype: str, threads: int
+        self,
+        source: Path,
+        folder: Path | None,
+        model: Path,
+        layer: str,
+        how: Crops,
+        *,
+        grid: bool = False,
+        batch: int = 32,
+        dtype: str = "",
+        device: str = "cpu",
+        threads: int = 1,
     ) -> None:
-        """List and hash the photos.
+        """Load the model, list and hash the photos.
 
-        source: a run, or a folder of photos. folder: of the photos; None: `source`. batch: photos computed at once.
-        dtype: of the features; empty: float32. threads: that read photos. Raises FileNotFoundError for missing photos,
-        ValueError for a crop that the model cannot be used with.
+        source: a run, or a folder of photos. folder: of the photos; None: `source`. model: an ONNX file. layer: its
+        output that is the feature; empty: the first. grid: keep regions instead of their mean. batch: photos computed
+        at once. dtype: of the features; empty: float32. device: a key of PROVIDERS. threads: that read photos and run
+        the model. Raises FileNotFoundError for a missing model or photos, ValueError naming the model and the rule,
+        ImportError without ONNX Runtime.
         """
         import numpy as np
 
-        if any(size not in (0, how.crop) for size in model.size):
-            raise ValueError(f"crop must be {model.size[0]} as {model.path.name} reads {model.size}, was: {how.crop}")
+        self._path, self._grid, self._how, self._batch, self._threads = model, grid, how, batch, threads
+        self._session = _session(model, device, threads)
+        outputs = [one.name for one in self._session.get_outputs()]
+        if layer and layer not in outputs:
+            raise ValueError(f"{model}: layer must be an output of the model, {', '.join(outputs)}; was: {layer}")
+        self._layer = layer or outputs[0]
+        given = self._session.get_inputs()
+        shape = given[0].shape if len(given) == 1 and len(given[0].shape) == 4 and given[0].type in FLOATS else [0] * 4
+        self._channels_last = shape[3] == 3 and shape[1] != 3
+        if isinstance(shape[1], int) and shape[1] != 3 and not self._channels_last:
+            were = ", ".join(f"{one.name} {one.type} {one.shape}" for one in given) or "none"
+            raise ValueError(f"{model}: must be {EXPECTED}, floats (batch, 3, height, width) or (…, 3), has {were}")
+        self._input, self._dtype = given[0].name, FLOATS[given[0].type]
+        self._prescribed = shape[0] if isinstance(shape[0], int) else 0  # the batch, 0: any
+        size = shape[1:3] if self._channels_last else shape[2:]
+        if any(isinstance(side, int) and side != how.crop for side in size):
+            raise ValueError(f"crop must be {size[0]} as {model.name} reads {tuple(size)}, was: {how.crop}")
         self._folder, self.images, self._files = find_photos(source, folder)
-        self._model, self._how, self._batch, self._threads = model, how, batch, threads
-        self.backbone = f"{model.path.name}:{model.output}{' grid' if model.grid else ''}"
+        self.backbone = f"{model.name}:{self._layer}{' grid' if grid else ''}"
         self.dtype = dtype or "float32"
-        blank = model.encode(np.zeros((1, 3, how.crop, how.crop), np.float32))
-        self.shape = tuple(int(size) for size in blank.shape[1:])
+        self.shape = self._encode(np.zeros((1, 3, how.crop, how.crop), np.float32)).shape[1:]
         # exporters put weights beyond 2 GB into files that are named as the model, with something behind the name
-        models = sorted(model.path.parent.glob(f"{glob.escape(model.path.name)}*"))
+        models = sorted(model.parent.glob(f"{glob.escape(model.name)}*"))
         self.inputs = {path.name: f"sha256 {sha256_file(path)}" for path in models}
         names = sorted({file for file in self._files if file})
         digest = hashlib.sha256()
         with ThreadPoolExecutor(threads) as pool:
             for name, found in zip(names, pool.map(lambda name: sha256_file(self._folder / name), names), strict=True):
-                digest.update(f"{name}\\0{found}\n".encode(errors="surrogateescape"))
+                digest.update(f"{name}\0{found}\n".encode(errors="surrogateescape"))
         self.inputs["photos"] = f"{len(names)} files, sha256 {digest.hexdigest()}"
 
     def read(self, start: int, stop: int) -> tuple[list[SourceImage], np.ndarray]:
@@ -174,7 +103,7 @@ class Photos:
                     except UnreadableError as error:
                         images[at] = images[at]._replace(reason=error.reason, detail=error.detail)
                 if pixels:
-                    parts.append(self._model.encode(np.stack(pixels)))
+                    parts.append(self._encode(np.stack(pixels)))
         with np.errstate(over="ignore"):
             return images, np.concatenate(parts).astype(self.dtype)
 
@@ -184,6 +113,63 @@ class Photos:
         except OSError as error:
             raise UnreadableError("unreadable", f"cannot be read: {error.strerror}") from None
         return normalised(data, self._how)
+
+    def _encode(self, images: np.ndarray) -> np.ndarray:
+        """The features of images (n, 3, H, W) float32: (n, D) or, with `grid`, (n, R, D) float32.
+
+        The regions of a feature map (C, h, w) are its h * w positions, row by row; those of a sequence (R, D) are its
+        elements. Without `grid`, their mean. Raises ValueError when the output has another shape or the model cannot be
+        run on such images.
+        """
+        import numpy as np
+
+        given = images.transpose(0, 2, 3, 1) if self._channels_last else images
+        step = self._prescribed or len(given)
+        parts = [given[at : at + step] for at in range(0, len(given), step)]
+        parts[-1] = np.pad(
+            parts[-1], [(0, step - len(parts[-1])), (0, 0), (0, 0), (0, 0)]
+        )  # a prescribed batch is full
+        try:
+            run = (self._session.run([self._layer], {self._input: part.astype(self._dtype)}) for part in parts)
+            made = np.concatenate([one for (one,) in run])
+        except Exception as error:  # ONNX Runtime's own
+            raise ValueError(
+                f"{self._path}: cannot be run on images of {given.shape[1:]}: {first_line(error)}"
+            ) from None
+        said = f"{self._path}: layer {self._layer} must be"
+        if made.ndim not in (2, 3, 4) or len(made) != step * len(parts) or made.dtype.kind != "f":
+            raise ValueError(
+                f"{said} floats, one row per image, was: {made.dtype} {made.shape} of {len(images)} images"
+            )
+        made = made[: len(images)].astype(np.float32, copy=False)
+        if made.ndim == 4:
+            made = made if self._channels_last else made.transpose(0, 2, 3, 1)
+            made = made.reshape(len(made), -1, made.shape[3])
+        if made.ndim == 2 and self._grid:
+            raise ValueError(f"{said} a map (C, h, w) or tokens (R, D) per image, was: {made.shape[1:]}")
+        return made if made.ndim == 2 or self._grid else made.mean(axis=1, dtype="float32")
+
+
+def _session(model: Path, device: str, threads: int) -> Any:
+    """The model in ONNX Runtime; raises as Photos."""
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise ImportError('photos need ONNX Runtime and Pillow: pip install "negcap[features]"') from error
+    if device not in PROVIDERS:
+        raise ValueError(f"device must be one of {', '.join(PROVIDERS)}, was: {device}")
+    if PROVIDERS[device] not in onnxruntime.get_available_providers():
+        raise ValueError(f"device {device} needs an ONNX Runtime with {PROVIDERS[device]}")
+    if not model.is_file():
+        raise FileNotFoundError(f"{model}: no such file, expected {EXPECTED}")
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.use_deterministic_compute = True
+    options.log_severity_level = 4
+    try:
+        return onnxruntime.InferenceSession(str(model), options, providers=[PROVIDERS[device]])
+    except Exception as error:  # ONNX Runtime's own
+        raise ValueError(f"{model}: must be {EXPECTED}, cannot be read: {first_line(error)}") from None
 
 
 def find_photos(source: Path, folder: Path | None) -> tuple[Path, list[SourceImage], list[str]]:

@@ -84,12 +84,12 @@ def open_source(source: Path, config: FeaturesConfig) -> Source:
         from ..features.arrays import Arrays
 
         return Arrays(local_path(source, "source"), config.array, config.dtype, config.backbone)
-    from ..features.photos import Model, Photos
+    from ..features.photos import Photos
 
-    crops = Crops(config.resize, config.crop)
+    chosen = {name: getattr(config, name) for name in ("grid", "batch", "dtype", "device")}
     threads = config.threads or len(os.sched_getaffinity(0))
-    model = Model(config.onnx, config.layer, grid=config.grid, device=config.device, threads=threads)
-    return Photos(source, config.images, model, crops, config.batch, config.dtype, threads)
+    crops = Crops(config.resize, config.crop)
+    return Photos(source, config.images, config.onnx, config.layer, crops, threads=threads, **chosen)
 
 
 def make_features(

@@ -179,7 +179,7 @@ def _write(
     Proposals that only continue those that the run has (the same config and captions, other answers: the budget was
     raised) replace them without `overwrite`.
     """
-    described = {name: value for name, value in describe(config).items() if name != "prompts"} | made
+    described = {name: value for name, value in describe(config).items() if name != "prompts"} | dict(made)
     inputs = hash_inputs(NAME, run, ("captions",))
     manifest = read_manifest(run / "proposals") if has_table(run, "proposals") else None
     if manifest is not None and manifest.identity.stage == NAME and dict(manifest.identity.inputs) == inputs:

@@ -245,9 +245,10 @@ def read_verdict(text: str, first: str) -> Row:
             raise ValueError(f"{name} must be true or false")
         return found
 
+    found: Row = {"confidence": None}
     sure = value.get("confidence")
-    numeric = isinstance(sure, int | float) and not isinstance(sure, bool) and 0 <= sure <= 1
-    found: Row = {"confidence": float(sure) if numeric else None}
+    if isinstance(sure, int | float) and not isinstance(sure, bool) and 0 <= sure <= 1:
+        found["confidence"] = float(sure)
     if not first:
         return found | {"false": truth("false"), "odd": NEGATIVE if truth("odd") else "none"}
     sides = {"a": first, "b": OTHER[first]}
