@@ -23,7 +23,7 @@ NEVER = (401, 403, 404, 405)  # and below 400: no request will be accepted (key,
 AGAIN = (408, 409, 429)  # and 500 or above: the library sends the same request again
 REFUSALS = 5  # without any answer before them, after which the server counts as refusing everything
 MAX_ANSWER = 1 << 25  # bytes of a decompressed response
-AHEAD = 8  # requests that are made before the first is answered, for each that is in flight
+AHEAD = 4  # requests that are made before the first is answered, for each that is in flight
 PAUSE = 1.0  # seconds after a response that is no chat completion, doubled for each further one
 _OPEN = """
 PRAGMA journal_mode = WAL;
@@ -201,7 +201,7 @@ class Endpoint:
         why = ""
         try:
             for attempt in range(self._config.attempts):
-                self._stopping.wait(PAUSE * 2 ** (attempt - 1) if attempt else 0)
+                self._stopping.wait(min(60.0, PAUSE * 2 ** (attempt - 1)) if attempt else 0)
                 if self._stopping.is_set():
                     return None, None
                 try:

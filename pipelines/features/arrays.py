@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ..engine.storage import sha256_file
 from ..readers.files import lines
 from ..readers.vsepp import CAPTIONS_PER_IMAGE, EXPECTED, SPLIT_ORDER
-from .source import SourceImage, first_line, source_images
+from .source import FeaturesConfig, SourceImage, first_line, source_images
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,13 +26,9 @@ _NAME = re.compile(r"[A-Za-z0-9]+")
 class Arrays:
     """A folder of `{split}_{array}.npy`, or one such file, as a Source of features."""
 
-    def __init__(self, source: Path, array: str = "ims", dtype: str = "", backbone: str = "") -> None:
-        """Open the arrays of all splits.
-
-        dtype: of the features; "": float16 for float16, else float32. backbone: name of the model that made the arrays.
-        Raises FileNotFoundError or ValueError naming the file and the rule.
-        """
-        self._paths = find_arrays(source, array)
+    def __init__(self, source: Path, config: FeaturesConfig) -> None:
+        """Open the arrays of all splits. Raises FileNotFoundError or ValueError naming the file and the rule."""
+        self._paths = find_arrays(source, config.array)
         mapped = [open_array(path) for path in self._paths.values()]
         names = list(self._paths.values())
         for path, rows in zip(names, mapped, strict=True):
@@ -42,8 +38,9 @@ class Arrays:
                     f"has {rows.dtype} {rows.shape[1:]}"
                 )
         self.shape = tuple(int(size) for size in mapped[0].shape[1:])
-        self.dtype = dtype or ("float16" if mapped[0].dtype == "float16" else "float32")
-        self.backbone = backbone or f"precomp {source.stem.rpartition('_')[2] if source.is_file() else array}"
+        self.dtype = config.dtype or ("float16" if mapped[0].dtype == "float16" else "float32")
+        array = source.stem.rpartition("_")[2] if source.is_file() else config.array
+        self.backbone = config.backbone or f"precomp {array}"
         self.inputs = {path.name: f"sha256 {sha256_file(path)}" for path in names}
         images: list[str] = []
         self._starts = [0]

@@ -15,7 +15,7 @@ from ..engine.storage import sha256_file
 from ..engine.tables import has_table, read_table
 from ..tables.images import Images
 from .preprocess import Crops, UnreadableError, normalised
-from .source import SourceImage, first_line, source_images
+from .source import FeaturesConfig, SourceImage, first_line, source_images
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,36 +29,22 @@ SUFFIXES = frozenset([".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", 
 class Photos:
     """Photo files as a Source of features: all below a folder, or those named in the captions of a run."""
 
-    def __init__(
-        self,
-        source: Path,
-        folder: Path | None,
-        model: Path,
-        layer: str,
-        how: Crops,
-        *,
-        grid: bool = False,
-        batch: int = 32,
-        dtype: str = "",
-        device: str = "cpu",
-        threads: int = 1,
-    ) -> None:
+    def __init__(self, source: Path, config: FeaturesConfig) -> None:
         """Load the model, list and hash the photos.
 
-        source: a run, or a folder of photos. folder: of the photos; None: `source`. model: an ONNX file. layer: its
-        output that is the feature; empty: the first. grid: keep regions instead of their mean. batch: photos computed
-        at once. dtype: of the features; empty: float32. device: a key of PROVIDERS. threads: that read photos and run
-        the model. Raises FileNotFoundError for a missing model or photos, ValueError naming the model and the rule,
-        ImportError without ONNX Runtime.
+        source: a run, or a folder of photos. Raises FileNotFoundError for a missing model or photos, ValueError naming
+        the model and the rule, ImportError without ONNX Runtime.
         """
         import numpy as np
 
-        self._path, self._grid, self._how, self._batch, self._threads = model, grid, how, batch, threads
-        self._session = _session(model, device, threads)
+        self._how, self._grid, self._batch = Crops(config.resize, config.crop), config.grid, config.batch
+        self._threads = config.threads or len(os.sched_getaffinity(0))
+        self._path = model = config.onnx or Path()
+        self._session = _session(model, config.device, self._threads)
         outputs = [one.name for one in self._session.get_outputs()]
-        if layer and layer not in outputs:
-            raise ValueError(f"{model}: layer must be an output of the model, {', '.join(outputs)}; was: {layer}")
-        self._layer = layer or outputs[0]
+        self._layer = config.layer or outputs[0]
+        if self._layer not in outputs:
+            raise ValueError(f"{model}: layer must be an output of the model, {', '.join(outputs)}; was: {self._layer}")
         given = self._session.get_inputs()
         shape = given[0].shape if len(given) == 1 and len(given[0].shape) == 4 and given[0].type in FLOATS else [0] * 4
         self._channels_last = shape[3] == 3 and shape[1] != 3
@@ -68,18 +54,18 @@ class Photos:
         self._input, self._dtype = given[0].name, FLOATS[given[0].type]
         self._prescribed = shape[0] if isinstance(shape[0], int) else 0  # the batch, 0: any
         size = shape[1:3] if self._channels_last else shape[2:]
-        if any(isinstance(side, int) and side != how.crop for side in size):
-            raise ValueError(f"crop must be {size[0]} as {model.name} reads {tuple(size)}, was: {how.crop}")
-        self._folder, self.images, self._files = find_photos(source, folder)
-        self.backbone = f"{model.name}:{self._layer}{' grid' if grid else ''}"
-        self.dtype = dtype or "float32"
-        self.shape = self._encode(np.zeros((1, 3, how.crop, how.crop), np.float32)).shape[1:]
+        if any(isinstance(side, int) and side != config.crop for side in size):
+            raise ValueError(f"crop must be {size[0]} as {model.name} reads {tuple(size)}, was: {config.crop}")
+        self._folder, self.images, self._files = find_photos(source, config.images)
+        self.backbone = f"{model.name}:{self._layer}{' grid' if self._grid else ''}"
+        self.dtype = config.dtype or "float32"
+        self.shape = self._encode(np.zeros((1, 3, config.crop, config.crop), np.float32)).shape[1:]
         # exporters put weights beyond 2 GB into files that are named as the model, with something behind the name
         models = sorted(model.parent.glob(f"{glob.escape(model.name)}*"))
         self.inputs = {path.name: f"sha256 {sha256_file(path)}" for path in models}
         names = sorted({file for file in self._files if file})
         digest = hashlib.sha256()
-        with ThreadPoolExecutor(threads) as pool:
+        with ThreadPoolExecutor(self._threads) as pool:
             for name, found in zip(names, pool.map(lambda name: sha256_file(self._folder / name), names), strict=True):
                 digest.update(f"{name}\0{found}\n".encode(errors="surrogateescape"))
         self.inputs["photos"] = f"{len(names)} files, sha256 {digest.hexdigest()}"

@@ -2,16 +2,71 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from ...schemas.features import DTYPES, REJECTED_IMAGES, TABLE, tensors
 from ...schemas.features import features as schema_of
-from ...schemas.features import tensors
+from ..engine.bounds import at_least
 from ..readers.record import Record, Rejected, clean, excerpt, image_id
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
+
+
+_TABLE = re.compile(rf"{TABLE}(_[a-z0-9]+)?")
+
+
+@dataclass(frozen=True)
+class FeaturesConfig:
+    """What to read of a source, and how. Raises ValueError for a value that is not valid.
+
+    Arrays of a VSE++ folder: `array` names the files, `{split}_{array}.npy`. backbone: the model that made them.
+    Photos: `onnx` is the model. layer: an output of it; empty: the first. images: the folder to which the paths in a
+    run's captions are relative. grid: keep regions instead of their mean. resize, crop: in pixels, see Crops. batch:
+    photos computed at once. device: cpu or cuda. threads: 0: one per core.
+    Both: dtype: to store; empty: float16 for arrays of float16, else float32. table: to write: `features`, or
+    `features_<name>` to keep several. limit: read only the first N images. shard_size: images per shard; None: what
+    fits in 64 MiB, at most 1,000. strict: stop at the first image without a feature.
+    """
+
+    array: str = "ims"
+    backbone: str = ""
+    onnx: Path | None = None
+    layer: str = ""
+    images: Path | None = None
+    grid: bool = False
+    resize: int = 256
+    crop: int = 224
+    batch: int = 32
+    device: str = "cpu"
+    threads: int = 0
+    dtype: str = ""
+    table: str = TABLE
+    limit: int | None = None
+    shard_size: int | None = None
+    strict: bool = False
+
+    def __post_init__(self) -> None:
+        at_least(self, 1, ("batch", "limit", "shard_size"))
+        at_least(self, 0, ["threads"])
+        if self.dtype and self.dtype not in DTYPES:
+            raise ValueError(f"dtype must be one of {', '.join(DTYPES)}, was: {self.dtype}")
+        if not _TABLE.fullmatch(self.table):
+            raise ValueError(f"table must be {TABLE}, or {TABLE}_ and a name of a-z and 0-9, was: {self.table}")
+        if self.onnx is None:
+            for name in ("layer", "images", "grid"):
+                if getattr(self, name):
+                    raise ValueError(f"{name} is for photos: onnx must be given with it")
+
+    @property
+    def rejections(self) -> str:
+        """Name of the table of images without a feature: `rejected_images`, or `rejected_images_<name>`."""
+        return REJECTED_IMAGES.metadata[b"table"].decode() + self.table.removeprefix(TABLE)
 
 
 class SourceImage(NamedTuple):
