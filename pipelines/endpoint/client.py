@@ -116,11 +116,13 @@ class Endpoint:
             import openai
         except ImportError as error:
             raise ImportError('an endpoint needs the library openai: pip install "negcap[endpoint]"') from error
+        key = os.environ.get(config.key_variable)
+        if key and not key.isascii():
+            raise ValueError(f"{config.key_variable} must be an API key, in ASCII, was not")
         self._config, self._cache, self._purpose = config, AnswerCache(cache), purpose
         self._call, self._changed, self._stopping = _Call(), threading.Condition(), threading.Event()
         self._reserved = Spent()
         self._answered = self._refused = 0
-        key = os.environ.get(config.key_variable)
         self._headers: Any = {} if key else {"Authorization": openai.Omit()}
         hooks: Any = {"request": [self._on_request], "response": [self._on_response]}
         self._client = openai.OpenAI(
