@@ -28,7 +28,7 @@ from .options import FOLDER, PLACE
 @click.option("--batch", type=int, help="Photos computed at once; default: 32.")
 @options.one_of("--device", ("cpu", "cuda"), "Where the model runs; default: cpu.")
 @click.option("--threads", type=int, help="Threads that read photos and run the model; default: one per core.")
-@options.one_of("--dtype", DTYPES, "Type to store; default: float16 for arrays of float16, else float32.")
+@options.one_of("--dtype", DTYPES, "Type to store; default: float16 for arrays of float16 or uint8, else float32.")
 @click.option("--table", help="Table to write: features or features_NAME; default: features.")
 @options.limit
 @click.option(

@@ -18,6 +18,7 @@ from ..engine.bounds import above_zero, at_least
 MAX_TOKENS = 1 << 31  # of a prompt or an answer, beyond which a server's count is none
 IMAGE_TOKENS = 1000  # reserved for each image of a request; most models count fewer
 MAX_TEXT = 2000  # characters of a negative in an answer
+_START = re.compile(r"[{\[]")
 _FENCED = re.compile(r"```(?:json)?\s*\n?(.*?)```", re.DOTALL)
 _THOUGHT = re.compile(r"<think>.*?</think>", re.DOTALL)
 
@@ -165,7 +166,7 @@ def json_in(text: str) -> Any:
     decoder = json.JSONDecoder()
     for part in (*_FENCED.findall(text), text):
         found, at = None, 0
-        while start := re.compile(r"[{\[]").search(part, at):
+        while start := _START.search(part, at):
             try:
                 found, at = decoder.raw_decode(part, start.start())
             except (ValueError, RecursionError):

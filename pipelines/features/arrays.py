@@ -1,12 +1,14 @@
 """Features in the VSE++ "precomp" layout: `{split}_ims.npy` beside the captions of `negcap.pipelines.readers.vsepp`.
 
-Faghri et al. 2018. An array of floats (N, D), pooled, or (N, R, D), with R regions, has one row per image, or five
-equal rows per image, one per caption. Arrays are memory-mapped, not loaded.
+Faghri et al. 2018. An array (N, D), pooled, or (N, R, D), with R regions, has one row per image, or five equal rows per
+image, one per caption. Arrays of bytes (uint8) need `{array}_scale.npz` with `low` and `high` beside them: a byte u
+stands for the number low + u / 255 * (high - low). Arrays are memory-mapped, not loaded.
 """
 
 from __future__ import annotations
 
 import re
+import zipfile
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +21,7 @@ from .source import FeaturesConfig, SourceImage, first_line, source_images
 if TYPE_CHECKING:
     import numpy as np
 
-EXPECTED_ARRAY = "a NumPy array (N, D) or (N, R, D) of floats"
+EXPECTED_ARRAY = "a NumPy array (N, D) or (N, R, D) of floats or bytes"
 _NAME = re.compile(r"[A-Za-z0-9]+")
 
 
@@ -38,10 +40,15 @@ class Arrays:
                     f"has {rows.dtype} {rows.shape[1:]}"
                 )
         self.shape = tuple(int(size) for size in mapped[0].shape[1:])
-        self.dtype = config.dtype or ("float16" if mapped[0].dtype == "float16" else "float32")
+        self.dtype = config.dtype or ("float16" if mapped[0].dtype in ("float16", "uint8") else "float32")
         array = source.stem.rpartition("_")[2] if source.is_file() else config.array
         self.backbone = config.backbone or f"precomp {array}"
         self.inputs = {path.name: f"sha256 {sha256_file(path)}" for path in names}
+        self._scale: tuple[np.ndarray, np.ndarray] | None = None
+        if mapped[0].dtype == "uint8":
+            scale = names[0].with_name(f"{array}_scale.npz")
+            self._scale = read_scale(scale, self.shape)
+            self.inputs[scale.name] = f"sha256 {sha256_file(scale)}"
         images: list[str] = []
         self._starts = [0]
         for (split, path), rows in zip(self._paths.items(), mapped, strict=True):
@@ -65,8 +72,12 @@ class Arrays:
                         f"{path}: must have {CAPTIONS_PER_IMAGE} equal rows per image, those of image "
                         f"{low + int(np.argmin(same))} differ"
                     )
+                numbers = rows[:, 0]
+                if self._scale is not None:
+                    bottom, top = self._scale
+                    numbers = bottom + numbers.astype(np.float32) / np.float32(255) * (top - bottom)
                 with np.errstate(over="ignore"):
-                    parts.append(rows[:, 0].astype(self.dtype))
+                    parts.append(numbers.astype(self.dtype))
         images = self.images[start:stop]
         return images, np.concatenate(parts)[[not image.reason for image in images]]
 
@@ -101,10 +112,34 @@ def open_array(path: Path) -> np.ndarray:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError, OSError) as error:
         raise ValueError(f"{path}: must be {EXPECTED_ARRAY}, cannot be read: {first_line(error)}") from None
-    if not isinstance(array, np.ndarray) or array.ndim not in (2, 3) or not array.size or array.dtype.kind != "f":
+    if (
+        not isinstance(array, np.ndarray)
+        or array.ndim not in (2, 3)
+        or not array.size
+        or not (array.dtype.kind == "f" or array.dtype == "uint8")
+    ):
         was = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else "several arrays"
         raise ValueError(f"{path}: must be {EXPECTED_ARRAY}, was: {was}")
     return array
+
+
+def read_scale(path: Path, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """The numbers that the bytes 0 (`low`) and 255 (`high`) stand for, broadcastable to the shape of a feature.
+
+    Raises ValueError, naming the file, when it is missing, unreadable, has another shape, or not low <= high.
+    """
+    import numpy as np
+
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            low, high = (np.asarray(stored[name], np.float32) for name in ("low", "high"))
+        if not (np.isfinite(np.broadcast_to(high - low, shape)) & (low <= high)).all():
+            raise ValueError("they must be finite, low <= high")
+    except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile, AttributeError, TypeError) as error:
+        raise ValueError(
+            f"{path}: must hold low and high of arrays of bytes, for features of {shape}: {first_line(error)}"
+        ) from None
+    return low, high
 
 
 def image_names(split: str, rows: int, array: Path) -> list[str]:

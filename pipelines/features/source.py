@@ -29,7 +29,7 @@ class FeaturesConfig:
     Photos: `onnx` is the model. layer: an output of it; empty: the first. images: the folder to which the paths in a
     run's captions are relative. grid: keep regions instead of their mean. resize, crop: in pixels, see Crops. batch:
     photos computed at once. device: cpu or cuda. threads: 0: one per core.
-    Both: dtype: to store; empty: float16 for arrays of float16, else float32. table: to write: `features`, or
+    Both: dtype: to store; empty: float16 for arrays of float16 or bytes, else float32. table: to write: `features`, or
     `features_<name>` to keep several. limit: read only the first N images. shard_size: images per shard; None: what
     fits in 64 MiB, at most 1,000. strict: stop at the first image without a feature.
     """

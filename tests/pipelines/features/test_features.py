@@ -86,6 +86,21 @@ def test_two_tables_of_features_live_in_one_run(folder: Path, tmp_path: Path) ->
     assert main(["verify", str(run), "--quiet"]) == 0
 
 
+def test_bytes_are_scaled(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stored = np.random.default_rng(1).integers(0, 256, (IDS, REGIONS, WIDTH), np.uint8)
+    np.save(folder / "dev_grid.npy", stored)
+    low, high = np.full(WIDTH, -1, np.float32), np.arange(WIDTH, dtype=np.float32)
+    for wrong in (None, {"low": low}, {"low": [2.0], "high": [1.0]}, {"low": [0, 1], "high": [1, 2]}):
+        if wrong is not None:
+            np.savez(folder / "grid_scale.npz", **{name: np.array(value) for name, value in wrong.items()})
+        assert extract(folder / "dev_grid.npy", "--output", tmp_path / "run") == 2
+        assert "grid_scale.npz: must hold low and high" in capsys.readouterr().err
+    np.savez(folder / "grid_scale.npz", low=low, high=high)
+    assert extract(folder / "dev_grid.npy", "--dtype", "float32", "--output", tmp_path / "run") == 0
+    found = np.array(list(rows(tmp_path / "run").values()))
+    assert found.dtype == np.float32 and np.allclose(found, low + stored / 255 * (high - low), atol=1e-6)
+
+
 def test_five_equal_rows_an_image_are_one(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     once = np.load(folder / "dev_ims.npy")
     five = np.repeat(once, 5, axis=0)
@@ -136,9 +151,9 @@ def test_bad_rows_are_rejected_with_a_reason(folder: Path, tmp_path: Path, capsy
     [
         (b"no array", "dev_ims.npy: must be a NumPy array"),
         (np.array([{"a": 1}, None], object), "dev_ims.npy: must be a NumPy array"),
-        (np.array([["a", "b"]] * IDS), "(N, D) or (N, R, D) of floats, was: <U1"),
-        (np.zeros(IDS), "(N, D) or (N, R, D) of floats, was: float64 (7,)"),
-        (np.zeros((IDS, WIDTH), np.uint8), "of floats, was: uint8 (7, 5)"),
+        (np.array([["a", "b"]] * IDS), "(N, D) or (N, R, D) of floats or bytes, was: <U1"),
+        (np.zeros(IDS), "(N, D) or (N, R, D) of floats or bytes, was: float64 (7,)"),
+        (np.zeros((IDS, WIDTH), np.int8), "of floats or bytes, was: int8 (7, 5)"),
         (np.zeros((IDS - 1, WIDTH), np.float16), "per line of dev_images.txt: 7 or 35, has 6"),
         (
             np.zeros((IDS, WIDTH + 1), np.float16),
