@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ...schemas.features import DTYPES, REJECTED_IMAGES, TABLE, tensors
 from ...schemas.features import features as schema_of
-from ..engine.bounds import at_least
+from ..engine.bounds import at_least, word
 from ..readers.record import Record, Rejected, clean, excerpt, image_id
 
 if TYPE_CHECKING:
@@ -54,8 +54,8 @@ class FeaturesConfig:
     def __post_init__(self) -> None:
         at_least(self, 1, ("batch", "limit", "shard_size"))
         at_least(self, 0, ["threads"])
-        if self.dtype and self.dtype not in DTYPES:
-            raise ValueError(f"dtype must be one of {', '.join(DTYPES)}, was: {self.dtype}")
+        if self.dtype:
+            word("dtype", self.dtype, DTYPES)
         if not _TABLE.fullmatch(self.table):
             raise ValueError(f"table must be {TABLE}, or {TABLE}_ and a name of a-z and 0-9, was: {self.table}")
         if self.onnx is None:

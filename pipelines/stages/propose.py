@@ -16,7 +16,7 @@ from ...schemas.proposals import PROPOSALS
 from ..endpoint.client import Answers, Asker, collect
 from ..endpoint.messages import Answer, chat, negatives_in
 from ..engine import provenance
-from ..engine.bounds import at_least
+from ..engine.bounds import at_least, word
 from ..engine.identity import hash_value
 from ..engine.manifest import describe, read_manifest
 from ..engine.run import hash_inputs
@@ -58,8 +58,7 @@ class ProposeConfig:
     def __post_init__(self) -> None:
         at_least(self, 1, ("k", "sample"))
         for name in self.kinds:
-            if name not in KINDS:
-                raise ValueError(f"kind must be one of {', '.join(KINDS)}, was: {name}")
+            word("kind", name, KINDS)
 
 
 class Proposed(NamedTuple):

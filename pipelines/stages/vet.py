@@ -15,7 +15,7 @@ from ...schemas.negatives import POSITIVE
 from ...schemas.verdicts import READINGS, VERDICTS
 from ..endpoint.client import Answers, Asker, collect
 from ..endpoint.messages import Answer, Request, chat, json_in
-from ..engine.bounds import at_least, one_of
+from ..engine.bounds import at_least, one_of, word
 from ..engine.manifest import describe, read_manifest
 from ..engine.run import hash_inputs
 from ..engine.source import SourceStage, run_source
@@ -58,8 +58,7 @@ class VetConfig:
         at_least(self, 1, ["sample"])
         one_of(self, {"table": TABLES})
         for reading in self.readings:
-            if reading not in READINGS:
-                raise ValueError(f"reading must be one of {', '.join(READINGS)}, was: {reading}")
+            word("reading", reading, READINGS)
         if "image" in self.readings and self.images is None:
             raise ValueError("reading image needs a folder of images")
 
