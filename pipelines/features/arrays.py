@@ -26,7 +26,7 @@ _NAME = re.compile(r"[A-Za-z0-9]+")
 
 
 class Arrays:
-    """A folder of `{split}_{array}.npy`, or one such file, as a Source of features."""
+    """A folder of `{split}_{array}.npy`, or one such file, as a source of features."""
 
     def __init__(self, source: Path, config: FeaturesConfig) -> None:
         """Open the arrays of all splits. Raises FileNotFoundError or ValueError naming the file and the rule."""
@@ -57,7 +57,7 @@ class Arrays:
         self.images = source_images(("", image) for image in images)
 
     def read(self, start: int, stop: int) -> tuple[list[SourceImage], np.ndarray]:
-        """Read features, see Source. Raises ValueError when the five rows of an image differ."""
+        """Read features, see negcap.pipelines.features.source. Raises ValueError when the five rows of an image differ."""
         import numpy as np
 
         parts = []

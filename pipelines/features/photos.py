@@ -27,7 +27,7 @@ SUFFIXES = frozenset([".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", 
 
 
 class Photos:
-    """Photo files as a Source of features: all below a folder, or those named in the captions of a run."""
+    """Photo files as a source of features: all below a folder, or those named in the captions of a run."""
 
     def __init__(self, source: Path, config: FeaturesConfig) -> None:
         """Load the model, list and hash the photos.
@@ -71,7 +71,7 @@ class Photos:
         self.inputs["photos"] = f"{len(names)} files, sha256 {digest.hexdigest()}"
 
     def read(self, start: int, stop: int) -> tuple[list[SourceImage], np.ndarray]:
-        """Compute features, see Source. Threads decode the photos of the next batch while the model runs."""
+        """Compute features, see negcap.pipelines.features.source. Threads decode the photos of the next batch while the model runs."""
         import numpy as np
 
         images = self.images[start:stop]

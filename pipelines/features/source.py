@@ -1,4 +1,10 @@
-"""Sources of features: images in a fixed order, each with a feature or the reason why it has none."""
+"""Sources of features: images in a fixed order, each with a feature or the reason why it has none.
+
+A source, of arrays or of photos, has `images`; `backbone`, the name of the model that makes the features; `shape` and
+`dtype` of one feature; `inputs`, a name and a hash for each file that is read; and `read(start, stop)`, which gives
+images[start:stop], now with all reasons, and the features (n, *shape) of the n of them that have no reason. It raises
+ValueError, naming the file, when one cannot be read.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +12,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...schemas.features import DTYPES, REJECTED_IMAGES, TABLE, tensors
 from ...schemas.features import features as schema_of
@@ -76,26 +82,6 @@ class SourceImage(NamedTuple):
     image: str
     reason: str = ""
     detail: str = ""
-
-
-class Source(Protocol):
-    """Images in a fixed order, and how to read their features.
-
-    backbone: name of the model that makes the features. shape, dtype: of one feature. inputs: a name and a hash for
-    each file that is read.
-    """
-
-    images: list[SourceImage]
-    backbone: str
-    shape: tuple[int, ...]
-    dtype: str
-    inputs: dict[str, str]
-
-    def read(self, start: int, stop: int) -> tuple[list[SourceImage], np.ndarray]:
-        """images[start:stop], now with all reasons, and the features (n, *shape) of the n of them that have no reason.
-
-        Raises ValueError, naming the file, when one cannot be read.
-        """
 
 
 def source_images(images: Iterable[tuple[str, str]]) -> list[SourceImage]:

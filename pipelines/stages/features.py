@@ -15,7 +15,7 @@ from ..engine.source import SourceStage, run_source
 from ..engine.stage import Progress, StageResult
 from ..features.arrays import Arrays
 from ..features.photos import Photos
-from ..features.source import FeaturesConfig, Source, SourceImage, table_of
+from ..features.source import FeaturesConfig, SourceImage, table_of
 
 NAME = "features"
 SHARD_BYTES = 64 << 20
@@ -42,16 +42,14 @@ def make_features(
     import numpy as np
     import pyarrow as pa
 
-    opened: Source
-    if config.onnx is None:
-        opened = Arrays(local_path(source, "source"), config)
-    else:
-        opened = Photos(source, config)
+    opened = Arrays(local_path(source, "source"), config) if config.onnx is None else Photos(source, config)
     images = opened.images[: config.limit]
     refused = next((image for image in images if image.reason), None)
     if refused is not None and (config.strict or all(image.reason for image in images)):
         raise ValueError(_describe_rejected(source, refused))
-    size = config.shard_size or shard_size(opened)
+    row = prod(opened.shape) * int(opened.dtype.removeprefix("float")) // 8  # bytes
+    # not more than 1,000 even of small ones, so that later stages have work for every worker
+    size = config.shard_size or max(1, min(SHARD_BYTES // row, MOST_IMAGES))
     starts = range(0, len(images), size)
 
     def make(start: int) -> StageResult:
@@ -90,12 +88,6 @@ def make_features(
         check=check,
     )
     return run_source(stage, run, progress=progress, overwrite=overwrite)
-
-
-def shard_size(opened: Source) -> int:
-    """Images per shard: what fits in 64 MiB, at most 1,000, so that later stages have work for every worker."""
-    row = prod(opened.shape) * int(opened.dtype.removeprefix("float")) // 8
-    return max(1, min(SHARD_BYTES // row, MOST_IMAGES))
 
 
 def _describe_rejected(source: Path, image: SourceImage) -> str:
