@@ -57,7 +57,7 @@ class Arrays:
         self.images = source_images(("", image) for image in images)
 
     def read(self, start: int, stop: int) -> tuple[list[SourceImage], np.ndarray]:
-        """Read features, see negcap.pipelines.features.source. Raises ValueError when the five rows of an image differ."""
+        """Read features, see `.source`. Raises ValueError when the five rows of an image differ."""
         import numpy as np
 
         parts = []

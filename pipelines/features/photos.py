@@ -71,7 +71,7 @@ class Photos:
         self.inputs["photos"] = f"{len(names)} files, sha256 {digest.hexdigest()}"
 
     def read(self, start: int, stop: int) -> tuple[list[SourceImage], np.ndarray]:
-        """Compute features, see negcap.pipelines.features.source. Threads decode the photos of the next batch while the model runs."""
+        """Compute features, see `.source`. Threads decode the photos of the next batch while the model runs."""
         import numpy as np
 
         images = self.images[start:stop]
