@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from .caption_trees import caption_trees
+from .captions import caption_trees
 from .evaluation import accuracy, component_shares, megabytes, words_per_second
 from .self_training import agreed_trees, coco_captions
 from .train import TrainingConfig, train

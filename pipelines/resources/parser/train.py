@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from .attributes import attribute_patterns
+from .lexical import attribute_patterns
 from .augmentation import augment, fragments, joined
 from .lemmas import lemma_tables
 from .tree import Tree, to_doc
