@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from .captions import caption_trees
 from .evaluation import accuracy, component_shares, megabytes, words_per_second
-from .self_training import agreed_trees, coco_captions
+from .augmentation import agreed_trees, coco_captions
 from .train import TrainingConfig, train
 from .tree import REDISTRIBUTABLE_HOSTS, Tree
 from .ud_to_clear import read_clear

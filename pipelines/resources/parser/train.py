@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from .lexical import attribute_patterns
 from .augmentation import augment, fragments, joined
-from .lemmas import lemma_tables
+from .lexical import lemma_tables
 from .tree import Tree, to_doc
 
 if TYPE_CHECKING:
