@@ -14,7 +14,7 @@ from .evaluation import accuracy, component_shares, megabytes, words_per_second
 from .augmentation import agreed_trees, coco_captions
 from .train import TrainingConfig, train
 from .tree import REDISTRIBUTABLE_HOSTS, Tree
-from .ud_to_clear import read_clear
+from .clear import read_clear
 
 if TYPE_CHECKING:
     from spacy.language import Language
