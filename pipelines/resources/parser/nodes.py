@@ -1,4 +1,4 @@
-"""What the caption grammar builds with: its vocabulary (captions.toml), inflected forms, and trees under construction."""
+"""What the caption grammar builds with: its vocabulary (captions.toml), inflected forms, trees under construction."""
 
 import tomllib
 from dataclasses import dataclass, field
