@@ -49,7 +49,7 @@ def _run(options: argparse.Namespace) -> None:
     from ....augment.cloze.file import read_about
     from ....augment.data import data_path
     from . import corpus
-    from .evaluation import perplexity
+    from .model import perplexity
     from .model import save
     from .train import train
 
