@@ -23,7 +23,16 @@ from negcap.pipelines.resources.parser.augmentation import (
 from negcap.pipelines.resources.parser.captions import TEMPLATES, caption_trees
 from negcap.pipelines.resources.parser.clear import convert
 from negcap.pipelines.resources.parser.lexical import TAG_TO_POS, attribute_patterns, lemma, lemma_tables
-from negcap.pipelines.resources.parser.nodes import Node, coordinate, flatten, ing, participle, plural, preposition, third
+from negcap.pipelines.resources.parser.nodes import (
+    Node,
+    coordinate,
+    flatten,
+    ing,
+    participle,
+    plural,
+    preposition,
+    third,
+)
 from negcap.pipelines.resources.parser.train import TrainingConfig, accuracy, speed, train
 from negcap.pipelines.resources.parser.tree import Tree, read_conllu, to_doc
 

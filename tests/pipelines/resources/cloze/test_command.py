@@ -16,8 +16,7 @@ from negcap.augment.cloze.file import read_about, read_model
 from negcap.augment.data import data_path
 from negcap.pipelines.resources.cloze.__main__ import main, parser
 from negcap.pipelines.resources.cloze.corpus import encode, read_source, tokenised
-from negcap.pipelines.resources.cloze.evaluation import perplexity
-from negcap.pipelines.resources.cloze.model import load
+from negcap.pipelines.resources.cloze.model import load, perplexity
 from tests.conftest import ROOT, SAMPLE
 
 SMALL = ["--words", "16", "--states", "16", "--hidden", "16", "--heads", "2", "--epochs", "2", "--batch", "32"]
@@ -71,18 +70,9 @@ def test_a_model_is_continued_on_other_captions(model: Path, tmp_path: Path) -> 
     known, _ = read_model(model)
     assert known.of("zebra") is None
     reached = []
+    more = ["--continue", str(model), "--held-out", other, "--output", str(tmp_path / "more.npz")]
     for epochs in ("1", "6"):
-        given = [
-            "--continue",
-            str(model),
-            "--held-out",
-            other,
-            "--epochs",
-            epochs,
-            "--output",
-            str(tmp_path / "more.npz"),
-        ]
-        assert main([new, *given]) == 0
+        assert main([new, *more, "--epochs", epochs]) == 0
         reached.append(read_about(tmp_path / "more.npz")["perplexity"])
     units, arrays = read_model(tmp_path / "more.npz")
     assert units.names[: len(known.names)] == known.names and units.of("zebra") is not None
@@ -90,14 +80,6 @@ def test_a_model_is_continued_on_other_captions(model: Path, tmp_path: Path) -> 
     assert reached[1] < reached[0]
     about = read_about(tmp_path / "more.npz")
     assert about["continues"] == read_about(model) and about["training"]["learning_rate"] == 5e-4
-
-
-def test_the_file_to_write_must_be_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as stopped:
-        main([str(SAMPLE)])
-    assert stopped.value.code == 2 and "--output" in capsys.readouterr().err
-    assert main([str(SAMPLE), "--output", str(tmp_path)]) == 2
-    assert f"output must be a file, is a folder: {tmp_path}" in capsys.readouterr().err
 
 
 def test_without_torch_the_extra_is_named(
@@ -136,13 +118,17 @@ def test_bad_input_is_answered_in_one_line(model: Path, tmp_path: Path, capsys: 
         "epochs must be >= 1, was: 0": [str(SAMPLE), "--epochs", "0"],
         "threads must be >= 1, was: 0": [str(SAMPLE), "--threads", "0"],
         "states must be a multiple of heads": [str(SAMPLE), "--states", "9", "--heads", "2"],
+        f"output must be a file, is a folder: {tmp_path}": [str(SAMPLE), "--output", str(tmp_path)],
     }
     for message, arguments in cases.items():
         capsys.readouterr()
-        assert main([*arguments, "--output", str(tmp_path / "none.npz")]) == 2, message
+        assert main(["--output", str(tmp_path / "none.npz"), *arguments]) == 2, message
         last = capsys.readouterr().err.splitlines()[-1]
         assert last.startswith("cloze: ") and message in last
     assert not (tmp_path / "none.npz").exists()
+    with pytest.raises(SystemExit) as stopped:
+        main([str(SAMPLE)])
+    assert stopped.value.code == 2 and "--output" in capsys.readouterr().err
 
 
 def make(tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -162,9 +148,6 @@ def test_make_calls_the_command_with_what_it_is_given(tmp_path: Path) -> None:
     assert Path(python).samefile(sys.executable) and words[:2] == ["-m", parser.__module__.removesuffix(".__main__")]
     assert words[2:] == [*sources, "--output", str(tmp_path / "model.npz"), *options]
     assert parser().parse_args(words[2:]).epochs == 2
-
-
-def test_make_does_not_train_on_the_sample_unasked(tmp_path: Path) -> None:
-    made = make(tmp_path, f"MODEL={tmp_path / 'model.npz'}")
+    made = make(tmp_path, f"MODEL={tmp_path / 'model.npz'}")  # the sample is not trained on unasked
     assert made.returncode == 2 and "make cloze needs CAPTIONS" in made.stderr
     assert not (tmp_path / "model.npz").exists()
