@@ -8,7 +8,7 @@ wearing a cap is crouching"), third persons that look like plurals ("a dog leaps
 from collections.abc import Callable
 from random import Random
 
-from .nodes import WORDS, Node, comma, coordinate, flatten, ing, leaf, participle, preposition, third
+from .nodes import WORDS, Node, comma, coordinate, flatten, inflected, leaf, preposition
 from .phrases import (
     COLOURS,
     adjectives,
@@ -47,10 +47,10 @@ def caption_trees(count: int, rng: Random, longest: int = 32) -> list[Tree]:
 def verb(entry: str, form: str) -> Node:
     """Return a verb of the vocabulary ("ride", "cut_up", "cross-country_ski") as VBG, VBZ, VBP, VB or VBN."""
     first, dash, word = entry.rpartition("-")
+    if word == "cut_up":
+        return verb("cut", form).after(leaf("up/RP/prt"))
     front = [leaf(f"{first}/NN/npadvmod"), leaf("-/HYPH/punct")] if dash else []
-    word, _, particle = word.partition("_") if word == "cut_up" else (word, "", "")
-    inflected = {"VBG": ing, "VBZ": third, "VBN": participle}.get(form, str)(word)
-    return Node(inflected, form, "", front, [leaf(f"{particle}/RP/prt")] if particle else [])
+    return Node(inflected(word, form), form, left=front)
 
 
 def verb_phrase(rng: Random, form: str, depth: int = 0) -> Node:
@@ -128,13 +128,10 @@ def infinitive(rng: Random, form: str) -> Node:
     node = verb(name, form)
     if name == "go" or name == "start" and chance(rng, 0.5):
         return node.after(verb_phrase(rng, "VBG", 2).labelled("xcomp"))
-    if name in ("appear", "seem") and chance(rng, 0.7):
-        action = verb_phrase(rng, "VBG", 2).before(leaf("to/TO/aux"), leaf("be/VB/aux"))
-    else:
-        action = verb_phrase(rng, "VB", 2).before(leaf("to/TO/aux"))
-    if name in ("get", "look"):
-        return node.after(leaf("ready/JJ/acomp").after(action.labelled("xcomp")))
-    return node.after(action.labelled("xcomp"))
+    progressive = name in ("appear", "seem") and chance(rng, 0.7)
+    action = verb_phrase(rng, "VBG", 2).before(leaf("be/VB/aux")) if progressive else verb_phrase(rng, "VB", 2)
+    action.labelled("xcomp").before(leaf("to/TO/aux"))
+    return node.after(leaf("ready/JJ/acomp").after(action) if name in ("get", "look") else action)
 
 
 def perception(rng: Random, form: str) -> Node:
@@ -179,9 +176,8 @@ def adverb(rng: Random) -> Node:
     first, *rest = rng.choice(WORDS["adverbs"]).split("_")
     if len(rest) == 2:  # side by side
         return Node(first, "NN", "npadvmod", right=[preposition(rest[0], Node(rest[1], "NN"))])
-    if rest:
-        return Node(rest[0], "RB", "advmod", left=[Node(first, "RB", "advmod")])
-    return Node(first, "RB", "advmod")
+    node = Node(first, "RB", "advmod")
+    return Node(rest[0], "RB", "advmod", left=[node]) if rest else node
 
 
 def clause_adverbial(rng: Random) -> Node:
@@ -218,10 +214,11 @@ def noun_modifier(rng: Random) -> Node:
     """Return a modifier after a noun: "in a red shirt", "wearing a hat", "parked on the street", "who is V-ing"."""
     kind = weighted(rng, {"clothes": 18, "with": 14, "acl": 26, "passive": 14, "relative": 7, "place": 14, "colour": 5,
                           "dressed": 4, "absolute": 3, "adjective": 4})  # fmt: skip
+    whole = {"absolute": absolute, "relative": relative, "colour": coloured}
     if kind == "clothes":
         return preposition("in", coordinate([noun_phrase(rng, "clothes") for _ in range(rng.choice([1, 1, 1, 2]))]))
-    if kind == "absolute":
-        return absolute(rng)
+    if kind in whole:
+        return whole[kind](rng)
     if kind == "adjective":
         if chance(rng, 0.4):
             return Node(rng.choice(WORDS["noun_adverbs"]), "RB", "advmod")
@@ -237,18 +234,12 @@ def noun_modifier(rng: Random) -> Node:
         parts = [noun_phrase(rng, item, bare=0.1)]
         parts += [noun_phrase(rng, item, bare=bare) for _ in range(rng.choice([1, 2, 2, 3]))]
         return preposition("with", coordinate(parts, oxford=chance(rng, 0.4)))
-    if kind == "acl":
-        if not chance(rng, 0.35):
-            return verb_phrase(rng, "VBG", 2).labelled("acl")
+    if kind == "acl" and chance(rng, 0.35):
         colour = Node(rng.choice(COLOURS), "NN")
         worn = colour if chance(rng, 0.12) else object_of(rng, "clothes")
         return leaf("wearing/VBG/acl").after(worn.labelled("dobj"))
-    if kind == "passive":
-        return passive(rng).labelled("acl")
-    if kind == "relative":
-        return relative(rng)
-    if kind == "colour":
-        return coloured(rng)
+    if kind in ("acl", "passive"):
+        return (passive(rng) if kind == "passive" else verb_phrase(rng, "VBG", 2)).labelled("acl")
     if kind == "dressed":
         clothes = coloured(rng) if chance(rng, 0.5) else preposition("in", noun_phrase(rng, "clothes"))
         return leaf("dressed/VBN/acl").after(clothes)
@@ -277,7 +268,8 @@ def relative(rng: Random) -> Node:
     if kind == "finite":
         node = verb_phrase(rng, rng.choice(["VBZ", "VBZ", "VBP"]), 2)
     elif kind == "be":
-        node = copula(rng, predicate(rng))
+        complement = predicate(rng)
+        node = be(rng, many=False).after(complement)
     elif kind == "progressive":
         node = verb_phrase(rng, "VBG", 2).before(leaf(rng.choice(["is/VBZ/aux", "is/VBZ/aux", "are/VBP/aux"])))
     else:
@@ -291,11 +283,6 @@ def be(rng: Random, many: bool) -> Node:
     """Return "is", or "are" with many; sometimes "was" or "were"."""
     past = chance(rng, 0.04)
     return leaf(("were/VBD" if many else "was/VBD") if past else "are/VBP" if many else "is/VBZ")
-
-
-def copula(rng: Random, complement: Node, many: bool = False) -> Node:
-    """Return "is" with its complement."""
-    return be(rng, many).after(complement)
 
 
 def predicate(rng: Random) -> Node:
@@ -362,7 +349,8 @@ def full_clause(rng: Random, depth: int = 0) -> Node:
     if kind == "simple":
         return verb_phrase(rng, "VBP" if many else "VBZ", depth).before(who.labelled("nsubj"))
     if kind == "copula":
-        return copula(rng, predicate(rng), many).before(who.labelled("nsubj"))
+        complement = predicate(rng)
+        return be(rng, many).before(who.labelled("nsubj")).after(complement)
     node = verb_phrase(rng, "VBG", depth) if kind == "progressive" else passive(rng)
     front = [be(rng, many).labelled("aux" if kind == "progressive" else "auxpass")]
     if kind == "passive" and chance(rng, 0.2):
@@ -416,27 +404,21 @@ def subjectless(rng: Random) -> Node:
     return verb_phrase(rng, "VBG")
 
 
-def is_coordinated(node: Node) -> bool:
-    """Return whether a noun phrase has conjuncts."""
-    return any(child.dep == "conj" for child in node.right)
-
-
 def coordinated_subjects(rng: Random) -> Node:
     """Return "a man in a red shirt and a woman with a hat are V-ing", or the same without verb."""
     parts = []
     for _ in range(rng.choice([2, 2, 2, 3])):
-        part, _many = subject(rng, 0.1)
-        while is_coordinated(part):
-            part, _many = subject(rng, 0.1)
+        part = subject(rng, 0.1)[0]
+        while any(child.dep == "conj" for child in part.right):
+            part = subject(rng, 0.1)[0]
         if not part.right and chance(rng, 0.5):
             part.after(noun_modifier(rng))
         parts.append(part)
     who = coordinate(parts, oxford=chance(rng, 0.5))
     if chance(rng, 0.35):
         return who
-    if chance(rng, 0.6):
-        return verb_phrase(rng, "VBG").before(who.labelled("nsubj"), leaf("are/VBP/aux"))
-    return verb_phrase(rng, "VBP").before(who.labelled("nsubj"))
+    node = verb_phrase(rng, "VBG").before(leaf("are/VBP/aux")) if chance(rng, 0.6) else verb_phrase(rng, "VBP")
+    return node.before(who.labelled("nsubj"))
 
 
 def telegraphic(rng: Random) -> Node:
@@ -452,8 +434,8 @@ def telegraphic(rng: Random) -> Node:
 
 def place_only(rng: Random) -> Node:
     """Return a noun phrase with places: "a bench in front of a lake", "a kitchen with a stove and a sink"."""
-    who, _ = subject(rng, 0.15)
-    if not is_coordinated(who):
+    who = subject(rng, 0.15)[0]
+    if not any(child.dep == "conj" for child in who.right):
         names = "in on with next_to in_front_of at near on_top_of".split()
         who.after(location(rng, rng.choice(names)) if chance(rng, 0.7) else noun_modifier(rng))
         if chance(rng, 0.3):
@@ -465,7 +447,7 @@ def place_only(rng: Random) -> Node:
 
 def headless(rng: Random) -> Node:
     """Return a noun phrase: "a dog running on grass", "man riding horse", "a plate with food on it"."""
-    who, _ = subject(rng, 0.3)
+    who = subject(rng, 0.3)[0]
     if chance(rng, 0.03) and not who.right:
         who.after(Node(rng.choice(WORDS["noun_adverbs"]), "RB", "advmod"))
     if not any(part.dep in ("acl", "relcl", "conj") for part in who.right):

@@ -16,41 +16,27 @@ def _split(value: Any) -> Any:
 
 
 WORDS: dict[str, Any] = _split(tomllib.loads(Path(__file__).with_name("captions.toml").read_text("utf-8")))
-ING, PAST, PLURAL = (dict(pair.split(":") for pair in WORDS[name]) for name in ("ing", "past_participle", "plural"))
+IRREGULAR = {tag: dict(pair.split(":") for pair in pairs) for tag, pairs in WORDS["irregular"].items()}
 
 
-def ing(verb: str) -> str:
-    """Return the present participle: ride -> riding, run -> running."""
-    if verb in ING:
-        return ING[verb]
-    if verb in WORDS["doubling"]:
-        return verb + verb[-1] + "ing"
-    return (verb[:-1] if verb.endswith("e") and not verb.endswith("ee") else verb) + "ing"
+def inflected(word: str, tag: str) -> str:
+    """Return the form of a noun or verb that has a Penn tag.
 
-
-def third(verb: str) -> str:
-    """Return the third person singular: watch -> watches, try -> tries."""
-    if verb in ("be", "have", "do"):
-        return {"be": "is", "have": "has", "do": "does"}[verb]
-    if verb.endswith(("s", "x", "z", "ch", "sh")):
-        return verb + "es"
-    return verb[:-1] + "ies" if verb.endswith("y") and verb[-2] not in "aeou" else verb + "s"
-
-
-def participle(verb: str) -> str:
-    """Return the past participle: cover -> covered, make -> made."""
-    if verb in PAST:
-        return PAST[verb]
-    if verb in WORDS["doubling"]:
-        return verb + verb[-1] + "ed"
-    if verb.endswith("y") and verb[-2] not in "aeou":
-        return verb[:-1] + "ied"
-    return verb + ("d" if verb.endswith("e") else "ed")
-
-
-def plural(noun: str) -> str:
-    """Return the plural of a noun of the caption vocabulary."""
-    return PLURAL.get(noun) or third(noun)
+    NNS: man -> men. VBZ: watch -> watches. VBG: ride -> riding, run -> running. VBN: cover -> covered, make -> made.
+    """
+    if word in IRREGULAR.get(tag, {}):
+        return IRREGULAR[tag][word]
+    ends_in_y = word.endswith("y") and word[-2] not in "aeou"
+    stem = word + word[-1] if word in WORDS["doubling"] else word
+    if tag == "VBG":
+        return (word[:-1] if word.endswith("e") and not word.endswith("ee") else stem) + "ing"
+    if tag == "VBN":
+        return word[:-1] + "ied" if ends_in_y else stem + ("d" if stem.endswith("e") else "ed")
+    if tag not in ("VBZ", "NNS"):
+        return word
+    if word.endswith(("s", "x", "z", "ch", "sh")):
+        return word + "es"
+    return word[:-1] + "ies" if ends_in_y else word + "s"
 
 
 @dataclass
@@ -111,7 +97,7 @@ def flatten(root: Node) -> Tree:
     return tree
 
 
-def coordinate(parts: list[Node], conjunction: str = "and", oxford: bool = False) -> Node:
+def coordinate(parts: list[Node], oxford: bool = False) -> Node:
     """Coordinate noun or verb phrases (a, b and c) in place, and return the first.
 
     Each conjunct, with the conjunction and the comma before it, becomes a dependent of the previous conjunct. oxford:
@@ -122,7 +108,7 @@ def coordinate(parts: list[Node], conjunction: str = "and", oxford: bool = False
         if not last or oxford and len(parts) > 2:
             previous.after(comma())
         if last:
-            previous.after(Node(conjunction, "CC", "cc"))
+            previous.after(leaf("and/CC/cc"))
         previous.after(parts[index].labelled("conj"))
     return parts[0]
 

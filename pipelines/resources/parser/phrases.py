@@ -3,7 +3,7 @@
 from random import Random
 from typing import TypeVar
 
-from .nodes import WORDS, Node, comma, coordinate, leaf, plural, preposition
+from .nodes import WORDS, Node, comma, coordinate, inflected, leaf, preposition
 
 T = TypeVar("T")
 NOUNS, ADJECTIVES, OBJECTS = WORDS["nouns"], WORDS["adjectives"], WORDS["objects"]
@@ -39,7 +39,8 @@ def noun(rng: Random, word: str, many: bool = False) -> Node:
     *before, head = last.split("_")
     if not before and not dash and word not in NOUNS["person"] and chance(rng, 0.10):
         before = [rng.choice(PLAIN_NOUNS)]
-    node = Node(plural(head), "NNS") if many else Node(head, "NN")
+    tag = "NNS" if many else "NN"
+    node = Node(inflected(head, tag), tag)
     for part in before:
         node.left.append(leaf(f"{part}/JJ/amod" if part in WORDS["adjective_first"] else f"{part}/NN/compound"))
     if dash:
