@@ -71,7 +71,7 @@ def _train(options: argparse.Namespace) -> None:
     if options.continued == Path(SHIPPED):
         options.continued = data_path("cloze") / "model.npz"
     chosen = _given(options, "seed", "epochs", "batch", "learning_rate")
-    config = TrainingConfig(**({**CONTINUED, **chosen} if options.continued else chosen))  # type: ignore[arg-type]
+    config = TrainingConfig(**({**CONTINUED, **chosen} if options.continued else chosen))
 
     def read(source: str, left_out: frozenset[str] = frozenset(), held_out: bool = False) -> Source:
         found = corpus.read_source(source, left_out, held_out)

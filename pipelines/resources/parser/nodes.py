@@ -67,7 +67,8 @@ class Node:
 
 def leaf(described: str) -> Node:
     """Return a node without dependents from its form, tag and, if it has one already, label: "the/DT/det"."""
-    return Node(*described.split("/"))
+    form, tag, dep = f"{described}/".split("/")[:3]
+    return Node(form, tag, dep)
 
 
 def comma() -> Node:

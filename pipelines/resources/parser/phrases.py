@@ -60,17 +60,16 @@ def adjectives(word: str) -> list[Node]:
         return [coordinate([Node(first, "JJ", "amod"), Node(second, "JJ", "conj")])]
     first, _, last = word.partition("_")
     if last in WORDS["participles_after"]:  # "snow covered", "neatly made"
-        how = "RB/advmod" if first.endswith("ly") or first == "well" else "NN/npadvmod"
-        return [Node(last, "VBN", "amod", [leaf(f"{first}/{how}")])]
+        role = "RB/advmod" if first.endswith("ly") or first == "well" else "NN/npadvmod"
+        return [Node(last, "VBN", "amod", [leaf(f"{first}/{role}")])]
     if last:
         return [Node(part, "JJ", "amod") for part in (first, last)]
     if "-" in word:
         first, last = word.split("-")
         verbal = last in ("covered", "lined", "eaten", "dressed")
-        how = {"snow": "NN/npadvmod", "tree": "NN/npadvmod", "half": "RB/advmod", "well": "RB/advmod"}.get(first)
-        return [
-            Node(last, "VBN" if verbal else "JJ", "amod", [leaf(f"{first}/{how or 'JJ/amod'}"), leaf("-/HYPH/punct")])
-        ]
+        roles = {"snow": "NN/npadvmod", "tree": "NN/npadvmod", "half": "RB/advmod", "well": "RB/advmod"}
+        front = [leaf(f"{first}/{roles.get(first, 'JJ/amod')}"), leaf("-/HYPH/punct")]
+        return [Node(last, "VBN" if verbal else "JJ", "amod", front)]
     if word in WORDS["participial"]:
         return [Node(word, "VBG" if word.endswith("ing") else "VBN" if word == "parked" else "JJ", "amod")]
     return [Node(word, "JJ", "amod")]
@@ -145,8 +144,8 @@ def noun_phrase(rng: Random, kind: str, many: bool | None = None, bare: float = 
         mass = noun(rng, rng.choice(WORDS["food_mass" if kind == "food" else "mass"]))
         return determined(rng, mass, False, 0.6) if chance(rng, 0.8) else modified(rng, kind, mass)
     if kind == "food" and chance(rng, 0.12) or kind == "thing" and chance(rng, 0.03):
-        mass = chance(rng, 0.5)
-        inner = noun(rng, rng.choice(WORDS["food_mass"] if mass else NOUNS["food"]), not mass)
+        plural = not chance(rng, 0.5)
+        inner = noun(rng, rng.choice(NOUNS["food"] if plural else WORDS["food_mass"]), plural)
         return of(determined(rng, noun(rng, rng.choice(WORDS["portions"])), False, bare), inner)
     node = modified(rng, kind, noun(rng, rng.choice(NOUNS[kind]), many))
     node = determined(rng, node, many, 0.3 if many and bare < 0.3 else bare)
