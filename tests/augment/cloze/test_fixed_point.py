@@ -8,18 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from negcap.augment.cloze.fixed_point import (
-    EXP,
-    GELU,
-    HALF_WAY,
-    LARGEST,
-    ROW,
-    SIGMOID,
-    TANH,
-    Quantised,
-    Table,
-    rounded,
-)
+from negcap.augment.cloze.fixed_point import EXP, GELU, HALF_WAY, LARGEST, ROW, SIGMOID, TANH, Quantised, Table, rounded
 from negcap.augment.cloze.model import cloze_model
 
 

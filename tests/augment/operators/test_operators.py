@@ -159,11 +159,7 @@ def test_numeral_heeds_the_siblings() -> None:
 
 def test_shuffle_exchanges_two_phrases() -> None:
     made = set().union(*(accepted("shuffle", "A boy throws a ball to a dog.", seed=seed) for seed in range(60)))
-    assert made <= {
-        "A ball throws a boy to a dog.",
-        "A dog throws a ball to a boy.",
-        "A boy throws a dog to a ball.",
-    }
+    assert made <= {"A ball throws a boy to a dog.", "A dog throws a ball to a boy.", "A boy throws a dog to a ball."}
     assert "A dog throws a ball to a boy." in made
 
 
