@@ -55,11 +55,6 @@ def _check(options: argparse.Namespace) -> None:
         raise ValueError(f"output must be a file, is a folder: {options.output}")
 
 
-def _given(options: argparse.Namespace, *names: str) -> dict[str, int]:
-    """Those of the options that are given, by name."""
-    return {name: getattr(options, name) for name in names if getattr(options, name) is not None}
-
-
 def _train(options: argparse.Namespace) -> None:
     from ....augment.cloze.file import read_about
     from ....augment.cloze.units import SPECIAL
@@ -70,8 +65,9 @@ def _train(options: argparse.Namespace) -> None:
 
     if options.continued == Path(SHIPPED):
         options.continued = data_path("cloze") / "model.npz"
-    chosen = _given(options, "seed", "epochs", "batch", "learning_rate")
-    config = TrainingConfig(**({**CONTINUED, **chosen} if options.continued else chosen))
+    given = {name: value for name, value in vars(options).items() if value is not None}
+    schedule = {name: given[name] for name in ("seed", "epochs", "batch", "learning_rate") if name in given}
+    config = TrainingConfig(**({**CONTINUED, **schedule} if options.continued else schedule))
 
     def read(source: str, left_out: frozenset[str] = frozenset(), held_out: bool = False) -> Source:
         found = corpus.read_source(source, left_out, held_out)
@@ -100,7 +96,7 @@ def _train(options: argparse.Namespace) -> None:
     if continued:
         net = model.enlarged(continued[1], continued[0], units, counts)
     else:
-        net = new_network(counts, Sizes(**_given(options, *SIZES)), config)
+        net = new_network(counts, Sizes(**{name: given[name] for name in SIZES if name in given}), config)
     captions, measured = corpus.encode(words, units), corpus.encode(corpus.tokenised(kept_apart), units)
     _report(f"{len(texts)} distinct captions, {len(units.names)} units, {len(kept_apart)} captions held out")
 

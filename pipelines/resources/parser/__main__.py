@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 import tomllib
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from spacy.language import Language
 
 DEFAULT_OUTPUT = Path(__file__).parents[3] / "augment" / "data" / "english_parser"
-GRAMMAR_CAPTIONS = 7_000
+MORE_CAPTIONS = partial(caption_trees, 7_000)
 SELF_TRAINED = 9_000
 SPEED_SAMPLE = 5_000
 
@@ -48,7 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     config = TrainingConfig(seed=options.seed, width=options.width, depth=options.depth, epochs=options.epochs)
     agreed = self_trained(trees, captions, config) if captions else []
-    nlp = train(config, trees, agreed, _report, _grammar_captions)
+    nlp = train(config, trees, agreed, _report, MORE_CAPTIONS)
     save(nlp, options.output, dev, captions, config)
     return 0
 
@@ -67,7 +68,7 @@ def treebank(folder: Path, name: str, split: str) -> Path:
 def self_trained(trees: list[Tree], captions: list[str], config: TrainingConfig) -> list[Tree]:
     """Train two smaller models on `trees` and return the parses of those captions on which the two agree."""
     first, second = (
-        train(TrainingConfig(seed=seed, width=width, depth=depth, epochs=epochs), trees, [], _report, _grammar_captions)
+        train(TrainingConfig(seed=seed, width=width, depth=depth, epochs=epochs), trees, [], _report, MORE_CAPTIONS)
         for seed, width, depth, epochs in ((config.seed, 96, 4, 7), (config.seed + 1, 64, 3, 6))
     )
     agreed = agreed_trees(first, second, captions, SELF_TRAINED, Random(config.seed))
@@ -107,10 +108,6 @@ def save(nlp: "Language", folder: Path, dev: list[Tree], captions: list[str], co
     os.replace(new, folder)
     shutil.rmtree(old, ignore_errors=True)
     _report(f"{folder}: {megabytes(folder)} MB, {json.dumps(measured)}")
-
-
-def _grammar_captions(rng: Random) -> list[Tree]:
-    return caption_trees(GRAMMAR_CAPTIONS, rng)
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:

@@ -93,8 +93,11 @@ def train(
     sizes = accumulate(repeat(1.003), lambda size, factor: min(size * factor, float(config.batch_words)), initial=300.0)
     for epoch in range(config.epochs):
         start, losses = time.perf_counter(), dict[str, float]()
-        examples = _epoch(config, nlp, trees, captions + more_captions(rng), rng)
-        for batch in _batched(examples, sizes):
+        sample = trees + captions + more_captions(rng)
+        sample += [part for tree in trees if rng.random() < config.fragment_rate for part in fragments(tree, rng)]
+        sample = [augment(tree, rng) for tree in sample]
+        rng.shuffle(sample)
+        for batch in _batched((_example(nlp, group) for group in joined(sample, rng)), sizes):
             share = min(step / total, 1.0)
             optimizer.learn_rate = config.learning_rate * (1.0 - 0.9 * share) * min(1.0, (step + 1) / 100)
             nlp.update(batch, sgd=optimizer, losses=losses, drop=config.dropout)
@@ -105,16 +108,6 @@ def train(
     with nlp.use_params(optimizer.averages):
         averaged = nlp.to_bytes()
     return spacy.util.load_model_from_config(nlp.config, auto_fill=True).from_bytes(averaged)
-
-
-def _epoch(
-    config: TrainingConfig, nlp: "Language", trees: list[Tree], captions: list[Tree], rng: Random
-) -> Iterator["Example"]:
-    sample = trees + captions
-    sample += [part for tree in trees if rng.random() < config.fragment_rate for part in fragments(tree, rng)]
-    sample = [augment(tree, rng) for tree in sample]
-    rng.shuffle(sample)
-    return (_example(nlp, group) for group in joined(sample, rng))
 
 
 def _example(nlp: "Language", trees: list[Tree]) -> "Example":

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -76,7 +77,7 @@ def read_conllu(path: Path, hosts: tuple[str, ...] | None = None) -> Iterator[Tr
     wanted, rows = hosts is None, list[list[str]]()
     glued: dict[int, bool] = {}  # by the number of a word that is part of a token: whether no space follows
     with fsspec.open(str(path), "rt", encoding="utf-8", compression="infer") as lines:
-        for number, line in enumerate(lines, 1):
+        for number, line in enumerate(chain(lines, ["\n"]), 1):
             columns = line.rstrip("\n").split("\t")
             if line.startswith("# newdoc"):
                 wanted = hosts is None
@@ -84,7 +85,10 @@ def read_conllu(path: Path, hosts: tuple[str, ...] | None = None) -> Iterator[Tr
                 wanted = any(f"//{host}/" in line for host in hosts)
             elif line == "\n":
                 if wanted and rows:
-                    yield _tree(rows, glued)
+                    forms, lemmas, pos, tags, _, heads, deps, _, notes = list(zip(*rows, strict=True))[1:]
+                    spaces = [not glued.get(i, "SpaceAfter=No" in note) for i, note in enumerate(notes, 1)]
+                    yield Tree([*forms], spaces, [*tags], [*pos], [int(head) - 1 for head in heads], [*deps],
+                               [lemma.lower() for lemma in lemmas])  # fmt: skip
                 rows, glued = [], {}
             elif line.startswith("#"):
                 continue
@@ -95,20 +99,6 @@ def read_conllu(path: Path, hosts: tuple[str, ...] | None = None) -> Iterator[Tr
                 glued |= {part: True for part in range(first, last)} | {last: "SpaceAfter=No" in columns[9]}
             elif "." not in columns[0]:
                 rows.append(columns)
-    if wanted and rows:
-        yield _tree(rows, glued)
-
-
-def _tree(rows: list[list[str]], glued: dict[int, bool]) -> Tree:
-    return Tree(
-        forms=[row[1] for row in rows],
-        spaces=[not glued.get(int(row[0]), "SpaceAfter=No" in row[9]) for row in rows],
-        tags=[row[4] for row in rows],
-        pos=[row[3] for row in rows],
-        heads=[int(row[6]) - 1 for row in rows],
-        deps=[row[7] for row in rows],
-        lemmas=[row[2].lower() for row in rows],
-    )
 
 
 def to_doc(trees: Iterable[Tree], vocab: "Vocab") -> "Doc":
