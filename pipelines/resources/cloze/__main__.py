@@ -11,7 +11,7 @@ import argparse
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .corpus import Source
@@ -66,8 +66,9 @@ def _train(options: argparse.Namespace) -> None:
     if options.continued == Path(SHIPPED):
         options.continued = data_path("cloze") / "model.npz"
     given = {name: value for name, value in vars(options).items() if value is not None}
-    schedule = {name: given[name] for name in ("seed", "epochs", "batch", "learning_rate") if name in given}
-    config = TrainingConfig(**({**CONTINUED, **schedule} if options.continued else schedule))
+    schedule: dict[str, Any] = dict(CONTINUED) if options.continued else {}
+    schedule |= {name: given[name] for name in ("seed", "epochs", "batch", "learning_rate") if name in given}
+    config = TrainingConfig(**schedule)
 
     def read(source: str, left_out: frozenset[str] = frozenset(), held_out: bool = False) -> Source:
         found = corpus.read_source(source, left_out, held_out)
