@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
-import os
 from collections.abc import Mapping
 from importlib.metadata import version
 from itertools import groupby
@@ -16,6 +16,7 @@ import torch
 
 from ....augment.cloze.file import ABOUT, UNITS, read_model, stored
 from ....augment.cloze.units import SPECIAL, UNKNOWN, Units
+from ...engine.storage import write_atomically
 from .network import UNKNOWN_UNIT, Cloze, Sizes, log_frequencies
 
 BATCH = 256  # captions whose perplexity is measured at once
@@ -81,11 +82,9 @@ def save(
     arrays[UNITS] = np.frombuffer("\n".join(units.names).encode(), np.uint8)
     arrays[ABOUT] = np.frombuffer(json.dumps(about, sort_keys=True, ensure_ascii=False).encode(), np.uint8)
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.new")
-    with temporary.open("wb") as file:
-        # An archive without times: its members' date is always 1980.
-        np.savez_compressed(file, allow_pickle=False, **arrays)
-    os.replace(temporary, path)
+    archive = io.BytesIO()
+    np.savez_compressed(archive, allow_pickle=False, **arrays)  # without times: its members' date is always 1980
+    write_atomically(path, archive.getbuffer())
     return about
 
 

@@ -57,12 +57,9 @@ def verb_phrase(rng: Random, form: str, depth: int = 0) -> Node:
     """Return a verb phrase headed by a verb in the given form (VBG, VBZ, VBP, VB)."""
     node = weighted(rng, VERB_PHRASES)(rng, form)
     if depth < 2:
-        if chance(rng, 0.35):
-            node.after(location(rng))
-        if chance(rng, 0.12):
-            node.after(adverb(rng))
-        if chance(rng, 0.08):
-            node.after(clause_adverbial(rng))
+        for probability, adjunct in ((0.35, location), (0.12, adverb), (0.08, clause_adverbial)):
+            if chance(rng, probability):
+                node.after(adjunct(rng))
         if chance(rng, 0.1):
             coordinate([node, verb_phrase(rng, form, 2)])
         elif chance(rng, 0.12) and depth == 0:  # "stands holding a cup", or with a comma
