@@ -80,7 +80,7 @@ def negatives(
         >>> set(frame["operator"]) <= {"noun", "numeral", "shuffle", "preposition"}
         True
     """
-    from ..report.no_negatives import explain_no_negatives
+    from ..report.summary import explain_no_negatives
     from ..stages import build as verbs
     from .batches import arrow_table, captions_table
 

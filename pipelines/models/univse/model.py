@@ -13,7 +13,8 @@ from torch import Generator, Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence
 
-from ...features.preprocess import Crops, decode, resized
+from ...features.preprocess import Crops, decode
+from ...features.preprocess import cropped as cropped_image
 from ..config import UniVseConfig
 from ..corpus import component_ids
 from ..device import to_device
@@ -386,11 +387,7 @@ def draw_maps(rows: Sequence[RelevanceRow], path: Path, crop: Crops | None = Non
 def cropped(photo: Path, crop: Crops | None) -> Image:
     """The part of a photo that its features were computed from."""
     image = decode(photo.read_bytes())
-    if crop is None:
-        return image
-    image = resized(image, crop.resize)
-    left, top = crop.corners(*image.size)[-1]
-    return image.crop((left, top, left + crop.crop, top + crop.crop))
+    return image if crop is None else cropped_image(image, crop)
 
 
 ALPHAS = tuple(n / 10 for n in range(11))

@@ -74,7 +74,7 @@ def change(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
         ("features", "pipelines/features/photos.py", "pipelines/readers/coco.py"),
         ("caption", "pipelines/models/captioner/generate.py", "pipelines/readers/coco.py"),
         ("refine", "pipelines/quality/selection.py", "pipelines/quality/audit/page.py"),
-        ("scenes", "pipelines/scenes/pen.py", "augment/operators/noun.py"),
+        ("scenes", "pipelines/scenes/draw.py", "augment/operators/noun.py"),
     ],
 )
 def test_a_stage_is_stale_when_its_own_sources_change(change, stage: str, inside: str, outside: str) -> None:  # type: ignore[no-untyped-def]
