@@ -39,8 +39,8 @@ JUDGING = {
     "captions",
     "max_true": "reject what one more caption of the image would make true with a higher estimated probability than "
     "this, except lower numbers; default: 0.025",
-    "min_plausibility": "reject negatives of a lower plausibility (log-odds to the caption, in nats); default: only the "
-    "limits of each operator",
+    "min_plausibility": "reject negatives of a lower plausibility (log-odds to the caption, in nats); default: only "
+    "the limits of each operator",
     "cloze": "file of a cloze model of your own that says which words are likely where; default: the shipped one",
     "scorer": "folder of a Hugging Face language model, causal or masked, that says how plausible negatives are; "
     "default: the cloze model does",

@@ -9,8 +9,7 @@ from typing import Any
 import click
 
 from . import options
-from .choices import DTYPES
-from .group import negcap, one_line_errors
+from .group import negcap
 from .options import FOLDER, PLACE
 
 
@@ -23,21 +22,20 @@ from .options import FOLDER, PLACE
 @click.option("--layer", metavar="NAME", help="Output of the model to read; default: its first.")
 @click.option("--images", type=FOLDER, metavar="FOLDER", help="Folder of the photos that a run's captions name.")
 @click.option("--grid", is_flag=True, default=None, help="Keep the regions of the output instead of their mean.")
-@click.option("--resize", type=int, help="Shorter side of a photo, in pixels; default: 256.")
-@click.option("--crop", type=int, help="Sides of its centre that is used, in pixels; default: 224.")
-@click.option("--batch", type=int, help="Photos computed at once; default: 32.")
-@options.one_of("--device", ("cpu", "cuda"), "Where the model runs; default: cpu.")
-@click.option("--threads", type=int, help="Threads that read photos and run the model; default: one per core.")
-@options.one_of("--dtype", DTYPES, "Type to store; default: float16 for arrays of float16 or uint8, else float32.")
 @click.option("--table", help="Table to write: features or features_NAME; default: features.")
 @options.limit
-@click.option(
-    "--per-shard",
-    "shard_size",
-    type=int,
-    help="Images per Parquet file, at most; default: what fits in 64 MiB, 1000 at most.",
-)
 @click.option("--strict", is_flag=True, default=None, help="Stop at the first bad image instead of rejecting it.")
+@options.settings(
+    {
+        "resize": "shorter side of a photo, in pixels; default: 256",
+        "crop": "sides of its centre that is used, in pixels; default: 224",
+        "batch": "photos computed at once; default: 32",
+        "device": "where the model runs: cpu or cuda; default: cpu",
+        "threads": "threads that read photos and run the model; default: one per core",
+        "dtype": "type to store: float16 or float32; default: float16 for arrays of float16 or uint8, else float32",
+        "shard_size": "images per Parquet file, at most; default: what fits in 64 MiB, 1000 at most",
+    }
+)
 @options.overwrite
 @options.quiet
 def features(source: Path, run: Path, overwrite: bool, quiet: bool, **given: Any) -> None:
@@ -54,11 +52,10 @@ def features(source: Path, run: Path, overwrite: bool, quiet: bool, **given: Any
     from ..report.summary import features_line
     from ..stages.features import FeaturesConfig, make_features
 
-    with one_line_errors():
-        config = FeaturesConfig(**options.only_set(given))
-        metadata = provenance.package()
-        make_features(source, run, config, metadata=metadata, progress=report(quiet), overwrite=overwrite)
-        print(features_line(run, config.table))
+    config = options.config_of(FeaturesConfig, given)
+    metadata = provenance.package()
+    make_features(source, run, config, metadata=metadata, progress=report(quiet), overwrite=overwrite)
+    print(features_line(run, config.table))
 
 
 @negcap.command()
@@ -80,11 +77,10 @@ def scenes(run: Path, overwrite: bool, quiet: bool, **given: Any) -> None:
     from ..engine.progress import report
     from ..stages.scenes import ScenesConfig, make_scenes
 
-    with one_line_errors():
-        config = ScenesConfig(**options.only_set(given))
-        metadata = provenance.package()
-        counts = make_scenes(run, config, metadata=metadata, progress=report(quiet), overwrite=overwrite)
-        print(f"{counts['captions']:,} captions of {counts['images']:,} synthetic scenes")
+    config = ScenesConfig(**options.only_set(given))
+    metadata = provenance.package()
+    counts = make_scenes(run, config, metadata=metadata, progress=report(quiet), overwrite=overwrite)
+    print(f"{counts['captions']:,} captions of {counts['images']:,} synthetic scenes")
 
 
 @negcap.command()
@@ -109,15 +105,14 @@ def counterparts(run: Path, winoground: Path | None, overwrite: bool, quiet: boo
     from ..engine.progress import report
     from ..stages.counterparts import CounterpartsConfig, make_counterparts, write_winoground
 
-    with one_line_errors():
-        config = CounterpartsConfig(**options.only_set(given))
-        metadata = provenance.package()
-        counts = make_counterparts(run, config, metadata=metadata, progress=report(quiet), overwrite=overwrite)
-        for name in sorted(key.removesuffix(".negatives") for key in counts if key.endswith(".negatives")):
-            print(f"{name}: {counts.get(f'{name}.pictures', 0):,} of {counts[f'{name}.negatives']:,} negatives drawn")
-        print(f"{counts['pictures']:,} pictures for {counts['negatives']:,} negatives")
-        if winoground is not None:
-            print(f"{write_winoground(run, winoground):,} pairs of images and captions in {winoground}")
+    config = CounterpartsConfig(**options.only_set(given))
+    metadata = provenance.package()
+    counts = make_counterparts(run, config, metadata=metadata, progress=report(quiet), overwrite=overwrite)
+    for name in sorted(key.removesuffix(".negatives") for key in counts if key.endswith(".negatives")):
+        print(f"{name}: {counts.get(f'{name}.pictures', 0):,} of {counts[f'{name}.negatives']:,} negatives drawn")
+    print(f"{counts['pictures']:,} pictures for {counts['negatives']:,} negatives")
+    if winoground is not None:
+        print(f"{write_winoground(run, winoground):,} pairs of images and captions in {winoground}")
 
 
 @negcap.command()
@@ -137,9 +132,8 @@ def judge(run: Path, table: str | None, n: int, as_json: bool) -> None:
     """
     from ..scenes.report import judge_run, print_report, to_json
 
-    with one_line_errors():
-        tallies = judge_run(run, table or "negatives")
-        if as_json:
-            print(to_json(tallies))
-        else:
-            print_report(tallies, sys.stdout, n)
+    tallies = judge_run(run, table or "negatives")
+    if as_json:
+        print(to_json(tallies))
+    else:
+        print_report(tallies, sys.stdout, n)

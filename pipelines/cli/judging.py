@@ -11,16 +11,13 @@ import click
 from . import options
 from .building import JUDGING
 from .choices import KINDS, READINGS
-from .group import negcap, one_line_errors, with_workers
+from .group import negcap, with_workers
 from .options import FOLDER
 
-reading = options.together(
-    click.option("--source-name", metavar="NAME", help="First part of every caption_id; default: foreign."),
-    options.limit,
-    click.option("--shard-size", type=int, help="Captions per Parquet file, at most, of whole images; default: 1000."),
-    click.option("--strict", is_flag=True, default=None, help="Stop at the first bad record instead of rejecting it."),
-)
-judging = options.settings(JUDGING)
+FOREIGN = {
+    "source_name": "first part of every caption_id; default: foreign",
+    "shard_size": "captions per Parquet file, at most, of whole images; default: 1000",
+}
 endpoint = options.section(
     "The language model",
     click.option("--url", help="API of an OpenAI-compatible server, e.g. http://localhost:8000/v1."),
@@ -31,21 +28,21 @@ endpoint = options.section(
         metavar="FOLDER",
         help="Use a causal Hugging Face model in this folder instead of a server.",
     ),
-    click.option("--temperature", type=float, help="Sampling temperature; default: the server's."),
-    click.option("--max-tokens", type=int, default=512, show_default=True, help="Tokens of an answer, at most."),
-    click.option("--extra", metavar="JSON", help="Further fields of each request; a null removes a field."),
-    click.option(
-        "--key-variable", metavar="NAME", help="Environment variable with the API key; default: OPENAI_API_KEY."
-    ),
-    click.option("--concurrency", type=int, help="Requests in flight at once; default: 8."),
-    click.option("--timeout", type=float, help="Seconds to wait for an answer; default: 120."),
-    click.option("--attempts", type=int, help="Times that a request is sent before giving up; default: 6."),
     click.option("--max-requests", type=int, help="Budget of this run: requests, earlier calls included."),
     click.option("--max-total-tokens", type=int, help="Budget of this run: tokens, earlier calls included."),
-    click.option("--cache", type=FOLDER, metavar="FILE", help="Where answers are kept; default: RUN/_answers."),
     click.option("--prompts", type=FOLDER, metavar="FOLDER", help="Edited prompts by name; others are as shipped."),
     click.option("--copy-prompts", type=FOLDER, metavar="FOLDER", help="Write the shipped prompts there, and stop."),
 )
+ENDPOINT = {
+    "temperature": "sampling temperature; default: the server's",
+    "max_tokens": "tokens of an answer, at most; default: 512",
+    "extra": "further fields of each request, as JSON; a null removes a field",
+    "key_variable": "environment variable with the API key; default: OPENAI_API_KEY",
+    "concurrency": "requests in flight at once; default: 8",
+    "timeout": "seconds to wait for an answer; default: 120",
+    "attempts": "times that a request is sent before giving up; default: 6",
+    "cache": "file where answers are kept; default: RUN/_answers",
+}
 as_json = click.option("--json", "as_json", is_flag=True, help="Print the scorecard as JSON.")
 
 
@@ -58,8 +55,9 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print the scorec
     metavar="RUN",
     help="Folder of the run to write; default: none is kept, only --report.",
 )
-@reading
-@judging
+@options.limit
+@options.strict
+@options.settings(FOREIGN | JUDGING)
 @click.option("--plausible", is_flag=True, default=None, help="Reject implausible negatives, too, as operators do.")
 @click.option("--report", is_flag=True, help="Print a scorecard.")
 @as_json
@@ -89,9 +87,8 @@ def import_(source: str, run: Path | None, report: bool, as_json: bool, **given:
     from ..quality.scorecard import scorecards, to_json, to_text
 
     def print_scorecards(run: Path) -> None:
-        with one_line_errors():
-            cards = scorecards(run)
-            print(to_json(cards) if as_json else to_text(cards))
+        cards = scorecards(run)
+        print(to_json(cards) if as_json else to_text(cards))
 
     report = report or as_json
     if run is None and not report:
@@ -121,8 +118,8 @@ def _import(source: str, run: Path, given: dict[str, Any], executor: Any, progre
             f"negcap blind {source} and negcap audit {source} measure a run"
         )
     overwrite = given.pop("overwrite")
-    own = {name: given.pop(name) for name in ("source_name", "limit", "shard_size", "strict")}
-    config = ImportConfig(**options.only_set(own))
+    names = ("source_name", "limit", "shard_size", "strict")
+    config = options.config_of(ImportConfig, {name: given.pop(name, None) for name in names})
     with locked(run):
         read_foreign(source, run, config, metadata=provenance.package(), progress=progress, overwrite=overwrite)
         return judge_proposals(STAGE, run, given, executor, progress, anew=True, overwrite=overwrite)
@@ -152,19 +149,20 @@ def _asker(run: Path, given: dict[str, Any], purpose: str) -> tuple[Any, dict[st
     from ..engine.tables import shards_of
 
     shards_of(run, "captions")  # else the cache of the answers would make a folder that is no run
-    names = ("temperature", "max_tokens", "extra", "key_variable", "concurrency", "timeout", "attempts")
-    own = options.only_set({name: given.pop(name) for name in (*names, "max_requests", "max_total_tokens")})
     url, model, local = given.pop("url"), given.pop("model"), given.pop("local")
-    cache = given.pop("cache") or cache_path(run)
+    cache = Path(given.pop("cache", None) or cache_path(run))
+    names = (*ENDPOINT, "max_requests", "max_total_tokens")
+    own = {"max_tokens": "512", "seed": given.get("seed") or 0}
+    own |= {name: given.pop(name) for name in names if given.get(name) is not None}
     if local is not None:
         from ..models.filler import LocalModel
 
-        config = EndpointConfig("http://localhost", local.name, seed=given.get("seed") or 0, **own)
+        config = options.config_of(EndpointConfig, {"url": "http://localhost", "model": local.name, **own})
         asker: Any = LocalModel(local, config, cache, purpose)
         return asker, {"model": local.name, "temperature": config.temperature, "fingerprint": asker.fingerprint}
     if not url or not model:
         raise ValueError("a language model must be given: --url and --model of a server, or --local FOLDER")
-    config = EndpointConfig(url, model, seed=given.get("seed") or 0, **own)
+    config = options.config_of(EndpointConfig, {"url": url, "model": model, **own})
     identity = {"model": model, "url": config.url, "temperature": config.temperature, "seed": config.seed}
     return Endpoint(config, cache, purpose), {**identity, "extra": config.extra}
 
@@ -175,9 +173,8 @@ def _copied(folder: Path | None) -> bool:
 
     if folder is None:
         return False
-    with one_line_errors():
-        for path in copy_prompts(folder):
-            print(path)
+    for path in copy_prompts(folder):
+        print(path)
     return True
 
 
@@ -193,13 +190,13 @@ def _copied(folder: Path | None) -> bool:
 @options.splits
 @click.option("--sample", type=int, help="Ask about so many random captions only; default: all.")
 @endpoint
+@options.settings(ENDPOINT | JUDGING)
 @click.option(
     "--filler",
     type=FOLDER,
     metavar="FOLDER",
     help="Propose single words by this masked Hugging Face model instead.",
 )
-@judging
 @click.option("--implausible", "plausible", flag_value=False, default=True, help="Keep implausible negatives, too.")
 @options.seed
 @options.workers
@@ -257,6 +254,7 @@ def propose(run: Path, copy_prompts: Path | None, filler: Path | None, **given: 
 @click.option("--sample", type=int, help="Read so many random negatives per operator; default: all.")
 @click.option("--images", type=FOLDER, metavar="FOLDER", help="Folder of the image files, for --reading image.")
 @endpoint
+@options.settings(ENDPOINT)
 @options.seed
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 @options.overwrite
@@ -280,7 +278,7 @@ def vet(run: Path, copy_prompts: Path | None, as_json: bool, overwrite: bool, qu
     from ..quality.annotation.readers import read_reports, to_json, to_text
     from ..stages.vet import VetConfig, vet
 
-    with one_line_errors(), locked(run):
+    with locked(run):
         names = ("readings", "table", "operators", "splits", "sample", "images", "prompts")
         config = VetConfig(**options.only_set({name: given.pop(name) for name in names}), seed=given["seed"] or 0)
         asker, model = _asker(run, given, "vet")

@@ -11,7 +11,7 @@ import click
 
 from . import options
 from .choices import REASONS
-from .group import CHECK_FAILED, negcap, one_line_errors
+from .group import CHECK_FAILED, negcap
 
 
 @negcap.command()
@@ -35,14 +35,13 @@ def info(ctx: click.Context, run: Path | None, table: str | None, verify: bool, 
         raise click.UsageError("RUN must be given, unless --columns is", ctx)
     from ..report.info import columns_of, print_columns, print_info, read_info
 
-    with one_line_errors():
-        if run is not None and verify:
-            return _verify(run)
-        held: Any = columns_of(table, run) if table is not None else read_info(run) if run is not None else None
-        if as_json:
-            print(json.dumps(held, indent=1, ensure_ascii=False))
-        else:
-            (print_columns if table is not None else print_info)(held, sys.stdout)
+    if run is not None and verify:
+        return _verify(run)
+    held: Any = columns_of(table, run) if table is not None else read_info(run) if run is not None else None
+    if as_json:
+        print(json.dumps(held, indent=1, ensure_ascii=False))
+    else:
+        (print_columns if table is not None else print_info)(held, sys.stdout)
     return 0
 
 
@@ -95,15 +94,14 @@ def show(
     from ..report.rows import print_rows
     from ..tables.sample import sample, table_of
 
-    with one_line_errors():
-        shown = "rejections" if reasons else table or table_of(operators or ())
-        wanted = {"operator": operators or (), "split": splits or (), "reason": reasons or ()}
-        rows = sample(run, shown, n, seed or 0, wanted)
-        if as_json:
-            for row in rows:
-                print(json.dumps(row, ensure_ascii=False))
-        else:
-            print_rows(rows, sys.stdout)
+    shown = "rejections" if reasons else table or table_of(operators or ())
+    wanted = {"operator": operators or (), "split": splits or (), "reason": reasons or ()}
+    rows = sample(run, shown, n, seed or 0, wanted)
+    if as_json:
+        for row in rows:
+            print(json.dumps(row, ensure_ascii=False))
+    else:
+        print_rows(rows, sys.stdout)
 
 
 @negcap.command()
@@ -121,5 +119,4 @@ def graph(caption: str, simple: bool, spacy_model: str | None, dot: bool) -> Non
     """
     from ..report.graph import print_graph
 
-    with one_line_errors():
-        print_graph(caption, sys.stdout, simple=simple, spacy_model=spacy_model, dot=dot)
+    print_graph(caption, sys.stdout, simple=simple, spacy_model=spacy_model, dot=dot)

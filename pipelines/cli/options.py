@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType, ModuleType
-from typing import TYPE_CHECKING, Any, get_origin
+from typing import TYPE_CHECKING, Any, TypeVar, get_origin
 
 import click
 
@@ -22,6 +22,7 @@ from .choices import DEVICES, OPERATORS, RECOVERED, TRANSFORMS, Choice
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
+T = TypeVar("T")
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 LISTED = 12  # a flag with more valid words does not list them in help; the error for another word does
 
@@ -113,7 +114,7 @@ def settings(known: Mapping[str, str]) -> Decorator:
     return decorate
 
 
-def only_set(given: dict[str, Any]) -> dict[str, Any]:
+def only_set(given: Mapping[str, Any]) -> dict[str, Any]:
     """The flags that were given (not None), by config field."""
     return {name: value for name, value in given.items() if value is not None}
 
@@ -169,6 +170,13 @@ def as_text(value: Any) -> str:
     if isinstance(value, (tuple, list)):
         return ",".join(map(as_text, value)) or "none"
     return {"None": "none", "True": "true", "False": "false"}.get(str(value), str(value))
+
+
+def config_of(kind: Callable[..., T], given: Mapping[str, Any]) -> T:
+    """A config from the flags and settings that were given (not None). Raises ValueError as `read_texts`."""
+    from ..engine.settings import read_texts
+
+    return kind(**read_texts(kind, only_set(given)))
 
 
 class LocalPath(click.Path):

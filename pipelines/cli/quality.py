@@ -11,8 +11,8 @@ from typing import Any
 import click
 
 from . import options
-from .choices import NAMES, OPERATORS, PICKS, PUBLISHED
-from .group import CHECK_FAILED, negcap, one_line_errors, warn, with_workers
+from .choices import PICKS, PUBLISHED
+from .group import CHECK_FAILED, negcap, warn, with_workers
 from .options import FOLDER, PLACE
 
 
@@ -20,29 +20,18 @@ from .options import FOLDER, PLACE
 @options.run
 @options.operators
 @options.splits
-@click.option("--candidates", type=int, help="Negatives to choose from, per caption and operator; default: 10.")
-@options.several(
-    "--flows",
-    "flows",
-    "Operator that must replace A by B as often as B by A; default: numeral.",
-    choices=OPERATORS,
-)
-@click.option("--min-plausibility", type=float, help="Lowest plausibility to choose from, in nats; default: no limit.")
-@click.option(
-    "--most-plausible",
-    type=float,
-    metavar="SHARE",
-    help="Choose from this share of each operator's negatives, the most plausible ones; default: 1.0.",
-)
-@click.option(
-    "--max-loss",
-    type=float,
-    metavar="NATS",
-    help="Highest context_loss to choose from, except of negation; default: 2.2.",
-)
 @options.vetted
-@click.option("--rounds", type=int, help="How often the models are fitted again, at most; default: 8.")
 @options.seed
+@options.settings(
+    {
+        "candidates": "negatives to choose from, per caption and operator; default: 10",
+        "flows": "operators that must replace A by B as often as B by A, between commas, or none; default: numeral",
+        "min_plausibility": "lowest plausibility to choose from, in nats; default: no limit",
+        "most_plausible": "choose from this share of each operator's negatives, the most plausible ones; default: 1.0",
+        "max_loss": "highest context_loss to choose from, in nats, except of negation; default: 2.2",
+        "rounds": "how often the models are fitted again, at most; default: 8",
+    }
+)
 @options.workers
 def refine(run: Path, overwrite: bool, **given: Any) -> None:
     """Select negatives that cannot be guessed without the images.
@@ -59,7 +48,7 @@ def refine(run: Path, overwrite: bool, **given: Any) -> None:
     from ..stages.refine import refine as refined
 
     with with_workers(given) as (executor, progress):
-        config = RefineConfig(**options.only_set(given))
+        config = options.config_of(RefineConfig, given)
         metadata = provenance.of_stage(run, INPUTS, config)
         counts = refined(run, config, executor, metadata=metadata, progress=progress, overwrite=overwrite)
         print(yields(counts))
@@ -88,9 +77,8 @@ def blind(run: Path, as_json: bool, **given: Any) -> None:
     """
     from ..quality.bias import BlindConfig, measure_run, to_json, to_text
 
-    with one_line_errors():
-        reports = measure_run(run, BlindConfig(together=True, **options.only_set(given)))
-        print(to_json(reports) if as_json else to_text(reports))
+    reports = measure_run(run, BlindConfig(together=True, **options.only_set(given)))
+    print(to_json(reports) if as_json else to_text(reports))
 
 
 @negcap.command()
@@ -119,10 +107,9 @@ def audit(run: Path, output: Path | None, quiet: bool, **given: Any) -> None:
     from ..quality.audit import AuditConfig
     from ..quality.audit import audit as write
 
-    with one_line_errors():
-        config = AuditConfig(**options.only_set(given))
-        for file in write(run, output or run / "audit", config, report(quiet)):
-            print(file)
+    config = AuditConfig(**options.only_set(given))
+    for file in write(run, output or run / "audit", config, report(quiet)):
+        print(file)
 
 
 @negcap.command()
@@ -148,11 +135,10 @@ def sheet(run: Path, output: Path, key: Path | None, overwrite: bool, **given: A
     """
     from ..quality.annotation.sheet import SheetConfig, summary, write_sheet
 
-    with one_line_errors():
-        config = SheetConfig(**options.only_set(given))
-        sheet, key, items = write_sheet(run, output, config, key, overwrite=overwrite)
-        print(f"{sheet}: {summary(items)}")
-        print(f"{key}: the answer key, not for annotators")
+    config = SheetConfig(**options.only_set(given))
+    sheet, key, items = write_sheet(run, output, config, key, overwrite=overwrite)
+    print(f"{sheet}: {summary(items)}")
+    print(f"{key}: the answer key, not for annotators")
 
 
 @negcap.command()
@@ -182,14 +168,13 @@ def agree(sheets: tuple[Path, ...], key: Path | None, as_json: bool, run: Path |
     from ..quality.annotation.beside import beside
     from ..quality.annotation.beside import to_text as beside_text
 
-    with one_line_errors():
-        report = judged(sheets, key)
-        compared = [] if run is None else beside(sheets, run, key)
-        if as_json:
-            more = {"readers": [asdict(one) for one in compared]} if run is not None else {}
-            print(json.dumps({**json.loads(to_json(report)), **more}, indent=1, ensure_ascii=False))
-        else:
-            print(to_text(report), *([] if run is None else ["", beside_text(compared)]), sep="\n")
+    report = judged(sheets, key)
+    compared = [] if run is None else beside(sheets, run, key)
+    if as_json:
+        more = {"readers": [asdict(one) for one in compared]} if run is not None else {}
+        print(json.dumps({**json.loads(to_json(report)), **more}, indent=1, ensure_ascii=False))
+    else:
+        print(to_text(report), *([] if run is None else ["", beside_text(compared)]), sep="\n")
 
 
 @negcap.command()
@@ -205,36 +190,34 @@ def agree(sheets: tuple[Path, ...], key: Path | None, as_json: bool, run: Path |
 @options.one_of("--pick", PICKS, "Which of the negatives: the first drawn or random ones; default: first.")
 @options.seed
 @click.option("--images", type=FOLDER, metavar="FOLDER", help="Folder of the image files.")
-@click.option("--copy-images", is_flag=True, default=None, help="Publish the image files too, in images/.")
-@click.option("--skip-missing", is_flag=True, default=None, help="Leave out captions whose image file is missing.")
-@click.option("--boxes", type=FOLDER, metavar="FILE", help="CSV of image_id,x,y,width,height instead of whole images.")
-@click.option("--image-root", help="Written before image paths that readers open as they are, e.g. an absolute folder.")
-@options.one_of("--names", NAMES, "Of sugarcrepe's files: operators, or SugarCrepe's parts; default: negcap.")
-@click.option(
-    "--votes", type=FOLDER, multiple=True, metavar="FILE", help="Annotation sheet, for valse. May be repeated."
+@click.option("--allow-blind", is_flag=True, default=None, help="Publish even what can be guessed; the card says so.")
+@options.settings(
+    {
+        "copy_images": "true: publish the image files too, in images/",
+        "skip_missing": "true: leave out captions whose image file is missing",
+        "boxes": "CSV of image_id,x,y,width,height instead of whole images",
+        "image_root": "written before image paths that readers open as they are, e.g. an absolute folder",
+        "names": "of sugarcrepe's files: operators (negcap), or SugarCrepe's parts (sugarcrepe); default: negcap",
+        "votes": "annotation sheets, between commas, for valse",
+        "row_negatives": "negatives per row of format triplet; default: 1",
+        "max_blind": "highest allowed accuracy, in %, without the images; default: 60",
+        "allow_unchecked": "true: publish negatives of presets vse-c-paper and univse-paper, which may be true; the "
+        "data card says so",
+        "skip_leaks": "true: leave out captions that are in the train split, too",
+        "name": "of the data set; default: negcap-FORMAT",
+        "url": "of the data set, for the Croissant metadata",
+        "creator": "who publishes the data set, for the Croissant metadata",
+        "date": "of publication, YYYY-MM-DD, for the Croissant metadata",
+        "cite": "how to cite the data set, for the Croissant metadata",
+    }
 )
-@click.option("--row-negatives", type=int, help="Negatives per row of format triplet; default: 1.")
-@click.option("--max-blind", type=float, help="Highest allowed accuracy, in %, without the images; default: 60.")
-@click.option("--allow-blind", is_flag=True, default=None, help="Publish even if it is higher; the data card says so.")
-@click.option(
-    "--allow-unchecked",
-    is_flag=True,
-    default=None,
-    help="Publish negatives of presets vse-c-paper and univse-paper, which may be true; the data card says so.",
-)
-@click.option("--skip-leaks", is_flag=True, default=None, help="Leave out captions that are in the train split, too.")
-@click.option("--name", help="Name of the data set; default: negcap-FORMAT.")
-@click.option("--url", help="URL of the data set, for the Croissant metadata.")
-@click.option("--creator", help="Who publishes the data set, for the Croissant metadata.")
-@click.option("--date", metavar="YYYY-MM-DD", help="Date of publication, for the Croissant metadata.")
-@click.option("--cite", help="How to cite the data set, for the Croissant metadata.")
 @click.option("--overwrite", is_flag=True, help="Replace an earlier publication in DIR; other files are kept.")
 @options.quiet
 def publish(run: Path, output: Path, overwrite: bool, quiet: bool, **given: Any) -> int:
     """Write a test set in a published format.
 
     With a data card, Croissant metadata and checksums. Writes nothing, and ends with status 1, if a model that never
-    sees the images tells captions from negatives (the 95 % interval of its accuracy lies above --max-blind), or if
+    sees the images tells captions from negatives (the 95 % interval of its accuracy lies above max_blind), or if
     captions or images of the train split are in another split, too.
 
     \b
@@ -245,13 +228,13 @@ def publish(run: Path, output: Path, overwrite: bool, quiet: bool, **given: Any)
     from ..publish.publish import RefusedError, print_refusal
     from ..publish.publish import publish as write
 
-    given = options.only_set(given)
-    with one_line_errors():
-        try:
-            written = write(run, output, PublishConfig(**given), overwrite=overwrite, say=lambda line: warn([line]))
-        except RefusedError as refused:
-            print_refusal(refused, sys.stdout)
-            return CHECK_FAILED
+    try:
+        written = write(
+            run, output, options.config_of(PublishConfig, given), overwrite=overwrite, say=lambda line: warn([line])
+        )
+    except RefusedError as refused:
+        print_refusal(refused, sys.stdout)
+        return CHECK_FAILED
     if not quiet:
         unit = "pairs" if format_named(given["format"]).negatives else "captions"
         splits = ", ".join(f"{split} {number:,} {unit}" for split, number in written.splits.items())

@@ -94,7 +94,7 @@ def from_text(field: FieldInfo, text: str) -> Any:
     return None if text == "none" and NoneType in get_args(field.annotation) else text
 
 
-def read_texts(kind: type, given: Mapping[str, Any]) -> dict[str, Any]:
+def read_texts(kind: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     """The values for fields of a dataclass; those that are texts are read as the types of their fields.
 
     Raises ValueError with one line that names the first field whose text is none of its type.
