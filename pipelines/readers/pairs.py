@@ -14,23 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import columns
-from .delimited import CsvLines
-from .embedded import without_bytes
-from .files import (
-    is_folder,
-    join,
-    lines,
-    name_in,
-    name_of,
-    names,
-    names_below,
-    open_bytes,
-    open_text,
-    reading,
-    split_in,
-)
-from .json_stream import Harmless, json_text
+from .files import is_folder, join, json_items, lines, name_in, name_of, names, names_below, open_bytes, open_json
+from .files import open_text, reading, split_in
 from .record import Record, Rejected, clean, excerpt
+from .table import CsvLines, without_bytes
 
 EXPECTED = "a set of captions with negatives (JSON, JSON Lines, CSV, TSV or Parquet)"
 SUFFIXES = (".json", ".jsonl", ".csv", ".tsv", ".parquet")
@@ -125,7 +112,7 @@ def _record(
 
     def cell(role: str) -> Any:
         column = roles[role]
-        return json_text(row.get(column)) if column else None
+        return row.get(column) if column else None
 
     image = cell("image")
     named = roles["image"] is not None
@@ -143,7 +130,7 @@ def _record(
         image, own = found.image, found.split
     negatives = []
     for text, kind in _negatives(cell("negative")):
-        found = clean(Record(name, line, "image", json_text(text)))
+        found = clean(Record(name, line, "image", text))
         if isinstance(found, Rejected):
             return found._replace(detail=found.detail.replace("caption must", "negative must", 1))
         negatives.append((found.text, str(kind or cell("label") or label)))
@@ -238,13 +225,13 @@ def _json(url: str) -> Iterator[tuple[str, Any]]:
     """The items of a list, or of an object by their key; ids that occur twice come twice."""
     import ijson
 
-    with reading(url, EXPECTED, ijson.JSONError), open_bytes(url) as file:
+    with reading(url, EXPECTED), open_bytes(url) as file:
         start = file.read(1 << 10).lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
-    with reading(url, EXPECTED, ijson.JSONError), open_bytes(url) as file:
-        if start == b"{":
-            yield from ijson.kvitems(Harmless(file), "", use_float=True)
-        else:
-            yield from (("", item) for item in ijson.items(Harmless(file), "item", use_float=True))
+    if start == b"{":
+        with open_json(url, EXPECTED) as items:
+            yield from ijson.kvitems(items, "", use_float=True)
+    else:
+        yield from (("", item) for item in json_items(url, "item", EXPECTED))
 
 
 def _parquet(url: str) -> Iterator[tuple[str, Any]]:

@@ -1,37 +1,59 @@
-"""Stage ingest: caption files -> the tables captions and rejected_records (what could not be used, with reasons)."""
+"""Stage ingest: caption files -> the tables captions and rejected_records (what could not be used, with reasons).
+
+Its calls, each made in a worker, write their own files, once, so that an interrupted ingest goes on where it stopped:
+
+    read_part    the files of a part   -> their records as rows
+    group_rows   the rows of all parts -> which of them become captions, in which order, and which are refused
+    plan_range   a range of positions  -> how many shards it fills
+    pack_range   a range of positions  -> the shards
+"""
 
 from __future__ import annotations
 
 import errno
+import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib.metadata import version
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from ...schemas.captions import CAPTIONS, REJECTED_RECORDS, source_columns
+from ...schemas.captions import CAPTIONS, REJECTED_RECORDS
+from ...schemas.captions import source_columns as schema_of_columns
 from .. import readers
 from ..engine.cluster import Executor, Synchronous
-from ..engine.code import code_of
+from ..engine.code import Code, code_of
+from ..engine.errors import StageError, TaskError
 from ..engine.identity import Identity, hash_schema
 from ..engine.lock import locked
 from ..engine.manifest import describe, finish, finished, prepare, refuse_other
 from ..engine.progress import in_progress
 from ..engine.remote_path import RemotePath
-from ..engine.shards import remove_temporary
-from ..engine.stage import Progress
-from ..engine.storage import scratch_folder
+from ..engine.reports import report_done
+from ..engine.run import cause
+from ..engine.shards import Origin, Receipt, current_receipts, remove_temporary
+from ..engine.stage import Progress, StageResult
+from ..engine.storage import scratch_folder, sha256_file, write_json
 from ..engine.tables import read_table
-from ..ingestion import duplicates, web_text
-from ..ingestion.calls import Work
-from ..ingestion.config import IngestConfig
-from ..ingestion.packing import captions, in_order
-from ..ingestion.packing import source_columns as columns_to_keep
-from ..ingestion.rows import Reader, rows_schema
-from ..ingestion.shuffle import describe_rejected, each, make_shards
-from ..ingestion.siblings import group
+from ..engine.work import write_tables
+from ..ingestion.checks import checks, refusing
+from ..ingestion.grouping import (
+    COLUMNS,
+    captions,
+    captions_per_shard,
+    grouped,
+    image_sizes,
+    images_in_two_splits,
+    reject,
+    shard_sizes,
+    source_columns,
+)
+from ..ingestion.rows import PART_BITS, IngestConfig, Reader, read_blocks, rows_at, rows_schema, write_blocks
 from ..readers.record import MAX_CAPTIONS, Record, Rejected
 
 if TYPE_CHECKING:
@@ -42,6 +64,8 @@ TEMPORARY = ".ingest"
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # a full disk, a used quota, a file above a limit
 MANY_FILES = 8  # from so many files on, or so many bytes of several files, each is a part of its own
 MANY_BYTES = 1 << 28
+RANGE_ROWS = 1 << 17  # rows that are packed into shards in one call
+REPORT_EVERY = 10_000
 
 
 @dataclass(frozen=True)
@@ -50,6 +74,63 @@ class Ingested:
 
     counts: Mapping[str, int]
     warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Work:
+    """What all calls of an ingest, which run in workers, have in common.
+
+    source, format, config: what is read, and how. run: the run's folder. folder: of temporary files. key, provenance:
+    of the shards (see engine.shards.Origin). code: to compare with the worker's. outputs: the schemas of the tables, by
+    name. parts: how many parts the source has. shard_size: captions per shard, at most (0: not known yet).
+    """
+
+    source: str
+    format: str
+    config: IngestConfig
+    run: Path
+    folder: Path
+    key: str
+    provenance: Mapping[str, str]
+    code: Code
+    outputs: Mapping[str, pa.Schema]
+    parts: int
+    shard_size: int = 0
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of rows: the fields of a record, and the columns of the source to keep."""
+        kept = self.outputs.get("source_columns")
+        return rows_schema({} if kept is None else {name: kept.field(name).type for name in kept.names[2:]})
+
+    @property
+    def rows(self) -> list[Path]:
+        """The files of rows, one a part."""
+        return [self.folder / f"rows-{part:05d}.arrow" for part in range(self.parts)]
+
+    def placed(self, name: str, low: int, high: int, of: str) -> pa.Table:
+        """The rows of the table `kept` or `refused` (see ingestion.grouping) with low <= column `of` < high."""
+        import pyarrow.parquet as pq
+
+        path = self.folder / f"{name}.parquet"
+        return pq.read_table(path, filters=[(of, ">=", low), (of, "<", high)], use_threads=False).combine_chunks()
+
+    def once(self, name: str, files: Sequence[Path], make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """What `make`, which writes `files`, returns (plain JSON); if a call of this name was finished before, and the
+        files have the bytes that they had, what that one returned.
+        """
+        self.code.check()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path, key = self.folder / f"{name}.json", f"{self.key} {self.config.strict} {self.parts}"
+        try:
+            receipt = json.loads(path.read_bytes())
+            if receipt["key"] == key and receipt["files"] == [*map(sha256_file, files)]:
+                return receipt["made"]
+        except (OSError, ValueError, KeyError, TypeError):
+            pass
+        made = make()
+        write_json(path, {"key": key, "made": made, "files": [*map(sha256_file, files)]})
+        return made
 
 
 def ingest(
@@ -66,10 +147,10 @@ def ingest(
 
     All captions of an image are in one shard; images are in order of first appearance, the captions of an image in
     source order. Of a source of many files that can be read one by one, the files are read by the workers of `executor`
-    (None, or if they may not see the folder of spill files: all in this process), and a shard ends where a file ends.
-    Memory does not grow with the source: rows are brought together in spill files in the folder `.ingest` of the run
-    (see engine.storage.scratch_folder), which take about the space of the captions twice; an interrupted ingest goes on
-    with what is there. No table is written before the whole source has been read.
+    (None, or if they may not see the folder of temporary files: all in this process), and a shard ends where a file
+    ends. Memory grows by some 10 bytes a record: rows lie in files in the folder `.ingest` of the run (see
+    engine.storage.scratch_folder), which take about the space of the captions; an interrupted ingest goes on with what
+    is there. No table is written before the whole source has been read.
 
     Tables that were made from the same content and config are kept. metadata: provenance for the Parquet files. Raises
     FileNotFoundError or ValueError, with one line that names the file, when the source cannot be read, has no captions
@@ -79,7 +160,7 @@ def ingest(
     format = config.format or readers.detect(source)
     if config.language == "all" and format != "multi30k":
         raise ValueError(f"language all is for Multi30K folders, {source} is of the format {format}")
-    web_text.checks(config.languages, config.boilerplate)  # finds invalid settings before anything is read
+    checks(config.languages, config.boilerplate)  # finds invalid settings before anything is read
     files = readers.files(source, format, config)
     if executor is None or len(files) < MANY_FILES or not _share_scratch(executor, run):
         executor = Synchronous()
@@ -88,17 +169,18 @@ def ingest(
     with locked(run):
         outputs = {"rejected_records": REJECTED_RECORDS, "captions": CAPTIONS}
         if kept:
-            outputs = {"source_columns": source_columns(kept), **outputs}
+            outputs = {"source_columns": schema_of_columns(kept), **outputs}
         described = {**describe(config), "format": format}
         del described["strict"]  # it decides whether there is output, but not what is in it
-        described.update(web_text.versions() if config.languages else {})
-        described.update(duplicates.versions() if config.near_duplicates else {})
+        for package, asked in (("py3langid", config.languages), ("datasketch", config.near_duplicates)):
+            described |= {package: version(package)} if asked else {}
+        code = code_of(__name__)
         identity = Identity(
             NAME,
             described,
             dict(metadata),
             {table: hash_schema(schema) for table, schema in outputs.items()},
-            code_of(__name__).sha256,
+            code.sha256,
             _inputs(source, files, contents),
         )
         if not overwrite:
@@ -109,24 +191,219 @@ def ingest(
             return Ingested(made.counts, _warnings(made.counts, config))
         parts: list[Sequence[str] | None] = [None]
         many = len(files) >= MANY_FILES or (len(files) > 1 and sum(file["bytes"] for file in contents) >= MANY_BYTES)
-        if many and readers.reader_of(format).file_records is not None:
+        if many and readers.reader_of(format).alone:
             parts = [[file] for file in files] if config.limit is None else [files]
+        place = run.absolute()
+        folder = scratch_folder(place, TEMPORARY)
         work = Work(
-            source=source,
-            format=format,
-            config=config,
-            run=run.absolute(),
-            folder=scratch_folder(run.absolute(), TEMPORARY),
-            key=identity.key(),
-            provenance=identity.provenance(),
-            code=code_of(__name__),
-            outputs=outputs,
-            parts=len(parts),
+            source, format, config, place, folder, identity.key(), identity.provenance(), code, outputs, len(parts)
         )
-        with in_progress(progress, NAME, None, unit="records"), _spilling(work):
-            made_shards = make_shards(work, parts, executor, progress, lambda: _prepare(run, identity, overwrite))
-        counts = finish(run, tuple(outputs), identity, made_shards).counts
+        with in_progress(progress, NAME, None, unit="records"), _temporary_files(work):
+            shards = make_shards(work, parts, executor, progress, lambda: _prepare(run, identity, overwrite))
+        counts = finish(run, tuple(outputs), identity, shards).counts
     return Ingested(counts, _warnings(counts, config))
+
+
+def make_shards(
+    work: Work,
+    parts: Sequence[Sequence[str] | None],
+    executor: Executor,
+    progress: Progress,
+    prepare: Callable[[], None],
+) -> list[dict[str, Receipt]]:
+    """Make all shards of an ingest; returns their receipts, by table, for each shard.
+
+    parts: the files of each part of the source, which one call reads; None: the whole source. prepare: called once
+    before the first shard is written.
+    """
+    calls = [(work, number, files) for number, files in enumerate(parts)]
+    read = each(executor, read_part, calls, _Counter(lambda rows: progress.advance(rows, 0)), lambda part: part["rows"])
+    total, characters = (sum(part[what] for part in read) for what in ("rows", "characters"))
+    work = replace(work, shard_size=captions_per_shard(work.config, total, characters))
+    keys = total * (10 if work.config.near_duplicates else 1)
+    first = each(executor, group_rows, [(work, keys)])[0]["first"]
+    bad = Rejected(*first) if first else None
+    if bad is not None and work.config.strict:
+        raise ValueError(_described(work.source, bad))
+    ranges = [
+        (part << PART_BITS | start, part << PART_BITS | min(start + RANGE_ROWS, call["stored"]))
+        for part, call in enumerate(read)
+        for start in range(0, call["stored"], RANGE_ROWS)
+    ]
+    shards = each(executor, plan_range, [(work, *positions) for positions in ranges])
+    if not sum(shards):
+        found = f"the first of its bad records: {_described(work.source, bad)}" if bad else "it has no records"
+        raise ValueError(f"{work.source}: must hold captions in the format {work.format}, has none; {found}")
+    prepare()
+    # ranges without captions make no call: their rejected records go to the next one, those at the end to the last
+    pack: list[tuple[Any, ...]] = []
+    start = rejected_from = 0
+    for (low, high), count in zip(ranges, shards, strict=True):
+        if count:
+            rejected_to = high if start + count < sum(shards) else work.parts << PART_BITS
+            pack.append((work, low, high, start, (rejected_from, rejected_to)))
+            start, rejected_from = start + count, high
+    made = each(executor, pack_range, pack, _Counter(lambda shards: progress.advance(0, shards)), len)
+    return [shard for call in made for shard in call]
+
+
+def read_part(work: Work, number: int, files: Sequence[str] | None) -> dict[str, Any]:
+    """Read part `number` of the source and write its records as rows.
+
+    files: the files of the part; None: the whole source is one part. Returns `rows`, the number of records read,
+    `stored`, that of the rows (there are fewer if config.limit is reached), and `characters`, that of the characters in
+    their captions.
+    """
+
+    def make() -> dict[str, Any]:
+        reader = Reader(work.config, work.schema)
+        found = _records(work, reader, files)
+        if asked := checks(work.config.languages, work.config.boilerplate):
+            found = refusing(found, asked)
+        blocks = reader.blocks(_reported(found, work.config.strict), readers.reader_of(work.format).grouped)
+        stored = write_blocks(work.rows[number], work.schema, blocks)
+        return {"rows": reader.rows, "characters": reader.characters, "stored": stored}
+
+    return work.once(f"read-{number:05d}", [work.rows[number]], make)
+
+
+def _records(work: Work, reader: Reader, files: Sequence[str] | None) -> Iterator[Any]:
+    """The records of a part; of several files, none is begun when the limit of images has been reached."""
+    for given in [None] if files is None else [[file] for file in files]:
+        yield from readers.read(work.source, work.format, work.config, given)
+        if reader.full:
+            return
+
+
+def _reported(records: Iterator[Any], strict: bool) -> Iterator[Any]:
+    """The records; how many were read is reported. strict: stop after the first rejected one."""
+    for number, record in enumerate(records, 1):
+        yield record
+        if number % REPORT_EVERY == 0:
+            report_done(number)
+        if strict and type(record) is Rejected:
+            return
+
+
+def group_rows(work: Work, keys: int) -> dict[str, Any]:
+    """Decide which rows of all parts become captions, in which order, and which are refused (see ingestion.grouping).
+
+    keys: how many there are. Returns `first`: the first rejected record, None if there is none.
+    """
+
+    def make() -> dict[str, Any]:
+        import duckdb
+
+        try:
+            with grouped(read_blocks(work.rows, COLUMNS), keys, work.folder / "duckdb") as connection:
+                for path in files:
+                    to = str(path).replace("'", "''")
+                    sorted = f"FROM {path.stem} ORDER BY ALL"
+                    connection.execute(f"COPY ({sorted}) TO '{to}' (FORMAT parquet, ROW_GROUP_SIZE 20480)")
+                [first] = connection.execute("SELECT min(position) FROM refused").fetchone()
+        except duckdb.IOException as error:
+            raise OSError(errno.EIO, f"cannot write: {str(error).splitlines()[0]}", str(work.folder)) from error
+        return {"first": list(_rejected(work, first, first + 1)[0]) if first is not None else None}
+
+    files = [work.folder / f"{name}.parquet" for name in ("kept", "refused")]
+    return work.once("group", files, make)
+
+
+def plan_range(work: Work, low: int, high: int) -> int:
+    """The number of shards that the images fill whose first caption has a position in the source from `low` to below
+    `high`.
+    """
+    home = work.placed("kept", low, high, "home")["home"].to_numpy()
+    return len(shard_sizes(image_sizes(home), work.shard_size))
+
+
+def pack_range(work: Work, low: int, high: int, start: int, bad: tuple[int, int]) -> list[dict[str, Receipt]]:
+    """Make the shards, from number `start`, of the images whose first caption has a position from `low` to below
+    `high`.
+
+    bad: the range of positions of the rejected records that are written with the first of these shards. Returns the
+    receipts of the shards, by table.
+    """
+    import pyarrow as pa
+
+    work.code.check()
+    origin = Origin(work.key, work.provenance)
+    placed = work.placed("kept", low, high, "home")
+    home, number = placed["home"].to_numpy(), placed["number"].to_numpy()
+    rows = rows_at(work.rows, work.schema, placed["position"].to_numpy())
+    refused = _rejected(work, *bad)
+    columns = zip(*refused, strict=True) if refused else [[]] * len(REJECTED_RECORDS)
+    rejected = pa.table(list(columns), schema=REJECTED_RECORDS)
+    counts = Counter(f"rejected.{record.reason}" for record in refused)
+    counts["images_in_two_splits"] = images_in_two_splits(home, rows)
+    tables = {} if start and not refused else {"rejected_records": rejected}
+    receipts: list[dict[str, Receipt]] = []
+    first = 0
+    for index, (size, images) in enumerate(shard_sizes(image_sizes(home), work.shard_size), start):
+        names = [name for name in work.outputs if name in tables or name != "rejected_records"]
+        made = current_receipts(work.run, names, index, work.key)
+        if made is None:
+            counts.update({"captions": size, "images": images})
+            some = rows.slice(first, size)
+            table = captions(some, number[first : first + size], work.config.source_name or work.format)
+            made_tables = {**tables, "captions": table}
+            if kept := work.outputs.get("source_columns"):
+                made_tables["source_columns"] = source_columns(some, table, kept)
+            made = write_tables(work.run, index, work.outputs, StageResult(made_tables, +counts), origin)
+        receipts.append(made)
+        first += size
+        counts, tables = Counter(), {}
+        report_done(len(receipts))
+    return receipts
+
+
+def _rejected(work: Work, low: int, high: int) -> list[Rejected]:
+    """The rejected records with low <= position < high, in order."""
+    refused = work.placed("refused", low, high, "position")
+    rows, firsts = (rows_at(work.rows, work.schema, refused[name].to_numpy()) for name in ("position", "home"))
+    return reject(rows, refused["reason"].to_pylist(), firsts["image"].to_pylist())
+
+
+class _Counter:
+    """Counts what calls report to have done, and what they have done in the end, each thing once."""
+
+    def __init__(self, advance: Callable[[int], None]) -> None:
+        """advance: called with what is new, never in two threads at once."""
+        self._advance, self._lock = advance, Lock()
+        self._done: dict[int, int] = {}
+
+    def __call__(self, call: int, done: int) -> None:
+        """Take note that a call has done so much so far; what is reported late, or again, is ignored."""
+        with self._lock:
+            new = done - self._done.get(call, 0)
+            if new > 0:
+                self._done[call] = done
+                self._advance(new)
+
+
+def each(
+    executor: Executor,
+    function: Callable[..., Any],
+    calls: Sequence[tuple[Any, ...]],
+    counter: _Counter | None = None,
+    done: Callable[[Any], int] = lambda result: 0,
+) -> list[Any]:
+    """The results of function(*call) for each call, in the order of the calls. Raises the error of a call that fails.
+
+    counter: a progress counter, which gets the captions that running calls report, and in the end `done(result)` of
+    them.
+    """
+    results: list[Any] = [None] * len(calls)
+    try:
+        for position, result in executor.map(function, calls, counter):
+            results[position] = result
+            if counter is not None:
+                counter(position, done(result))
+    except TaskError as failed:
+        if isinstance(failed.__cause__, (ValueError, OSError)):
+            raise failed.__cause__ from None
+        raise StageError(f"{NAME} stopped: {cause(failed.__cause__)}") from failed.__cause__
+    return results
 
 
 def _share_scratch(executor: Executor, run: Path) -> bool:
@@ -157,7 +434,13 @@ def _refuse_rejections(source: str, run: Path, counts: Mapping[str, int], config
     """With `strict`, raise ValueError for a run with rejected records; `counts` are the counters of its captions."""
     if config.strict and any(name.startswith("rejected.") for name in counts):
         row = next(table for table in read_table(run, "rejected_records") if len(table)).slice(0, 1).to_pylist()[0]
-        raise ValueError(describe_rejected(source, Rejected(**row)))
+        raise ValueError(_described(source, Rejected(**row)))
+
+
+def _described(source: str, bad: Rejected) -> str:
+    """A rejected record in one line: where it stands, the reason, the rule and the value."""
+    where = source if source.rstrip("/").endswith(bad.source) else f"{source.rstrip('/')}/{bad.source}"
+    return f"{where}:{bad.line}: {bad.reason}: {bad.detail}"
 
 
 def ingest_records(
@@ -172,18 +455,20 @@ def ingest_records(
     import pyarrow as pa
 
     schema = rows_schema(kept)
-    rejected: list[pa.RecordBatch] = []
-    reader = Reader(0, config.limit, schema, rejected.append)
-    blocks = list(reader.blocks(records, stop_when_full=False))
-    grouped = group(pa.Table.from_batches(blocks, schema))
-    bad = pa.concat_tables([*map(pa.Table.from_batches, [[block] for block in rejected]), grouped.rejected])
-    refused = [Rejected(*list(row.values())[1:]) for row in bad.sort_by("position").to_pylist()]
-    if refused and config.strict:
-        first = refused[0]
+    rows = pa.Table.from_batches(Reader(config, schema).blocks(records, stop_when_full=False), schema)
+    keys = rows.select(COLUMNS).add_column(0, "position", pa.array(range(len(rows)), pa.int64()))
+    with grouped(keys.to_batches()) as connection:
+        placed, refused = (
+            connection.sql(f"FROM {name} ORDER BY ALL").to_arrow_table() for name in ("kept", "refused")
+        )
+    bad, firsts = (rows.take(refused[name]) for name in ("position", "home"))
+    rejected = reject(bad, refused["reason"].to_pylist(), firsts["image"].to_pylist())
+    if rejected and config.strict:
+        first = rejected[0]
         raise ValueError(f"the caption at position {first.line - 1}: {first.reason}: {first.detail}")
-    rows = in_order(grouped.kept)
-    made = captions(rows, config.source_name or "table")
-    return made, columns_to_keep(rows, made, source_columns(kept)), refused
+    rows = rows.take(placed["position"]).combine_chunks()
+    made = captions(rows, placed["number"].to_numpy(), config.source_name or "table")
+    return made, source_columns(rows, made, schema_of_columns(kept)), rejected
 
 
 def _warnings(counts: Mapping[str, int], config: IngestConfig) -> tuple[str, ...]:
@@ -209,8 +494,8 @@ def _warnings(counts: Mapping[str, int], config: IngestConfig) -> tuple[str, ...
 
 
 @contextmanager
-def _spilling(work: Work) -> Iterator[None]:
-    """Remove the spill files at the end; of a source of many parts only if it succeeds, or cannot be read."""
+def _temporary_files(work: Work) -> Iterator[None]:
+    """Remove the temporary files at the end; of a source of many parts only if it succeeds, or cannot be read."""
     try:
         yield
     except OSError as error:
