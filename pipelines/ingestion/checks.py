@@ -9,15 +9,10 @@ similarity of their sets of five letters in a row: 1 % at J = 0.6, 40 % at 0.8, 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache
+from collections.abc import Callable, Iterable
 from hashlib import blake2b
-from typing import TYPE_CHECKING
 
 from ..readers.record import Record, Rejected, reject
-
-if TYPE_CHECKING:
-    from py3langid.langid import LanguageIdentifier
 
 # A caption of three words is often told wrongly, but seldom with such odds: with 5, 97 % of the first three words of
 # English captions of COCO are kept and 1.5 % of those of German ones of Multi30K; of whole captions, 100 % and 0.4 %.
@@ -44,22 +39,21 @@ _OTHER = re.compile(r"[\W_]+")
 Check = Callable[[Record], Rejected | None]
 
 
-def refusing(records: Iterable[Record | Rejected], checks: Sequence[Check]) -> Iterator[Record | Rejected]:
-    """The same records, in which a caption that a check refuses has become a rejected record."""
-    for record in records:
-        if type(record) is Record:
-            yield next((bad for check in checks if (bad := check(record)) is not None), record)
-        else:
-            yield record
-
-
-def checks(languages: tuple[str, ...], boilerplate: bool) -> list[Check]:
-    """The checks of a caption's own text that are asked for, which refuse it or keep it.
-
-    languages: refuse those in other languages (see `in_languages`); none: do not check. Raises ValueError for a
-    language that is not known, ImportError without py3langid.
+def refusing(
+    records: Iterable[Record | Rejected], languages: tuple[str, ...], boilerplate: bool
+) -> Iterable[Record | Rejected]:
+    """The same records, in which captions in other languages than these (if any are given) and, if it is asked for,
+    `boilerplate` have become rejected records. Raises as `in_languages`.
     """
-    return [*([_is_boilerplate] if boilerplate else []), *([in_languages(languages)] if languages else [])]
+    checks = [*([is_boilerplate] if boilerplate else []), *([in_languages(languages)] if languages else [])]
+    if not checks:
+        return records
+    return (
+        next((bad for check in checks if (bad := check(record)) is not None), record)
+        if isinstance(record, Record)
+        else record
+        for record in records
+    )
 
 
 def in_languages(languages: tuple[str, ...]) -> Check:
@@ -68,7 +62,11 @@ def in_languages(languages: tuple[str, ...]) -> Check:
     Languages are told by py3langid; a text that is too short to tell is kept. Raises ValueError for a language that it
     does not know, ImportError without it.
     """
-    identifier = _identifier()
+    try:
+        from py3langid.langid import MODEL_FILE, LanguageIdentifier
+    except ImportError:
+        raise ImportError("languages needs py3langid: pip install 'negcap[web]'") from None
+    identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
     if unknown := sorted(set(languages) - set(identifier.labels)):
         raise ValueError(f"languages must be among those of py3langid, was: {unknown[0]}")
 
@@ -84,16 +82,7 @@ def in_languages(languages: tuple[str, ...]) -> Check:
     return check
 
 
-@cache
-def _identifier() -> LanguageIdentifier:
-    try:
-        from py3langid.langid import MODEL_FILE, LanguageIdentifier
-    except ImportError:
-        raise ImportError("languages needs py3langid: pip install 'negcap[web]'") from None
-    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
-
-
-def _is_boilerplate(record: Record) -> Rejected | None:
+def is_boilerplate(record: Record) -> Rejected | None:
     """Refuse what is no caption, but was put in its place on web pages; the detail names the rule."""
     for rule, pattern in BOILERPLATE.items():
         if pattern.fullmatch(record.text):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 COLUMNS = ("image_id", "image", "number", "keys")  # of rows, that decide what is kept
 LEAST, SHARDS, MOST_MB = 1_000, 2_048, 1
-MEMORY, MEMORY_OF_KEY = 64_000_000, 8  # bytes: DuckDB fails below some 5 a key
+MEMORY, MEMORY_OF_KEY = 48_000_000, 5  # bytes: DuckDB fails with much less
 DIFFERENCES = {"duplicate_text": "case and punctuation", "near_duplicate_text": "a few letters"}
 
 # home: the position of the first row of the image, which the shard is of. again: a number that the image has already.

@@ -108,7 +108,7 @@ def kept_types(format: str, files: Sequence[str], options: ReadOptions) -> Mappi
 
     if options.keep_columns and format == "table":
         with naming(files[0]):
-            return table.kept_types(files, options)
+            return table.kept_types(files[0], options)
     if options.keep_columns and format != "webdataset":
         raise ValueError(f"keep_columns is for tables and WebDataset tars, the format is {format}")
     return dict.fromkeys(options.keep_columns, pa.string())
@@ -134,7 +134,7 @@ def read(
     """
     reader = reader_of(format)
     with naming(source):
-        if files is None or not reader.alone:
+        if files is None:
             files = reader.files(source, options) if reader.files and reader.alone else [source]
         for file in files:
             for record in reader.records(source, file, options):

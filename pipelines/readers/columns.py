@@ -47,12 +47,8 @@ class Columns:
     @property
     def names(self) -> list[str]:
         """The names of all these columns, each once."""
-        return list(dict.fromkeys(name for name in (*self.others, self.caption, *self.kept) if name))
-
-    @property
-    def others(self) -> tuple[str | None, ...]:
-        """The names of the columns of image, split, language, id and status, in this order; None: there is none."""
-        return self.image, self.split, self.language, self.id, self.status
+        given = (self.image, self.split, self.language, self.id, self.status, self.caption, *self.kept)
+        return list(dict.fromkeys(name for name in given if name))
 
 
 def choose(
@@ -102,20 +98,21 @@ def choose(
 
 
 def record_of(
-    chosen: Columns, where: tuple[str, int], text: Any, others: Sequence[Any], kept: tuple[Any, ...], usual: str
+    chosen: Columns, source: str, line: int, row: Mapping[str, Any], language: str
 ) -> Record | Rejected:
     """The record of one row of a table; a row without an id, or whose image was not downloaded, becomes a Rejected.
 
-    chosen: the columns of the table. where: file and line. text: the caption. others, kept: the values of the columns
-    `chosen.others` and `chosen.kept`. usual: the language of captions if no column has it.
+    row: the values of the columns `chosen`. language: that of captions if no column has it.
     """
-    image, split, language, id, status = others
-    if chosen.image is None:
-        image = OWN
-    record = Record(*where, image, text, split, language if chosen.language else usual, None, id, kept)
+    image = OWN if chosen.image is None else row.get(chosen.image)
+    split = row.get(chosen.split) if chosen.split else None
+    language = row.get(chosen.language) if chosen.language else language  # type: ignore[assignment]
+    id = row.get(chosen.id) if chosen.id else None
+    kept = tuple(map(row.get, chosen.kept)) if chosen.kept else ()
+    record = Record(source, line, image, row.get(chosen.caption), split, language, None, id, kept)
     if id is None and chosen.id:
         return reject(record, "no_image", f"image id must be a name, URL or whole number, is missing in {chosen.id}")
-    if chosen.status and status != SUCCESS:
+    if chosen.status and (status := row.get(chosen.status)) != SUCCESS:
         return reject(record, "no_image", f"image must have been downloaded, its status was: {status!r:.80}")
     return record
 

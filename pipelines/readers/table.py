@@ -16,7 +16,7 @@ import io
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import repeat
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from . import columns
@@ -32,7 +32,6 @@ STATISTICS = re.compile(r"_stats\.json$")  # which img2dataset writes beside its
 DELIMITED = "a CSV or TSV table whose first line names the columns"
 DELIMITERS = "\t,;|"
 PATH, BYTES = "path", "bytes"  # the fields of embedded images
-_TYPED = 16  # files whose columns are looked at for types
 _QUOTED = re.compile(r'"((?:[^"]|"")*)"')
 
 
@@ -70,27 +69,23 @@ def records(source: str, url: str, options: ReadOptions) -> Iterator[Record | Re
         yield from captions_of(record)
 
 
-def kept_types(urls: Sequence[str], options: ReadOptions) -> dict[str, pa.DataType]:
-    """The types of the columns to keep: in Parquet those of the first file that has values, text otherwise.
+def kept_types(url: str, options: ReadOptions) -> dict[str, pa.DataType]:
+    """The types of the columns to keep, given the first file of a source: in Parquet its own, text otherwise.
 
     What is neither text, number nor time of day becomes text.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    types = dict.fromkeys(options.keep_columns, pa.string())
-    unknown = set(types)
-    for url in urls[:_TYPED] if unknown else ():
-        if not unknown or kind_of(url) != "parquet":
-            break
-        with reading(url, "a Parquet file", pa.ArrowException), open_bytes(url) as file:
-            schema = pq.read_schema(file)
-        chosen = choose_columns(schema, options, url).kept
-        for name, column in zip(options.keep_columns, chosen, strict=True):
-            if name in unknown and not pa.types.is_null(type := schema.field(column).type):
-                types[name] = type if pa.types.is_primitive(type) else pa.string()
-                unknown.discard(name)
-    return types
+    if kind_of(url) != "parquet":
+        return dict.fromkeys(options.keep_columns, pa.string())
+    with reading(url, "a Parquet file", pa.ArrowException), open_bytes(url) as file:
+        schema = pq.read_schema(file)
+    types = [schema.field(column).type for column in choose_columns(schema, options, url).kept]
+    return {
+        name: type if pa.types.is_primitive(type) and not pa.types.is_null(type) else pa.string()
+        for name, type in zip(options.keep_columns, types, strict=True)
+    }
 
 
 def captions_of(record: Record) -> Iterator[Record]:
@@ -129,29 +124,23 @@ def _delimited_rows(url: str, options: ReadOptions) -> Iterator[Record | Rejecte
         raise ValueError(f"{url}: must be {DELIMITED}; the line is empty")
     headerless = bool(options.image_column) and columns.numbered(options)
     if headerless:
-        others = (options.split_column or None, options.language_column or None, options.id_column or None)
-        chosen = columns.Columns(options.image_column, options.caption_column, *others, None, options.keep_columns)
-        if max(map(int, chosen.names)) > len(found):
-            numbers = [*map(int, chosen.names)]
+        found = [str(number) for number in range(1, len(found) + 1)]
+        asked = (options.image_column, options.caption_column, options.split_column, options.language_column)
+        numbers = [int(name) for name in (*asked, options.id_column, *options.keep_columns) if name]
+        if max(numbers) > len(found):
             raise ValueError(f"{url}: column numbers must be <= {len(found)}, were: {numbers}")
-        at = {name: int(name) - 1 for name in chosen.names}
-    else:
-        chosen = columns.choose(found, options, url)
-        at = {name: found.index(name) for name in chosen.names}
-    cut = _tsv(url) if delimiter == "\t" else _csv(url, delimiter)
-    if not headerless:
-        next(cut, None)
-    name, places = name_of(url), [at[column] if column else None for column in chosen.others]
-    for line, row in cut:
+    chosen = columns.choose(found, options, url)
+    rows = _tsv(url) if delimiter == "\t" else _csv(url, delimiter)
+    names = list(reversed(found))  # of columns of one name the first counts
+    for line, row in islice(rows, 0 if headerless else 1, None):
         if isinstance(row, str):
-            yield Rejected(name, line, "not_a_record", row, "")
+            yield Rejected(name_of(url), line, "not_a_record", row, "")
         elif len(row) == len(found):
-            cells = [None if place is None else row[place] for place in places]
-            values = tuple(row[at[column]] for column in chosen.kept)
-            yield columns.record_of(chosen, (name, line), row[at[chosen.caption]], cells, values, options.language)
+            cells = dict(zip(names, reversed(row), strict=True))
+            yield columns.record_of(chosen, name_of(url), line, cells, options.language)
         elif any(field.strip() for field in row):
             detail = f"a record must have {len(found)} fields, has {len(row)}"
-            yield Rejected(name, line, "not_a_record", detail, excerpt(delimiter.join(row)))
+            yield Rejected(name_of(url), line, "not_a_record", detail, excerpt(delimiter.join(row)))
 
 
 def _tsv(url: str) -> Iterator[tuple[int, Sequence[str] | str]]:
@@ -253,9 +242,7 @@ def _object_rows(
             yield Rejected(name, line, "too_long", LongLine.RULE, excerpt(item))
         elif isinstance(value := decode(item), dict):
             chosen = chosen or columns.choose(list(value), options, url)
-            others = [value.get(column) if column else None for column in chosen.others]
-            kept = tuple(value.get(column) for column in chosen.kept)
-            yield columns.record_of(chosen, (name, line), value.get(chosen.caption), others, kept, options.language)
+            yield columns.record_of(chosen, name, line, value, options.language)
         elif not isinstance(item, str) or item.strip():
             yield Rejected(name, line, "not_a_record", "a record must be one JSON object", excerpt(item))
 
@@ -322,11 +309,8 @@ def rows_of(
         cells = {column: _cells(batch.column(column)) for column in chosen.names if column != chosen.image}
         if chosen.image is not None:
             cells[chosen.image] = image_cells(batch.column(chosen.image), chosen.field)
-        others = [cells[column] if column else repeat(None) for column in chosen.others]
-        kept = zip(*(cells[column] for column in chosen.kept), strict=True) if chosen.kept else repeat(())
-        for text, values, *rest in zip(cells[chosen.caption], kept, *others, strict=False):
-            line += 1
-            yield columns.record_of(chosen, (name, line), text, rest, values, language)
+        for line, row in enumerate(zip(*cells.values(), strict=True), line + 1):
+            yield columns.record_of(chosen, name, line, dict(zip(cells, row, strict=True)), language)
 
 
 def image_cells(column: pa.Array, field: str) -> list[Any]:

@@ -4,7 +4,6 @@ Its calls, each made in a worker, write their own files, once, so that an interr
 
     read_part    the files of a part   -> their records as rows
     group_rows   the rows of all parts -> which of them become captions, in which order, and which are refused
-    plan_range   a range of positions  -> how many shards it fills
     pack_range   a range of positions  -> the shards
 """
 
@@ -41,7 +40,7 @@ from ..engine.stage import Progress, StageResult
 from ..engine.storage import scratch_folder, sha256_file, write_json
 from ..engine.tables import read_table
 from ..engine.work import write_tables
-from ..ingestion.checks import checks, refusing
+from ..ingestion.checks import BANDS, in_languages, refusing
 from ..ingestion.grouping import (
     COLUMNS,
     captions,
@@ -80,9 +79,9 @@ class Ingested:
 class Work:
     """What all calls of an ingest, which run in workers, have in common.
 
-    source, format, config: what is read, and how. run: the run's folder. folder: of temporary files. key, provenance:
-    of the shards (see engine.shards.Origin). code: to compare with the worker's. outputs: the schemas of the tables, by
-    name. parts: how many parts the source has. shard_size: captions per shard, at most (0: not known yet).
+    source, format, config: what is read, and how. run: the run's folder. folder: of temporary files. origin: of the
+    shards. code: to compare with the worker's. outputs: the schemas of the tables, by name. parts: the files of each
+    part. shard_size: captions per shard, at most (0: not known yet).
     """
 
     source: str
@@ -90,11 +89,10 @@ class Work:
     config: IngestConfig
     run: Path
     folder: Path
-    key: str
-    provenance: Mapping[str, str]
+    origin: Origin
     code: Code
     outputs: Mapping[str, pa.Schema]
-    parts: int
+    parts: Sequence[Sequence[str]]
     shard_size: int = 0
 
     @property
@@ -106,7 +104,7 @@ class Work:
     @property
     def rows(self) -> list[Path]:
         """The files of rows, one a part."""
-        return [self.folder / f"rows-{part:05d}.arrow" for part in range(self.parts)]
+        return [self.folder / f"rows-{part:05d}.arrow" for part in range(len(self.parts))]
 
     def placed(self, name: str, low: int, high: int, of: str) -> pa.Table:
         """The rows of the table `kept` or `refused` (see ingestion.grouping) with low <= column `of` < high."""
@@ -121,7 +119,7 @@ class Work:
         """
         self.code.check()
         self.folder.mkdir(parents=True, exist_ok=True)
-        path, key = self.folder / f"{name}.json", f"{self.key} {self.config.strict} {self.parts}"
+        path, key = self.folder / f"{name}.json", f"{self.origin.key} {self.config.strict} {len(self.parts)}"
         try:
             receipt = json.loads(path.read_bytes())
             if receipt["key"] == key and receipt["files"] == [*map(sha256_file, files)]:
@@ -160,7 +158,8 @@ def ingest(
     format = config.format or readers.detect(source)
     if config.language == "all" and format != "multi30k":
         raise ValueError(f"language all is for Multi30K folders, {source} is of the format {format}")
-    checks(config.languages, config.boilerplate)  # finds invalid settings before anything is read
+    if config.languages:
+        in_languages(config.languages)  # finds invalid settings before anything is read
     files = readers.files(source, format, config)
     if executor is None or len(files) < MANY_FILES or not _share_scratch(executor, run):
         executor = Synchronous()
@@ -189,48 +188,38 @@ def ingest(
             with in_progress(progress, NAME, None, unit="records"):
                 _refuse_rejections(source, run, made.counts, config)
             return Ingested(made.counts, _warnings(made.counts, config))
-        parts: list[Sequence[str] | None] = [None]
+        reader = readers.reader_of(format)
+        given = files if reader.alone else [source]
         many = len(files) >= MANY_FILES or (len(files) > 1 and sum(file["bytes"] for file in contents) >= MANY_BYTES)
-        if many and readers.reader_of(format).alone:
-            parts = [[file] for file in files] if config.limit is None else [files]
-        place = run.absolute()
-        folder = scratch_folder(place, TEMPORARY)
-        work = Work(
-            source, format, config, place, folder, identity.key(), identity.provenance(), code, outputs, len(parts)
-        )
+        parts = [[file] for file in given] if many and config.limit is None else [given]
+        place, origin = run.absolute(), Origin(identity.key(), identity.provenance())
+        work = Work(source, format, config, place, scratch_folder(place, TEMPORARY), origin, code, outputs, parts)
         with in_progress(progress, NAME, None, unit="records"), _temporary_files(work):
-            shards = make_shards(work, parts, executor, progress, lambda: _prepare(run, identity, overwrite))
+            shards = make_shards(work, executor, progress, lambda: _prepare(run, identity, overwrite))
         counts = finish(run, tuple(outputs), identity, shards).counts
     return Ingested(counts, _warnings(counts, config))
 
 
 def make_shards(
-    work: Work,
-    parts: Sequence[Sequence[str] | None],
-    executor: Executor,
-    progress: Progress,
-    prepare: Callable[[], None],
+    work: Work, executor: Executor, progress: Progress, prepare: Callable[[], None]
 ) -> list[dict[str, Receipt]]:
     """Make all shards of an ingest; returns their receipts, by table, for each shard.
 
-    parts: the files of each part of the source, which one call reads; None: the whole source. prepare: called once
-    before the first shard is written.
+    prepare: called once before the first shard is written.
     """
-    calls = [(work, number, files) for number, files in enumerate(parts)]
+    calls = [(work, number) for number in range(len(work.parts))]
     read = each(executor, read_part, calls, _Counter(lambda rows: progress.advance(rows, 0)), lambda part: part["rows"])
     total, characters = (sum(part[what] for part in read) for what in ("rows", "characters"))
     work = replace(work, shard_size=captions_per_shard(work.config, total, characters))
-    keys = total * (10 if work.config.near_duplicates else 1)
-    first = each(executor, group_rows, [(work, keys)])[0]["first"]
-    bad = Rejected(*first) if first else None
-    if bad is not None and work.config.strict:
-        raise ValueError(_described(work.source, bad))
     ranges = [
         (part << PART_BITS | start, part << PART_BITS | min(start + RANGE_ROWS, call["stored"]))
         for part, call in enumerate(read)
         for start in range(0, call["stored"], RANGE_ROWS)
     ]
-    shards = each(executor, plan_range, [(work, *positions) for positions in ranges])
+    [group] = each(executor, group_rows, [(work, total, ranges)])
+    shards, bad = group["shards"], Rejected(*group["first"]) if group["first"] else None
+    if bad is not None and work.config.strict:
+        raise ValueError(_described(work.source, bad))
     if not sum(shards):
         found = f"the first of its bad records: {_described(work.source, bad)}" if bad else "it has no records"
         raise ValueError(f"{work.source}: must hold captions in the format {work.format}, has none; {found}")
@@ -240,26 +229,23 @@ def make_shards(
     start = rejected_from = 0
     for (low, high), count in zip(ranges, shards, strict=True):
         if count:
-            rejected_to = high if start + count < sum(shards) else work.parts << PART_BITS
+            rejected_to = high if start + count < sum(shards) else len(work.parts) << PART_BITS
             pack.append((work, low, high, start, (rejected_from, rejected_to)))
             start, rejected_from = start + count, high
     made = each(executor, pack_range, pack, _Counter(lambda shards: progress.advance(0, shards)), len)
     return [shard for call in made for shard in call]
 
 
-def read_part(work: Work, number: int, files: Sequence[str] | None) -> dict[str, Any]:
+def read_part(work: Work, number: int) -> dict[str, Any]:
     """Read part `number` of the source and write its records as rows.
 
-    files: the files of the part; None: the whole source is one part. Returns `rows`, the number of records read,
-    `stored`, that of the rows (there are fewer if config.limit is reached), and `characters`, that of the characters in
-    their captions.
+    Returns `rows`, the number of records read, `stored`, that of the rows (there are fewer if config.limit is reached),
+    and `characters`, that of the characters in their captions.
     """
 
     def make() -> dict[str, Any]:
         reader = Reader(work.config, work.schema)
-        found = _records(work, reader, files)
-        if asked := checks(work.config.languages, work.config.boilerplate):
-            found = refusing(found, asked)
+        found = refusing(_records(work, reader, work.parts[number]), work.config.languages, work.config.boilerplate)
         blocks = reader.blocks(_reported(found, work.config.strict), readers.reader_of(work.format).grouped)
         stored = write_blocks(work.rows[number], work.schema, blocks)
         return {"rows": reader.rows, "characters": reader.characters, "stored": stored}
@@ -267,15 +253,15 @@ def read_part(work: Work, number: int, files: Sequence[str] | None) -> dict[str,
     return work.once(f"read-{number:05d}", [work.rows[number]], make)
 
 
-def _records(work: Work, reader: Reader, files: Sequence[str] | None) -> Iterator[Any]:
-    """The records of a part; of several files, none is begun when the limit of images has been reached."""
-    for given in [None] if files is None else [[file] for file in files]:
-        yield from readers.read(work.source, work.format, work.config, given)
+def _records(work: Work, reader: Reader, files: Sequence[str]) -> Iterator[Record | Rejected]:
+    """The records of files; none is begun when the limit of images has been reached."""
+    for file in files:
+        yield from readers.read(work.source, work.format, work.config, [file])
         if reader.full:
             return
 
 
-def _reported(records: Iterator[Any], strict: bool) -> Iterator[Any]:
+def _reported(records: Iterable[Record | Rejected], strict: bool) -> Iterator[Record | Rejected]:
     """The records; how many were read is reported. strict: stop after the first rejected one."""
     for number, record in enumerate(records, 1):
         yield record
@@ -285,36 +271,31 @@ def _reported(records: Iterator[Any], strict: bool) -> Iterator[Any]:
             return
 
 
-def group_rows(work: Work, keys: int) -> dict[str, Any]:
+def group_rows(work: Work, rows: int, ranges: Sequence[tuple[int, int]]) -> dict[str, Any]:
     """Decide which rows of all parts become captions, in which order, and which are refused (see ingestion.grouping).
 
-    keys: how many there are. Returns `first`: the first rejected record, None if there is none.
+    rows: how many there are. ranges: of positions. Returns `shards`, the number of shards that the images fill whose
+    first captions have positions in each range, and `first`, the first rejected record (None if there is none).
     """
 
     def make() -> dict[str, Any]:
         import duckdb
 
+        keys = rows * (1 + BANDS if work.config.near_duplicates else 1)
         try:
             with grouped(read_blocks(work.rows, COLUMNS), keys, work.folder / "duckdb") as connection:
                 for path in files:
-                    to = str(path).replace("'", "''")
-                    sorted = f"FROM {path.stem} ORDER BY ALL"
-                    connection.execute(f"COPY ({sorted}) TO '{to}' (FORMAT parquet, ROW_GROUP_SIZE 20480)")
+                    to, rows_sorted = str(path).replace("'", "''"), f"FROM {path.stem} ORDER BY ALL"
+                    connection.execute(f"COPY ({rows_sorted}) TO '{to}' (FORMAT parquet, ROW_GROUP_SIZE 20480)")
                 [first] = connection.execute("SELECT min(position) FROM refused").fetchone()
         except duckdb.IOException as error:
             raise OSError(errno.EIO, f"cannot write: {str(error).splitlines()[0]}", str(work.folder)) from error
-        return {"first": list(_rejected(work, first, first + 1)[0]) if first is not None else None}
+        homes = (work.placed("kept", low, high, "home")["home"].to_numpy() for low, high in ranges)
+        shards = [len(shard_sizes(image_sizes(home), work.shard_size)) for home in homes]
+        return {"shards": shards, "first": None if first is None else list(_rejected(work, first, first + 1)[0])}
 
     files = [work.folder / f"{name}.parquet" for name in ("kept", "refused")]
     return work.once("group", files, make)
-
-
-def plan_range(work: Work, low: int, high: int) -> int:
-    """The number of shards that the images fill whose first caption has a position in the source from `low` to below
-    `high`.
-    """
-    home = work.placed("kept", low, high, "home")["home"].to_numpy()
-    return len(shard_sizes(image_sizes(home), work.shard_size))
 
 
 def pack_range(work: Work, low: int, high: int, start: int, bad: tuple[int, int]) -> list[dict[str, Receipt]]:
@@ -327,7 +308,6 @@ def pack_range(work: Work, low: int, high: int, start: int, bad: tuple[int, int]
     import pyarrow as pa
 
     work.code.check()
-    origin = Origin(work.key, work.provenance)
     placed = work.placed("kept", low, high, "home")
     home, number = placed["home"].to_numpy(), placed["number"].to_numpy()
     rows = rows_at(work.rows, work.schema, placed["position"].to_numpy())
@@ -341,7 +321,7 @@ def pack_range(work: Work, low: int, high: int, start: int, bad: tuple[int, int]
     first = 0
     for index, (size, images) in enumerate(shard_sizes(image_sizes(home), work.shard_size), start):
         names = [name for name in work.outputs if name in tables or name != "rejected_records"]
-        made = current_receipts(work.run, names, index, work.key)
+        made = current_receipts(work.run, names, index, work.origin.key)
         if made is None:
             counts.update({"captions": size, "images": images})
             some = rows.slice(first, size)
@@ -349,7 +329,7 @@ def pack_range(work: Work, low: int, high: int, start: int, bad: tuple[int, int]
             made_tables = {**tables, "captions": table}
             if kept := work.outputs.get("source_columns"):
                 made_tables["source_columns"] = source_columns(some, table, kept)
-            made = write_tables(work.run, index, work.outputs, StageResult(made_tables, +counts), origin)
+            made = write_tables(work.run, index, work.outputs, StageResult(made_tables, +counts), work.origin)
         receipts.append(made)
         first += size
         counts, tables = Counter(), {}
@@ -498,17 +478,12 @@ def _temporary_files(work: Work) -> Iterator[None]:
     """Remove the temporary files at the end; of a source of many parts only if it succeeds, or cannot be read."""
     try:
         yield
-    except OSError as error:
-        if work.parts == 1:
-            shutil.rmtree(work.folder, ignore_errors=True)
-        if error.errno in NO_ROOM and not str(error.strerror).startswith("cannot write"):
-            why = (
-                "disk full, free some space and run again" if error.errno == errno.ENOSPC else os.strerror(error.errno)
-            )
-            raise OSError(error.errno, f"cannot write: {why}", str(work.folder)) from error
-        raise
     except BaseException as error:
-        if work.parts == 1 or isinstance(error, ValueError):
+        if len(work.parts) == 1 or isinstance(error, ValueError):
             shutil.rmtree(work.folder, ignore_errors=True)
+        full = isinstance(error, OSError) and error.errno in NO_ROOM
+        if full and not str(error.strerror).startswith("cannot write"):
+            why = "disk full, free some space and run again" if error.errno == errno.ENOSPC else error.strerror
+            raise OSError(error.errno, f"cannot write: {why}", str(work.folder)) from error
         raise
     shutil.rmtree(work.folder, ignore_errors=True)
