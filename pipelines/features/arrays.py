@@ -1,4 +1,4 @@
-"""Features in the VSE++ "precomp" layout: `{split}_ims.npy` beside the captions of `negcap.pipelines.readers.formats.vsepp`.
+"""Features in the VSE++ "precomp" layout: `{split}_ims.npy` beside the captions that `readers.formats.vsepp` reads.
 
 Faghri et al. 2018. An array (N, D), pooled, or (N, R, D), with R regions, has one row per image, or five equal rows per
 image, one per caption. Arrays of bytes (uint8) need `{array}_scale.npz` with `low` and `high`: a byte u stands for the

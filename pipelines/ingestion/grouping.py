@@ -16,7 +16,6 @@ from ..readers.record import MAX_CAPTIONS, Rejected, excerpt
 from .rows import KEPT, IngestConfig
 
 if TYPE_CHECKING:
-    import duckdb
     import numpy as np
     import pyarrow as pa
 

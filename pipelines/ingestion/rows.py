@@ -180,7 +180,7 @@ def write_blocks(path: Path, schema: pa.Schema, blocks: Iterable[pa.RecordBatch]
 
 
 def read_blocks(paths: Sequence[Path], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Some columns of the rows in the files of all parts, after `position`. Raises FileNotFoundError for a missing file."""
+    """The `position` and some columns of the rows in the files of all parts."""
     import numpy as np
     import pyarrow as pa
 

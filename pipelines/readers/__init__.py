@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import files as _files
 from . import formats, table, webdataset
-from .files import check_protocol, head, is_folder, is_pattern, join, matching, name_in, name_of, naming, names
+from .files import check_protocol, head, is_folder, is_pattern, join, matching, name_in, name_of, names, naming
 from .record import ReadOptions, Record, Rejected, clean
 
 if TYPE_CHECKING:

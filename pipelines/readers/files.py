@@ -290,7 +290,7 @@ def open_json(url: str, expected: str) -> Iterator[Any]:
     """Open a JSON file for ijson. Raises ValueError, naming the file and what was `expected`, when it is broken."""
     import ijson
 
-    with reading(url, expected, ijson.JSONError), open_bytes(url) as file:
+    with reading(url, expected, ijson.JSONError, UnicodeDecodeError), open_bytes(url) as file:
         yield _Utf8(file)
 
 

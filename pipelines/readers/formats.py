@@ -164,17 +164,16 @@ def multi30k(source: str, url: str, options: ReadOptions) -> Records:
 
     Elliott et al. 2016, "Multi30K: Multilingual English-German Image Descriptions". Line i of each file, gzipped or
     not, is a caption of the image in line i of the split's image list: `{split}_images.txt` or `{split}.txt`, in the
-    folder or in a folder `image_splits` beside it; its lines are `name.jpg` or `name.jpg#k`. Captions in the language of
-    the options are read, or in all for `all`: image by image, those of an image sorted by language, then by file.
+    folder or in a folder `image_splits` beside it; its lines are `name.jpg` or `name.jpg#k`. Captions in the language
+    of the options are read, or in all for `all`: image by image, those of an image sorted by language, then by file.
 
     Raises ValueError when a file has more or fewer lines than the split's image list, FileNotFoundError when the folder
     lacks the language or an image list.
     """
     for split, (images, captions) in _multi30k_splits(source, options).items():
         found = [(name_of(file), MULTI30K.fullmatch(name_of(file))["language"]) for file in captions]  # type: ignore[index]
-        rows = zip_longest(
-            lines(images, "a list of image names"), *(lines(file, "Multi30K captions, one per line") for file in captions)
-        )
+        texts_of = (lines(file, "Multi30K captions, one per line") for file in captions)
+        rows = zip_longest(lines(images, "a list of image names"), *texts_of)
         for line, (image, *texts) in enumerate(rows, 1):
             if image is None or None in texts:
                 uneven = [text is not None if image is None else text is None for text in texts].index(True)

@@ -14,8 +14,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import columns
-from .files import is_folder, join, json_items, lines, name_in, name_of, names, names_below, open_bytes, open_json
-from .files import open_text, reading, split_in
+from .files import (
+    is_folder,
+    join,
+    json_items,
+    lines,
+    name_in,
+    name_of,
+    names,
+    names_below,
+    open_bytes,
+    open_json,
+    open_text,
+    reading,
+    split_in,
+)
 from .record import Record, Rejected, clean, excerpt
 from .table import CsvLines, without_bytes
 

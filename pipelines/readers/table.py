@@ -20,8 +20,20 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from . import columns
-from .files import MAX_LINE, LongLine, head, json_items, lines, name_in, name_of, open_bytes, open_text, raw_lines
-from .files import reading, split_in
+from .files import (
+    MAX_LINE,
+    LongLine,
+    head,
+    json_items,
+    lines,
+    name_in,
+    name_of,
+    open_bytes,
+    open_text,
+    raw_lines,
+    reading,
+    split_in,
+)
 from .record import OWN, ReadOptions, Record, Rejected, excerpt
 
 if TYPE_CHECKING:
@@ -39,7 +51,8 @@ def one_kind(source: str, urls: Sequence[str]) -> list[str]:
     """The tables among the files of a folder or pattern. Raises ValueError if they are of several kinds (CSV and
     Parquet, say), or there is none.
     """
-    kinds = sorted({found["kind"].lower() if (found := FILES.fullmatch(name_of(url))) else name_of(url) for url in urls})
+    names = map(name_of, urls)
+    kinds = sorted({found["kind"].lower() if (found := FILES.fullmatch(name)) else name for name in names})
     if len(kinds) != 1:
         were = f"has {' and '.join(kinds[:5])}" if kinds else "has none"
         raise ValueError(f"{source}: must hold tables of one kind (csv, tsv, jsonl, json or parquet), {were}")
@@ -309,7 +322,8 @@ def rows_of(
         cells = {column: _cells(batch.column(column)) for column in chosen.names if column != chosen.image}
         if chosen.image is not None:
             cells[chosen.image] = image_cells(batch.column(chosen.image), chosen.field)
-        for line, row in enumerate(zip(*cells.values(), strict=True), line + 1):
+        for row in zip(*cells.values(), strict=True):
+            line += 1
             yield columns.record_of(chosen, name, line, dict(zip(cells, row, strict=True)), language)
 
 

@@ -483,7 +483,7 @@ def _temporary_files(work: Work) -> Iterator[None]:
             shutil.rmtree(work.folder, ignore_errors=True)
         full = isinstance(error, OSError) and error.errno in NO_ROOM
         if full and not str(error.strerror).startswith("cannot write"):
-            why = "disk full, free some space and run again" if error.errno == errno.ENOSPC else error.strerror
+            why = "disk full, free some space and run again" if error.errno == errno.ENOSPC else os.strerror(error.errno)
             raise OSError(error.errno, f"cannot write: {why}", str(work.folder)) from error
         raise
     shutil.rmtree(work.folder, ignore_errors=True)

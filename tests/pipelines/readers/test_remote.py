@@ -8,8 +8,7 @@ import pytest
 
 from negcap.pipelines.cli import main
 from negcap.pipelines.engine.manifest import manifest_path
-from negcap.pipelines.readers.files import folder_of, name_of
-from negcap.pipelines.readers.remote import PROTOCOLS, check_protocol, without_credentials
+from negcap.pipelines.readers.files import PROTOCOLS, check_protocol, folder_of, name_of, without_credentials
 
 TABLE = b"image,caption\n" + b"".join(b"%d.jpg,A dog sleeps on a red couch.\n" % i for i in range(5000))
 

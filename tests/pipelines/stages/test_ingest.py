@@ -22,13 +22,13 @@ from negcap.pipelines import readers
 from negcap.pipelines.engine.errors import OtherConfigError
 from negcap.pipelines.engine.manifest import manifest_path, read_manifest
 from negcap.pipelines.engine.progress import Lines, Silent
-from negcap.pipelines.engine.shards import list_shards, read_receipt, receipt_path
+from negcap.pipelines.engine.shards import list_shards, receipt_path
 from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.engine.verify import verify
-from negcap.pipelines.ingestion import calls, shuffle
-from negcap.pipelines.ingestion import rows as rows_of_spill
-from negcap.pipelines.ingestion.packing import captions_per_shard, shard_sizes
+from negcap.pipelines.ingestion import rows as rows_of_parts
+from negcap.pipelines.ingestion.grouping import captions_per_shard, shard_sizes
 from negcap.pipelines.readers import ReadOptions
+from negcap.pipelines.stages import ingest as stage
 from negcap.pipelines.stages.ingest import IngestConfig, Ingested, ingest
 from negcap.schemas.captions import CAPTIONS, RECORD_REASONS, REJECTED_RECORDS
 from negcap.schemas.fields import check
@@ -125,8 +125,8 @@ def test_any_order_keeps_images_whole_and_captions_in_order(order, shard_size, r
     folder = tmp_path_factory.mktemp("shuffled")
     rows = [ROWS[index] for index in order]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shuffle, "RANGE_ROWS", range_rows)
-        patch.setattr(rows_of_spill, "BLOCK_ROWS", 4)
+        patch.setattr(stage, "RANGE_ROWS", range_rows)
+        patch.setattr(rows_of_parts, "BLOCK_ROWS", 4)
         made = run_ingest(csv(folder / "kites.csv", rows), folder / "run", shard_size=shard_size)
     assert made.counts == {"captions": 15, "images": 5}
     shard_of: dict[str, int] = {}
@@ -150,13 +150,12 @@ def test_spilled_captions_are_those_of_the_grouped_file(tmp_path, monkeypatch):
     order = sorted(range(len(rows)), key=lambda row: (row % 5, row))  # the first of each image, then the second …
     shuffled = csv(tmp_path / "shuffled.csv", [rows[row] for row in order])
     run_ingest(grouped, tmp_path / "one", shard_size=100)
-    monkeypatch.setattr(rows_of_spill, "BLOCK_ROWS", 64)
-    monkeypatch.setattr(shuffle, "RANGE_ROWS", 300)
-    grouping = []
-    group_range = shuffle.group_range
-    monkeypatch.setattr(shuffle, "group_range", lambda *given: (grouping.append(given[1]), group_range(*given))[1])
+    monkeypatch.setattr(rows_of_parts, "BLOCK_ROWS", 64)
+    monkeypatch.setattr(stage, "RANGE_ROWS", 300)
+    packed, pack_range = [], stage.pack_range
+    monkeypatch.setattr(stage, "pack_range", lambda *given: (packed.append(given[1:3]), pack_range(*given))[1])
     run_ingest(shuffled, tmp_path / "two", shard_size=100)
-    assert grouping == [*range(7)]
+    assert packed == [(0, 300), (300, 600)]  # the first captions of images are the first 400 rows
     assert captions(tmp_path / "one") == captions(tmp_path / "two")
 
 
@@ -189,13 +188,6 @@ def test_shard_sizes(sizes, shard_size, expected):
 )
 def test_captions_per_shard(config, captions, characters, expected):
     assert captions_per_shard(IngestConfig(**config), captions, characters) == expected
-
-
-def test_rows_do_not_depend_on_the_size_of_shards(kites, tmp_path):
-    run_ingest(kites, tmp_path / "one")
-    run_ingest(kites, tmp_path / "two", shard_mb=0.0001)
-    assert captions(tmp_path / "one") == captions(tmp_path / "two")
-    assert [len(list_shards(tmp_path / name / "captions")) for name in ("one", "two")] == [1, 5]
 
 
 @pytest.mark.parametrize("shuffled", [False, True])
@@ -300,33 +292,6 @@ def test_strict_refuses_a_finished_run_with_rejected_records_without_saying_that
     assert stream.getvalue() == "ingest: up to date\n"
 
 
-def test_a_failed_ingest_prints_no_progress(tmp_path):
-    stream = io.StringIO()
-    path = csv(tmp_path / "a.csv", [("1.jpg", "")])
-    with pytest.raises(ValueError, match="must hold captions"):
-        ingest(str(path), tmp_path / "run", IngestConfig(), metadata=PROVENANCE, progress=Lines(stream))
-    assert stream.getvalue() == ""
-
-
-def test_lines_of_text_become_images_of_one_caption(tmp_path):
-    path = tmp_path / "captions.txt"
-    path.write_text("A kite.\n\nTwo dogs run.\nA red kite.\n")
-    run_ingest(path, tmp_path / "run", limit=2)
-    assert [(row["caption_id"], row["image"], row["text"]) for row in captions(tmp_path / "run")] == [
-        ("lines:1:0", "1", "A kite."),
-        ("lines:3:0", "3", "Two dogs run."),
-    ]
-
-
-def test_strict_names_the_file_of_a_folder(tmp_path):
-    folder = tmp_path / "tables"
-    folder.mkdir()
-    csv(folder / "a.csv", ROWS[:2])
-    csv(folder / "b.csv", [("x.jpg", " ")])
-    with pytest.raises(ValueError, match=r"tables/b\.csv:2: no_text"):
-        run_ingest(folder, tmp_path / "run", strict=True)
-
-
 def test_a_strict_run_without_bad_records_is_the_same_run(kites, tmp_path):
     run_ingest(kites, tmp_path / "run", strict=True)
     before = contents(tmp_path / "run")
@@ -387,16 +352,6 @@ def test_another_config_is_refused_unless_overwritten(change, message, kites, tm
     assert contents(tmp_path / "run") == contents(tmp_path / "fresh")
 
 
-def test_another_input_is_refused_unless_overwritten(kites, tmp_path):
-    run_ingest(kites, tmp_path / "run", shard_size=3)
-    csv(kites, ROWS[:6])
-    with pytest.raises(OtherConfigError, match="its input kites.csv has changed"):
-        run_ingest(kites, tmp_path / "run", shard_size=3)
-    run_ingest(kites, tmp_path / "run", shard_size=3, overwrite=True)
-    assert len(list_shards(tmp_path / "run/captions")) == 2
-    assert verify(tmp_path / "run").problems == ()
-
-
 def test_a_bad_new_source_leaves_the_old_tables_alone(kites, tmp_path):
     run_ingest(kites, tmp_path / "run")
     before = contents(tmp_path / "run")
@@ -408,7 +363,7 @@ def test_a_bad_new_source_leaves_the_old_tables_alone(kites, tmp_path):
 
 def test_a_finished_run_is_not_read_again(kites, tmp_path, monkeypatch):
     first = run_ingest(kites, tmp_path / "run")
-    monkeypatch.setattr(shuffle, "read_part", None)
+    monkeypatch.setattr(stage, "read_part", None)
     assert run_ingest(kites, tmp_path / "run") == first
 
 
@@ -480,7 +435,7 @@ def test_a_full_disk_is_a_clear_error_and_leaves_no_half_shard(where, number, me
 
     with monkeypatch.context() as patch:
         if where == "spool":
-            patch.setattr(rows_of_spill, "sort_block", full)
+            patch.setattr(stage, "write_blocks", full)
         else:
             patch.setattr(os, "replace", full)
         with pytest.raises(OSError, match=message):
@@ -490,16 +445,6 @@ def test_a_full_disk_is_a_clear_error_and_leaves_no_half_shard(where, number, me
     assert not (tmp_path / "run/.ingest").exists()
     run_ingest(kites, tmp_path / "run")
     assert verify(tmp_path / "run").problems == ()
-
-
-def test_an_interruption_leaves_no_temporary_files(kites, tmp_path, monkeypatch):
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(rows_of_spill, "sort_block", interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        run_ingest(kites, tmp_path / "run")
-    assert not (tmp_path / "run").exists()
 
 
 def test_an_image_in_two_splits_has_distinct_ids_and_a_warning(tmp_path):
@@ -557,16 +502,10 @@ def test_config_errors_name_rule_and_value(config, message):
 
 
 def test_progress_hears_of_captions_and_shards(kites, tmp_path, monkeypatch):
-    monkeypatch.setattr(calls, "REPORT_EVERY", 4)
+    monkeypatch.setattr(stage, "REPORT_EVERY", 4)
     progress = Silent()
     ingest(str(kites), tmp_path / "run", IngestConfig(shard_size=3), metadata={}, progress=progress)
     assert [(t.stage, t.captions, t.shards) for t in progress.timings] == [("ingest", 15, 5)]
-
-
-def test_counts_stand_in_the_receipts(kites, tmp_path):
-    run_ingest(kites, tmp_path / "run", shard_size=6)
-    counts = [read_receipt(shard).counts for shard in list_shards(tmp_path / "run/captions")]
-    assert counts == [{"captions": 6, "images": 2}, {"captions": 6, "images": 2}, {"captions": 3, "images": 1}]
 
 
 @pytest.mark.data
