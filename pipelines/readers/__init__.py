@@ -10,9 +10,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from . import files as _files
-from . import formats, table, webdataset
-from .files import check_protocol, head, is_folder, is_pattern, join, matching, name_in, name_of, names, naming
+from . import files, formats, table, webdataset
+from .files import head, is_folder, is_pattern, join, matching, name_in, name_of, names, naming
 from .record import ReadOptions, Record, Rejected, clean
 
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "READERS", "ReadOptions", "Reader", "Record", "Rejected",
-    "content", "detect", "files", "kept_types", "name_in", "read", "reader_of",
+    "content", "detect", "files_of", "kept_types", "name_in", "read", "reader_of",
 ]  # fmt: skip
 
 EXPECTED = (
@@ -87,28 +86,27 @@ def reader_of(format: str) -> Reader:
     return READERS[format]
 
 
-def files(source: str, format: str, options: ReadOptions) -> list[str]:
+def files_of(source: str, format: str, options: ReadOptions) -> list[str]:
     """The files (paths or URLs) that are read for a source, in order.
 
     Raises ValueError or FileNotFoundError, with one line that names the file, when the source cannot be read as
     `format`.
     """
-    check_protocol(source)
     with naming(source):
         find = reader_of(format).files
         return find(source, options) if find else [source]
 
 
-def kept_types(format: str, files: Sequence[str], options: ReadOptions) -> Mapping[str, pa.DataType]:
-    """The type of each column of `options.keep_columns` in the files of a source.
+def kept_types(format: str, urls: Sequence[str], options: ReadOptions) -> Mapping[str, pa.DataType]:
+    """The type of each column of `options.keep_columns` in the files `urls` of a source.
 
     Raises ValueError for a format without columns, or when a file lacks a column or cannot be read.
     """
     import pyarrow as pa
 
     if options.keep_columns and format == "table":
-        with naming(files[0]):
-            return table.kept_types(files[0], options)
+        with naming(urls[0]):
+            return table.kept_types(urls[0], options)
     if options.keep_columns and format != "webdataset":
         raise ValueError(f"keep_columns is for tables and WebDataset tars, the format is {format}")
     return dict.fromkeys(options.keep_columns, pa.string())
@@ -121,22 +119,21 @@ def content(file: str, format: str = "") -> dict[str, Any]:
     Raises ValueError or FileNotFoundError, with one line that names the file, when it cannot be read.
     """
     with naming(file):
-        return webdataset.content(file) if format == "webdataset" else _files.content(file)
+        return webdataset.content(file) if format == "webdataset" else files.content(file)
 
 
 def read(
-    source: str, format: str, options: ReadOptions, files: Sequence[str] | None = None
+    source: str, format: str, options: ReadOptions, only: Sequence[str] | None = None
 ) -> Iterator[Record | Rejected]:
     """The records of a source in its own order: cleaned (see `clean`), or rejected with a reason.
 
-    files: read only these of its files, in a format whose files are read alone. Raises ValueError or FileNotFoundError,
+    only: read only these of its files, in a format whose files are read alone. Raises ValueError or FileNotFoundError,
     with one line that names the file, when it cannot be read as `format`.
     """
     reader = reader_of(format)
     with naming(source):
-        if files is None:
-            files = reader.files(source, options) if reader.files and reader.alone else [source]
-        for file in files:
+        found = reader.files(source, options) if only is None and reader.files and reader.alone else only or [source]
+        for file in found:
             for record in reader.records(source, file, options):
                 yield clean(record) if type(record) is Record else record
 
@@ -147,7 +144,6 @@ def detect(source: str) -> str:
     Raises FileNotFoundError when there is no such file or folder; ValueError, naming the source and what was expected,
     when it has no known format or cannot be read.
     """
-    check_protocol(source)
     with naming(source):
         if is_pattern(source):
             source = matching(source)[0]
@@ -221,7 +217,7 @@ def _is_json_lines(start: bytes) -> bool:
 def _of_json(source: str) -> str:
     import ijson
 
-    with _files.open_json(source, "complete JSON") as file:
+    with files.open_json(source, "complete JSON") as file:
         for prefix, event, _ in ijson.parse(file, use_float=True):
             if prefix == "images.item.sentences":
                 return "karpathy"

@@ -97,9 +97,7 @@ def choose(
     return Columns(image if image in found or field else None, caption, split, language, id, status, kept, field)
 
 
-def record_of(
-    chosen: Columns, source: str, line: int, row: Mapping[str, Any], language: str
-) -> Record | Rejected:
+def record_of(chosen: Columns, source: str, line: int, row: Mapping[str, Any], language: str) -> Record | Rejected:
     """The record of one row of a table; a row without an id, or whose image was not downloaded, becomes a Rejected.
 
     row: the values of the columns `chosen`. language: that of captions if no column has it.

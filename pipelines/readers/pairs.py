@@ -8,29 +8,13 @@ from __future__ import annotations
 
 import ast
 import csv
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
-from . import columns
-from .files import (
-    is_folder,
-    join,
-    json_items,
-    lines,
-    name_in,
-    name_of,
-    names,
-    names_below,
-    open_bytes,
-    open_json,
-    open_text,
-    reading,
-    split_in,
-)
+from . import columns, files, table
 from .record import Record, Rejected, clean, excerpt
-from .table import CsvLines, without_bytes
 
 EXPECTED = "a set of captions with negatives (JSON, JSON Lines, CSV, TSV or Parquet)"
 SUFFIXES = (".json", ".jsonl", ".csv", ".tsv", ".parquet")
@@ -78,13 +62,13 @@ def pair_files(source: str) -> list[str]:
 
     Raises FileNotFoundError if there is nothing, ValueError for a folder or file of another kind.
     """
-    if not is_folder(source):
+    if not files.is_folder(source):
         _suffix(source)
         return [source]
-    for inside in (names, names_below):
+    for inside in (files.names, files.names_below):
         here = [name for name in inside(source) if _plain(name).endswith(SUFFIXES)]
         if found := [name for name in here if name.rpartition("/")[2] not in BESIDE and not _is_hidden(name)]:
-            return [join(source, name) for name in found]
+            return [files.join(source, name) for name in found]
     raise ValueError(f"{source}: must be {EXPECTED}, or a folder of such files")
 
 
@@ -99,9 +83,9 @@ def read_pairs(url: str, source: str = "") -> Iterator[Foreign | Rejected]:
     the file or else of a folder. Raises ValueError, in one line, if the file is broken, NoColumnError if it lacks a
     column.
     """
-    name = name_in(source or url, url)
-    split = next(filter(None, map(split_in, reversed(name.split("/")))), "")
-    stem = _plain(name_of(url)).rpartition(".")[0]
+    name = files.name_in(source or url, url)
+    split = next(filter(None, map(files.split_in, reversed(name.split("/")))), "")
+    stem = _plain(files.name_of(url)).rpartition(".")[0]
     known: set[str] = set()
     roles: Mapping[str, str | None] | None = None
     for line, (key, row) in enumerate(_rows(url), 1):
@@ -195,7 +179,7 @@ def _plain(name: str) -> str:
 
 
 def _suffix(url: str) -> str:
-    plain = _plain(name_of(url))
+    plain = _plain(files.name_of(url))
     for suffix in SUFFIXES:
         if plain.endswith(suffix):
             return suffix
@@ -203,33 +187,31 @@ def _suffix(url: str) -> str:
 
 
 def _rows(url: str) -> Iterator[tuple[str, Any]]:
-    """(id or "", row) of each record in a file."""
+    """(id or "", row) of each record in a file; a row that is none is a text."""
     suffix = _suffix(url)
     if suffix == ".parquet":
         yield from _parquet(url)
     elif suffix == ".json":
         yield from _json(url)
     elif suffix == ".jsonl":
-        for line in lines(url, EXPECTED):
-            try:
-                yield "", json.loads(line)
-            except (ValueError, RecursionError):
-                yield "", line
+        for line in files.lines(url, EXPECTED):
+            value = table.parse_json(line)
+            yield "", line if value is None else value
     else:
         yield from (("", row) for row in _delimited(url, "\t" if suffix == ".tsv" else ","))
 
 
 def _delimited(url: str, delimiter: str) -> Iterator[Any]:
-    usual = csv.field_size_limit(1 << 24)  # for lists of negatives; it holds for the whole process
+    usual = csv.field_size_limit(files.MAX_LINE)  # for lists of negatives; it holds for the whole process
     try:
-        with reading(url, EXPECTED, csv.Error), open_text(url) as file:
-            checked = CsvLines(file)
-            for row in csv.DictReader(checked, delimiter=delimiter):
-                checked.size = 0
-                if row.pop(None, None) is not None:
-                    yield "more fields than columns"
-                else:
-                    yield {str(name).removeprefix("\ufeff").strip(): value for name, value in row.items()}
+        rows = table.csv_rows(url, delimiter, EXPECTED)
+        header = next(rows, (0, ""))[1]
+        names = [name.removeprefix("\ufeff").strip() for name in header] if isinstance(header, list) else []
+        for _, row in rows:
+            if isinstance(row, str) or len(row) > len(names):
+                yield "a bad row"
+            elif row:
+                yield dict(zip_longest(names, row))
     finally:
         csv.field_size_limit(usual)
 
@@ -238,21 +220,21 @@ def _json(url: str) -> Iterator[tuple[str, Any]]:
     """The items of a list, or of an object by their key; ids that occur twice come twice."""
     import ijson
 
-    with reading(url, EXPECTED), open_bytes(url) as file:
+    with files.reading(url, EXPECTED), files.open_bytes(url) as file:
         start = file.read(1 << 10).lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
     if start == b"{":
-        with open_json(url, EXPECTED) as items:
+        with files.open_json(url, EXPECTED) as items:
             yield from ijson.kvitems(items, "", use_float=True)
     else:
-        yield from (("", item) for item in json_items(url, "item", EXPECTED))
+        yield from (("", item) for item in files.json_items(url, "item", EXPECTED))
 
 
 def _parquet(url: str) -> Iterator[tuple[str, Any]]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    with reading(url, EXPECTED, pa.ArrowException), open_bytes(url) as file:
+    with files.reading(url, EXPECTED, pa.ArrowException), files.open_bytes(url) as file:
         parquet = pq.ParquetFile(file)
-        read = [column for field in parquet.schema_arrow for column in without_bytes(field)]
+        read = [column for field in parquet.schema_arrow for column in table.without_bytes(field)]
         for batch in parquet.iter_batches(batch_size=1000, columns=read):
             yield from (("", row) for row in batch.to_pylist())

@@ -19,21 +19,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from . import columns
-from .files import (
-    MAX_LINE,
-    LongLine,
-    head,
-    json_items,
-    lines,
-    name_in,
-    name_of,
-    open_bytes,
-    open_text,
-    raw_lines,
-    reading,
-    split_in,
-)
+from . import columns, files
+from .files import LongLine, lines, name_of
 from .record import OWN, ReadOptions, Record, Rejected, excerpt
 
 if TYPE_CHECKING:
@@ -66,7 +53,7 @@ def records(source: str, url: str, options: ReadOptions) -> Iterator[Record | Re
     source: the folder or pattern that the file `url` belongs to, for the names of records. Raises ValueError, naming
     the file, when it is broken or lacks a column.
     """
-    split, shown = split_in(url), name_in(source, url)
+    split, shown = files.split_in(url), files.name_in(source, url)
     stem = found["stem"] if (found := FILES.fullmatch(shown)) else shown
     before = "" if source == url else stem.replace("/", "_") + "-"
     for record in KINDS[kind_of(url)](url, options):
@@ -92,7 +79,7 @@ def kept_types(url: str, options: ReadOptions) -> dict[str, pa.DataType]:
 
     if kind_of(url) != "parquet":
         return dict.fromkeys(options.keep_columns, pa.string())
-    with reading(url, "a Parquet file", pa.ArrowException), open_bytes(url) as file:
+    with files.reading(url, "a Parquet file", pa.ArrowException), files.open_bytes(url) as file:
         schema = pq.read_schema(file)
     types = [schema.field(column).type for column in choose_columns(schema, options, url).kept]
     return {
@@ -112,7 +99,7 @@ def captions_of(record: Record) -> Iterator[Record]:
 
 def kind_of(url: str) -> str:
     """The kind of a table file, recognised by its content: a key of KINDS."""
-    start = head(url).removeprefix(b"\xef\xbb\xbf")
+    start = files.head(url).removeprefix(b"\xef\xbb\xbf")
     if start.startswith(b"PAR1"):
         return "parquet"
     start = start.lstrip()
@@ -143,7 +130,7 @@ def _delimited_rows(url: str, options: ReadOptions) -> Iterator[Record | Rejecte
         if max(numbers) > len(found):
             raise ValueError(f"{url}: column numbers must be <= {len(found)}, were: {numbers}")
     chosen = columns.choose(found, options, url)
-    rows = _tsv(url) if delimiter == "\t" else _csv(url, delimiter)
+    rows = _tsv(url) if delimiter == "\t" else csv_rows(url, delimiter, DELIMITED)
     names = list(reversed(found))  # of columns of one name the first counts
     for line, row in islice(rows, 0 if headerless else 1, None):
         if isinstance(row, str):
@@ -161,10 +148,10 @@ def _tsv(url: str) -> Iterator[tuple[int, Sequence[str] | str]]:
         yield line, LongLine.RULE if isinstance(content, LongLine) else _cut(content, "\t")
 
 
-def _csv(url: str, delimiter: str) -> Iterator[tuple[int, Sequence[str] | str]]:
+def csv_rows(url: str, delimiter: str, expected: str) -> Iterator[tuple[int, Sequence[str] | str]]:
     """CSV rows, each with the number of its first line; for a row that cannot be parsed, the error message (str)."""
-    with reading(url, DELIMITED), open_text(url) as file:
-        checked = CsvLines(file)
+    with files.reading(url, expected), files.open_text(url) as file:
+        checked = _CsvLines(file)
         parser = csv.reader(checked, delimiter=delimiter)
         while True:
             line, checked.size = checked.count + 1, 0
@@ -178,24 +165,24 @@ def _csv(url: str, delimiter: str) -> Iterator[tuple[int, Sequence[str] | str]]:
             yield line, row
 
 
-class CsvLines:
+class _CsvLines:
     """The lines of an open file for `csv.reader`, which raise csv.Error where a record is too long; it can go on then.
 
     count: of the lines read. size: characters of the record; its reader sets it to 0 before each.
     """
 
     def __init__(self, file: io.TextIOWrapper) -> None:
-        self._lines = raw_lines(file)
+        self._lines = files.raw_lines(file)
         self.count = self.size = 0
 
-    def __iter__(self) -> CsvLines:
+    def __iter__(self) -> _CsvLines:
         return self
 
     def __next__(self) -> str:
         line = next(self._lines)
         self.count += 1
         self.size += len(line)
-        if isinstance(line, LongLine) or self.size > MAX_LINE:
+        if isinstance(line, LongLine) or self.size > files.MAX_LINE:
             raise csv.Error(LongLine.RULE)
         return line
 
@@ -229,10 +216,6 @@ def _cut(line: str, delimiter: str) -> list[str]:
     return fields
 
 
-def _jsonl_rows(url: str, options: ReadOptions) -> Iterator[Record | Rejected]:
-    return _object_rows(lines(url, "JSON, one object per line"), url, options, parse_json)
-
-
 def parse_json(text: str) -> Any:
     """The value of a JSON text; None if it is no JSON, or nested too deep."""
     try:
@@ -241,19 +224,13 @@ def parse_json(text: str) -> Any:
         return None
 
 
-def _json_rows(url: str, options: ReadOptions) -> Iterator[Record | Rejected]:
-    return _object_rows(json_items(url, "item", "a complete JSON list of objects"), url, options, lambda item: item)
-
-
-def _object_rows(
-    items: Iterable[Any], url: str, options: ReadOptions, decode: Callable[[Any], Any]
-) -> Iterator[Record | Rejected]:
-    """Records of objects, whose columns are the keys of the first. decode: makes an object of an item."""
+def _jsonl_rows(url: str, options: ReadOptions, items: Iterable[Any] | None = None) -> Iterator[Record | Rejected]:
+    """Records of JSON objects, one a line or the given ones, whose columns are the keys of the first."""
     name, chosen = name_of(url), None
-    for line, item in enumerate(items, 1):
+    for line, item in enumerate(items or lines(url, "JSON, one object per line"), 1):
         if isinstance(item, LongLine):
             yield Rejected(name, line, "too_long", LongLine.RULE, excerpt(item))
-        elif isinstance(value := decode(item), dict):
+        elif isinstance(value := parse_json(item) if isinstance(item, str) else item, dict):
             chosen = chosen or columns.choose(list(value), options, url)
             yield columns.record_of(chosen, name, line, value, options.language)
         elif not isinstance(item, str) or item.strip():
@@ -264,7 +241,7 @@ def _parquet_rows(url: str, options: ReadOptions) -> Iterator[Record | Rejected]
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    with reading(url, "a Parquet file", pa.ArrowException), open_bytes(url) as file:
+    with files.reading(url, "a Parquet file", pa.ArrowException), files.open_bytes(url) as file:
         parquet = pq.ParquetFile(file)
         chosen = choose_columns(parquet.schema_arrow, options, url)
         read = [name for field in parquet.schema_arrow if field.name in chosen.names for name in without_bytes(field)]
@@ -369,7 +346,9 @@ def _is_list(kind: pa.DataType) -> bool:
 
 KINDS: dict[str, Callable[[str, ReadOptions], Iterator[Record | Rejected]]] = {
     "delimited": _delimited_rows,
-    "json": _json_rows,
+    "json": lambda url, options: _jsonl_rows(
+        url, options, files.json_items(url, "item", "a complete JSON list of objects")
+    ),
     "jsonl": _jsonl_rows,
     "parquet": _parquet_rows,
 }

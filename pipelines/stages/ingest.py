@@ -22,8 +22,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from ...schemas.captions import CAPTIONS, REJECTED_RECORDS
-from ...schemas.captions import source_columns as schema_of_columns
+from ...schemas.captions import CAPTIONS, REJECTED_RECORDS, source_columns
 from .. import readers
 from ..engine.cluster import Executor, Synchronous
 from ..engine.code import Code, code_of
@@ -40,18 +39,7 @@ from ..engine.stage import Progress, StageResult
 from ..engine.storage import scratch_folder, sha256_file, write_json
 from ..engine.tables import read_table
 from ..engine.work import write_tables
-from ..ingestion.checks import BANDS, in_languages, refusing
-from ..ingestion.grouping import (
-    COLUMNS,
-    captions,
-    captions_per_shard,
-    grouped,
-    image_sizes,
-    images_in_two_splits,
-    reject,
-    shard_sizes,
-    source_columns,
-)
+from ..ingestion import checks, grouping
 from ..ingestion.rows import PART_BITS, IngestConfig, Reader, read_blocks, rows_at, rows_schema, write_blocks
 from ..readers.record import MAX_CAPTIONS, Record, Rejected
 
@@ -65,6 +53,14 @@ MANY_FILES = 8  # from so many files on, or so many bytes of several files, each
 MANY_BYTES = 1 << 28
 RANGE_ROWS = 1 << 17  # rows that are packed into shards in one call
 REPORT_EVERY = 10_000
+WARNINGS = {  # by counter
+    "images_in_two_splits": "images with captions in more than one split: {}",
+    "rejected.ambiguous_image": "records rejected as their image has the file name of another image: {}; --id-column "
+    "(id_column= in Python) names a column that identifies images, such as one of URLs; given the column of the images "
+    "themselves, it takes their whole paths",
+    "rejected.too_many_captions": f"records rejected as their image has more than {MAX_CAPTIONS:,} captions: {{}}; "
+    "--image-column names a column that tells the images apart",
+}
 
 
 @dataclass(frozen=True)
@@ -159,8 +155,8 @@ def ingest(
     if config.language == "all" and format != "multi30k":
         raise ValueError(f"language all is for Multi30K folders, {source} is of the format {format}")
     if config.languages:
-        in_languages(config.languages)  # finds invalid settings before anything is read
-    files = readers.files(source, format, config)
+        checks.in_languages(config.languages)  # finds invalid settings before anything is read
+    files = readers.files_of(source, format, config)
     if executor is None or len(files) < MANY_FILES or not _share_scratch(executor, run):
         executor = Synchronous()
     kept = readers.kept_types(format, files, config)
@@ -168,7 +164,7 @@ def ingest(
     with locked(run):
         outputs = {"rejected_records": REJECTED_RECORDS, "captions": CAPTIONS}
         if kept:
-            outputs = {"source_columns": schema_of_columns(kept), **outputs}
+            outputs = {"source_columns": source_columns(kept), **outputs}
         described = {**describe(config), "format": format}
         del described["strict"]  # it decides whether there is output, but not what is in it
         for package, asked in (("py3langid", config.languages), ("datasketch", config.near_duplicates)):
@@ -186,7 +182,9 @@ def ingest(
             refuse_other(run / "captions", identity)
         if (made := finished(run / "captions", identity)) is not None:
             with in_progress(progress, NAME, None, unit="records"):
-                _refuse_rejections(source, run, made.counts, config)
+                if config.strict and any(name.startswith("rejected.") for name in made.counts):
+                    bad = next(row for table in read_table(run, "rejected_records") for row in table.to_pylist())
+                    raise ValueError(_described(source, Rejected(**bad)))
             return Ingested(made.counts, _warnings(made.counts, config))
         reader = readers.reader_of(format)
         given = files if reader.alone else [source]
@@ -194,8 +192,14 @@ def ingest(
         parts = [[file] for file in given] if many and config.limit is None else [given]
         place, origin = run.absolute(), Origin(identity.key(), identity.provenance())
         work = Work(source, format, config, place, scratch_folder(place, TEMPORARY), origin, code, outputs, parts)
+
+        def write_manifest() -> None:
+            prepare(run / "captions", identity, overwrite=overwrite)
+            for table in outputs:
+                remove_temporary(run / table)
+
         with in_progress(progress, NAME, None, unit="records"), _temporary_files(work):
-            shards = make_shards(work, executor, progress, lambda: _prepare(run, identity, overwrite))
+            shards = make_shards(work, executor, progress, write_manifest)
         counts = finish(run, tuple(outputs), identity, shards).counts
     return Ingested(counts, _warnings(counts, config))
 
@@ -208,9 +212,9 @@ def make_shards(
     prepare: called once before the first shard is written.
     """
     calls = [(work, number) for number in range(len(work.parts))]
-    read = each(executor, read_part, calls, _Counter(lambda rows: progress.advance(rows, 0)), lambda part: part["rows"])
+    read = each(executor, read_part, calls, _counter(lambda rows: progress.advance(rows, 0)), lambda part: part["rows"])
     total, characters = (sum(part[what] for part in read) for what in ("rows", "characters"))
-    work = replace(work, shard_size=captions_per_shard(work.config, total, characters))
+    work = replace(work, shard_size=grouping.captions_per_shard(work.config, total, characters))
     ranges = [
         (part << PART_BITS | start, part << PART_BITS | min(start + RANGE_ROWS, call["stored"]))
         for part, call in enumerate(read)
@@ -232,7 +236,7 @@ def make_shards(
             rejected_to = high if start + count < sum(shards) else len(work.parts) << PART_BITS
             pack.append((work, low, high, start, (rejected_from, rejected_to)))
             start, rejected_from = start + count, high
-    made = each(executor, pack_range, pack, _Counter(lambda shards: progress.advance(0, shards)), len)
+    made = each(executor, pack_range, pack, _counter(lambda shards: progress.advance(0, shards)), len)
     return [shard for call in made for shard in call]
 
 
@@ -245,7 +249,9 @@ def read_part(work: Work, number: int) -> dict[str, Any]:
 
     def make() -> dict[str, Any]:
         reader = Reader(work.config, work.schema)
-        found = refusing(_records(work, reader, work.parts[number]), work.config.languages, work.config.boilerplate)
+        found = checks.refusing(
+            _records(work, reader, work.parts[number]), work.config.languages, work.config.boilerplate
+        )
         blocks = reader.blocks(_reported(found, work.config.strict), readers.reader_of(work.format).grouped)
         stored = write_blocks(work.rows[number], work.schema, blocks)
         return {"rows": reader.rows, "characters": reader.characters, "stored": stored}
@@ -281,9 +287,9 @@ def group_rows(work: Work, rows: int, ranges: Sequence[tuple[int, int]]) -> dict
     def make() -> dict[str, Any]:
         import duckdb
 
-        keys = rows * (1 + BANDS if work.config.near_duplicates else 1)
+        keys = rows * (1 + checks.BANDS if work.config.near_duplicates else 1)
         try:
-            with grouped(read_blocks(work.rows, COLUMNS), keys, work.folder / "duckdb") as connection:
+            with grouping.grouped(read_blocks(work.rows, grouping.COLUMNS), keys, work.folder / "duckdb") as connection:
                 for path in files:
                     to, rows_sorted = str(path).replace("'", "''"), f"FROM {path.stem} ORDER BY ALL"
                     connection.execute(f"COPY ({rows_sorted}) TO '{to}' (FORMAT parquet, ROW_GROUP_SIZE 20480)")
@@ -291,7 +297,7 @@ def group_rows(work: Work, rows: int, ranges: Sequence[tuple[int, int]]) -> dict
         except duckdb.IOException as error:
             raise OSError(errno.EIO, f"cannot write: {str(error).splitlines()[0]}", str(work.folder)) from error
         homes = (work.placed("kept", low, high, "home")["home"].to_numpy() for low, high in ranges)
-        shards = [len(shard_sizes(image_sizes(home), work.shard_size)) for home in homes]
+        shards = [len(grouping.shard_sizes(grouping.image_sizes(home), work.shard_size)) for home in homes]
         return {"shards": shards, "first": None if first is None else list(_rejected(work, first, first + 1)[0])}
 
     files = [work.folder / f"{name}.parquet" for name in ("kept", "refused")]
@@ -315,20 +321,20 @@ def pack_range(work: Work, low: int, high: int, start: int, bad: tuple[int, int]
     columns = zip(*refused, strict=True) if refused else [[]] * len(REJECTED_RECORDS)
     rejected = pa.table(list(columns), schema=REJECTED_RECORDS)
     counts = Counter(f"rejected.{record.reason}" for record in refused)
-    counts["images_in_two_splits"] = images_in_two_splits(home, rows)
+    counts["images_in_two_splits"] = grouping.images_in_two_splits(home, rows)
     tables = {} if start and not refused else {"rejected_records": rejected}
     receipts: list[dict[str, Receipt]] = []
     first = 0
-    for index, (size, images) in enumerate(shard_sizes(image_sizes(home), work.shard_size), start):
+    for index, (size, images) in enumerate(grouping.shard_sizes(grouping.image_sizes(home), work.shard_size), start):
         names = [name for name in work.outputs if name in tables or name != "rejected_records"]
         made = current_receipts(work.run, names, index, work.origin.key)
         if made is None:
             counts.update({"captions": size, "images": images})
             some = rows.slice(first, size)
-            table = captions(some, number[first : first + size], work.config.source_name or work.format)
+            table = grouping.captions(some, number[first : first + size], work.config.source_name or work.format)
             made_tables = {**tables, "captions": table}
             if kept := work.outputs.get("source_columns"):
-                made_tables["source_columns"] = source_columns(some, table, kept)
+                made_tables["source_columns"] = grouping.source_columns(some, table, kept)
             made = write_tables(work.run, index, work.outputs, StageResult(made_tables, +counts), work.origin)
         receipts.append(made)
         first += size
@@ -341,31 +347,29 @@ def _rejected(work: Work, low: int, high: int) -> list[Rejected]:
     """The rejected records with low <= position < high, in order."""
     refused = work.placed("refused", low, high, "position")
     rows, firsts = (rows_at(work.rows, work.schema, refused[name].to_numpy()) for name in ("position", "home"))
-    return reject(rows, refused["reason"].to_pylist(), firsts["image"].to_pylist())
+    return grouping.reject(rows, refused["reason"].to_pylist(), firsts["image"].to_pylist())
 
 
-class _Counter:
-    """Counts what calls report to have done, and what they have done in the end, each thing once."""
+def _counter(advance: Callable[[int], None]) -> Callable[[int, int], None]:
+    """A function that takes note of what each call has done so far, and calls `advance` with what is new, never in two
+    threads at once; what is reported late, or again, is ignored.
+    """
+    lock, before = Lock(), Counter[int]()
 
-    def __init__(self, advance: Callable[[int], None]) -> None:
-        """advance: called with what is new, never in two threads at once."""
-        self._advance, self._lock = advance, Lock()
-        self._done: dict[int, int] = {}
+    def count(call: int, done: int) -> None:
+        with lock:
+            if (new := done - before[call]) > 0:
+                before[call] = done
+                advance(new)
 
-    def __call__(self, call: int, done: int) -> None:
-        """Take note that a call has done so much so far; what is reported late, or again, is ignored."""
-        with self._lock:
-            new = done - self._done.get(call, 0)
-            if new > 0:
-                self._done[call] = done
-                self._advance(new)
+    return count
 
 
 def each(
     executor: Executor,
     function: Callable[..., Any],
     calls: Sequence[tuple[Any, ...]],
-    counter: _Counter | None = None,
+    counter: Callable[[int, int], None] | None = None,
     done: Callable[[Any], int] = lambda result: 0,
 ) -> list[Any]:
     """The results of function(*call) for each call, in the order of the calls. Raises the error of a call that fails.
@@ -387,18 +391,12 @@ def each(
 
 
 def _share_scratch(executor: Executor, run: Path) -> bool:
-    """Whether the workers can be expected to see the folder of the spill files.
+    """Whether the workers can be expected to see the folder of the temporary files.
 
     It is in the run; for a run on a store, in $XDG_CACHE_HOME, which other machines see if a user made it so.
     """
     local = getattr(executor, "scheduler", None) is None
     return local or not isinstance(run, RemotePath) or bool(os.environ.get("XDG_CACHE_HOME"))
-
-
-def _prepare(run: Path, identity: Identity, overwrite: bool) -> None:
-    prepare(run / "captions", identity, overwrite=overwrite)
-    for table in identity.schemas:
-        remove_temporary(run / table)
 
 
 def _inputs(source: str, files: Sequence[str], contents: Sequence[Mapping[str, Any]]) -> dict[str, str]:
@@ -408,13 +406,6 @@ def _inputs(source: str, files: Sequence[str], contents: Sequence[Mapping[str, A
         names = [readers.name_in(source, file) for file in files]
     described = (f"{file['bytes']} bytes, {name} {file[name]}" for file in contents for name in list(file)[2:])
     return dict(zip(names, described, strict=True))
-
-
-def _refuse_rejections(source: str, run: Path, counts: Mapping[str, int], config: IngestConfig) -> None:
-    """With `strict`, raise ValueError for a run with rejected records; `counts` are the counters of its captions."""
-    if config.strict and any(name.startswith("rejected.") for name in counts):
-        row = next(table for table in read_table(run, "rejected_records") if len(table)).slice(0, 1).to_pylist()[0]
-        raise ValueError(_described(source, Rejected(**row)))
 
 
 def _described(source: str, bad: Rejected) -> str:
@@ -436,19 +427,17 @@ def ingest_records(
 
     schema = rows_schema(kept)
     rows = pa.Table.from_batches(Reader(config, schema).blocks(records, stop_when_full=False), schema)
-    keys = rows.select(COLUMNS).add_column(0, "position", pa.array(range(len(rows)), pa.int64()))
-    with grouped(keys.to_batches()) as connection:
-        placed, refused = (
-            connection.sql(f"FROM {name} ORDER BY ALL").to_arrow_table() for name in ("kept", "refused")
-        )
+    keys = rows.select(grouping.COLUMNS).add_column(0, "position", pa.array(range(len(rows)), pa.int64()))
+    with grouping.grouped(keys.to_batches()) as connection:
+        placed, refused = (connection.sql(f"FROM {name} ORDER BY ALL").to_arrow_table() for name in ("kept", "refused"))
     bad, firsts = (rows.take(refused[name]) for name in ("position", "home"))
-    rejected = reject(bad, refused["reason"].to_pylist(), firsts["image"].to_pylist())
+    rejected = grouping.reject(bad, refused["reason"].to_pylist(), firsts["image"].to_pylist())
     if rejected and config.strict:
         first = rejected[0]
         raise ValueError(f"the caption at position {first.line - 1}: {first.reason}: {first.detail}")
     rows = rows.take(placed["position"]).combine_chunks()
-    made = captions(rows, placed["number"].to_numpy(), config.source_name or "table")
-    return made, source_columns(rows, made, schema_of_columns(kept)), rejected
+    made = grouping.captions(rows, placed["number"].to_numpy(), config.source_name or "table")
+    return made, grouping.source_columns(rows, made, source_columns(kept)), rejected
 
 
 def _warnings(counts: Mapping[str, int], config: IngestConfig) -> tuple[str, ...]:
@@ -457,19 +446,9 @@ def _warnings(counts: Mapping[str, int], config: IngestConfig) -> tuple[str, ...
     if config.language != "en" or config.language_column:
         read = f"from the column {config.language_column}" if config.language_column else config.language
         warnings.append(f"language is {read}: only English captions are parsed and changed")
-    if several := counts.get("images_in_two_splits"):
-        warnings.append(f"images with captions in more than one split: {several:,}")
-    if same := counts.get("rejected.ambiguous_image"):
-        warnings.append(
-            f"records rejected as their image has the file name of another image: {same:,}; "
-            "--id-column (id_column= in Python) names a column that identifies images, such as one of URLs; given the "
-            "column of the images themselves, it takes their whole paths"
-        )
-    if beyond := counts.get("rejected.too_many_captions"):
-        warnings.append(
-            f"records rejected as their image has more than {MAX_CAPTIONS:,} captions: {beyond:,}; "
-            "--image-column names a column that tells the images apart"
-        )
+    for name, text in WARNINGS.items():
+        if number := counts.get(name):
+            warnings.append(text.format(f"{number:,}"))
     return tuple(warnings)
 
 
@@ -483,7 +462,8 @@ def _temporary_files(work: Work) -> Iterator[None]:
             shutil.rmtree(work.folder, ignore_errors=True)
         full = isinstance(error, OSError) and error.errno in NO_ROOM
         if full and not str(error.strerror).startswith("cannot write"):
-            why = "disk full, free some space and run again" if error.errno == errno.ENOSPC else os.strerror(error.errno)
+            free = "disk full, free some space and run again"
+            why = free if error.errno == errno.ENOSPC else os.strerror(error.errno)
             raise OSError(error.errno, f"cannot write: {why}", str(work.folder)) from error
         raise
     shutil.rmtree(work.folder, ignore_errors=True)
