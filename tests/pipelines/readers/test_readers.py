@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from negcap.pipelines import readers
 from negcap.pipelines.readers import ReadOptions, Record, Rejected, pairs
 from negcap.pipelines.readers.files import name_of, split_in
-from negcap.pipelines.readers.record import clean, excerpt, image_id
+from negcap.pipelines.readers.record import clean, image_id
 from negcap.schemas.captions import RECORD_REASONS
 
 HEN, OWL = "A speckled hen guards three eggs.", "Two owls stare at a lantern ."
@@ -128,14 +128,6 @@ def test_reads_any_fsspec_url(name):
     path = put(f"memory://{uuid.uuid4()}", {name: content})
     assert short(read(path)[0]) == expected
     assert readers.files_of(path, format, ReadOptions()) == [path]
-
-
-def test_reads_file_urls_and_members_of_archives(tmp_path):
-    put(tmp_path, {"barn.csv": delimited(",")})
-    assert short(read(f"file://{tmp_path}/barn.csv")[0]) == ROWS_READ
-    with zipfile.ZipFile(tmp_path / "barn.zip", "w") as archive:
-        archive.writestr("barn.csv", delimited(","))
-    assert short(read(f"zip://barn.csv::file://{tmp_path}/barn.zip")[0]) == ROWS_READ
 
 
 def test_coco_skips_nothing_when_images_come_last_and_refuses_a_repeated_annotation(tmp_path):
@@ -250,11 +242,6 @@ def test_tables_with_columns_of_other_names(name, tmp_path):
         read(path, image_column="photo file", caption_column="said", split_column="fold")
     records, _ = read(path, image_column="photo file", caption_column="said", split_column="part")
     assert short(records) == [("owl.jpg", "test", OWL)]
-
-
-def test_usual_column_names_whatever_their_case(tmp_path):
-    content = f"Image_ID,Caption Number,File-Name, Caption\n5,0,owl.jpg,{OWL}\n"
-    assert short(read(put(tmp_path, {"train.csv": content}))[0]) == [("owl.jpg", "train", OWL)]
 
 
 def test_columns_by_number_where_there_is_no_header(tmp_path):
@@ -439,13 +426,6 @@ def test_bad_images(image, reason):
 
 
 @pytest.mark.parametrize(
-    "image", ["owl.jpg", "a/b.c/owl..jpg", "https://host/owl.jpg", "..owl", "10", "münz.png", "jpg"]
-)
-def test_good_images_stay_as_they_are(image):
-    assert clean(Record("a.csv", 1, image, HEN)).image == image
-
-
-@pytest.mark.parametrize(
     ("image", "expected"),
     [("a/b/owl.jpg", "owl"), ("owl.JPEG", "owl"), ("v1.2", "v1.2"), ("owl.jpg.1", "owl.jpg.1"), ("c\\owl.png", "owl"),
      ("000000000009.jpg", "000000000009"), ("17", "17"), ("jpg", "jpg")],
@@ -469,6 +449,14 @@ def test_text_is_normalised_and_otherwise_untouched(text, expected):
     assert clean(Record("a", 1, "i", text)).text == expected
 
 
+def test_images_stay_as_they_are_and_captions_must_be_visible():
+    for image in ("owl.jpg", "a/b.c/owl..jpg", "https://host/owl.jpg", "..owl", "10", "münz.png", "jpg"):
+        assert clean(Record("a.csv", 1, image, HEN)).image == image
+    for text in ("\u200b", "\u200b\u200d\u2060", "\ufeff", " \u00ad ", "\u3164", "\u2800\ufe0f", "\U000e0041"):
+        assert clean(Record("a.csv", 1, "a.jpg", text)).reason == "no_text"
+        assert clean(Record("a.csv", 1, "a.jpg", f"{text}owl")).text.endswith("owl")
+
+
 @given(st.text(max_size=300))
 def test_cleaning_is_idempotent_and_total(text):
     cleaned = clean(Record("a", 1, "i", text))
@@ -479,10 +467,6 @@ def test_cleaning_is_idempotent_and_total(text):
     else:
         assert cleaned.reason in RECORD_REASONS
         assert cleaned.text.encode("utf-8") is not None
-
-
-def test_excerpts_escape_bytes():
-    assert excerpt("A caf\udce9 \ud800") == "A caf\\xe9 \\ud800"
 
 
 @pytest.mark.parametrize(
@@ -524,29 +508,22 @@ def test_missing_sources_are_named(tmp_path):
         readers.reader_of("hats")
 
 
-@pytest.mark.parametrize("name", ["captions_val2017.json", "dataset_barn.json", "list.json", "barn.parquet"])
-@pytest.mark.parametrize("share", [0.5, 0.95])
-def test_a_file_cut_short_is_an_error(name, share, tmp_path):
-    content, format, _ = FILES[name]
-    content = content.encode() if isinstance(content, str) else content
-    path = put(tmp_path, {name: content[: int(len(content) * share)]})
-    with pytest.raises(ValueError, match="must be .*, cannot be read") as error:
-        read(path, format)
-    assert str(error.value).startswith(path)
-    assert "\n" not in str(error.value)
+CUT = [
+    *((name, "", share) for name in ("captions_val2017.json", "dataset_barn.json", "list.json", "barn.parquet")
+      for share in (0.5, 0.95)),
+    *((name, packed, 0.9) for name in ("captions_val2017.json", "barn.token", "dev_caps.txt", "barn.csv", "barn.tsv")
+      for packed in (".gz", ".xz", ".bz2")),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "name", ["captions_val2017.json", "barn.token", "dev_caps.txt", "barn.csv", "barn.tsv", "barn.jsonl"]
-)
-@pytest.mark.parametrize("compression", [".gz", ".xz", ".bz2"])
-def test_an_archive_cut_short_is_an_error(name, compression, tmp_path):
+@pytest.mark.parametrize(("name", "compression", "share"), CUT)
+def test_a_file_cut_short_is_an_error(name, compression, share, tmp_path):
     content, format, _ = FILES[name]
-    packed = COMPRESS[compression](content.encode())
-    path = put(tmp_path, {name + compression: packed[:-12]})
+    packed = COMPRESS[compression](content.encode() if isinstance(content, str) else content)
+    path = put(tmp_path, {name + compression: packed[: int(len(packed) * share)]})
     with pytest.raises(ValueError, match="must be .*, cannot be read") as error:
         read(path, format)
-    assert str(error.value).startswith(path)
+    assert str(error.value).startswith(path) and "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -575,14 +552,6 @@ def test_what_is_no_record_is_rejected_by_line(format, content, lines, tmp_path)
     assert {bad.reason for bad in rejected} == {"not_a_record"}
 
 
-@pytest.mark.parametrize("value", ["null", "17", "true", '["a"]', '{"a": 1}'])
-def test_json_values_that_are_no_text_or_image(value, tmp_path):
-    content = f'{{"annotations": [{{"image_id": 1, "caption": {value}}}, {{"image_id": {value}, "caption": "A hen"}}]}}'
-    _, rejected = read(put(tmp_path, {"a.json": content}), "coco")
-    reasons = [bad.reason for bad in rejected]
-    assert reasons == (["no_text"] if value == "17" else ["no_text", "no_image"])
-
-
 @pytest.mark.parametrize(
     ("name", "split"),
     [("captions_train2017.json", "train"), ("captions_val2014.json.gz", "val"), ("train.csv", "train"),
@@ -608,16 +577,6 @@ def test_a_folder_of_links_is_read_as_what_they_lead_to(tmp_path: Path) -> None:
         found = list(readers.read(str(source), "table", ReadOptions()))
         assert [record.source for record in found] == ["train.csv"] * len(whole) + ["val.csv"] * len(whole)
         assert [record.image for record in found] == [record.image for record in whole] * 2
-
-
-@pytest.mark.parametrize(
-    "text", ["\u200b", "\u200b\u200d\u2060", "\ufeff", " \u00ad ", "\u3164", "\u2800\ufe0f", "\U000e0041"]
-)
-def test_a_caption_that_nobody_sees_is_rejected(text):
-    rejected = clean(Record("a.csv", 1, "a.jpg", text))
-    assert isinstance(rejected, Rejected)
-    assert rejected.reason == "no_text"
-    assert clean(Record("a.csv", 1, "a.jpg", f"{text}owl")).text.endswith("owl")
 
 
 def test_an_archive_of_two_files_is_not_read_as_its_first(tmp_path):
