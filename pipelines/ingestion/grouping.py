@@ -140,6 +140,24 @@ def image_sizes(home: np.ndarray) -> list[int]:
     return np.unique(home, return_counts=True)[1].tolist()
 
 
+def shards_of_ranges(kept: Path, starts: Sequence[int], shard_size: int) -> list[int]:
+    """The number of shards that the images of each range of positions fill; kept: the file of the table `kept`, starts:
+    of the ranges.
+    """
+    import numpy as np
+    import pyarrow.parquet as pq
+
+    shards, homes, last = [0] * len(starts), [], 0
+    for batch in pq.ParquetFile(kept).iter_batches(1 << 17, columns=["home"], use_threads=False):
+        home = batch["home"].to_numpy()
+        ranges = np.searchsorted(starts, home, "right") - 1
+        for index in np.unique(ranges).tolist():
+            homes = [*homes, home[ranges == index]] if index == last else [home[ranges == index]]
+            last = index
+            shards[index] = len(shard_sizes(image_sizes(np.concatenate(homes)), shard_size))
+    return shards
+
+
 def images_in_two_splits(home: np.ndarray, rows: pa.Table) -> int:
     """The number of images with captions in more than one split; rows: captions, home: of each."""
     import pyarrow as pa

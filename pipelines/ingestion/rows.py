@@ -10,7 +10,7 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -179,7 +179,7 @@ def write_blocks(path: Path, schema: pa.Schema, blocks: Iterable[pa.RecordBatch]
     return rows
 
 
-def read_blocks(paths: Sequence[Path], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def read_blocks(paths: Iterable[Path], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """The `position` and some columns of the rows in the files of all parts."""
     import numpy as np
     import pyarrow as pa
@@ -194,8 +194,8 @@ def read_blocks(paths: Sequence[Path], columns: Sequence[str]) -> Iterator[pa.Re
                 position += block.num_rows
 
 
-def rows_at(paths: Sequence[Path], schema: pa.Schema, positions: np.ndarray) -> pa.Table:
-    """The rows at some positions, in their order, out of the files of all parts."""
+def rows_at(path: Callable[[int], Path], schema: pa.Schema, positions: np.ndarray) -> pa.Table:
+    """The rows at some positions, in their order; path: the file of a part, given its number."""
     import numpy as np
     import pyarrow as pa
 
@@ -203,7 +203,7 @@ def rows_at(paths: Sequence[Path], schema: pa.Schema, positions: np.ndarray) -> 
     wanted, found = positions[order], []
     for part in np.unique(wanted >> PART_BITS).tolist():
         start = part << PART_BITS
-        with pa.memory_map(str(paths[part])) as file, pa.ipc.open_file(file) as reader:
+        with pa.memory_map(str(path(part))) as file, pa.ipc.open_file(file) as reader:
             for index in range(reader.num_record_batches):
                 block = reader.get_batch(index)
                 low, high = np.searchsorted(wanted, (start, start + block.num_rows))

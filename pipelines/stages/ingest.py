@@ -76,8 +76,8 @@ class Work:
     """What all calls of an ingest, which run in workers, have in common.
 
     source, format, config: what is read, and how. run: the run's folder. folder: of temporary files. origin: of the
-    shards. code: to compare with the worker's. outputs: the schemas of the tables, by name. parts: the files of each
-    part. shard_size: captions per shard, at most (0: not known yet).
+    shards. code: to compare with the worker's. outputs: the schemas of the tables, by name. parts: how many parts
+    the source has. shard_size: captions per shard, at most (0: not known yet).
     """
 
     source: str
@@ -88,7 +88,7 @@ class Work:
     origin: Origin
     code: Code
     outputs: Mapping[str, pa.Schema]
-    parts: Sequence[Sequence[str]]
+    parts: int
     shard_size: int = 0
 
     @property
@@ -97,10 +97,9 @@ class Work:
         kept = self.outputs.get("source_columns")
         return rows_schema({} if kept is None else {name: kept.field(name).type for name in kept.names[2:]})
 
-    @property
-    def rows(self) -> list[Path]:
-        """The files of rows, one a part."""
-        return [self.folder / f"rows-{part:05d}.arrow" for part in range(len(self.parts))]
+    def rows(self, part: int) -> Path:
+        """The file of the rows of a part."""
+        return self.folder / f"rows-{part:05d}.arrow"
 
     def placed(self, name: str, low: int, high: int, of: str) -> pa.Table:
         """The rows of the table `kept` or `refused` (see ingestion.grouping) with low <= column `of` < high."""
@@ -115,7 +114,7 @@ class Work:
         """
         self.code.check()
         self.folder.mkdir(parents=True, exist_ok=True)
-        path, key = self.folder / f"{name}.json", f"{self.origin.key} {self.config.strict} {len(self.parts)}"
+        path, key = self.folder / f"{name}.json", f"{self.origin.key} {self.config.strict} {self.parts}"
         try:
             receipt = json.loads(path.read_bytes())
             if receipt["key"] == key and receipt["files"] == [*map(sha256_file, files)]:
@@ -191,7 +190,7 @@ def ingest(
         many = len(files) >= MANY_FILES or (len(files) > 1 and sum(file["bytes"] for file in contents) >= MANY_BYTES)
         parts = [[file] for file in given] if many and config.limit is None else [given]
         place, origin = run.absolute(), Origin(identity.key(), identity.provenance())
-        work = Work(source, format, config, place, scratch_folder(place, TEMPORARY), origin, code, outputs, parts)
+        work = Work(source, format, config, place, scratch_folder(place, TEMPORARY), origin, code, outputs, len(parts))
 
         def write_manifest() -> None:
             prepare(run / "captions", identity, overwrite=overwrite)
@@ -199,19 +198,19 @@ def ingest(
                 remove_temporary(run / table)
 
         with in_progress(progress, NAME, None, unit="records"), _temporary_files(work):
-            shards = make_shards(work, executor, progress, write_manifest)
+            shards = make_shards(work, parts, executor, progress, write_manifest)
         counts = finish(run, tuple(outputs), identity, shards).counts
     return Ingested(counts, _warnings(counts, config))
 
 
 def make_shards(
-    work: Work, executor: Executor, progress: Progress, prepare: Callable[[], None]
+    work: Work, parts: Sequence[Sequence[str]], executor: Executor, progress: Progress, prepare: Callable[[], None]
 ) -> list[dict[str, Receipt]]:
     """Make all shards of an ingest; returns their receipts, by table, for each shard.
 
-    prepare: called once before the first shard is written.
+    parts: the files of each part, which one call reads. prepare: called once before the first shard is written.
     """
-    calls = [(work, number) for number in range(len(work.parts))]
+    calls = [(work, number, files) for number, files in enumerate(parts)]
     read = each(executor, read_part, calls, _counter(lambda rows: progress.advance(rows, 0)), lambda part: part["rows"])
     total, characters = (sum(part[what] for part in read) for what in ("rows", "characters"))
     work = replace(work, shard_size=grouping.captions_per_shard(work.config, total, characters))
@@ -220,27 +219,27 @@ def make_shards(
         for part, call in enumerate(read)
         for start in range(0, call["stored"], RANGE_ROWS)
     ]
-    [group] = each(executor, group_rows, [(work, total, ranges)])
+    [group] = each(executor, group_rows, [(work, total, [low for low, _ in ranges])])
     shards, bad = group["shards"], Rejected(*group["first"]) if group["first"] else None
     if bad is not None and work.config.strict:
         raise ValueError(_described(work.source, bad))
-    if not sum(shards):
+    if not any(shards):
         found = f"the first of its bad records: {_described(work.source, bad)}" if bad else "it has no records"
         raise ValueError(f"{work.source}: must hold captions in the format {work.format}, has none; {found}")
     prepare()
     # ranges without captions make no call: their rejected records go to the next one, those at the end to the last
     pack: list[tuple[Any, ...]] = []
-    start = rejected_from = 0
+    start, rejected_from, total = 0, 0, sum(shards)
     for (low, high), count in zip(ranges, shards, strict=True):
         if count:
-            rejected_to = high if start + count < sum(shards) else len(work.parts) << PART_BITS
+            rejected_to = high if start + count < total else work.parts << PART_BITS
             pack.append((work, low, high, start, (rejected_from, rejected_to)))
             start, rejected_from = start + count, high
     made = each(executor, pack_range, pack, _counter(lambda shards: progress.advance(0, shards)), len)
     return [shard for call in made for shard in call]
 
 
-def read_part(work: Work, number: int) -> dict[str, Any]:
+def read_part(work: Work, number: int, files: Sequence[str]) -> dict[str, Any]:
     """Read part `number` of the source and write its records as rows.
 
     Returns `rows`, the number of records read, `stored`, that of the rows (there are fewer if config.limit is reached),
@@ -249,14 +248,12 @@ def read_part(work: Work, number: int) -> dict[str, Any]:
 
     def make() -> dict[str, Any]:
         reader = Reader(work.config, work.schema)
-        found = checks.refusing(
-            _records(work, reader, work.parts[number]), work.config.languages, work.config.boilerplate
-        )
+        found = checks.refusing(_records(work, reader, files), work.config.languages, work.config.boilerplate)
         blocks = reader.blocks(_reported(found, work.config.strict), readers.reader_of(work.format).grouped)
-        stored = write_blocks(work.rows[number], work.schema, blocks)
+        stored = write_blocks(work.rows(number), work.schema, blocks)
         return {"rows": reader.rows, "characters": reader.characters, "stored": stored}
 
-    return work.once(f"read-{number:05d}", [work.rows[number]], make)
+    return work.once(f"read-{number:05d}", [work.rows(number)], make)
 
 
 def _records(work: Work, reader: Reader, files: Sequence[str]) -> Iterator[Record | Rejected]:
@@ -277,11 +274,12 @@ def _reported(records: Iterable[Record | Rejected], strict: bool) -> Iterator[Re
             return
 
 
-def group_rows(work: Work, rows: int, ranges: Sequence[tuple[int, int]]) -> dict[str, Any]:
+def group_rows(work: Work, rows: int, starts: Sequence[int]) -> dict[str, Any]:
     """Decide which rows of all parts become captions, in which order, and which are refused (see ingestion.grouping).
 
-    rows: how many there are. ranges: of positions. Returns `shards`, the number of shards that the images fill whose
-    first captions have positions in each range, and `first`, the first rejected record (None if there is none).
+    rows: how many there are. starts: of ranges of positions. Returns `shards`, the number of shards that the images
+    fill whose first captions have positions in each range, and `first`, the first rejected record (None if there is
+    none).
     """
 
     def make() -> dict[str, Any]:
@@ -289,15 +287,15 @@ def group_rows(work: Work, rows: int, ranges: Sequence[tuple[int, int]]) -> dict
 
         keys = rows * (1 + checks.BANDS if work.config.near_duplicates else 1)
         try:
-            with grouping.grouped(read_blocks(work.rows, grouping.COLUMNS), keys, work.folder / "duckdb") as connection:
+            blocks = read_blocks(map(work.rows, range(work.parts)), grouping.COLUMNS)
+            with grouping.grouped(blocks, keys, work.folder / "duckdb") as connection:
                 for path in files:
                     to, rows_sorted = str(path).replace("'", "''"), f"FROM {path.stem} ORDER BY ALL"
                     connection.execute(f"COPY ({rows_sorted}) TO '{to}' (FORMAT parquet, ROW_GROUP_SIZE 20480)")
                 [first] = connection.execute("SELECT min(position) FROM refused").fetchone()
         except duckdb.IOException as error:
             raise OSError(errno.EIO, f"cannot write: {str(error).splitlines()[0]}", str(work.folder)) from error
-        homes = (work.placed("kept", low, high, "home")["home"].to_numpy() for low, high in ranges)
-        shards = [len(grouping.shard_sizes(grouping.image_sizes(home), work.shard_size)) for home in homes]
+        shards = grouping.shards_of_ranges(files[0], starts, work.shard_size)
         return {"shards": shards, "first": None if first is None else list(_rejected(work, first, first + 1)[0])}
 
     files = [work.folder / f"{name}.parquet" for name in ("kept", "refused")]
@@ -458,7 +456,7 @@ def _temporary_files(work: Work) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        if len(work.parts) == 1 or isinstance(error, ValueError):
+        if work.parts == 1 or isinstance(error, ValueError):
             shutil.rmtree(work.folder, ignore_errors=True)
         full = isinstance(error, OSError) and error.errno in NO_ROOM
         if full and not str(error.strerror).startswith("cannot write"):
