@@ -147,7 +147,8 @@ def shards_of_ranges(kept: Path, starts: Sequence[int], shard_size: int) -> list
     import numpy as np
     import pyarrow.parquet as pq
 
-    shards, homes, last = [0] * len(starts), [], 0
+    shards, last = [0] * len(starts), 0
+    homes: list[np.ndarray] = []
     for batch in pq.ParquetFile(kept).iter_batches(1 << 17, columns=["home"], use_threads=False):
         home = batch["home"].to_numpy()
         ranges = np.searchsorted(starts, home, "right") - 1

@@ -142,7 +142,7 @@ def numbered(options: ReadOptions) -> bool:
     """Whether all columns that the user gave are numbers from 1, as for a file without a header."""
     given = (options.image_column, options.caption_column)
     more = (options.split_column, options.language_column, options.id_column, *options.keep_columns)
-    return all(re.fullmatch(r"0*[1-9][0-9]*", value) for value in (*given, *filter(None, more)))
+    return all(re.fullmatch(r"[1-9][0-9]*", value) for value in (*given, *filter(None, more)))
 
 
 def _plain(name: str) -> str:

@@ -179,7 +179,14 @@ def split_in(url: str) -> str:
 @contextmanager
 def reading(url: str, expected: str, *errors: type[BaseException]) -> Iterator[None]:
     """Turn errors of a damaged file, and those of types `errors`, into a ValueError naming file and expectation."""
-    damage = (EOFError, OSError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, *errors)
+    damage: tuple[type[BaseException], ...] = (
+        EOFError,
+        OSError,
+        zlib.error,
+        lzma.LZMAError,
+        zipfile.BadZipFile,
+        *errors,
+    )
     try:
         yield
     except FileNotFoundError:

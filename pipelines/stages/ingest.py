@@ -458,8 +458,7 @@ def _temporary_files(work: Work) -> Iterator[None]:
     except BaseException as error:
         if work.parts == 1 or isinstance(error, ValueError):
             shutil.rmtree(work.folder, ignore_errors=True)
-        full = isinstance(error, OSError) and error.errno in NO_ROOM
-        if full and not str(error.strerror).startswith("cannot write"):
+        if isinstance(error, OSError) and error.errno in NO_ROOM and "cannot write" not in str(error.strerror):
             free = "disk full, free some space and run again"
             why = free if error.errno == errno.ENOSPC else os.strerror(error.errno)
             raise OSError(error.errno, f"cannot write: {why}", str(work.folder)) from error
