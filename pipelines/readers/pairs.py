@@ -19,15 +19,20 @@ from .record import Record, Rejected, clean, excerpt
 EXPECTED = "a set of captions with negatives (JSON, JSON Lines, CSV, TSV or Parquet)"
 SUFFIXES = (".json", ".jsonl", ".csv", ".tsv", ".parquet")
 PACKED = (".gz", ".bz2", ".xz", ".zip")
-CAPTION = ("caption", "true_caption", "original_caption", "positive_caption", "title", "text", "sentence", "positive")
-NEGATIVE = (
-    "negative_caption", "negative", "foil", "false_caption", "neg_caption", "negative_captions", "negatives",
-    "hard_negs", "hard_negatives", "hard_neg", "neg_captions", "edited_caption", "rejected", "negative_prompt",
-)  # fmt: skip
-SIBLING = ("caption2", "caption_2", "positive_caption2")
-LABEL = ("label", "category", "linguistic_phenomena", "operator", "change_type", "type", "neg_type")
-IMAGE = columns.IMAGE
-KEY = ("id", "sample_id", "index")
+ROLES = {  # of columns, by the names that sets give them
+    "caption": (
+        "caption", "true_caption", "original_caption", "positive_caption", "title", "text", "sentence", "positive",
+    ),
+    "negative": (
+        "negative_caption", "negative", "foil", "false_caption", "neg_caption", "negative_captions", "negatives",
+        "hard_negs", "hard_negatives", "hard_neg", "neg_captions", "edited_caption", "rejected", "negative_prompt",
+    ),
+    "image": columns.IMAGE,
+    "sibling": ("caption2", "caption_2", "positive_caption2"),
+    "label": ("label", "category", "linguistic_phenomena", "operator", "change_type", "type", "neg_type"),
+    "split": columns.SPLIT,
+    "key": ("id", "sample_id", "index"),
+}  # fmt: skip
 BESIDE = (
     "croissant.json",
     "sizes.json",
@@ -67,13 +72,12 @@ def pair_files(source: str) -> list[str]:
         return [source]
     for inside in (files.names, files.names_below):
         here = [name for name in inside(source) if _plain(name).endswith(SUFFIXES)]
-        if found := [name for name in here if name.rpartition("/")[2] not in BESIDE and not _is_hidden(name)]:
+        hidden = (any(part[:1] in (".", "_") for part in name.split("/")) for name in here)
+        if found := [
+            name for name, no in zip(here, hidden, strict=True) if not no and files.name_of(name) not in BESIDE
+        ]:
             return [files.join(source, name) for name in found]
     raise ValueError(f"{source}: must be {EXPECTED}, or a folder of such files")
-
-
-def _is_hidden(name: str) -> bool:
-    return any(part[:1] in (".", "_") for part in name.split("/"))
 
 
 def read_pairs(url: str, source: str = "") -> Iterator[Foreign | Rejected]:
@@ -147,8 +151,8 @@ def _negatives(value: Any) -> list[tuple[Any, Any]]:
     found = []
     for item in items:
         if isinstance(item, Mapping):
-            text = next((item[name] for name in (*NEGATIVE, *CAPTION) if name in item), None)
-            found.append((text, next((item[name] for name in LABEL if item.get(name)), None)))
+            text = next((item[name] for name in (*ROLES["negative"], *ROLES["caption"]) if name in item), None)
+            found.append((text, next((item[name] for name in ROLES["label"] if item.get(name)), None)))
         else:
             found.append((item, None))
     return found
@@ -156,19 +160,11 @@ def _negatives(value: Any) -> list[tuple[Any, Any]]:
 
 def _roles(found: Sequence[str], url: str) -> Mapping[str, str | None]:
     """The column of each role. Raises NoColumnError if caption or negative is missing, with what was found."""
-    roles = {
-        "caption": columns.guess(CAPTION, found),
-        "negative": columns.guess(NEGATIVE, found),
-        "image": columns.guess(IMAGE, found),
-        "sibling": columns.guess(SIBLING, found),
-        "label": columns.guess(LABEL, found),
-        "split": columns.guess(columns.SPLIT, found),
-        "key": columns.guess(KEY, found),
-    }
-    for role, usual in (("caption", CAPTION), ("negative", NEGATIVE)):
+    roles = {role: columns.guess(usual, found) for role, usual in ROLES.items()}
+    for role in ("caption", "negative"):
         if roles[role] is None:
-            listed = ", ".join(found) or "none"
-            raise NoColumnError(f"{url}: must have a column for the {role} ({', '.join(usual[:4])} …), has: {listed}")
+            listed, usual = ", ".join(found) or "none", ", ".join(ROLES[role][:4])
+            raise NoColumnError(f"{url}: must have a column for the {role} ({usual} …), has: {listed}")
     return roles
 
 
