@@ -25,6 +25,7 @@ _BRACES = re.compile(r"\{(?:(?P<first>\d+)\.\.(?P<last>\d+)|(?P<names>[^{},]*(?:
 _SPLIT = re.compile(r"(?:^|[^a-zA-Z])(train|val|dev|test|restval)(?:20\d\d)?(?=$|[^a-zA-Z0-9])")
 _USER = re.compile(r"(?<=://)[^/\s@]+@")
 _QUERY = re.compile(r"(?<=[^\s:?])\?[^\s:'\"]*=[^\s:'\"]*")
+_DAMAGE = (EOFError, OSError, zlib.error, lzma.LZMAError, zipfile.BadZipFile)
 _FOUND = (FileNotFoundError, ValueError, MemoryError, RecursionError, AssertionError)  # they name file and rule
 
 
@@ -179,19 +180,11 @@ def split_in(url: str) -> str:
 @contextmanager
 def reading(url: str, expected: str, *errors: type[BaseException]) -> Iterator[None]:
     """Turn errors of a damaged file, and those of types `errors`, into a ValueError naming file and expectation."""
-    damage: tuple[type[BaseException], ...] = (
-        EOFError,
-        OSError,
-        zlib.error,
-        lzma.LZMAError,
-        zipfile.BadZipFile,
-        *errors,
-    )
     try:
         yield
     except FileNotFoundError:
         raise FileNotFoundError(f"{url}: no such file, expected {expected}") from None
-    except damage as error:
+    except (*_DAMAGE, *errors) as error:  # type: ignore[misc]
         raise ValueError(f"{url}: must be {expected}, cannot be read: {_one_line(error)}") from None
 
 

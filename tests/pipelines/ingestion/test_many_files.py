@@ -57,14 +57,6 @@ def test_a_shard_ends_where_a_file_ends_and_siblings_are_together(tmp_path):
     assert not (tmp_path / "run/.ingest").exists()
 
 
-def test_few_files_fill_shards_together(tmp_path):
-    folder = tables(tmp_path / "few")
-    for file in range(3, FILES):
-        (folder / f"{file:05d}.parquet").unlink()
-    run_ingest(folder, tmp_path / "run", shard_size=10)
-    assert [len(shard) for shard in read(tmp_path / "run", "captions")] == [10, 5]
-
-
 def test_the_same_captions_from_one_part_and_from_many(tmp_path, monkeypatch):
     folder = tables(tmp_path / "many")
     run_ingest(folder, tmp_path / "parts")

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from negcap.pipelines import readers
 from negcap.pipelines.engine.errors import OtherConfigError
-from negcap.pipelines.engine.manifest import manifest_path, read_manifest
+from negcap.pipelines.engine.manifest import read_manifest
 from negcap.pipelines.engine.progress import Lines, Silent
 from negcap.pipelines.engine.shards import list_shards
 from negcap.pipelines.engine.tables import read_table
@@ -321,25 +321,6 @@ def test_a_finished_run_is_not_read_again(kites, tmp_path, monkeypatch):
     first = run_ingest(kites, tmp_path / "run")
     monkeypatch.setattr(stage, "read_part", None)
     assert run_ingest(kites, tmp_path / "run") == first
-
-
-@pytest.mark.parametrize("damage", ["changed", "manifest", "rejected"])
-def test_a_damaged_run_is_made_whole_again(damage, kites, tmp_path):
-    run = tmp_path / "run"
-    run_ingest(kites, run, shard_size=3)
-    before = contents(run)
-    shard = run / "captions/part-00002.parquet"
-    if damage == "changed":
-        shard.write_bytes(b"x" + shard.read_bytes()[1:])
-    elif damage == "manifest":  # as an interrupted run leaves it
-        manifest = json.loads(manifest_path(run / "captions").read_bytes())
-        manifest.update(complete=False, shards=[], counts={})
-        manifest_path(run / "captions").write_text(json.dumps(manifest))
-    else:
-        (run / "rejected_records/part-00000.parquet").unlink()
-    assert contents(run) != before
-    assert run_ingest(kites, run, shard_size=3).counts == {"captions": 15, "images": 5}
-    assert contents(run) == before
 
 
 def test_a_killed_run_is_completed_to_the_same_bytes(tmp_path):
