@@ -19,6 +19,7 @@ from negcap.pipelines.models.captioner.train import (
     train,
 )
 from negcap.pipelines.models.vocabulary import UNKNOWN_ID
+from tests.pipelines.models.golden_losses import losses_as_before
 from tests.pipelines.models.trainer_world import write_world
 
 SMALL: dict[str, Any] = {
@@ -228,3 +229,8 @@ def test_a_folder_without_a_captioner_is_an_error(world: Path, tmp_path: Path) -
     (folder / "vocabulary.json").write_text(json.dumps([*captioner.vocabulary.words[:-1], "another"]))
     with pytest.raises(ValueError, match="must match the vocabulary in its folder"):
         load_captioner(weights_file(folder, "mle"), torch.device("cpu"))
+
+
+def test_losses_of_all_phases_are_as_before(world: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    with losses_as_before("captioner", request):
+        train(config(world, tmp_path / "m"))

@@ -16,6 +16,7 @@ from negcap.pipelines.models.clip.config import ClipConfig
 from negcap.pipelines.models.clip.data import batches, draw_counterparts, frequent_words, read_pairs
 from negcap.pipelines.models.clip.network import towers
 from negcap.pipelines.models.clip.train import train_clip
+from tests.pipelines.models.golden_losses import losses_as_before
 from tests.pipelines.score.models import open_clip as random_open_clip
 
 pytest.importorskip("transformers")
@@ -154,3 +155,11 @@ def test_bad_input_is_one_line_and_writes_nothing(
     assert main(["finetune", str(run), "--output", str(tmp_path / "m"), "--quiet", *given]) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "m").exists()
+
+
+def test_losses_are_as_before(run: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    copy = shutil.copytree(run, tmp_path / "run")
+    assert main(["counterparts", str(copy), "--share", "0.2", "--quiet"]) == 0
+    with losses_as_before("clip", request):
+        for objective in ("negclip", "ce-clip", "triplet-clip"):
+            train_clip(config(copy, tmp_path / objective, objective=objective), say=print)

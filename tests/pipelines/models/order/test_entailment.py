@@ -19,6 +19,7 @@ from negcap.pipelines.models.order.entailment import (
     read_pairs,
 )
 from negcap.pipelines.models.vocabulary import build_vocabulary
+from tests.pipelines.models.golden_losses import losses_as_before
 
 WORDS = "dog cat man boat tree kite lamp drum".split()
 CPU = torch.device("cpu")
@@ -153,3 +154,10 @@ def test_margins_are_chosen_on_the_validation_pairs(tmp_path: Path, capsys: pyte
     made = json.loads((tmp_path / "out" / "entailment.json").read_text())["order"]
     assert len(shares) == 4 and len(made["test"]) == 2
     assert made["margin"] == (0.02, 0.05, 0.1, 0.2)[shares.index(max(shares))]
+
+
+def test_losses_are_as_before(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    files = [str(write_jsonl(tmp_path / f"{n}.jsonl", made_pairs(size, n))) for n, size in enumerate((400, 20, 20))]
+    small = ["--joint", "16", "--word-dim", "8", "--epochs", "2", "--threads", "1", "--margin", "0.2", "--quiet"]
+    with losses_as_before("entailment", request):
+        assert main(["entail", *files, "--output", str(tmp_path / "out"), "--seeds", "2", *small]) == 0

@@ -29,6 +29,7 @@ from negcap.pipelines.models.order.taxonomy import (
     transitive_closure,
 )
 from negcap.schemas.captions import TAXONOMY
+from tests.pipelines.models.golden_losses import losses_as_before
 
 # concept n of the tree lies below (n - 1) // 3
 TREE = np.array([(n, (n - 1) // 3) for n in range(1, 121)])
@@ -266,3 +267,22 @@ def test_what_is_trained_is_not_trained_again_with_the_same_settings(
     assert trained == ["order, seed 0", "symmetric, seed 0", "symmetric, seed 1", "order, seed 1"]
     predict_hypernyms(replace(config, margin=2.0), tmp_path, say)
     assert trained[4:] == ["order, seed 0"]
+
+
+@pytest.mark.parametrize("row", ENERGIES)
+def test_losses_are_as_before(row: str, request: pytest.FixtureRequest) -> None:
+    taxonomy, rng = tree(), np.random.default_rng(0)
+    split = split_pairs(taxonomy.closure, 20, rng)
+    related = torch.arange(40) < 20
+    held = {}
+    for name in ("validation", "threshold", "test"):
+        true = getattr(split, name)
+        false = false_pairs(true, taxonomy.closure, 121, rng)
+        held[name] = HeldOut(torch.from_numpy(np.concatenate([true, false])), related)
+    with losses_as_before(f"hypernyms_{row}", request):
+        train_energy(row, split, held, taxonomy, HypernymConfig(dim=10, epochs=2, batch_size=40, threads=1), 0)
+
+
+def test_losses_of_the_plane_are_as_before(request: pytest.FixtureRequest) -> None:
+    with losses_as_before("plane", request):
+        fit_plane(torch.ones(5, 5, dtype=torch.bool).tril(-1))

@@ -32,6 +32,7 @@ from negcap.pipelines.models.probe.objects import (
 )
 from negcap.pipelines.models.vectors import vector_size
 from negcap.pipelines.models.vocabulary import build_vocabulary, tokenize, word_spans
+from tests.pipelines.models.golden_losses import losses_as_before
 from tests.tables import write_table
 
 TEXTS = [
@@ -184,3 +185,12 @@ def test_the_size_of_vectors_in_a_file(tmp_path: Path) -> None:
     text.write_text("dog 0.1 0.2 0.3\nice cream 1 2 3\ncat 1 2 3\n")
     np.savez(arrays, words=np.array(["dog"]), vecs=np.zeros((1, 7), np.float32))
     assert vector_size(text) == 3 and vector_size(arrays) == 7
+
+
+def test_losses_are_as_before(request: pytest.FixtureRequest) -> None:
+    words, features, objects = made_world(100)
+    with losses_as_before("image_to_word", request):
+        train_classifier(words, features, objects, ImageToWordConfig(epochs=6, batch_size=32))
+    words, features, blanks = shown_words(64)
+    with losses_as_before("blanks", request):
+        train_filler(words, features, blanks, BlanksConfig(states=4, hidden=16, epochs=4, batch_size=24))
