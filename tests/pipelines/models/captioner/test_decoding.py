@@ -6,21 +6,19 @@ from torch import Tensor
 
 from negcap.pipelines.models.captioner.generate import (
     beam_search,
+    caption_noise,
     choose_likeliest,
     complete,
-    empty_sentences,
-    generate_sentences,
-    sample_by,
-)
-from negcap.pipelines.models.captioner.generator import FORBIDDEN, Generator, LSTMState, PaddedSentences
-from negcap.pipelines.models.captioner.model import (
-    caption_noise,
     degeneracy,
     detokenize,
+    empty_sentences,
+    generate_sentences,
     join_words,
     normalize,
+    sample_by,
     stream_keys,
 )
+from negcap.pipelines.models.captioner.model import FORBIDDEN, Generator, LSTMState, PaddedSentences
 from negcap.pipelines.models.vocabulary import END_ID, SPECIALS, UNKNOWN_ID, WordVocabulary
 from negcap.schemas.captions import CAPTION_REASONS
 from tests.pipelines.models.captioner.test_losses import MAX_WORDS, WORDS, every_sentence, tiny

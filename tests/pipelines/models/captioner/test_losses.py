@@ -7,16 +7,14 @@ import torch
 from torch import Tensor
 
 from negcap.pipelines.models.captioner.config import CaptionerConfig
-from negcap.pipelines.models.captioner.generator import FORBIDDEN, Generator, GeneratorShape, PaddedSentences
 from negcap.pipelines.models.captioner.losses import (
-    Rollouts,
     discriminator_loss,
     likelihood_loss,
     mean_of_others,
     policy_loss,
     sample_with_values,
 )
-from negcap.pipelines.models.captioner.model import Discriminator
+from negcap.pipelines.models.captioner.model import FORBIDDEN, Discriminator, Generator, PaddedSentences
 from negcap.pipelines.models.vocabulary import END_ID, UNKNOWN_ID
 
 WORDS, MAX_WORDS = 7, 4  # the four specials and three words
@@ -25,7 +23,7 @@ ROWS, PARTS = 5_000, 30
 
 def tiny(seed: int = 0) -> Generator:
     torch.manual_seed(seed)
-    generator = Generator(3, WORDS, GeneratorShape(word_dim=4, hidden=5, noise=2, dropout=0.5)).eval()
+    generator = Generator(3, WORDS, word_dim=4, hidden=5, noise=2, dropout=0.5).eval()
     with torch.no_grad():
         for parameter in generator.parameters():
             parameter *= 2  # so that words depend on those before them
@@ -83,9 +81,7 @@ def test_the_policy_gradient_is_that_of_the_expected_reward(
     for _ in range(PARTS):
         uniforms = torch.rand(ROWS, MAX_WORDS, generator=noise, dtype=torch.double)
         state = first_state(generator, ROWS)
-        sentences, values, own = sample_with_values(
-            generator, state, uniforms, reward, Rollouts(positions, rollouts, noise)
-        )
+        sentences, values, own = sample_with_values(generator, state, uniforms, reward, positions, rollouts, noise)
         read = generator(state, sentences)
         level = mean_of_others(values) if compared else torch.zeros_like(values)
         estimates.append(gradients(generator, policy_loss(read, values, level)))
@@ -103,7 +99,7 @@ def test_rollouts_and_a_baseline_reduce_the_variance_of_the_gradient() -> None:
         for _ in range(80):
             uniforms = torch.rand(20, MAX_WORDS, generator=noise, dtype=torch.double)
             state = first_state(generator, 20)
-            sentences, values, _ = sample_with_values(generator, state, uniforms, reward, Rollouts(positions, 8, noise))
+            sentences, values, _ = sample_with_values(generator, state, uniforms, reward, positions, 8, noise)
             made.append(
                 gradients(
                     generator, policy_loss(generator(state, sentences), values, mean_of_others(values) * compared)
@@ -118,7 +114,7 @@ def test_rollouts_and_a_baseline_reduce_the_variance_of_the_gradient() -> None:
 def test_a_word_has_the_value_of_the_next_rollout_position() -> None:
     generator, noise = tiny(), torch.Generator().manual_seed(3)
     state, uniforms = first_state(generator, 400), torch.rand(400, MAX_WORDS, generator=noise, dtype=torch.double)
-    sentences, values, own = sample_with_values(generator, state, uniforms, reward, Rollouts((2,), 50, noise))
+    sentences, values, own = sample_with_values(generator, state, uniforms, reward, (2,), 50, noise)
     long = sentences.lengths > 2
     assert long.any() and not long.all()
     assert torch.equal(values[~long], own[~long, None].expand(-1, MAX_WORDS))
@@ -127,7 +123,7 @@ def test_a_word_has_the_value_of_the_next_rollout_position() -> None:
     )
     assert torch.equal(
         sentences.words,
-        sample_with_values(generator, state, uniforms, reward, Rollouts((), 0, noise))[0].words,
+        sample_with_values(generator, state, uniforms, reward, (), 0, noise)[0].words,
     )
     everything = every_sentence()
     chance = generator(first_state(generator, len(everything.words)), everything).log_probs.sum(1).exp()
@@ -148,9 +144,7 @@ def test_a_reward_gets_the_row_of_each_sentence() -> None:
     generator, noise = tiny(), torch.Generator().manual_seed(4)
     level = torch.tensor([0.0, 1.0, 2.0])
     state, uniforms = first_state(generator, 3), torch.rand(3, MAX_WORDS, generator=noise, dtype=torch.double)
-    _, values, own = sample_with_values(
-        generator, state, uniforms, lambda s, row: level[row], Rollouts((1, 2), 4, noise)
-    )
+    _, values, own = sample_with_values(generator, state, uniforms, lambda s, row: level[row], (1, 2), 4, noise)
     assert torch.equal(own, level) and torch.equal(values, level[:, None].expand(3, MAX_WORDS))
 
 

@@ -10,7 +10,7 @@ import torch
 
 from negcap.pipelines.cli import main
 from negcap.pipelines.engine.verify import verify
-from negcap.pipelines.models.captioner.model import normalize
+from negcap.pipelines.models.captioner.generate import normalize
 from negcap.pipelines.models.captions import read_captions, split_captions
 from negcap.pipelines.stages.caption import CaptionConfig
 from negcap.schemas.captions import CAPTION_REASONS, GENERATED, REFUSED_CAPTIONS
@@ -196,7 +196,7 @@ def test_assess_command(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture
 )
 def test_bad_config(given: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        CaptionConfig(Path("gan.safetensors"), **given)
+        CaptionConfig(weights=Path("gan.safetensors"), **given)
 
 
 @pytest.mark.slow

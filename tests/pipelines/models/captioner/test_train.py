@@ -6,18 +6,17 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from negcap.pipelines.models.captioner import train as phases
 from negcap.pipelines.models.captioner import train as training
 from negcap.pipelines.models.captioner.config import CaptionerConfig
 from negcap.pipelines.models.captioner.model import Nets, build_nets, load_captioner, weights_file
 from negcap.pipelines.models.captioner.train import (
-    Learner,
     build_optimizers,
     draw_curves,
     policy_step,
     read_training_data,
     train,
 )
+from negcap.pipelines.models.checkpoint import optimizer_step
 from negcap.pipelines.models.vocabulary import UNKNOWN_ID
 from tests.pipelines.models.golden_losses import losses_as_before
 from tests.pipelines.models.trainer_world import write_world
@@ -43,7 +42,7 @@ SMALL: dict[str, Any] = {
     "validation_images": 20,
     "threads": 1,
 }
-UNTIMED = ("seconds",)
+UNTIMED = ("seconds", "per_second")
 
 
 @pytest.fixture(scope="module")
@@ -85,19 +84,17 @@ def test_an_interrupted_training_ends_with_the_same_weights(
     world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = train(config(world, tmp_path / "whole"))
-    real = training.write_history
     for stop in (1, 3, 4):  # after an epoch of each phase
+        progress: list[str] = []
 
-        def stopped(path: Path, history: list[dict[str, Any]], stop: int = stop) -> None:
-            real(path, history)
-            if len(history) == stop:
+        def stopped(line: str, stop: int = stop, progress: list[str] = progress) -> None:
+            progress.append(line)
+            if len(progress) > 1 and len(lines(tmp_path / "part")) == stop:
                 raise KeyboardInterrupt
 
-        monkeypatch.setattr(training, "write_history", stopped)
         with pytest.raises(KeyboardInterrupt):
-            train(config(world, tmp_path / "part"))
-    monkeypatch.setattr(training, "write_history", real)
-    progress: list[str] = []
+            train(config(world, tmp_path / "part"), say=stopped)
+    progress = []
     part = train(config(world, tmp_path / "part"), say=progress.append)
     assert progress[0].endswith("resumed after epoch 4") and len(progress) == 2
     assert lines(part) == lines(whole)
@@ -154,23 +151,24 @@ def test_recurrent_nets_stay_in_training_mode_and_only_likelihood_uses_dropout(
     world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nets: list[Nets] = []
-    modes: dict[int, set[tuple[bool, bool, bool]]] = {}
-    real_build, real_learn = training.build_nets, phases.optimizer_step
+    modes: dict[str, set[tuple[bool, bool, bool]]] = {}
+    real_build, real_step = training.build_nets, training.Step
 
-    def spied(*given: Any) -> Nets:
+    def build(*given: Any) -> Nets:
         nets.append(real_build(*given))
         return nets[0]
 
-    def learn(optimizer: torch.optim.Optimizer, *given: Any) -> None:
+    def step(*given: Any, optimizer: str) -> Any:
         generator, discriminator = nets[0]
         mode = (generator.lstm.training, discriminator.lstm.training, generator.dropout.training)
-        modes.setdefault(id(optimizer), set()).add(mode)
-        real_learn(optimizer, *given)
+        modes.setdefault(optimizer, set()).add(mode)
+        return real_step(*given, optimizer=optimizer)
 
-    monkeypatch.setattr(training, "build_nets", spied)
-    monkeypatch.setattr(phases, "optimizer_step", learn)
+    monkeypatch.setattr(training, "build_nets", build)
+    monkeypatch.setattr(training, "Step", step)
     train(config(world, tmp_path / "m"))
-    assert sorted(map(sorted, modes.values())) == [[(True, True, False)], [(True, True, False)], [(True, True, True)]]
+    without = {(True, True, False)}
+    assert modes == {"likelihood": {(True, True, True)}, "discrimination": without, "policy": without}
 
 
 def test_the_discriminator_sees_no_captions_with_unknown_words(world: Path) -> None:
@@ -184,9 +182,12 @@ def test_the_discriminator_sees_no_captions_with_unknown_words(world: Path) -> N
 def test_the_policy_gradient_increases_the_reward(world: Path, tmp_path: Path) -> None:
     settings = config(world, tmp_path / "m", mle_epochs=3, discriminator_epochs=3, gan_epochs=0)
     nets = load_captioner(weights_file(train(settings), "mle"), torch.device("cpu")).nets
-    learner = Learner(nets, build_optimizers(nets, settings), read_training_data(settings), settings)
-    noise = torch.Generator().manual_seed(0)
-    rewards = [policy_step(learner, learner.data.train[:32], noise)[0].item() for _ in range(40)]
+    data, optimizers, noise = read_training_data(settings), build_optimizers(nets, settings), torch.Generator()
+    rewards = []
+    for _ in range(40):
+        made = policy_step(nets, data, settings, data.train[:32], noise)
+        optimizer_step(optimizers["policy"], made.loss, nets.generator.parameters(), settings.clip)
+        rewards.append(made.terms["reward"].item())
     assert sum(rewards[-10:]) / 10 > sum(rewards[:10]) / 10 + 0.02  # the discriminator is not trained here
 
 
