@@ -1,4 +1,4 @@
-"""What a penalty of pairs is trained by, and the decision whether a pair is related by a threshold on its penalty."""
+"""Pairs of which the first lies below the second: losses of their penalties, and telling them by a threshold."""
 
 from __future__ import annotations
 
