@@ -77,7 +77,7 @@ BESIDE = (".json", ".txt", ".model")  # files of a tokenizer in a saved folder
 
 
 class OpenClip(nn.Module):
-    """A CLIP of OpenCLIP, with its tokenizer and image transform; see `negcap.pipelines.models.clip.network`."""
+    """A CLIP of OpenCLIP, with its tokenizer and image transform; it has the methods of `network.HuggingFace`."""
 
     clip: Any
 
