@@ -1,7 +1,11 @@
-"""What is run for the tables of VSE-C, UniVSE and Augmented VSE: commands of negcap, grouped into jobs."""
+"""What is run for the tables of VSE-C, UniVSE and Augmented VSE: commands of negcap, grouped into jobs.
+
+papers.toml has the flags of the many variants, the tables, and what the papers report.
+"""
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,45 +28,9 @@ USUAL = {
 MAX = "univse+max"  # UniVSE with the sentence encoder that negcap's recipe has for the others
 FAMILY_MODELS = ("vse-c+noun", "vse-c+numeral", "vse-c+relation")
 HOUSE_ONLY = (*FAMILY_MODELS, MAX)  # by negcap's recipe only
-RECIPES = ("house", "paper")
 VSE_C = ("vse", "vse++", "vse-c", *FAMILY_MODELS)
 UNIVSE = ("vse", "vse++", "vse-c", "univse", MAX)
-ABLATIONS = {
-    "average": "",
-    "sum": "--composition sum",
-    "max": "--composition max",
-    "self-attention": "--composition self-attention",
-    "gru": "--composition gru",
-    "regions-average": "--features grid --image-pooling average",
-    "regions-max": "--features grid --image-pooling max",
-    "regions-max-k": "--features grid --image-pooling max-k",
-    "without-comp": "--weights 0 0.5 0.5 1",
-    "learned-alpha": "--learn-alpha",
-    "dropped": "--drop-components 0.3",
-    "only-obj": "--contrast obj",
-    "only-attr": "--contrast attr",
-    "only-rel": "--contrast rel",
-    "obj-mean": "--reduce-obj mean",
-    "attr-rel-sum": "--reduce-attr sum --reduce-rel sum",
-}
-LSTM = "--text-encoder lstm"  # as in the paper
-ONE, THREE = "--train-captions 1", "--extra generated"
-# Trainings on captions by people and generated ones, and the epochs at the small size: about 900 steps, half of them
-# with the sum of hinges, as the hardest negative alone learns nothing for most of so few steps.
-AUGMENTED = {
-    "people-5": ("", 4),
-    "people-5-generated-1": ("--extra generated_one", 4),
-    "people-5-judged-1": (f"{THREE} --judge-rank 1", 4),
-    "people-5-lstm": (LSTM, 4),
-    "people-5-generated-3-lstm": (f"{THREE} {LSTM}", 3),
-    "people-1": (ONE, 20),
-    "people-1-generated-1": (f"{ONE} --extra generated_one", 10),
-    "people-1-beam-1": (f"{ONE} --extra generated_beam", 10),
-    "people-1-generated-3": (f"{ONE} {THREE}", 5),
-    "people-1-share-0.3": (f"{ONE} {THREE} --extra-share 0.3", 11),
-    "people-1-judged-1": (f"{ONE} {THREE} --judge-rank 1", 20),
-    "people-1-judged-10": (f"{ONE} {THREE} --judge-rank 10", 18),
-}
+PAPERS = tomllib.loads(Path(__file__).with_name("papers.toml").read_text("utf-8"))
 
 
 @dataclass(frozen=True)
@@ -180,10 +148,10 @@ def _trained(
 
 def _main(settings: Settings, names: Iterable[str]) -> list[Job]:
     made = []
-    for recipe in RECIPES:
+    for recipe in PAPERS["recipes"]:
         for seed in range(settings.seeds):
             for name in names:
-                if name in HOUSE_ONLY and recipe != RECIPES[0]:
+                if name in HOUSE_ONLY and recipe != "house":
                     continue
                 model, _, family = name.partition("+") if name != "vse++" else (name, "", "")
                 flags = ["--recipe", recipe, "--seed", str(seed)]
@@ -205,7 +173,7 @@ def _house(settings: Settings, names: Iterable[str]) -> list[Job]:
 
 def _ablations(settings: Settings) -> list[Job]:
     made = []
-    for name, flags in ABLATIONS.items():
+    for name, flags in PAPERS["ablations"].items():
         if settings.has_grid or "grid" not in flags:
             more = {"both": f"{flags} {FEW}"} if name == "dropped" else {}
             job = _trained(settings, f"univse-{name}", "univse", flags.split(), small=FEWER, attacks=FEW, **more)
@@ -263,7 +231,7 @@ def _augmented(settings: Settings) -> list[Job]:
         judges.append(its)
     folders = [word for job in judges for word in ("--judge", str(settings.model(job.name)))]
     made = [Job("captioner", commands), *judges]
-    for name, (given, passes) in AUGMENTED.items():
+    for name, (given, passes) in PAPERS["augmented"].items():
         judged = "--judge-rank" in given
         needs = [job.name for job in judges] if judged else ["captioner"]
         chosen = [*given.split(), *(folders if judged else ())]

@@ -22,20 +22,16 @@ from ..figures import format_difference, format_interval, markdown_table
 from ..trainer.compare import summarize
 from ..trainer.comparison_report import Figure, VariantResult
 from ..trainer.evaluate import Evaluation
-from . import published
-from .plan import ABLATIONS, AUGMENTED, ETAS, FAMILY_MODELS, MAX, RECIPES, UNIVSE, USUAL, Settings, jobs, named
-from .published import RECIPE_TITLES, TITLES
+from .plan import ETAS, PAPERS, USUAL, Settings, jobs, named
 from .run import steps_of, times
 
 Metrics = Mapping[str, Any]  # what `negcap evaluate` writes to evaluation.json
-Values = Sequence[float]
 Rows = list[list[str]]
 KINDS = ("object", "attribute", "relation")
-TOP = ("R@1", "R@5", "R@10")
-ATTACKED = ("total", "noun", "numeral", "relation")
-MAIN = ("vse", "vse++", *FAMILY_MODELS, "vse-c", "univse")
 MOST = 20  # negatives of a family that attack a caption
 LEAST = (1, 5, 10, MOST)
+RSUM_AND_ATTACKS = ("retrieval/rsum", "sum of attacks")
+TITLES, RECIPES, COMPARED, REPORTED = (PAPERS[name] for name in ("titles", "recipes", "compared", "reported"))
 
 
 class Table(NamedTuple):
@@ -52,9 +48,8 @@ def tables(settings: Settings) -> dict[str, str]:
         if name in ALONE:
             head, rows = ALONE[name](settings)
         else:
-            head = ["", *(title for title, _ in COMPARED[name].columns)]
-            rows = [*_compared_rows(settings, name), *(MORE[name](settings) if name in MORE else [])]
-            rows += _difference_rows(name, found)
+            head = ["", *(title for title, _, _ in COMPARED[name]["columns"])]
+            rows = _compared_rows(settings, name, found)
         made[name] = markdown_table(head, rows)
     return made
 
@@ -92,67 +87,6 @@ def read_evaluation(folder: Path) -> Evaluation:
 
 
 Differences = Mapping[tuple[str, str, str], Mapping[str, Figure]]  # by recipe, model, model that is subtracted
-FAMILY_PAIRS = tuple((family, "vse++") for family in FAMILY_MODELS)
-PAIRS = (
-    *(("vse-c", "vse++"), ("univse", "vse-c"), ("univse", "vse++"), (MAX, "vse-c"), (MAX, "vse++")),
-    *FAMILY_PAIRS,
-)
-RSUM = ("retrieval/rsum",)
-ATTACKS = tuple(f"univse/{kind}/{top}" for kind in KINDS for top in TOP)
-
-
-class Comparison(NamedTuple):
-    """A table of models by both recipes.
-
-    columns: (title, metrics), the sum of metrics by their places in evaluation.json. reported: the paper's values of
-    models, of the last columns. models: its rows. without_span: of `_cells`. pairs: those of PAIRS of which it shows
-    the difference. differences: the name of each column's difference, see `VariantResult.minus`; empty: none is shown.
-    """
-
-    columns: Sequence[tuple[str, Sequence[str]]]
-    reported: Mapping[str, Values]
-    models: Sequence[str] = MAIN
-    without_span: Sequence[int] = ()
-    pairs: Sequence[tuple[str, str]] = ()
-    differences: Sequence[str] = ()
-
-
-COMPARED = {
-    "vse-c-2-3": Comparison(
-        [
-            ("without attack", ["retrieval/i2t R@1"]),
-            *(("all" if name == "total" else name, [f"vse-c/{name}/R@1"]) for name in ATTACKED),
-        ],
-        published.VSE_C_ATTACKS,
-        pairs=(PAIRS[0], *FAMILY_PAIRS),
-        differences=("plain i2t R@1", *(f"vse-c:{name} i2t R@1" for name in ATTACKED)),
-    ),
-    "vse-c-4": Comparison(
-        [
-            (f"{title}{name}", [f"plural/{side}/{name}"])
-            for side, title in (("plain", ""), ("numeral", "other numbers: "))
-            for name, title in (("R@1", title), ("R@10", ""), ("mean rank", ""))
-        ],
-        published.VSE_C_PLURAL,
-        pairs=(PAIRS[0], ("vse-c+numeral", "vse++")),
-        differences=[f"{name} i2t {top}" for name in ("plural", "plural:numeral") for top in ("R@1", "R@10", "mean")],
-    ),
-    "univse-1": Comparison([("rsum", RSUM)], {"univse": [469.5]}, UNIVSE, pairs=PAIRS[1:5], differences=("rsum",)),
-    "univse-2": Comparison(
-        [*((path.removeprefix("univse/").replace("/", " "), [path]) for path in ATTACKS), ("sum", ATTACKS)],
-        {name: [*values, sum(values)] for name, values in published.UNIVSE_ATTACKS.items()},
-        (*MAIN, MAX, "sentence"),
-        without_span=(1, 2, 4, 5, 7, 8),
-        pairs=(*PAIRS[:2], (MAX, "vse-c")),
-        differences=(*(name for kind in KINDS for name in (f"univse:{kind} i2t R@1", "", "")), "univse"),
-    ),
-    "univse-3": Comparison([(kind, [f"unified/{kind}/mAP"]) for kind in KINDS], published.UNIVSE_UNIFIED, UNIVSE),
-    "univse-4": Comparison(
-        [("attributes", ["parsing/attribute/noun"]), ("relations", ["parsing/relation/either"])],
-        {name: values for name, values in published.UNIVSE_PARSING.items() if name != "chance"},
-        ("vse++", "vse-c", "univse", MAX),
-    ),
-}
 
 
 def _summary(name: str, folders: Iterable[Path], run: Path) -> VariantResult:
@@ -166,11 +100,12 @@ def _summary(name: str, folders: Iterable[Path], run: Path) -> VariantResult:
 
 
 def differences(settings: Settings) -> Differences:
-    """The differences of all PAIRS of models by each recipe, over the seeds that both have been evaluated with."""
+    """The differences of pairs of models by each recipe, over the seeds that both have been evaluated with."""
+    pairs = dict.fromkeys(tuple(pair) for its in COMPARED.values() for pair in its.get("differences", ()))
     results: dict[tuple[Path, ...], VariantResult] = {}
     found = {}
     for recipe in RECIPES:
-        for pair in PAIRS:
+        for pair in pairs:
             each = [
                 [settings.model(named(model, recipe, seed)) / "evaluation" for model in pair]
                 for seed in range(settings.seeds)
@@ -187,9 +122,9 @@ def differences(settings: Settings) -> Differences:
 
 
 def augmented_differences(settings: Settings) -> dict[str, Figure]:
-    """By name of AUGMENTED, the difference of rsum from the training on captions by people alone."""
+    """By name of a training of Augmented VSE, the difference of rsum from the training on captions by people alone."""
     results = {}
-    for name in AUGMENTED:
+    for name in PAPERS["augmented"]:
         folder = settings.model(name) / "evaluation"
         if (folder / "ranks.parquet").exists():
             results[name] = _summary(name, [folder], settings.captions)
@@ -201,57 +136,47 @@ def augmented_differences(settings: Settings) -> dict[str, Figure]:
     return found
 
 
-def _value(metrics: Metrics, places: Iterable[str]) -> float:
-    """The sum of the metrics at some places, such as `vse-c/noun/R@1`."""
-    total = 0.0
-    for place in places:
-        found: Any = metrics
-        for name in place.split("/"):
-            found = found[name]
-        total += float(found)
-    return total
+def _value(metrics: Metrics, place: str) -> float:
+    """The metric at a place such as `vse-c/noun/R@1`, or UniVSE's `sum of attacks`."""
+    if place == "sum of attacks":
+        return sum(float(metrics["univse"][kind][top]) for kind in KINDS for top in ("R@1", "R@5", "R@10"))
+    found: Any = metrics
+    for name in place.split("/"):
+        found = found[name]
+    return float(found)
 
 
-def _read(settings: Settings, table: str, model: str, recipe: str) -> list[list[float]]:
-    """The values of the columns of a table of COMPARED, by seed."""
-    columns = COMPARED[table].columns
-    found = read_seeds(settings, model, recipe)
-    return [[_value(metrics, places) for _, places in columns] for metrics in found]
-
-
-def _compared_rows(settings: Settings, table: str) -> Rows:
-    """The rows of a table of COMPARED: the paper's, and for each recipe and model the measured one."""
+def _compared_rows(settings: Settings, table: str, found: Differences) -> Rows:
+    """The rows of a table of COMPARED: the paper's, for each recipe and model the measured one, and the differences."""
     its, rows = COMPARED[table], []
-    for name in its.models:
-        if name in its.reported:
-            printed = [f"{value:g}" for value in its.reported[name]]
-            rows.append([f"{TITLES[name]}, reported", *[""] * (len(its.columns) - len(printed)), *printed])
-    for recipe in RECIPES:
-        for name in its.models:
-            if values := _read(settings, table, name, recipe):
-                rows.append([f"{TITLES[name]}, {RECIPE_TITLES[recipe]}", *_cells(values, its.without_span)])
-    return rows
-
-
-def _difference_rows(table: str, found: Differences) -> Rows:
-    """The rows of differences of a table of COMPARED."""
-    its, rows = COMPARED[table], []
-    for one, other in its.pairs:
-        if one in its.reported and other in its.reported:
-            values = zip(its.reported[one], its.reported[other], strict=True)
-            shown = its.differences[-len(its.reported[one]) :]
-            cells = [f"{a - b:+.1f}" if name else "" for name, (a, b) in zip(shown, values, strict=True)]
-            empty = [""] * (len(its.columns) - len(cells))
-            rows.append([f"{TITLES[one]} − {TITLES[other]}, reported", *empty, *cells])
-    for recipe in RECIPES:
-        for one, other in its.pairs:
+    reported, width = its["reported"], len(its["columns"])
+    names = [difference for _, _, difference in its["columns"]]
+    for model in its["models"]:
+        if model in reported:
+            printed = [f"{value:g}" for value in reported[model]]
+            rows.append([f"{TITLES[model]}, reported", *[""] * (width - len(printed)), *printed])
+    for recipe, recipe_title in RECIPES.items():
+        for model in its["models"]:
+            seeds = read_seeds(settings, model, recipe)
+            if values := [[_value(metrics, place) for _, place, _ in its["columns"]] for metrics in seeds]:
+                rows.append([f"{TITLES[model]}, {recipe_title}", *_cells(values, its.get("without_span", ()))])
+    rows += MORE[table](settings) if table in MORE else []
+    pairs = its.get("differences", ())
+    for one, other in pairs:
+        if one in reported and other in reported:
+            shown = names[-len(reported[one]) :]
+            values = zip(shown, reported[one], reported[other], strict=True)
+            cells = [f"{a - b:+.1f}" if name else "" for name, a, b in values]
+            rows.append([f"{TITLES[one]} − {TITLES[other]}, reported", *[""] * (width - len(cells)), *cells])
+    for recipe, recipe_title in RECIPES.items():
+        for one, other in pairs:
             if figures := found.get((recipe, one, other)):
-                cells = [format_difference(*figures[name]) if name in figures else "" for name in its.differences]
-                rows.append([f"{TITLES[one]} − {TITLES[other]}, {RECIPE_TITLES[recipe]}", *cells])
+                cells = [format_difference(*figures[name]) if name in figures else "" for name in names]
+                rows.append([f"{TITLES[one]} − {TITLES[other]}, {recipe_title}", *cells])
     return rows
 
 
-def _cells(rows: Sequence[Values], without_span: Sequence[int] = ()) -> list[str]:
+def _cells(rows: Sequence[Sequence[float]], without_span: Sequence[int] = ()) -> list[str]:
     """Means over seeds, to one decimal; with the least and the greatest value if there are several seeds.
 
     without_span: the columns that have the mean only.
@@ -265,7 +190,7 @@ def _cells(rows: Sequence[Values], without_span: Sequence[int] = ()) -> list[str
 
 
 def _rsum_and_attacks(metrics: Metrics) -> str:
-    return f"{_value(metrics, RSUM):.1f} / {_value(metrics, ATTACKS):.1f}" if metrics else ""
+    return " / ".join(f"{_value(metrics, place):.1f}" for place in RSUM_AND_ATTACKS) if metrics else ""
 
 
 def _time(settings: Settings) -> Table:
@@ -312,7 +237,7 @@ def _supply(settings: Settings) -> Table:
 
 def _words(settings: Settings) -> Table:
     """VSE-C's Table 6: MAP, with its interval over images."""
-    found, paper = read_probe(settings, "words"), published.VSE_C_WORDS
+    found, paper = read_probe(settings, "words"), REPORTED["words"]
     rows = []
     for name in dict.fromkeys((*paper, *found)):
         measured = format_interval(found[name]["MAP"], found[name]["interval"]) if name in found else ""
@@ -325,7 +250,7 @@ def _blanks(settings: Settings) -> Table:
     columns = [(kind, top) for kind in ("noun", "preposition", "both") for top in ("R@1", "R@10")]
     rows = [
         [f"{TITLES[name]}, reported", *(f"{value:g}" for value in values)]
-        for name, values in published.VSE_C_BLANKS.items()
+        for name, values in REPORTED["blanks"].items()
     ]
     for name, row in read_probe(settings, "blanks").items():
         rows.append([TITLES.get(name, name), *(f"{row[kind][top]:.1f}" for kind, top in columns)])
@@ -355,10 +280,10 @@ def _unified(settings: Settings) -> Rows:
     for recipe in RECIPES:
         read_as = [metrics["unified"] for metrics in read_seeds(settings, "univse", recipe)]
         if values := [[found[f"{kind}, as a sentence"]["mAP"] for kind in KINDS[:2]] for found in read_as]:
-            rows.append([f"UniVSE, words read as sentences, {RECIPE_TITLES[recipe]}", *_cells(values), ""])
+            rows.append([f"UniVSE, words read as sentences, {RECIPES[recipe]}", *_cells(values), ""])
     for name in ("average", "only-obj", "only-attr", "only-rel"):
         if metrics := read_metrics(settings, f"univse-{name}"):
-            paper = published.UNIVSE_UNIFIED["univse" if name == "average" else f"univse-{name}"]
+            paper = COMPARED["univse-3"]["reported"]["univse" if name == "average" else name]
             title = "all losses" if name == "average" else f"ℓ_{name.removeprefix('only-')} alone"
             both = zip(KINDS, paper, strict=True)
             cells = [f"{metrics['unified'][kind]['mAP']:.1f} ({value:g})" for kind, value in both]
@@ -368,8 +293,8 @@ def _unified(settings: Settings) -> Rows:
 
 def _chance(settings: Settings) -> Rows:
     """The rows of UniVSE's Table 4 for attributes and relations that are assigned at random."""
-    rows = [["chance, reported", *(f"{value:g}" for value in published.UNIVSE_PARSING["chance"])]]
-    models = COMPARED["univse-4"].models
+    rows = [["chance, reported", *(f"{value:g}" for value in COMPARED["univse-4"]["reported"]["chance"])]]
+    models = COMPARED["univse-4"]["models"]
     if evaluated := [found for name in models for recipe in RECIPES for found in read_seeds(settings, name, recipe)]:
         its = evaluated[-1]["parsing"]
         rows.append(["chance", *_cells([[its["attribute"]["noun, random"], its["relation"]["either, random"]]])])
@@ -383,19 +308,19 @@ def _alpha(settings: Settings) -> Table:
         for metrics in read_seeds(settings, "univse", recipe)[:1]:
             for name, key in (("rsum", "rsum"), ("attacks", "attacked")):
                 cells = (f"{values[key]:.1f}" for values in metrics["alpha"].values())
-                rows.append([f"{RECIPE_TITLES[recipe]}, {name}", *cells])
+                rows.append([f"{RECIPES[recipe]}, {name}", *cells])
     return Table(["α", *(f"{n / 10:.1f}" for n in range(11))], rows)
 
 
 def _ablations(settings: Settings) -> Table:
     """UniVSE's ablations, but for those of Table 3, beside the paper's."""
     rows = []
-    measured = {name: (f"univse-{name}", "evaluation") for name in ABLATIONS if not name.startswith("only-")}
+    measured = {name: (f"univse-{name}", "evaluation") for name in PAPERS["ablations"] if not name.startswith("only-")}
     for name, (folder, what) in {**measured, "dropped, both": ("univse-dropped", "both")}.items():
         metrics = read_metrics(settings, folder, what)
-        printed = " / ".join(f"{value:g}" for value in published.UNIVSE_ABLATIONS.get(name, ()))
+        printed = " / ".join(f"{value:g}" for value in REPORTED["ablations"].get(name, ()))
         title = f"{name}: {metrics['caption']['alpha']:.2f} in the end" if metrics and name == "learned-alpha" else name
-        values = _cells([[_value(metrics, RSUM), _value(metrics, ATTACKS)]]) if metrics else ["", ""]
+        values = _cells([[_value(metrics, place) for place in RSUM_AND_ATTACKS]]) if metrics else ["", ""]
         rows.append([title, printed, *values])
     return Table(["", "reported: rsum / attacks", "rsum", "attacks"], rows)
 
@@ -410,7 +335,7 @@ def _weights(settings: Settings) -> Table:
 
 def _augmented(settings: Settings) -> Table:
     rows, found = [], augmented_differences(settings)
-    for name in AUGMENTED:
+    for name in PAPERS["augmented"]:
         metrics = read_metrics(settings, name)
         values = [[metrics["retrieval"][key] for key in ("rsum", "i2t R@1", "t2i R@1")]] if metrics else []
         difference = format_difference(*found[name]) if name in found else ""

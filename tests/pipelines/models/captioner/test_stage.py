@@ -15,10 +15,10 @@ from negcap.pipelines.models.captions import read_captions, split_captions
 from negcap.pipelines.stages.caption import CaptionConfig
 from negcap.schemas.captions import CAPTION_REASONS, GENERATED, REFUSED_CAPTIONS
 from negcap.schemas.fields import check
-from tests.pipelines.models.trainer_world import write_world
 
 SMALL = ["--word-dim", "32", "--hidden", "64", "--joint", "32", "--noise", "4", "--threads", "1", "--quiet"]
 PHASES = ["--mle-epochs", "6", "--discriminator-epochs", "1", "--gan-epochs", "1", "--stages", "2"]
+FIT = ["--joint", "16", "--word-dim", "8", "--epochs", "1", "--threads", "1", "--quiet"]
 RATES = ["--supervised-rate", "1e-2", "--batch-size", "32", "--min-count", "2"]
 
 
@@ -72,15 +72,8 @@ def test_captions_are_new_and_rejected_ones_have_a_reason(run: Path) -> None:
     counts = json.loads((run / "_receipts" / "generated" / "manifest.json").read_text())["counts"]
     reasons = {name.removeprefix("refused."): n for name, n in counts.items() if name.startswith("refused.")}
     assert reasons == Counter(refused["reason"].to_pylist()) and counts["captions"] == len(made)
-    for row in refused.to_pylist():
-        words = normalize(pa.array([row["text"]]))[0].as_py().split()
-        if row["reason"] == "repeated_word":
-            assert (
-                any(a == b for a, b in zip(words, words[1:], strict=False))
-                or row["text"].count(",") + row["text"].count(".") > 1
-            )
-        if row["reason"] == "own_caption":
-            assert (row["image_id"], " ".join(words)) in people
+    for row in refused.filter(pc.equal(refused["reason"], "own_caption")).to_pylist():
+        assert (row["image_id"], normalize(pa.array([row["text"]]))[0].as_py()) in people
 
 
 def test_greedy_captions_of_an_image_repeat_each_other(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -114,7 +107,9 @@ def test_worker_processes_write_the_same_bytes(run: Path) -> None:
     assert rows(run, "generated_dask").equals(rows(run, "generated"))
 
 
-def test_a_run_of_both_goes_through_every_later_stage(run: Path, tmp_path: Path) -> None:
+def test_a_run_of_both_goes_through_every_later_stage(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     new = tmp_path / "new"
     assert negcap("enlarge", run, "--output", new, "--quiet") == 0
     both, own = rows(new, "captions"), rows(run, "captions")
@@ -130,21 +125,14 @@ def test_a_run_of_both_goes_through_every_later_stage(run: Path, tmp_path: Path)
     made = negatives.filter(pc.starts_with(negatives["caption_id"], "generated:"))
     assert len(made) and set(made["origin"].to_pylist()) == {"generated"}
     assert not verify(new).problems and not verify(run).problems
-    fit = ["--joint", 16, "--word-dim", 8, "--epochs", 1, "--threads", 1, "--quiet", "--model", "vse-c"]
-    assert negcap("train", new, "--output", tmp_path / "vse", *fit) == 0
+    assert rows(new, "features_grid").equals(rows(run, "features_grid"))
+    assert negcap("train", new, "--output", tmp_path / "vse", *FIT, "--model", "vse-c") == 0
     assert negcap("enlarge", run, "--output", run) == 2
-
-
-def test_grids_come_along_and_a_table_of_something_else_does_not(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert rows(run, "features_grid").num_rows
-    assert negcap("enlarge", run, "--output", tmp_path / "new", "--extra", "refused_captions") == 2
-    assert "extra must be a table of captions" in capsys.readouterr().err
-    assert negcap("enlarge", run, "--output", tmp_path / "new", "--quiet") == 0
-    assert rows(tmp_path / "new", "features_grid").equals(rows(run, "features_grid"))
-    assert negcap("train", run, "--extra", "refused_captions", "--output", tmp_path / "m", "--quiet") == 2
-    assert "extra must be a table of captions, refused_captions lacks" in capsys.readouterr().err
+    for verb in ("enlarge", "train"):
+        assert negcap(verb, run, "--output", tmp_path / "m", "--extra", "refused_captions", "--quiet") == 2
+    errors = capsys.readouterr().err
+    assert "refused_captions has other columns" in errors
+    assert "extra must be a table of captions, refused_captions lacks" in errors
 
 
 def test_extra_captions_are_used_for_training_but_not_for_metrics(run: Path, tmp_path: Path) -> None:
@@ -156,16 +144,14 @@ def test_extra_captions_are_used_for_training_but_not_for_metrics(run: Path, tmp
         assert torch.equal(old[1], new[1]) and torch.equal(old[0], new[0][: len(old[0])])
         assert not set(more.image[new[0]].tolist()) & set(more.image[new[1]].tolist())
         assert len(new[0]) > 1.3 * len(old[0])
-    fit = ["--joint", 16, "--word-dim", 8, "--epochs", 1, "--threads", 1]
-    assert negcap("train", run, "--extra", "generated", "--output", tmp_path / "m", *fit, "--quiet") == 0
+    assert negcap("train", run, "--extra", "generated", "--output", tmp_path / "m", *FIT) == 0
     assert "generated" in json.loads((tmp_path / "m" / "config.json").read_text())["inputs"]
-    assert negcap("train", run, "--output", tmp_path / "m", *fit, "--quiet") == 2
+    assert negcap("train", run, "--output", tmp_path / "m", *FIT) == 2
 
 
 @pytest.mark.usefixtures("drawn")
 def test_assess_command(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    fit = ["--joint", 16, "--word-dim", 8, "--epochs", 1, "--threads", 1, "--quiet"]
-    assert negcap("train", run, "--output", tmp_path / "vse", *fit) == 0
+    assert negcap("train", run, "--output", tmp_path / "vse", *FIT) == 0
     given = ["--judge", tmp_path / "vse", "--images", run / "images", "--shown", 3, "--threads", 1]
     assert negcap("assess", run.parent / "m", run, "--output", tmp_path / "e", *given) == 0
     shown = capsys.readouterr().out
@@ -197,21 +183,3 @@ def test_assess_command(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture
 def test_bad_config(given: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         CaptionConfig(weights=Path("gan.safetensors"), **given)
-
-
-@pytest.mark.slow
-def test_captions_that_are_written_tell_images_apart(tmp_path: Path) -> None:
-    """The whole path in a world whose captions follow from the features: people's captions find their image."""
-    run, model, judge = tmp_path / "run", tmp_path / "m", tmp_path / "vse"
-    write_world(run, (("train", 150), ("val", 20), ("test", 40)))
-    phases = ["--mle-epochs", 20, "--discriminator-epochs", 2, "--gan-epochs", 2, "--stages", 4]
-    nets = ["--word-dim", 16, "--hidden", 48, "--joint", 16, "--noise", 4, "--words", 12, "--threads", 1, "--quiet"]
-    assert negcap("captioner", run, "--output", model, *phases, *nets, *RATES) == 0
-    assert caption(run) == 0
-    fit = ["--epochs", 8, "--learning-rate", "1e-2", "--batch-size", 32, "--min-count", 2, "--threads", 1, "--quiet"]
-    assert negcap("train", run, "--output", judge, "--joint", 32, "--word-dim", 16, *fit) == 0
-    assert negcap("assess", model, run, "--judge", judge, "--threads", 1) == 0
-    measures = json.loads((model / "evaluation" / "measures.json").read_text())["measures"]
-    assert measures["gan sample"]["distinct_2"] > 2 * measures["mle greedy"]["distinct_2"]
-    ranks = {way: measures[way]["t2i mean rank"] for way in ("people", "mle sample", "gan sample")}
-    assert ranks["people"] < 3 and max(ranks.values()) < 17.5  # of 40 images; chance: 20.5

@@ -128,6 +128,13 @@ def test_word_spans_are_where_the_tokens_are() -> None:
     assert [plain[a:b].lower() for a, b in word_spans(plain)] == tokenize(plain)
 
 
+def test_the_size_of_vectors_in_a_file(tmp_path: Path) -> None:
+    text, arrays = tmp_path / "glove.txt", tmp_path / "glove.npz"
+    text.write_text("dog 0.1 0.2 0.3\nice cream 1 2 3\ncat 1 2 3\n")
+    np.savez(arrays, words=np.array(["dog"]), vecs=np.zeros((1, 7), np.float32))
+    assert vector_size(text) == 3 and vector_size(arrays) == 7
+
+
 def test_blanks_are_noun_heads_and_prepositions_of_table_8(tmp_path: Path) -> None:
     texts = [("a", "A dog runs on the grass."), ("b", "He sleeps."), ("c", "A cat of gold under a table.")]
     write_parses(tmp_path, texts)
@@ -178,13 +185,6 @@ def test_the_learned_part_of_word_vectors() -> None:
     assert learned_vectors(word_embedding(6, 3, generator, None, True)).shape == (6, 3)
     with pytest.raises(ValueError, match="must have a table of word vectors, has: Linear"):
         learned_vectors(torch.nn.Linear(2, 2))
-
-
-def test_the_size_of_vectors_in_a_file(tmp_path: Path) -> None:
-    text, arrays = tmp_path / "glove.txt", tmp_path / "glove.npz"
-    text.write_text("dog 0.1 0.2 0.3\nice cream 1 2 3\ncat 1 2 3\n")
-    np.savez(arrays, words=np.array(["dog"]), vecs=np.zeros((1, 7), np.float32))
-    assert vector_size(text) == 3 and vector_size(arrays) == 7
 
 
 def test_losses_are_as_before(request: pytest.FixtureRequest) -> None:
