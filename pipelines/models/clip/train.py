@@ -72,11 +72,8 @@ def train_clip(config: ClipConfig, *, overwrite: bool = False, say: Callable[[st
     model = Clip(clip, config).to(device)
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     groups = [  # as in CLIP, only matrices decay, not biases, norms and the temperature
-        {
-            "params": [one for one in trained if (one.ndim > 1) == matrices],
-            "weight_decay": config.weight_decay * matrices,
-        }
-        for matrices in (True, False)
+        {"params": [one for one in trained if one.ndim > 1], "weight_decay": config.weight_decay},
+        {"params": [one for one in trained if one.ndim <= 1], "weight_decay": 0.0},
     ]
     steps = config.epochs * sum(len(batch) > 1 for batch in torch.arange(len(pairs.files)).split(config.batch_size))
 
@@ -105,8 +102,9 @@ def train_clip(config: ClipConfig, *, overwrite: bool = False, say: Callable[[st
         terms = dict(TERMS["negclip" if config.objective == TRIPLET else config.objective](model, logits))
         if others is not None and pictures is not None:
             of, places = draw_counterparts(others.owner, captions, generator)
-            if len(of):  # TripletCLIP's second term (Patel et al. 2024): NegCLIP's loss of the pictures of negatives,
-                # where the captions are the negatives
+            # TripletCLIP's second term (Patel et al. 2024): NegCLIP's loss of the pictures of negatives, where the
+            # captions are the negatives
+            if len(of):
                 images, texts, false = embedded(
                     pictures.pixels[of], pictures.captions[of], data.captions[captions[places]]
                 )
@@ -185,9 +183,6 @@ def _rate(step: int, steps: int) -> float:
 
 def _save(config: ClipConfig, model: Clip) -> None:
     model.towers.save(config.output)
-    settings = {
-        name: value if isinstance(value, (int, float, str, tuple)) else str(value or "")
-        for name, value in vars(config).items()
-        if name not in ("run", "images", "output", "threads")
-    }
+    left_out = ("run", "images", "output", "threads")
+    settings = {name: value for name, value in vars(config).items() if name not in left_out}
     (config.output / "training.json").write_text(json.dumps(settings, indent=1, sort_keys=True) + "\n", "utf-8")
