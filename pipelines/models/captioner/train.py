@@ -116,10 +116,12 @@ def train(config: CaptionerConfig, *, overwrite: bool = False, say: Callable[[st
     torch.set_num_threads(config.threads)
     data = read_training_data(config)
     size, words, folder = data.features.shape[-1], len(data.vocabulary), config.output
-    nets = Nets(*(net.to(data.device) for net in build_nets(config, size, words)))
+    nets = build_nets(config, size, words)
     identity = checkpoint.training_identity(config, RESUMABLE, size, data.backbone, ("captions", "features"))
     weights = (*PHASES, checkpoint.LAST)
     checkpoint.prepare_folder(folder, identity, data.vocabulary, overwrite=overwrite, weights=weights)
+    for net in nets:
+        net.to(data.device)
     nets.generator.dropout.eval()  # only used for likelihood; LSTMs stay in training mode, as cuDNN needs
     counts = {MLE: config.mle_epochs, DISCRIMINATOR: config.discriminator_epochs, GAN: config.gan_epochs}
     epochs = [(phase, number) for phase, count in counts.items() for number in range(1, count + 1)]

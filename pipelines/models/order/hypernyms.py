@@ -84,8 +84,8 @@ def predict_hypernyms(config: HypernymConfig, output: Path, say: Say = lambda li
     text = to_markdown(results, config)
     draw_plane(taxonomy, concepts, output / "hypernyms.png")
     write_json(output / "concepts.json", taxonomy.names)
-    found = {row: [its._asdict() for its in each] for row, each in results.items()}
-    return write_results(output, "hypernyms", found, text)
+    values = {row: [found._asdict() for found in each] for row, each in results.items()}
+    return write_results(output, "hypernyms", values, text)
 
 
 def _trained_before(file: Path, settings: str) -> Found | None:
@@ -154,7 +154,7 @@ def train_energy(
         {"energy": energy},
         {"optimizer": torch.optim.Adagrad(energy.parameters(), lr=config.learning_rate)},
         lambda span: next(every),
-        lambda pairs, span: Step(loss(*(energy(*part.T) for part in pairs), margin)),
+        lambda pairs, span: Step(loss(energy(*pairs[0].T), energy(*pairs[1].T), margin)),
         config.epochs * spans,
         after_step=lambda pairs: energy.constrain(torch.cat(pairs).flatten()),
         evaluate=evaluate,

@@ -6,9 +6,10 @@ papers.toml has the flags of the many variants, the tables, and what the papers 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from ....augment.operators import PRESETS
@@ -129,17 +130,17 @@ def _trained(
     run: Path | None = None,
     needs: Iterable[str] = ("run",),
     attacks: str = "",
-    **evaluations: str,
+    further: Mapping[str, str] = MappingProxyType({}),
 ) -> Job:
     """Train a model with `flags` and evaluate it.
 
     small: further flags at the small size. run: None: settings.run. needs: of `Job`. attacks: flags of the evaluation.
-    evaluations: flags of further ones, by the name of the folder for their results.
+    further: flags of further evaluations, by the name of the folder for their results.
     """
     folder, run = settings.model(name), run or settings.run
     size = settings.if_small(f"{SMALL} {small} {ONE_CORE}")
     commands = [("train", str(run), "--model", model, "--output", str(folder), *flags, *size)]
-    for to, more in {"evaluation": attacks, **evaluations}.items():
+    for to, more in {"evaluation": attacks, **further}.items():
         where = ("--split", settings.split, "--limit", str(settings.limit), "--output", str(folder / to))
         chosen = (*more.split(), *settings.if_small(ONE_CORE))
         commands.append(("evaluate", str(folder), str(run), *where, *chosen))
@@ -159,10 +160,10 @@ def _main(settings: Settings, names: Iterable[str]) -> list[Job]:
                     flags += ["--bidirectional", "--pooling", "max"]
                 elif family:
                     flags += ["--negative-family", family]
-                more = {"sentence": f"--component none {FEW}"} if name == "univse" else {}
+                further = {"sentence": f"--component none {FEW}"} if name == "univse" else {}
                 small, attacks = "" if model == "univse" else FALLING, FEW if name == MAX else ""
-                job = _trained(settings, named(name, recipe, seed), model, flags, small=small, attacks=attacks, **more)
-                made.append(job)
+                job = named(name, recipe, seed)
+                made.append(_trained(settings, job, model, flags, small=small, attacks=attacks, further=further))
     return made
 
 
@@ -175,9 +176,9 @@ def _ablations(settings: Settings) -> list[Job]:
     made = []
     for name, flags in PAPERS["ablations"].items():
         if settings.has_grid or "grid" not in flags:
-            more = {"both": f"{flags} {FEW}"} if name == "dropped" else {}
-            job = _trained(settings, f"univse-{name}", "univse", flags.split(), small=FEWER, attacks=FEW, **more)
-            made.append(job)
+            both = {"both": f"{flags} {FEW}"} if name == "dropped" else {}
+            name = f"univse-{name}"
+            made.append(_trained(settings, name, "univse", flags.split(), small=FEWER, attacks=FEW, further=both))
     return made
 
 

@@ -165,8 +165,8 @@ def _compared_rows(settings: Settings, table: str, found: Differences) -> Rows:
     for one, other in pairs:
         if one in reported and other in reported:
             shown = names[-len(reported[one]) :]
-            values = zip(shown, reported[one], reported[other], strict=True)
-            cells = [f"{a - b:+.1f}" if name else "" for name, a, b in values]
+            both = zip(shown, reported[one], reported[other], strict=True)
+            cells = [f"{a - b:+.1f}" if name else "" for name, a, b in both]
             rows.append([f"{TITLES[one]} − {TITLES[other]}, reported", *[""] * (width - len(cells)), *cells])
     for recipe, recipe_title in RECIPES.items():
         for one, other in pairs:

@@ -91,16 +91,15 @@ def read_blanks(run: Path, ids: Sequence[str], image: Tensor, vocabulary: WordVo
             noun = n in heads and token["tag"] in NOUNS and word.isalpha()
             if span in positions and (noun or (token["pos"] == "ADP" and word.lower() in sets)):
                 found.append((row, positions[span], 0 if noun else 1))
-    row, position, which = (torch.tensor(values, dtype=torch.long) for values in zip(*sorted(found), strict=True))
-    word = tokens[offsets[row] + position].long()
-    good = known[word] & (word != UNKNOWN_ID)
-    row, position, which = row[good], position[good], which[good]
-    captions, owner = row.unique(return_inverse=True)
+    caption, position, kind = torch.tensor(sorted(found)).T
+    id = tokens[offsets[caption] + position].long()
+    good = known[id] & (id != UNKNOWN_ID)
+    captions, owner = caption[good].unique(return_inverse=True)
     starts = _starts(torch.bincount(owner, minlength=len(captions)))
     lengths = offsets.diff()[captions]
     new = _starts(lengths)
     at = torch.arange(int(new[-1])) + torch.repeat_interleave(offsets[captions] - new[:-1], lengths)
-    return Blanks(tokens[at], new, image[captions], starts, position, which)
+    return Blanks(tokens[at], new, image[captions], starts, position[good], kind[good])
 
 
 def _starts(sizes: Tensor) -> Tensor:

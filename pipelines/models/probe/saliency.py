@@ -260,8 +260,8 @@ def draw_saliency(negatives: Sequence[SalientNegative], photos: Mapping[int, Pat
                 shade = share / max(one.shares)
                 colour = (1.0, 1.0 - 0.55 * shade, 1.0 - 0.8 * shade)  # white to orange
                 box = {"facecolor": colour, "edgecolor": "black" if edited else "none", "pad": 2.0, "linewidth": 1.0}
-                x, y, style = at + max(len(word), 3) / 2, -line - 0.35, {"ha": "center", "va": "center"}
-                style["family"] = "monospace"
+                x, y = at + max(len(word), 3) / 2, -line - 0.35
+                style: dict[str, Any] = {"family": "monospace", "ha": "center", "va": "center"}
                 text.text(x, y, word, fontsize=9, bbox=box, **style)
                 weight = "bold" if edited else "normal"
                 text.text(x, y - 0.42, f"{100 * share:.0f}", fontsize=7, color="0.3", weight=weight, **style)
