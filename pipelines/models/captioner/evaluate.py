@@ -6,7 +6,7 @@ import math
 import textwrap
 import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,25 +28,19 @@ from ..features import Features, read_features
 from ..figures import markdown_table, new_figure, write_png
 from ..trainer.objectives import OBJECTIVES, load_model
 from ..vectors import Texts
-from ..vocabulary import WordVocabulary
 from .config import WritingConfig
 from .generate import detokenize, join_words, normalize, stream_keys, write_sentences
 from .model import GAN, MLE, Captioner, PaddedSentences, load_captioner, transform_features, weights_file
 
-
-class Judge(NamedTuple):
-    """An embedding model trained by `negcap train`, and its vectors (I, d) of the images that have captions."""
-
-    model: Any
-    vocabulary: WordVocabulary
-    images: Tensor
+Judge = Callable[[pa.Array], dict[str, float]]
 
 
 def load_judge(folder: Path, run: Path, image_ids: list[str], rows: Tensor, device: torch.device) -> Judge:
-    """Load a judge from a model's folder; image_ids: of all images of the run; rows: (I,) those it embeds.
+    """A function that measures how an embedding model retrieves images by captions, one caption per image (I,).
 
-    Raises FileNotFoundError or ValueError for a folder without a model, a model that needs components, or a run without
-    features of the model's size.
+    It returns text-to-image metrics, and the mean similarity of a caption and its image. folder: of the model.
+    image_ids: of all images of the run. rows: (I,) those that have captions. Raises FileNotFoundError or ValueError for
+    a folder without a model, a model that needs components, or a run without features of the model's size.
     """
     model, vocabulary, config = load_model(folder, device)
     if OBJECTIVES[config.model].needs_components:
@@ -54,19 +48,17 @@ def load_judge(folder: Path, run: Path, image_ids: list[str], rows: Tensor, devi
     features = read_features(run, image_ids, config.table)
     if features.values.shape[-1] != model.image.linear.in_features:
         raise ValueError(f"judge must take features of {features.values.shape[-1]} numbers, {folder} does not")
-    return Judge(model, vocabulary, embed_images(model.image, features.values, rows, device))
+    images = embed_images(model.image, features.values, rows, device)
 
+    def judge(texts: pa.Array) -> dict[str, float]:
+        encoded, each = vocabulary.encode(texts), torch.arange(len(texts))
+        captions = Texts(torch.from_numpy(encoded.tokens).to(device), torch.from_numpy(encoded.offsets), len(texts))
+        vectors = embed_sentences(model.sentences, captions, each)
+        metrics = retrieval_metrics(rank(images, vectors, each.to(device), model.similarity))
+        similarity = model.similarity.pairs(images, vectors).mean().item()
+        return {**{name: metrics[name] for name in metrics if name.startswith("t2i")}, "similarity": similarity}
 
-def retrieval_by_captions(texts: pa.Array, judge: Judge) -> dict[str, float]:
-    """Text-to-image metrics of one caption per image (I,), and the mean similarity of a caption and its image."""
-    device = judge.images.device
-    encoded = judge.vocabulary.encode(texts)
-    captions = Texts(torch.from_numpy(encoded.tokens).to(device), torch.from_numpy(encoded.offsets), len(texts))
-    rows = torch.arange(len(texts))
-    vectors = embed_sentences(judge.model.sentences, captions, rows)
-    metrics = retrieval_metrics(rank(judge.images, vectors, rows.to(device), judge.model.similarity))
-    similarity = judge.model.similarity.pairs(judge.images, vectors).mean().item()
-    return {**{name: value for name, value in metrics.items() if name.startswith("t2i")}, "similarity": similarity}
+    return judge
 
 
 Words = Sequence[str]
@@ -308,7 +300,7 @@ def measure(
     return {
         **measure_against(reference, [group[0] for group in groups]),
         **({"self_bleu": self_bleu(groups)} if several else {}),
-        **(retrieval_by_captions(texts, judge) if judge else {}),
+        **(judge(texts) if judge else {}),
     }
 
 

@@ -100,29 +100,14 @@ def degeneracy(sentences: PaddedSentences) -> Tensor:
     return torch.where(found.any(1), found.argmax(1) + 1, 0)
 
 
-ChooseWord = Callable[[Tensor, Tensor, Tensor], Tensor]  # logits (b, V), rows (b,), positions (b,) -> words (b,)
-OnStep = Callable[
-    [int, Tensor, LSTMState], None
-]  # step, unfinished rows (b,), their states before the last word was read
+OnStep = Callable[[int, Tensor, LSTMState], None]  # step, unfinished rows (b,), their states before their last word
 
 
-def sample_by(uniforms: Tensor) -> ChooseWord:
-    """A function that samples words: word t of row b is where the cumulative probability passes uniforms[b, t].
-
-    uniforms: (B, T), numbers in (0, 1).
-    """
-
-    def choose(logits: Tensor, rows: Tensor, positions: Tensor) -> Tensor:
-        cumulative = logits.softmax(1).cumsum(1)
-        at = uniforms[rows, positions].to(cumulative.dtype)[:, None] * cumulative[:, -1:]
-        return torch.searchsorted(cumulative, at, right=True)[:, 0].clamp(max=logits.shape[1] - 1)
-
-    return choose
-
-
-def choose_likeliest(logits: Tensor, rows: Tensor, positions: Tensor) -> Tensor:
-    """The words (b,) with the highest logits (b, V): greedy decoding; rows and positions are ignored."""
-    return logits.argmax(1)
+def sample_words(logits: Tensor, uniforms: Tensor) -> Tensor:
+    """Words (b,): where the cumulative probability of logits (b, V) passes uniforms (b,), numbers in (0, 1)."""
+    cumulative = logits.softmax(1).cumsum(1)
+    at = uniforms.to(cumulative.dtype)[:, None] * cumulative[:, -1:]
+    return torch.searchsorted(cumulative, at, right=True)[:, 0].clamp(max=logits.shape[1] - 1)
 
 
 @torch.no_grad()
@@ -130,13 +115,14 @@ def complete(
     generator: Generator,
     state: LSTMState,
     prefixes: PaddedSentences,
-    choose: ChooseWord,
+    uniforms: Tensor,
     on_step: OnStep = lambda step, rows, state: None,
 ) -> PaddedSentences:
-    """Complete prefixes, each until <end> or until it has T words, the width of `prefixes`.
+    """Complete prefixes by sampled words, each until <end> or until it has T words, the width of `prefixes`.
 
     state: of the generator after all words of each prefix but the last one; for an empty prefix, before the first word.
-    choose: picks the next words. on_step: called before each step, see OnStep. Completed rows take no further part.
+    uniforms: (B, T) in (0, 1), one for each word. on_step: called before each step, see OnStep. Completed rows take no
+    further part.
     """
     words, lengths = prefixes.words.clone(), prefixes.lengths.clone()
     max_words = words.shape[1]
@@ -149,7 +135,7 @@ def complete(
         positions = lengths[rows]
         last = words[rows, (positions - 1).clamp(min=0)].where(positions > 0, START_ID)
         logits, state = generator.step(state, last)
-        chosen = choose(logits, rows, positions)
+        chosen = sample_words(logits, uniforms[rows, positions])
         words[rows, positions] = chosen
         lengths[rows] = positions + 1
         unfinished = ((chosen != END_ID) & (positions + 1 < max_words)).nonzero()[:, 0]
@@ -163,13 +149,14 @@ def empty_sentences(rows: int, max_words: int, device: torch.device) -> PaddedSe
     return PaddedSentences(words, torch.zeros(rows, dtype=torch.long, device=device))
 
 
-def generate_sentences(
-    generator: Generator, features: Tensor, noise: Tensor, max_words: int, choose: ChooseWord
-) -> PaddedSentences:
-    """One sentence per image of up to `max_words` words, <end> included; features: (B, D), noise: (B, z)."""
-    with torch.no_grad():
-        state = generator.first_state(features, noise)
-    return complete(generator, state, empty_sentences(len(features), max_words, features.device), choose)
+@torch.no_grad()
+def sample_sentences(generator: Generator, features: Tensor, noise: Tensor, uniforms: Tensor) -> PaddedSentences:
+    """One sampled sentence per image of up to T words, <end> included.
+
+    features: (B, D). noise: (B, z). uniforms: (B, T), in (0, 1).
+    """
+    empty = empty_sentences(*uniforms.shape, features.device)
+    return complete(generator, generator.first_state(features, noise), empty, uniforms)
 
 
 @torch.no_grad()
@@ -177,7 +164,7 @@ def beam_search(generator: Generator, features: Tensor, noise: Tensor, max_words
     """Per image, the sentence of its beam with the highest mean log-probability per word.
 
     features: (B, D). noise: (B, z). max_words: <end> included. The beam holds the `width` likeliest prefixes; a
-    finished sentence stays in it while it is among them.
+    finished sentence stays in it while it is among them. A width of 1 is greedy decoding.
     """
     rows, device = len(features), features.device
     state = generator.first_state(features, noise)
@@ -237,11 +224,11 @@ def write_sentences(
         image, number = (values[part] for values in wanted)
         normal, uniforms = caption_noise(keys[image], number.astype(np.uint64), sizes.noise, sizes.words)
         of_images, noise = features[torch.from_numpy(image).to(device)], normal.to(device)
-        if config.decoding == "beam":
-            sentences = beam_search(generator, of_images, noise, sizes.words, config.width)
+        if config.decoding == "sample":
+            sentences = sample_sentences(generator, of_images, noise, uniforms.to(device))
         else:
-            choose = sample_by(uniforms.to(device)) if config.decoding == "sample" else choose_likeliest
-            sentences = generate_sentences(generator, of_images, noise, sizes.words, choose)
+            width = config.width if config.decoding == "beam" else 1
+            sentences = beam_search(generator, of_images, noise, sizes.words, width)
         parts.append(PaddedSentences(sentences.words.cpu(), sentences.lengths.cpu()))
     return PaddedSentences(*(torch.cat(each) for each in zip(*parts, strict=True)))
 

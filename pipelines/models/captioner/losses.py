@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ..vocabulary import PAD_ID, UNKNOWN_ID
-from .generate import complete, empty_sentences, sample_by
+from .generate import complete, empty_sentences
 from .model import Generator, LSTMState, PaddedSentences, WordScores
 
 Reward = Callable[[PaddedSentences, Tensor], Tensor]  # sentences, the batch row of each (b,) -> rewards (b,)
@@ -81,7 +81,7 @@ def sample_with_values(
         if step in positions:
             stops.append((step, unfinished, state))
 
-    sentences = complete(generator, state, empty_sentences(rows, max_words, device), sample_by(uniforms), remember)
+    sentences = complete(generator, state, empty_sentences(rows, max_words, device), uniforms, remember)
     rewards = reward(sentences, torch.arange(rows, device=device))
     values = rewards[:, None].expand(rows, max_words).clone()
     if stops and count:
@@ -92,7 +92,7 @@ def sample_with_values(
         inside = torch.arange(max_words, device=device)[None, :] < length[:, None]
         prefixes = PaddedSentences(sentences.words[row].where(inside, PAD_ID), length)
         sampled = torch.rand(len(row), max_words, generator=noise, device=noise.device).to(device)
-        completed = complete(generator, states, prefixes, sample_by(sampled))
+        completed = complete(generator, states, prefixes, sampled)
         of_stops = reward(completed, row).split([len(unfinished) * count for _, unfinished, _ in stops])
         for (step, unfinished, _), some in reversed(list(zip(stops, of_stops, strict=True))):
             values[unfinished, :step] = some.view(count, -1).mean(0)[:, None].expand(-1, step)

@@ -23,7 +23,7 @@ from ..fit import Line, Step, fit
 from ..vocabulary import PAD_ID, UNKNOWN_ID, WordVocabulary, build_vocabulary
 from .config import RESUMABLE, CaptionerConfig
 from .evaluate import distinct
-from .generate import detokenize, generate_sentences, join_words, sample_by
+from .generate import detokenize, join_words, sample_sentences
 from .losses import discriminator_loss, likelihood_loss, mean_of_others, policy_loss, sample_with_values
 from .model import GAN, MLE, PHASES, Nets, PaddedSentences, build_nets, transform_features
 
@@ -153,10 +153,15 @@ def train(config: CaptionerConfig, *, overwrite: bool = False, say: Callable[[st
         draw_curves(history, folder / "curves.png")
         say(_progress(history[-1]))
 
+    rates = {  # of an Adam per loss
+        "likelihood": (nets.generator, config.supervised_rate),
+        "policy": (nets.generator, config.learning_rate),
+        "discrimination": (nets.discriminator, config.supervised_rate),
+    }
     images = len(data.image[data.train].unique())
     history = fit(
         nets._asdict(),
-        build_optimizers(nets, config),
+        {name: torch.optim.Adam(net.parameters(), lr=rate) for name, (net, rate) in rates.items()},
         lambda epoch: _batches(*epochs[epoch - 1], nets, data, config, epoch_seed(config.seed, epoch)),
         lambda batch, epoch: batch(),
         len(epochs),
@@ -288,22 +293,12 @@ def sample(nets: Nets, features: Tensor, words: int, noise: Generator) -> Padded
     """Sample a sentence of up to `words` words per image; features: (B, D); noise: the random generator to use."""
     uniforms = torch.rand(len(features), words, generator=noise, device=noise.device, dtype=torch.double)
     normal = normal_noise(len(features), nets, noise)
-    return generate_sentences(nets.generator, features, normal, words, sample_by(uniforms))
+    return sample_sentences(nets.generator, features, normal, uniforms)
 
 
 def normal_noise(rows: int, nets: Nets, noise: Generator) -> Tensor:
     """Standard normal noise z for the generator, (rows, z)."""
     return torch.randn(rows, nets.generator.noise, generator=noise, device=noise.device)
-
-
-def build_optimizers(nets: Nets, config: CaptionerConfig) -> dict[str, torch.optim.Optimizer]:
-    """One Adam per loss; their names differ from those of the nets, as the same file holds both."""
-    rates = {
-        "likelihood": (nets.generator, config.supervised_rate),
-        "policy": (nets.generator, config.learning_rate),
-        "discrimination": (nets.discriminator, config.supervised_rate),
-    }
-    return {name: torch.optim.Adam(net.parameters(), lr=rate) for name, (net, rate) in rates.items()}
 
 
 def _named(terms: Mapping[str, float]) -> Line:

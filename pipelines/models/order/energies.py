@@ -1,4 +1,4 @@
-"""Penalties of pairs of concepts, with the vectors of the concepts: the rows of Table 1 of Vendrov et al. (2016).
+"""Penalties of pairs, their losses and thresholds: the rows of Table 1 and Figure 2 of Vendrov et al. (2016).
 
 A penalty E (below, above) is low where the first concept lies below the second one. Each module maps two tensors of
 concepts (n,) to penalties (n,), all differentiable. Its tables have sparse gradients.
@@ -16,8 +16,7 @@ from torch.nn import functional
 
 from ..figures import new_figure, write_png
 from ..similarities import order_penalty
-from .pairs import best_threshold, pair_loss
-from .taxonomy import Taxonomy, contains, keys
+from .taxonomy import Taxonomy, keys
 
 VARIANCES = (0.05, 5.0)  # bounds of a Gaussian's variances
 
@@ -119,6 +118,38 @@ ENERGIES: Mapping[str, type[Energy]] = {
 }
 
 
+def pair_loss(true: Tensor, false: Tensor, margin: float) -> Tensor:
+    """Σ_true E + Σ_false max(0, α - E): the loss of Vendrov et al. (2016), eq. 3, a scalar.
+
+    true, false: (n,) and (m,) penalties E of related and of unrelated pairs. margin: α.
+    """
+    return true.sum() + (margin - false).clamp(min=0).sum()
+
+
+def max_margin_loss(true: Tensor, false: Tensor, margin: float) -> Tensor:
+    """Σ max(0, α + E_true - E_false) over pairs and a false pair made of each, a scalar; true, false: (n,)."""
+    return (margin + true - false).clamp(min=0).sum()
+
+
+def best_threshold(penalties: Tensor, related: Tensor) -> float:
+    """The threshold t with the highest accuracy of "related if E <= t"; halfway between two penalties.
+
+    penalties: (n,). related: (n,) bool. Among equal accuracies the lowest threshold is taken; -inf relates no pair.
+    """
+    values, order = penalties.double().sort(stable=True)
+    right = torch.cat([values.new_zeros(1), (2 * related[order].double() - 1).cumsum(0)])  # of the first k as related
+    right[1:-1][values[:-1] == values[1:]] = -torch.inf  # equal penalties are decided alike
+    k = int(right.argmax())
+    if k == 0:
+        return float("-inf")
+    return float(values[k - 1]) if k == len(values) else float((values[k - 1] + values[k]) / 2)
+
+
+def accuracy(penalties: Tensor, related: Tensor, threshold: float) -> float:
+    """The share, in %, of pairs whose relation "E <= threshold" tells; penalties: (n,), related: (n,) bool."""
+    return 100 * ((penalties.double() <= threshold) == related).double().mean().item()
+
+
 STEPS, RESTARTS = 500, 5
 RATE = 0.2  # of Adagrad
 COLOURS = {"right": "lightgray", "missing": "tab:blue", "spurious": "tab:red"}
@@ -163,7 +194,7 @@ def draw_plane(taxonomy: Taxonomy, concepts: Sequence[int], path: Path) -> None:
     The more general a concept, the nearer it lies to the origin.
     """
     every, n = np.stack(np.meshgrid(concepts, concepts, indexing="ij"), -1).reshape(-1, 2), len(taxonomy.names)
-    related = torch.from_numpy(contains(keys(taxonomy.closure, n), keys(every, n))).view(len(concepts), -1)
+    related = torch.from_numpy(np.isin(keys(every, n), keys(taxonomy.closure, n))).view(len(concepts), -1)
     points, told = fit_plane(related)
     figure = new_figure(9, 9)
     axes = figure.subplots()

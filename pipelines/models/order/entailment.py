@@ -25,7 +25,7 @@ from ..similarities import SIMILARITIES
 from ..vectors import read_vectors
 from ..vocabulary import WordVocabulary, build_vocabulary
 from .config import EntailConfig
-from .pairs import accuracy, best_threshold, pair_loss
+from .energies import accuracy, best_threshold, pair_loss
 
 # The names of the premise, the hypothesis and the gold label
 COLUMNS = (

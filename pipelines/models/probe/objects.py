@@ -108,14 +108,6 @@ class ImageToWordConfig:
     seed: int = 0
 
 
-class Precision(NamedTuple):
-    """The mean average precision in % over images, its 95 % interval, and the AP (n,) of every image, 0 to 1."""
-
-    mean: float
-    interval: tuple[float, float]
-    per_image: Tensor
-
-
 class Classifier(nn.Module):
     """logit_k = wᵀ A_k x + b_k for k = shown or not: a linear layer on the outer product of w (e,) and x (D,)."""
 
@@ -169,11 +161,11 @@ def _one_each(flags: Tensor, generator: Generator) -> Tensor:
 
 def mean_average_precision(
     scores: Callable[[Tensor], Tensor], features: Tensor, objects: Objects, seed: int
-) -> Precision:
+) -> tuple[float, tuple[float, float], int]:
     """How well objects are ranked by image (I, D); objects that are neither shown nor absent are left out.
 
     scores: maps features (n, D) to scores (n, O). The interval is by the bootstrap over images. Images without either
-    kind of objects are left out; ties count against.
+    kind of objects are left out; ties count against. Returns the mean in %, its interval (95 %), and how many images.
     """
     usable = (objects.present.any(1) & objects.absent.any(1)).nonzero()[:, 0]
     with torch.inference_mode():
@@ -184,7 +176,7 @@ def mean_average_precision(
             found.append(average_precision(ranked, present))
     per_image = torch.cat(found)
     [[interval, _]] = bootstrap_intervals([torch.stack([per_image, torch.ones_like(per_image)], 1)], seed)
-    return Precision(100 * per_image.mean().item(), interval, per_image)
+    return 100 * per_image.mean().item(), interval, len(per_image)
 
 
 def most_frequent(objects: Objects) -> Tensor:

@@ -111,15 +111,15 @@ def image_to_word(
         "objects": len(words),
         "without vector": int((~known).sum()),
         "train images": len(train),
-        "test images": len(found[FILE].per_image),
+        "test images": found[FILE][2],
         "epochs": settings.epochs,
-        "rows": {name: {"MAP": one.mean, "interval": list(one.interval)} for name, one in found.items()},
+        "rows": {name: {"MAP": mean, "interval": list(interval)} for name, (mean, interval, _) in found.items()},
     }
     head = (
         f"{metrics['objects']} objects, {len(train):,} images to train on in {settings.epochs} epochs, "
         f"{metrics['test images']:,} to test; 95 % bootstrap intervals over images."
     )
-    rows = [[name, format_interval(one.mean, one.interval)] for name, one in found.items()]
+    rows = [[name, format_interval(mean, interval)] for name, (mean, interval, _) in found.items()]
     return metrics, f"{head}\n\n{markdown_table(['image to word', 'MAP'], rows)}"
 
 

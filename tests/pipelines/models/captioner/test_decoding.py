@@ -7,19 +7,17 @@ from torch import Tensor
 from negcap.pipelines.models.captioner.generate import (
     beam_search,
     caption_noise,
-    choose_likeliest,
     complete,
     degeneracy,
     detokenize,
     empty_sentences,
-    generate_sentences,
     join_words,
     normalize,
-    sample_by,
+    sample_sentences,
     stream_keys,
 )
 from negcap.pipelines.models.captioner.model import FORBIDDEN, Generator, LSTMState, PaddedSentences
-from negcap.pipelines.models.vocabulary import END_ID, SPECIALS, WordVocabulary
+from negcap.pipelines.models.vocabulary import END_ID, PAD_ID, SPECIALS, START_ID, WordVocabulary
 from negcap.schemas.captions import CAPTION_REASONS
 from tests.pipelines.models.captioner.test_losses import MAX_WORDS, WORDS, every_sentence, tiny
 
@@ -54,18 +52,21 @@ def test_a_wide_beam_finds_the_likeliest_sentence_and_a_narrow_one_is_greedy() -
         rows = len(everything.words)
         means = likelihood(generator, features[row].expand(rows, -1), noise[row].expand(rows, -1), everything)
         assert torch.equal(found.words[row], everything.words[(means / everything.lengths).argmax()])
-    narrow = beam_search(generator, features, noise, MAX_WORDS, 1)
-    greedy = generate_sentences(generator, features, noise, MAX_WORDS, choose_likeliest)
-    assert torch.equal(narrow.words, greedy.words) and torch.equal(narrow.lengths, greedy.lengths)
-    first, _ = generator.step(generator.first_state(features, noise), torch.full((ROWS,), 1))  # after <start>
-    assert torch.equal(greedy.words[:, 0], first.argmax(1))
+    greedy = beam_search(generator, features, noise, MAX_WORDS, 1)
+    state, last = generator.first_state(features, noise), torch.full((ROWS,), START_ID)
+    unfinished = torch.ones(ROWS, dtype=torch.bool)
+    for words in greedy.words.T:
+        logits, state = generator.step(state, last)
+        last = logits.argmax(1)
+        assert torch.equal(words, last.where(unfinished, PAD_ID))
+        unfinished &= last != END_ID
 
 
 def test_samples_occur_as_often_as_the_policy_says() -> None:
     generator, rows = tiny(), 60_000
     features, noise = (part.expand(rows, -1) for part in given(1))
     uniforms = torch.rand(rows, MAX_WORDS, generator=torch.Generator().manual_seed(0), dtype=torch.double)
-    sentences = generate_sentences(generator, features, noise, MAX_WORDS, sample_by(uniforms))
+    sentences = sample_sentences(generator, features, noise, uniforms)
     everything = every_sentence()
     count = len(everything.words)
     chance = likelihood(generator, features[:count], noise[:count], everything).exp()
@@ -78,17 +79,17 @@ def test_samples_occur_as_often_as_the_policy_says() -> None:
 
 def test_a_sentence_does_not_depend_on_its_batch_and_prefixes_are_continued() -> None:
     generator, (features, noise) = tiny(), given(50)
-    choose = sample_by(uniforms := torch.rand(50, MAX_WORDS, dtype=torch.double))
-    whole = generate_sentences(generator, features, noise, MAX_WORDS, choose)
-    alone = generate_sentences(generator, features[7:9], noise[7:9], MAX_WORDS, sample_by(uniforms[7:9]))
+    uniforms = torch.rand(50, MAX_WORDS, dtype=torch.double)
+    whole = sample_sentences(generator, features, noise, uniforms)
+    alone = sample_sentences(generator, features[7:9], noise[7:9], uniforms[7:9])
     assert torch.equal(whole.words[7:9], alone.words)
     states: dict[int, tuple[Tensor, LSTMState]] = {}
     empty, first = empty_sentences(50, MAX_WORDS, torch.device("cpu")), generator.first_state(features, noise)
-    complete(generator, first, empty, choose, lambda n, rows, state: states.update({n: (rows, state)}))
+    complete(generator, first, empty, uniforms, lambda n, rows, state: states.update({n: (rows, state)}))
     rows, state = states[2]
     words = whole.words[rows].clone()
     words[:, 2:] = 0
-    again = complete(generator, state, PaddedSentences(words, torch.full((len(rows),), 2)), sample_by(uniforms[rows]))
+    again = complete(generator, state, PaddedSentences(words, torch.full((len(rows),), 2)), uniforms[rows])
     assert torch.equal(again.words, whole.words[rows]) and torch.equal(again.lengths, whole.lengths[rows])
 
 

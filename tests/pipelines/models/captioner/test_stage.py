@@ -1,5 +1,6 @@
 import json
 from collections import Counter
+from itertools import groupby
 from pathlib import Path
 
 import pyarrow as pa
@@ -43,40 +44,33 @@ def rows(run: Path, table: str) -> pa.Table:
     return pq.read_table(run / table)
 
 
-def test_captions_have_their_origin_and_unique_ids(run: Path) -> None:
+def test_captions_are_new_and_rejected_ones_have_a_reason(run: Path) -> None:
     made, refused, own = rows(run, "generated"), rows(run, "refused_captions"), rows(run, "captions")
     check(made, GENERATED)
     check(refused, REFUSED_CAPTIONS)
     images = Counter(made["image_id"].to_pylist())
     train = set(own.filter(pc.equal(own["split"], "train"))["image_id"].to_pylist())
     assert set(images) <= train and max(images.values()) == 3 and len(made) > 2 * len(train)
-    assert set(made["language"].to_pylist()) == {"en"}
-    assert set(made["origin"].to_pylist()) == {"generated"} and set(made["split"].to_pylist()) == {"train"}
-    for row in made.to_pylist():
-        assert (
-            row["caption_id"].startswith(f"generated:{row['image_id']}:") and row["image"] == f"{row['image_id']}.png"
-        )
-        assert int(row["caption_id"].rpartition(":")[2]) < images[row["image_id"]]
-    assert len(set(made["caption_id"].to_pylist())) == len(made)
+    for column, value in (("language", "en"), ("origin", "generated"), ("split", "train")):
+        assert set(made[column].to_pylist()) == {value}
+    numbered = [f"generated:{image}:{n}" for image, count in images.items() for n in range(count)]
+    assert made["caption_id"].to_pylist() == numbered
+    assert made["image"].to_pylist() == [f"{image}.png" for image in made["image_id"].to_pylist()]
+    said, people = (
+        list(zip(t["image_id"].to_pylist(), normalize(t["text"].combine_chunks()).to_pylist(), strict=True))
+        for t in (made, own)
+    )
+    assert len(set(said)) == len(said) and not set(people) & set(said)
+    assert refused.num_rows and set(refused["reason"].to_pylist()) <= set(CAPTION_REASONS)
+    counts = json.loads((run / "_receipts" / "generated" / "manifest.json").read_text())["counts"]
+    reasons = {name.removeprefix("refused."): n for name, n in counts.items() if name.startswith("refused.")}
+    assert reasons == Counter(refused["reason"].to_pylist()) and counts["captions"] == len(made)
     metadata = pq.read_schema(run / "generated" / "part-00000.parquet").metadata
     config = json.loads(metadata[b"config"])
     assert config["weights"].startswith("gan.safetensors sha256:") and config["seed"] == 0 and metadata[b"seed"] == b"0"
 
 
-def test_captions_are_new_and_rejected_ones_have_a_reason(run: Path) -> None:
-    made, refused, own = (rows(run, table) for table in ("generated", "refused_captions", "captions"))
-    said = list(zip(made["image_id"].to_pylist(), normalize(made["text"].combine_chunks()).to_pylist(), strict=True))
-    people = set(zip(own["image_id"].to_pylist(), normalize(own["text"].combine_chunks()).to_pylist(), strict=True))
-    assert len(set(said)) == len(said) and not people & set(said)
-    assert refused.num_rows and set(refused["reason"].to_pylist()) <= set(CAPTION_REASONS)
-    counts = json.loads((run / "_receipts" / "generated" / "manifest.json").read_text())["counts"]
-    reasons = {name.removeprefix("refused."): n for name, n in counts.items() if name.startswith("refused.")}
-    assert reasons == Counter(refused["reason"].to_pylist()) and counts["captions"] == len(made)
-    for row in refused.filter(pc.equal(refused["reason"], "own_caption")).to_pylist():
-        assert (row["image_id"], normalize(pa.array([row["text"]]))[0].as_py()) in people
-
-
-def test_greedy_captions_of_an_image_repeat_each_other(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_way_of_writing_and_the_same_command_again(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     given = ("--decoding", "greedy", "--phase", "mle", "--table", "generated_greedy", "--split", "test,val")
     assert caption(run, *given) == 0
     assert "in generated_greedy; refused" in capsys.readouterr().out
@@ -84,11 +78,6 @@ def test_greedy_captions_of_an_image_repeat_each_other(run: Path, capsys: pytest
     assert set(made["split"].to_pylist()) == {"test", "val"} and "repeat" in refused["reason"].to_pylist()
     assert caption(run, "--decoding", "beam", "--table", "generated_beam", "--n", 1) == 0
     assert max(Counter(rows(run, "generated_beam")["image_id"].to_pylist()).values()) == 1
-
-
-def test_the_same_command_keeps_the_result_and_another_seed_is_rejected(
-    run: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
     shard = run / "generated" / "part-00000.parquet"
     before = shard.read_bytes()
     shard.write_bytes(before[:-10])
@@ -112,21 +101,18 @@ def test_a_run_of_both_goes_through_every_later_stage(
 ) -> None:
     new = tmp_path / "new"
     assert negcap("enlarge", run, "--output", new, "--quiet") == 0
-    both, own = rows(new, "captions"), rows(run, "captions")
+    both, own, generated = rows(new, "captions"), rows(run, "captions"), rows(run, "generated")
     ids = both["image_id"].to_pylist()
-    assert len(both) == len(own) + len(rows(run, "generated")) and len(set(both["caption_id"].to_pylist())) == len(both)
-    assert (
-        sum(a != b for a, b in zip(ids, ids[1:], strict=False)) == len(set(ids)) - 1
-    )  # captions of an image are consecutive
+    assert len(both) == len(own) + len(generated) == len(set(both["caption_id"].to_pylist()))
+    assert len(list(groupby(ids))) == len(set(ids))  # captions of an image are consecutive
     assert both.filter(pc.starts_with(both["caption_id"], "scenes:"))["text"].equals(own["text"])
+    assert rows(new, "features_grid").equals(rows(run, "features_grid"))
     for verb in ("parse", "lexicon", "components", "truth", "balance", "negatives"):
         assert negcap(verb, new, "--scheduler", "synchronous", "--quiet") == 0
     negatives = rows(new, "negatives")
     made = negatives.filter(pc.starts_with(negatives["caption_id"], "generated:"))
     assert len(made) and set(made["origin"].to_pylist()) == {"generated"}
     assert not verify(new).problems and not verify(run).problems
-    assert rows(new, "features_grid").equals(rows(run, "features_grid"))
-    assert negcap("train", new, "--output", tmp_path / "vse", *FIT, "--model", "vse-c") == 0
     assert negcap("enlarge", run, "--output", run) == 2
     for verb in ("enlarge", "train"):
         assert negcap(verb, run, "--output", tmp_path / "m", "--extra", "refused_captions", "--quiet") == 2
@@ -139,13 +125,11 @@ def test_extra_captions_are_used_for_training_but_not_for_metrics(run: Path, tmp
     plain, more = read_captions(run), read_captions(run, "generated")
     there = torch.ones(len(more.image_ids), dtype=torch.bool)
     for held_out, validation in ((10, "none"), (0, "val")):
-        old = split_captions(plain, ["train"], validation, held_out, there)
-        new = split_captions(more, ["train"], validation, held_out, there)
+        old, new = (split_captions(of, ["train"], validation, held_out, there) for of in (plain, more))
         assert torch.equal(old[1], new[1]) and torch.equal(old[0], new[0][: len(old[0])])
         assert not set(more.image[new[0]].tolist()) & set(more.image[new[1]].tolist())
         assert len(new[0]) > 1.3 * len(old[0])
     assert negcap("train", run, "--extra", "generated", "--output", tmp_path / "m", *FIT) == 0
-    assert "generated" in json.loads((tmp_path / "m" / "config.json").read_text())["inputs"]
     assert negcap("train", run, "--output", tmp_path / "m", *FIT) == 2
 
 
@@ -158,9 +142,7 @@ def test_assess_command(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     assert "| 9 images of test | BLEU-1 |" in shown and "| mean rank |" in shown and "| gan sample |" in shown
     measures = json.loads((tmp_path / "e" / "measures.json").read_text())["measures"]
     assert set(measures) == {"people", "mle greedy", "mle beam", "mle sample", "gan greedy", "gan sample"}
-    assert all(
-        0 <= measures[way]["novel"] <= 100 and 0.27 < measures[way].get("discriminator", 0.5) < 0.74 for way in measures
-    )
+    assert all(0.27 < its.get("discriminator", 0.5) < 0.74 for its in measures.values())
     assert measures["people"]["bleu_1"] > measures["mle sample"]["bleu_1"]
     assert (tmp_path / "e" / "samples.png").read_bytes()[:4] == b"\x89PNG"
     few = ["--limit", 2, "--n", 1, "--images", run / "images"]

@@ -8,9 +8,8 @@ from safetensors.torch import load_file
 
 from negcap.pipelines.models.captioner import train as training
 from negcap.pipelines.models.captioner.config import CaptionerConfig
-from negcap.pipelines.models.captioner.model import Nets, build_nets, load_captioner, weights_file
-from negcap.pipelines.models.captioner.train import build_optimizers, policy_step, read_training_data, train
-from negcap.pipelines.models.checkpoint import optimizer_step
+from negcap.pipelines.models.captioner.model import build_nets, load_captioner, weights_file
+from negcap.pipelines.models.captioner.train import read_training_data, train
 from negcap.pipelines.models.vocabulary import UNKNOWN_ID
 from tests.pipelines.models.golden_losses import losses_as_before
 from tests.pipelines.models.trainer_world import write_world
@@ -109,30 +108,6 @@ def test_collapse_stops_with_the_last_good_generator(
     assert len(lines(good.parent)) == 5 and good.read_bytes() == before
 
 
-def test_recurrent_nets_stay_in_training_mode_and_only_likelihood_uses_dropout(
-    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    nets: list[Nets] = []
-    modes: dict[str, set[tuple[bool, bool, bool]]] = {}
-    real_build, real_step = training.build_nets, training.Step
-
-    def build(*given: Any) -> Nets:
-        nets.append(real_build(*given))
-        return nets[0]
-
-    def step(*given: Any, optimizer: str) -> Any:
-        generator, discriminator = nets[0]
-        mode = (generator.lstm.training, discriminator.lstm.training, generator.dropout.training)
-        modes.setdefault(optimizer, set()).add(mode)
-        return real_step(*given, optimizer=optimizer)
-
-    monkeypatch.setattr(training, "build_nets", build)
-    monkeypatch.setattr(training, "Step", step)
-    train(config(world, tmp_path / "m"))
-    without = {(True, True, False)}
-    assert modes == {"likelihood": {(True, True, True)}, "discrimination": without, "policy": without}
-
-
 def test_the_discriminator_sees_no_captions_with_unknown_words_and_long_ones_are_cut(world: Path) -> None:
     material = read_training_data(config(world, Path("m"), min_count=16, words=6))
     rows = material.train.tolist()
@@ -144,18 +119,6 @@ def test_the_discriminator_sees_no_captions_with_unknown_words_and_long_ones_are
     assert sentences.words.shape[1] <= 6 and int(sentences.lengths.max()) == 6
     assert (sentences.words[~sentences.mask] == 0).all()
     assert not set(material.image[material.train].tolist()) & set(material.image[material.validation].tolist())
-
-
-def test_the_policy_gradient_increases_the_reward(world: Path, tmp_path: Path) -> None:
-    settings = config(world, tmp_path / "m", mle_epochs=3, discriminator_epochs=3, gan_epochs=0)
-    nets = load_captioner(weights_file(train(settings), "mle"), torch.device("cpu")).nets
-    data, optimizers, noise = read_training_data(settings), build_optimizers(nets, settings), torch.Generator()
-    rewards = []
-    for _ in range(40):
-        made = policy_step(nets, data, settings, data.train[:32], noise)
-        optimizer_step(optimizers["policy"], made.loss, nets.generator.parameters(), settings.clip)
-        rewards.append(made.terms["reward"].item())
-    assert sum(rewards[-10:]) / 10 > sum(rewards[:10]) / 10 + 0.02  # the discriminator is not trained here
 
 
 @pytest.mark.parametrize(
