@@ -31,7 +31,7 @@ from ..features import read_features
 from ..figures import new_figure, write_png
 from ..similarities import SIMILARITIES, Similarity
 from ..trainer.objectives import load_model
-from ..vocabulary import WordVocabulary, word_spans
+from ..vocabulary import word_spans
 
 AT_ONCE = 512  # negatives whose gradients are computed together
 
@@ -96,8 +96,21 @@ def find_saliency(model_folder: Path, run: Path, config: SaliencyConfig) -> list
     found, similarity = [], SIMILARITIES[trained.similarity]
     for start in range(0, len(rows), AT_ONCE):
         part = rows.slice(start, AT_ONCE)
+        texts = part["text"].to_pylist()
         images = torch.tensor([image_of[caption] for caption in part["caption_id"].to_pylist()])
-        found += salient_negatives(model, similarity, vocabulary, part, features.values[images], images)
+        tokens, offsets = map(torch.from_numpy, vocabulary.encode(texts))
+        scores, words, regions = gradients(model, similarity, tokens, offsets, features.values[images])
+        keys = (part[name].to_pylist() for name in ("negative_id", "operator", "edits"))
+        for n, (negative, operator, edits) in enumerate(zip(*keys, strict=True)):
+            spans = word_spans(texts[n])
+            edited = edited_words(spans, edits)
+            if any(edited):
+                own = words[n][1 : int(offsets[n + 1] - offsets[n]) - 1]
+                shares = (own / own.sum().clamp(min=1e-12)).tolist()
+                written = [texts[n][begin:end] for begin, end in spans]
+                on_grid = None if regions is None else regions[n]
+                about = (negative, operator, int(images[n]), written, shares, edited, float(scores[n]), on_grid)
+                found.append(SalientNegative(*about))
     return found
 
 
@@ -115,31 +128,6 @@ def first_rows(run: Path, captions: Iterable[str], operators: tuple[str, ...]) -
     if not len(rows):
         raise ValueError(f"{run} must have negatives of these captions, has none")
     return rows
-
-
-def salient_negatives(
-    model: Any, similarity: Similarity, vocabulary: WordVocabulary, rows: pa.Table, features: Tensor, images: Tensor
-) -> list[SalientNegative]:
-    """The saliency of the words of n negatives.
-
-    rows: of the table negatives. features: (n, …), and images: (n,) the number, of the image of each.
-    """
-    texts = rows["text"].to_pylist()
-    tokens, offsets = map(torch.from_numpy, vocabulary.encode(texts))
-    scores, words, regions = gradients(model, similarity, tokens, offsets, features)
-    found = []
-    keys = (rows[name].to_pylist() for name in ("negative_id", "operator", "edits"))
-    for n, (negative, operator, edits) in enumerate(zip(*keys, strict=True)):
-        own = words[n][1 : int(offsets[n + 1] - offsets[n]) - 1]
-        spans = word_spans(texts[n])
-        shares = (own / own.sum().clamp(min=1e-12)).tolist()
-        on_grid = None if regions is None else regions[n]
-        written = [texts[n][start:end] for start, end in spans]
-        edited = edited_words(spans, edits)
-        if any(edited):
-            about = (negative, operator, int(images[n]), written, shares, edited, float(scores[n]), on_grid)
-            found.append(SalientNegative(*about))
-    return found
 
 
 def gradients(
