@@ -137,24 +137,26 @@ def draw_counterparts(owner: Tensor, captions: Tensor, generator: Generator) -> 
     return first[places] + (chance * (last - first)[places]).long(), places
 
 
-def read_pixels(files: Sequence[Path], towers: Towers) -> Tensor:
-    """The pictures (I, 3, height, width) as a model sees them, float16. Raises ValueError naming a file that is no
-    image.
+class Encoded:
+    """Pictures and texts as tensors on the CPU: pixels (I, 3, h, w) float16, and token ids of captions (C, T) int32.
+
+    Also of the pairs' negatives (M, T), or none of counterparts, each a picture with its caption. Raises ValueError
+    naming a file that is no image.
     """
-    parts = (files[start : start + 64] for start in range(0, len(files), 64))
-    opened = (images for part in parts for images in open_images(part))
-    return torch.from_numpy(np.concatenate([towers.pixels(images).astype(np.float16) for images in opened]))
+
+    def __init__(self, pairs: Pairs | Counterparts, towers: Towers) -> None:
+        parts = (pairs.files[start : start + 64] for start in range(0, len(pairs.files), 64))
+        opened = (images for part in parts for images in open_images(part))
+        self.pixels = torch.from_numpy(np.concatenate([towers.pixels(images).astype(np.float16) for images in opened]))
+        self.captions = towers.tokens(pairs.texts).int()
+        negatives = pairs.negatives if isinstance(pairs, Pairs) else []
+        self.negatives = towers.tokens(negatives).int() if negatives else self.captions[:0]
 
 
 def frequent_words(texts: Sequence[str], least: int = 2) -> list[str]:
     """The words and signs that occur at least `least` times, in lower case, sorted."""
     counts = Counter(word for text in texts for word in WORD.findall(text.lower()))
     return sorted(word for word, count in counts.items() if count >= least)
-
-
-def tokenize(towers: Towers, texts: Sequence[str]) -> Tensor:
-    """The token ids of texts (n, T), int32."""
-    return towers.tokens(texts).int() if texts else torch.zeros(0, 1, dtype=torch.int32)
 
 
 def pool_of(pairs: Pairs, config: ClipConfig) -> Negatives | None:

@@ -18,35 +18,12 @@ from ..contrastive import NONE, TERMS, compare, info_nce
 from ..evaluation.retrieval import rank, retrieval_metrics
 from ..fit import Line, Step, fit
 from .config import TRIPLET, ClipConfig
-from .data import (
-    Counterparts,
-    Pairs,
-    batches,
-    draw_counterparts,
-    frequent_words,
-    pool_of,
-    read_counterparts,
-    read_pairs,
-    read_pixels,
-    tokenize,
-)
-from .network import Clip, Towers, towers
+from .data import Encoded, Pairs, batches, draw_counterparts, frequent_words, pool_of, read_counterparts, read_pairs
+from .network import Clip, towers
 
 WARM_UP = 0.05
 MAX_NORM = 1.0
 LEAST_PAIRS = 20
-
-
-class Encoded:
-    """Pictures and texts as tensors on the CPU: pixels (I, 3, h, w) float16, and token ids of captions (C, T).
-
-    Also of the pairs' negatives (M, T), or none of counterparts, each a picture with its caption.
-    """
-
-    def __init__(self, pairs: Pairs | Counterparts, towers: Towers) -> None:
-        self.pixels = read_pixels(pairs.files, towers)
-        self.captions = tokenize(towers, pairs.texts)
-        self.negatives = tokenize(towers, pairs.negatives) if isinstance(pairs, Pairs) else self.captions[:0]
 
 
 def train_clip(config: ClipConfig, *, overwrite: bool = False, say: Callable[[str], None] = print) -> Path:

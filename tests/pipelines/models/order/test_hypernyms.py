@@ -2,7 +2,6 @@
 
 import json
 import re
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -28,7 +27,7 @@ from negcap.pipelines.models.order.energies import (
     max_margin_loss,
     pair_loss,
 )
-from negcap.pipelines.models.order.hypernyms import HeldOut, predict_hypernyms, train_energy, transitive
+from negcap.pipelines.models.order.hypernyms import HeldOut, train_energy, transitive
 from negcap.pipelines.models.order.taxonomy import (
     SplitPairs,
     Taxonomy,
@@ -170,23 +169,34 @@ def test_models_learn_a_tree(row: str) -> None:
 
 
 @pytest.mark.usefixtures("drawn")
-def test_the_command_writes_its_table(
+def test_the_command_writes_its_table_and_trains_nothing_twice_with_the_same_settings(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(energies, "STEPS", 20)
     wordnet = write_wordnet(tmp_path / "tree.parquet", [[], *([int(above)] for _, above in TREE)])
-    given = ["--wordnet", str(wordnet), *"--held-out 20 --epochs 1 --seeds 2 --threads 1 --quiet".split()]
-    concepts = ["--concept", "c0.n.01,c1.n.01,c2.n.01,c4.n.01"]
-    output = tmp_path / "out"
-    assert main(["hypernyms", "--output", str(output), *given, *concepts]) == 0
-    text = capsys.readouterr().out
+    given = ["--wordnet", str(wordnet), *"--held-out 20 --epochs 1 --threads 1 --concept c0.n.01,c1.n.01".split()]
+
+    def hypernyms(name: str, *more: str) -> tuple[str, list[str]]:
+        """What the command prints, and what it trains."""
+        assert main(["hypernyms", "--output", str(tmp_path / name), *given, *more]) == 0
+        text, errors = capsys.readouterr()
+        return text, re.findall("(.*), epoch 1:", errors)
+
+    first, trained = hypernyms("one", "--row", "order")
+    assert trained == ["order, seed 0"] and hypernyms("one", "--row", "order") == (first, [])
+    assert hypernyms("two", "--row", "order") == (first, trained)
+    one, two = ({path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("one", "two"))
+    assert one == two
+    text, trained = hypernyms("one", "--seeds", "2")
+    assert len(trained) == 2 * len(ENERGIES) - 1 and "order, seed 0" not in trained
     assert text.startswith("20 true and 20 false test pairs; means of 2 seeds") and text.count("\n") == 9
+    output = tmp_path / "one"
     assert text == (output / "hypernyms.md").read_text()
     made = json.loads((output / "hypernyms.json").read_text())
     assert set(made) == {"transitive", *ENERGIES} and all(len(each) == 2 for each in made.values())
     assert len(json.loads((output / "concepts.json").read_text())) == 121
     assert (output / "hypernyms.png").read_bytes()[:4] == b"\x89PNG"
-    assert len(list(output.glob("*.safetensors"))) == 2 * len(ENERGIES)
+    assert hypernyms("one", "--row", "order", "--margin", "2")[1] == ["order, seed 0"]
 
 
 @pytest.mark.parametrize(
@@ -212,29 +222,6 @@ def test_bad_input_is_one_line_and_writes_nothing(
     errors = capsys.readouterr().err
     assert errors.count("\n") == 1 and re.search(message, errors)
     assert not (tmp_path / "out").exists()
-
-
-def test_predictions_are_the_same_twice_and_what_is_trained_is_not_trained_again_with_the_same_settings(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(energies, "STEPS", 20)
-    wordnet = write_wordnet(tmp_path / "tree.parquet", [[], *([int(above)] for _, above in TREE)])
-    config = HypernymConfig(
-        ("order",), wordnet=wordnet, held_out=20, epochs=1, concepts=("c0.n.01", "c1.n.01"), threads=1
-    )
-    trained: list[str] = []
-
-    def say(line: str) -> None:
-        trained.extend(re.findall("(.*), epoch 1:", line))
-
-    texts = [predict_hypernyms(config, tmp_path / name, say) for name in ("one", "two", "one")]
-    assert texts[0] == texts[1] == texts[2] and len(trained) == 2
-    one, two = ({path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("one", "two"))
-    assert one == two
-    predict_hypernyms(replace(config, rows=("symmetric", "order"), seeds=2), tmp_path / "one", say)
-    assert trained[2:] == ["symmetric, seed 0", "symmetric, seed 1", "order, seed 1"]
-    predict_hypernyms(replace(config, margin=2.0), tmp_path / "one", say)
-    assert trained[5:] == ["order, seed 0"]
 
 
 @pytest.mark.parametrize("row", ENERGIES)
