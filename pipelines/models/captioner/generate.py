@@ -155,7 +155,7 @@ def sample_sentences(generator: Generator, features: Tensor, noise: Tensor, unif
 
     features: (B, D). noise: (B, z). uniforms: (B, T), in (0, 1).
     """
-    empty = empty_sentences(*uniforms.shape, features.device)
+    empty = empty_sentences(len(features), uniforms.shape[1], features.device)
     return complete(generator, generator.first_state(features, noise), empty, uniforms)
 
 
