@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Generator, Tensor, nn
+from torch import Generator, Tensor
 
 from ....schemas.captions import LANGUAGE
 from .. import checkpoint
 from ..captions import read_captions, split_captions
-from ..checkpoint import epoch_seed, optimizer_step, read_history, write_history
+from ..checkpoint import epoch_seed
 from ..config import RESUMABLE, TrainConfig
 from ..corpus import TABLES as COMPONENT_TABLES
 from ..corpus import component_names, encode_run, read_graphs, shuffled_batches
-from ..device import choose_device, deterministic, to_device
+from ..device import choose_device, to_device
 from ..evaluation.attacks import first_negatives, ranks_with_own_negatives
 from ..evaluation.config import EvaluateConfig
 from ..evaluation.retrieval import (
@@ -33,6 +32,7 @@ from ..evaluation.retrieval import (
     retrieval_metrics,
 )
 from ..features import ahead, place, read_features, take
+from ..fit import Line, Step, fit
 from ..objective import Batch, RunTables
 from ..vectors import Texts, read_vectors
 from ..vocabulary import WordVocabulary, build_vocabulary
@@ -132,30 +132,6 @@ def read_training_data(config: TrainConfig) -> TrainingData:
     )
 
 
-LOSS_POINTS = 20  # per epoch in the loss curve
-
-
-@dataclass(frozen=True)
-class Learner:
-    """A model in training and its optimizer; average: a copy with the exponential moving average of its weights."""
-
-    model: Any
-    average: Any
-    optimizer: torch.optim.Optimizer
-
-
-@torch.no_grad()
-def update_average(learner: Learner, step: int, decay: float) -> None:
-    """Move the averaged weights towards the current ones, after training step `step`, which counts from 1.
-
-    They move by the fraction 1 - decay of the difference, or by 1 / step if that is more: during the first 1 / (1 -
-    decay) steps, the average is the plain mean of all weights so far.
-    """
-    averages: list[Tensor] = list(learner.average.parameters())
-    weights: list[Tensor] = list(learner.model.parameters())
-    torch._foreach_lerp_(averages, weights, max(1 - decay, 1 / step))
-
-
 def train(config: TrainConfig, *, overwrite: bool = False, say: Callable[[str], None] = lambda line: None) -> Path:
     """Train a model and return its folder; an interrupted training resumes after the last epoch it completed.
 
@@ -167,7 +143,7 @@ def train(config: TrainConfig, *, overwrite: bool = False, say: Callable[[str], 
     for a folder that holds anything else.
     """
     torch.set_num_threads(config.threads)
-    data = read_training_data(config)
+    data, objective = read_training_data(config), OBJECTIVES[config.model]
     size = data.features.shape[-1]
     if config.grounded_dim and not config.vectors:
         raise ValueError(f"grounded_dim needs vectors to be joined to, has none: {config.grounded_dim}")
@@ -178,77 +154,61 @@ def train(config: TrainConfig, *, overwrite: bool = False, say: Callable[[str], 
         for language, words in data.others.items()
     ]
     more = [others] if others else []
-    model = OBJECTIVES[config.model].build(config, size, len(data.vocabulary), vectors, *more)
+    model = objective.build(config, size, len(data.vocabulary), vectors, *more).to(data.device)
+    mean = deepcopy(model).requires_grad_(False)
     identity = checkpoint.training_identity(config, RESUMABLE, size, data.backbone, _input_tables(config))
     checkpoint.prepare_folder(config.output, identity, data.vocabulary, overwrite=overwrite, others=data.others)
-    learner = _learner(model.to(data.device), config, data.device)
-    models, optimizers = {"model": learner.model, "mean": learner.average}, {"optimizer": learner.optimizer}
-    done, best = 0, {"epoch": 0, "rsum": float("-inf"), config.select: float("-inf")}
-    if (config.output / f"{checkpoint.LAST}.safetensors").exists():
-        state = checkpoint.restore(config.output, checkpoint.LAST, models, optimizers, {"epoch": int, "best": dict})
-        done, best = state["epoch"], state["best"]
-    history = read_history(config.output / checkpoint.METRICS, done)
-    say(_first_line(config, data, done))
-    for epoch in range(done + 1, config.epochs + 1):
-        with deterministic(data.device):
-            line = {"epoch": epoch, **train_epoch(learner, data, config, epoch)}
-            line["validation"] = validate(learner.average, data)
-        rsum = line["validation"]["rsum"]
-        if line["validation"][config.select] > best[config.select]:
-            best = {"epoch": epoch, "rsum": rsum, config.select: line["validation"][config.select]}
-            checkpoint.save(config.output, checkpoint.BEST, {"model": learner.average}, best)
-        checkpoint.save(config.output, checkpoint.LAST, models, {"epoch": epoch, "best": best}, optimizers)
-        history.append(line)
-        write_history(config.output / checkpoint.METRICS, history)
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    optimizer = torch.optim.Adam(
+        trained, lr=config.learning_rate, weight_decay=config.weight_decay, fused=data.device.type == "cuda"
+    )
+
+    def step(drawn: tuple[Batch, Any], epoch: int) -> Step:
+        terms = objective.losses(model, *drawn, config, epoch)
+        return Step(torch.stack(list(terms.values())).sum(), terms, len(drawn[0].captions))
+
+    def report(history: Sequence[Line]) -> None:
         draw_curves(history, config.output / "curves.png", config.model)
+        line, best = history[-1], max(history, key=selected)
         say(
-            f"epoch {epoch}: loss {line['loss']:.3f}, rsum {rsum:.1f} on validation "
-            f"(best {best['rsum']:.1f}, epoch {best['epoch']}), {line['seconds']:.0f} s"
+            f"epoch {line['epoch']}: loss {line['loss']:.3f}, rsum {line['validation']['rsum']:.1f} on validation "
+            f"(best {best['validation']['rsum']:.1f}, epoch {best['epoch']}), {line['seconds']:.0f} s"
         )
+
+    def selected(line: Line) -> float:
+        return line["validation"][config.select]
+
+    fit(
+        {"model": model},
+        {"optimizer": optimizer},
+        lambda epoch: epoch_batches(data, config, epoch),
+        step,
+        config.epochs,
+        clip=config.clip,
+        rate=lambda epoch, steps: config.rate(epoch),
+        mean=mean,
+        decay=config.average,
+        evaluate=lambda line: {"validation": validate(mean, data)},
+        select=selected,
+        report=report,
+        folder=config.output,
+        say=say,
+        about=_first_line(config, data),
+    )
     return config.output
 
 
-def train_epoch(learner: Learner, data: TrainingData, config: TrainConfig, epoch: int) -> dict[str, Any]:
-    """One pass over the train captions; returns data for metrics.jsonl: losses per pair and where the time went."""
+def epoch_batches(data: TrainingData, config: TrainConfig, epoch: int) -> Iterator[tuple[Batch, Any]]:
+    """The train captions of an epoch in random batches, each with what the objective samples for it."""
     seed = epoch_seed(config.seed, epoch)
     generator, noise = Generator().manual_seed(seed), Generator(data.device).manual_seed(seed)
-    objective, model, optimizer = OBJECTIVES[config.model], learner.model, learner.optimizer
-    losses: list[dict[str, Tensor]] = []
-    sizes: list[int] = []
-    steps_before = (epoch - 1) * -(-len(data.train) // config.batch_size)
-    began, sampling = time.perf_counter(), 0.0
-    for group in optimizer.param_groups:
-        group["lr"] = config.rate(epoch)
     chosen = data.train
     if config.extra_share < 1:
         chosen = chosen[~data.extra | (torch.rand(len(chosen), generator=generator) < config.extra_share)]
     batches = shuffled_batches(chosen, config.batch_size, generator)
     for captions, features in ahead(batches, lambda rows: take(data.features, data.image[rows], data.device)):
-        start = time.perf_counter()
-        sampled = objective.sample(data.sampler, captions, config, generator)
-        sampling += time.perf_counter() - start
-        terms = objective.losses(model, make_batch(data, captions, features, config, noise), sampled, config, epoch)
-        optimizer_step(optimizer, torch.stack(list(terms.values())).sum(), model.parameters(), config.clip)
-        losses.append({name: term.detach() for name, term in terms.items()})
-        sizes.append(len(captions))
-        update_average(learner, steps_before + len(sizes), config.average)
-    names = list(losses[0])
-    values = torch.stack([torch.stack(list(terms.values())) for terms in losses]).double().cpu()  # waits for the device
-    totals = values.sum(1)
-    seconds = time.perf_counter() - began
-    if not totals.isfinite().all():
-        raise ValueError(f"the loss is not finite in epoch {epoch}: lower the learning rate")
-    per_pair = totals / torch.tensor(sizes)
-    return {
-        "loss": totals.sum().item() / sum(sizes),
-        "terms": dict(zip(names, (values.sum(0) / sum(sizes)).tolist(), strict=True)),
-        "losses": [part.mean().item() for part in per_pair.chunk(LOSS_POINTS)],
-        "learning_rate": optimizer.param_groups[0]["lr"],
-        "steps": len(sizes),
-        "seconds": round(seconds, 2),
-        "drawing_share": round(sampling / seconds, 4),
-        "pairs_per_second": round(sum(sizes) / seconds, 1),
-    }
+        sampled = OBJECTIVES[config.model].sample(data.sampler, captions, config, generator)
+        yield make_batch(data, captions, features, config, noise), sampled
 
 
 def make_batch(data: TrainingData, captions: Tensor, features: Tensor, config: TrainConfig, noise: Generator) -> Batch:
@@ -300,27 +260,17 @@ def validate(model: JointEmbedding, data: TrainingData) -> dict[str, float]:
     return metrics
 
 
-def _learner(model: nn.Module, config: TrainConfig, device: torch.device) -> Learner:
-    average = deepcopy(model).requires_grad_(False)
-    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    optimizer = torch.optim.Adam(
-        trained, lr=config.learning_rate, weight_decay=config.weight_decay, fused=device.type == "cuda"
-    )
-    return Learner(model, average, optimizer)
-
-
 def _input_tables(config: TrainConfig) -> tuple[str, ...]:
     """The tables whose content affects a training."""
     components = COMPONENT_TABLES if OBJECTIVES[config.model].needs_components else ()
     return ("captions", "negatives", config.table, *components, *filter(None, [config.extra]))
 
 
-def _first_line(config: TrainConfig, data: TrainingData, done: int) -> str:
+def _first_line(config: TrainConfig, data: TrainingData) -> str:
     sampler = OBJECTIVES[config.model].describe(data.sampler)
     return (
         f"{config.model}: {len(data.train):,} captions to train on, {len(data.validation):,} to validate, "
         f"{len(data.vocabulary):,} words"
         + (f", {sampler}" if sampler else "")
         + (f"; {data.without_features:,} images have no features" if data.without_features else "")
-        + (f"; resumed after epoch {done}" if done else "")
     )

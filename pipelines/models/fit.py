@@ -1,0 +1,171 @@
+"""The training loop of all models."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import clip_grad_norm_
+
+from . import checkpoint
+from .device import deterministic
+
+LOSS_POINTS = 20  # per epoch in the loss curve
+Batch = TypeVar("Batch")
+Line = dict[str, Any]  # what is known of an epoch: a line of metrics.jsonl
+
+
+class Step(NamedTuple):
+    """What a model makes of a batch. loss: the scalar to minimize; terms: scalars to log, such as the loss's parts.
+
+    size: what loss and terms are sums over, such as pairs; 1 if they are means. optimizer: the one that moves.
+    """
+
+    loss: Tensor
+    terms: Mapping[str, Tensor] = MappingProxyType({})
+    size: int = 1
+    optimizer: str = "optimizer"
+
+
+def fit(
+    models: Mapping[str, nn.Module],
+    optimizers: Mapping[str, torch.optim.Optimizer],
+    batches: Callable[[int], Iterable[Batch]],
+    step: Callable[[Batch, int], Step],
+    epochs: int,
+    *,
+    clip: float | None = None,
+    rate: Callable[[int, int], float] | None = None,
+    after_step: Callable[[Batch], object] = lambda batch: None,
+    mean: nn.Module | None = None,
+    decay: float = 0.0,
+    evaluate: Callable[[Line], Mapping[str, Any]] = lambda line: {},
+    select: Callable[[Line], float] | None = None,
+    keep: Callable[[Line], object] | None = None,
+    report: Callable[[Sequence[Line]], object] = lambda history: None,
+    stop: Callable[[Sequence[Line]], bool] = lambda history: False,
+    folder: Path | None = None,
+    say: Callable[[str], None] = lambda line: None,
+    about: str = "",
+) -> list[Line]:
+    """Train models by gradient descent; returns one line for each epoch, of the entries in `epoch_figures`.
+
+    models, optimizers: by names that all differ. The models are trained in place; afterwards they have the weights of
+        the last epoch, but without a folder the first one has those of the epoch that `select` chooses.
+    batches: the batches of an epoch, from 1. Whatever is drawn at random must depend on the epoch only, see
+        `checkpoint.epoch_seed`: then a training that was interrupted ends with the same bits as one that was not.
+    step: the loss of a batch, in an epoch.
+    clip: the maximum norm of the gradients. rate: the learning rate, by the epoch and the number of steps before;
+        None: as the optimizers have it. after_step: called when the weights have moved.
+    mean: a copy of the first model, which gets the moving average of its weights, see `move_average`.
+    evaluate: called after an epoch with its line; what it returns is added to the line, or replaces entries.
+    select: the value of an epoch by its line. Of the first epoch with the highest value, the first model's weights (or
+        the mean's) are kept: as `best` in the folder, or by `keep`; None: no epoch's are.
+    report: called after each epoch with all lines so far. stop: whether to end before the next epoch, by the same.
+    folder: as `checkpoint.prepare_folder` left it. After each epoch it gets metrics.jsonl and, as `last`, all that is
+        needed to resume after this epoch, which happens if they are there; None: nothing is written.
+    say: called with `about`, before the first epoch.
+
+    Raises ValueError for an epoch without batches, for a loss or term that is not finite, naming it, and for a folder
+    with damaged files.
+    """
+    model = next(iter(models.values()))
+    device = next(model.parameters()).device
+    trained, chosen = (models, model) if mean is None else ({**models, "mean": mean}, mean)
+    state: dict[str, Any] = {"epoch": 0, "steps": 0, "best": {"epoch": 0, "value": -math.inf}}
+    if folder is not None and (folder / f"{checkpoint.LAST}.safetensors").exists():
+        state = checkpoint.restore(
+            folder, checkpoint.LAST, trained, optimizers, {"epoch": int, "steps": int, "best": dict}
+        )
+    done, steps, best = state["epoch"], state["steps"], state["best"]
+    history = [] if folder is None else checkpoint.read_history(folder / checkpoint.METRICS, done)
+    weights: dict[str, Tensor] = {}
+    say(about + (f"; resumed after epoch {done}" if done else ""))
+    for epoch in range(done + 1, epochs + 1):
+        if stop(history):
+            break
+        began, made = time.perf_counter(), list[Step]()
+        with deterministic(device):
+            for batch in batches(epoch):
+                found = step(batch, epoch)
+                optimizer = optimizers[found.optimizer]
+                for group in optimizer.param_groups:
+                    group["lr"] = group["lr"] if rate is None else rate(epoch, steps)
+                optimizer.zero_grad(set_to_none=True)
+                found.loss.backward()
+                if clip is not None:
+                    clip_grad_norm_([each for group in optimizer.param_groups for each in group["params"]], clip)
+                optimizer.step()
+                after_step(batch)
+                steps += 1
+                if mean is not None:
+                    move_average(mean, model, steps, decay)
+                terms = {name: term.detach() for name, term in found.terms.items()}
+                made.append(found._replace(loss=found.loss.detach(), terms=terms))
+            line = {"epoch": epoch, **epoch_figures(made, epoch, began)}
+            line["learning_rate"] = optimizer.param_groups[0]["lr"]
+            line |= evaluate(line)
+        history.append(line)
+        if select is not None and select(line) > best["value"]:
+            best = {"epoch": epoch, "value": select(line)}
+            if keep is not None:
+                keep(line)
+            elif folder is not None:
+                checkpoint.save(folder, checkpoint.BEST, {"model": chosen}, best)
+            else:
+                weights = {name: value.clone() for name, value in chosen.state_dict().items()}
+        if folder is not None:
+            checkpoint.write_history(folder / checkpoint.METRICS, history)
+            state = {"epoch": epoch, "steps": steps, "best": best}
+            checkpoint.save(folder, checkpoint.LAST, trained, state, optimizers)
+        report(history)
+    if weights:
+        model.load_state_dict(weights)
+    return history
+
+
+@torch.no_grad()
+def move_average(mean: nn.Module, model: nn.Module, step: int, decay: float) -> None:
+    """Move averaged weights towards those of the model, after training step `step`, which counts from 1.
+
+    They move by the fraction 1 - decay of the difference, or by 1 / step if that is more: during the first 1 / (1 -
+    decay) steps, the average is the plain mean of all weights so far.
+    """
+    torch._foreach_lerp_(list[Tensor](mean.parameters()), list[Tensor](model.parameters()), max(1 - decay, 1 / step))
+
+
+def epoch_figures(made: Sequence[Step], epoch: int, began: float) -> Line:
+    """What the steps of an epoch say, per item: `loss`; `terms`, by name; `losses` of up to LOSS_POINTS parts.
+
+    Also `steps`, `seconds` since `began`, and `per_second`, items. Raises as `fit`.
+    """
+    if not made:
+        raise ValueError(f"an epoch must have batches of at least two captions, epoch {epoch} has none")
+    sizes: dict[str, list[int]] = {}
+    values: dict[str, list[Tensor]] = {}
+    for step in made:
+        for name, value in {"loss": step.loss, **{f"term {name}": term for name, term in step.terms.items()}}.items():
+            values.setdefault(name, []).append(value)
+            sizes.setdefault(name, []).append(step.size)
+    figures = {name: torch.stack(each).double().cpu() for name, each in values.items()}  # waits for the device
+    seconds = time.perf_counter() - began
+    for name, each in sorted(figures.items(), reverse=True):  # terms tell more than the loss
+        if not each.isfinite().all():
+            at = int(each.isfinite().long().argmin()) + 1
+            raise ValueError(f"the loss is not finite in epoch {epoch} ({name}, step {at}): lower the learning rate")
+    means = {name: each.sum().item() / sum(sizes[name]) for name, each in figures.items()}
+    parts = (figures["loss"] / torch.tensor(sizes["loss"])).chunk(LOSS_POINTS)
+    return {
+        "loss": means.pop("loss"),
+        "terms": {name.removeprefix("term "): value for name, value in means.items()},
+        "losses": [part.mean().item() for part in parts],
+        "steps": len(made),
+        "seconds": round(seconds, 2),
+        "per_second": round(sum(sizes["loss"]) / seconds, 1),
+    }

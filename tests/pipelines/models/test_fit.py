@@ -1,0 +1,131 @@
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import Generator, Tensor, nn
+
+from negcap.pipelines.models import checkpoint
+from negcap.pipelines.models.fit import Step, fit, move_average
+
+TRUE = torch.tensor([2.0, -1.0])
+
+
+def batches(epoch: int) -> Iterator[Tensor]:
+    generator = Generator().manual_seed(epoch)
+    return (torch.randn(4, 2, generator=generator) for _ in range(3))
+
+
+def train(epochs: int, folder: Path | None = None, **given: Any) -> tuple[nn.Linear, list[dict[str, Any]], list[str]]:
+    """Fit two weights to TRUE; returns the model, its history, and what was said."""
+    model = nn.Linear(2, 1, bias=False)
+    nn.init.zeros_(model.weight)
+    if given.get("mean"):
+        given["mean"] = deepcopy(model)
+
+    def step(batch: Tensor, epoch: int) -> Step:
+        errors = (model(batch)[:, 0] - batch @ TRUE).square()
+        return Step(errors.sum(), {"largest": errors.max() * len(batch)}, len(batch))
+
+    said: list[str] = []
+    optimizers = {"optimizer": torch.optim.Adam(model.parameters(), lr=0.1)}
+    settings = {"evaluate": lambda line: {"error": (model.weight[0] - TRUE).norm().item()}, "say": said.append, **given}
+    history = fit({"model": model}, optimizers, batches, step, epochs, folder=folder, about="two weights", **settings)
+    return model, history, said
+
+
+def test_an_interrupted_training_ends_with_the_same_bits(tmp_path: Path) -> None:
+    given: dict[str, Any] = {"mean": True, "decay": 0.9, "select": lambda line: -line["error"]}
+    given["rate"] = lambda epoch, steps: 0.1 / (1 + steps)
+    for name in ("whole", "part"):
+        (tmp_path / name).mkdir()
+    train(5, tmp_path / "whole", **given)
+    train(2, tmp_path / "part", **given)
+    metrics = tmp_path / "part/metrics.jsonl"
+    metrics.write_text(metrics.read_text() + '{"epoch": 3}\n')  # as if stopped between writing two files
+    _, history, said = train(5, tmp_path / "part", **given)
+    assert said == ["two weights; resumed after epoch 2"]
+    for name in ("best", "last"):
+        one, other = (load_file(tmp_path / folder / f"{name}.safetensors") for folder in ("whole", "part"))
+        assert one.keys() == other.keys() and all(torch.equal(one[key], other[key]) for key in one)
+        assert (tmp_path / f"whole/{name}.json").read_text() == (tmp_path / f"part/{name}.json").read_text()
+    lines = [json.loads(line) for line in (tmp_path / "part/metrics.jsonl").read_text().splitlines()]
+    assert lines == history and [line["epoch"] for line in lines] == [1, 2, 3, 4, 5]
+    assert lines[-1]["learning_rate"] == 0.1 / 15 and lines[-1]["steps"] == 3
+    assert lines[-1]["loss"] < lines[0]["loss"] < lines[0]["terms"]["largest"] * 4
+
+
+def test_the_best_weights_are_kept_without_a_folder() -> None:
+    errors: list[float] = []
+    model, history, _ = train(
+        6, select=lambda line: -abs(line["epoch"] - 2), report=lambda h: errors.append(h[-1]["error"])
+    )
+    assert (model.weight[0] - TRUE).norm().item() == errors[1] != errors[-1]
+    kept: list[int] = []
+    train(6, select=lambda line: -abs(line["epoch"] - 2), keep=lambda line: kept.append(line["epoch"]))
+    assert kept == [1, 2]
+
+
+def test_a_training_may_stop_early() -> None:
+    assert len(train(6, stop=lambda history: len(history) == 2)[1]) == 2
+
+
+def test_gradients_are_clipped_before_each_step() -> None:
+    norms: list[float] = []
+    model = nn.Linear(2, 1, bias=False)
+
+    def norm(batch: Tensor) -> None:
+        assert model.weight.grad is not None
+        norms.append(model.weight.grad.norm().item())
+
+    optimizers = {"sgd": torch.optim.SGD(model.parameters(), lr=0.1)}
+    fit({"model": model}, optimizers, batches, lambda batch, _: Step(model(batch).sum() * 99, optimizer="sgd"), 1,
+        clip=0.5, after_step=norm)  # fmt: skip
+    assert norms == pytest.approx([0.5] * 3)
+
+
+def test_a_loss_that_is_not_finite_is_named() -> None:
+    model = nn.Linear(2, 1)
+    optimizers = {"optimizer": torch.optim.SGD(model.parameters(), lr=0.1)}
+
+    def step(batch: Tensor, epoch: int) -> Step:
+        return Step(model(batch).sum(), {"fine": batch.sum(), "bad": batch.sum() / (epoch < 2)})
+
+    with pytest.raises(ValueError, match=r"not finite in epoch 2 \(term bad, step 1\): lower the learning rate"):
+        fit({"model": model}, optimizers, batches, step, 3)
+    with pytest.raises(ValueError, match="epoch 1 has none"):
+        fit({"model": model}, optimizers, lambda epoch: [], step, 3)
+
+
+def test_every_epoch_computes_deterministically(monkeypatch: pytest.MonkeyPatch) -> None:
+    inside = [False]
+
+    @contextmanager
+    def spy(device: torch.device) -> Iterator[None]:
+        inside.append(True)
+        yield
+        inside.append(False)
+
+    def evaluate(line: dict[str, Any]) -> dict[str, Any]:
+        assert inside[-1]
+        return {}
+
+    monkeypatch.setattr(checkpoint, "deterministic", spy)
+    train(2, evaluate=evaluate)
+    assert inside == [False, True, False, True, False]
+
+
+def test_the_average_is_at_first_the_plain_mean_of_all_weights() -> None:
+    model, mean = nn.Linear(1, 1, bias=False), nn.Linear(1, 1, bias=False)
+    for step, value in enumerate((1.0, 2.0, 6.0), 1):
+        nn.init.constant_(model.weight, value)
+        move_average(mean, model, step, 0.9)
+    assert mean.weight.item() == pytest.approx(3)
+    for _ in range(2):
+        move_average(mean, model, 100, 0.9)
+    assert mean.weight.item() == pytest.approx(3 + 3 * (1 - 0.9**2))

@@ -1,0 +1,105 @@
+"""The first epoch and evaluation of a small training of each model, and the settings of each recipe, stay the same."""
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from negcap.pipelines.models.config import MODELS, RECIPES, configure
+from negcap.pipelines.models.evaluation.config import EvaluateConfig
+from negcap.pipelines.models.trainer.evaluate import measure
+from negcap.pipelines.models.trainer.train import train
+from tests.pipelines.models.mhad.mhad_world import write_german_world
+from tests.pipelines.models.univse.univse_world import write_univse_world
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+Golden = Callable[[str, str, Any], Any]
+IMAGES = (("train", 100), ("test", 20))
+SMALL: dict[str, Any] = {
+    **{"joint": 24, "word_dim": 8, "batch_size": 32, "learning_rate": 0.01, "validation_images": 30, "min_count": 2},
+    **{"threads": 1, "epochs": 1},
+}
+CASES: dict[str, dict[str, Any]] = {
+    **{name: {"model": name} for name in ("vse", "vse++", "order", "infonce", "siglip")},
+    **{name: {"model": name, "negatives": 4} for name in ("vse-c", "negclip", "ce-clip")},
+    "vse-c paper, shared": {"model": "vse-c", "recipe": "paper", "share_negatives": True, "select": "attacked"},
+    "vse++ lstm": {"model": "vse++", "text_encoder": "lstm", "warm_up": 0, "similarity": "order-signed"},
+    "ce-clip concrete": {"model": "ce-clip", "concreteness_margin": 0.2, "text_encoder": "attention"},
+    "univse": {"model": "univse", "features": "grid", "relations_after": 0, "modifier_dim": 8},
+    "univse paper": {
+        **{"model": "univse", "recipe": "paper", "modifier_dim": 8, "learn_alpha": True, "composition": "gru"},
+        **{"relations_after": 0, "drop_components": 0.2, "reduce_rel": "hardest", "reduce_obj": "mean"},
+    },
+    "mha-d": {"model": "mha-d", "features": "grid", "heads": 2},
+    "mha-d negatives": {
+        **{"model": "mha-d", "recipe": "paper", "features": "grid", "heads": 2, "negatives": 2, "region_tanh": True},
+        **{"negative_families": ("noun", "numeral", "relation"), "diversity": "printed"},
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def worlds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("worlds")
+    german = write_german_world(folder / "german", IMAGES)
+    return {"english": write_univse_world(folder / "english", IMAGES), "german": german}
+
+
+def numbers(value: Any, name: str = "") -> dict[str, float]:
+    """All numbers in nested dicts and lists, by their path."""
+    if isinstance(value, (Mapping, list, tuple)):
+        items = value.items() if isinstance(value, Mapping) else enumerate(value)
+        return {path: number for key, part in items for path, number in numbers(part, f"{name}/{key}").items()}
+    return {name: value} if isinstance(value, (int, float)) and not isinstance(value, bool) else {}
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Golden:
+    """An entry of a golden file of JSON; --update-golden writes it."""
+
+    def read(name: str, key: str, made: Any) -> Any:
+        path = GOLDEN / name
+        if request.config.getoption("--update-golden"):
+            content = json.loads(path.read_text()) if path.exists() else {}
+            path.write_text(json.dumps({**content, key: made}, indent=1, sort_keys=True) + "\n")
+        return json.loads(path.read_text())[key]
+
+    return read
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_training_has_the_losses_and_the_metrics_that_it_had(
+    worlds: dict[str, Path], golden: Golden, tmp_path: Path, case: str
+) -> None:
+    run = worlds["german" if CASES[case]["model"] == "mha-d" else "english"]
+    folder = train(configure(run, tmp_path / "m", **{**SMALL, **CASES[case]}))
+    (line,) = map(json.loads, (folder / "metrics.jsonl").read_text().splitlines())
+    evaluation = measure(folder, run, EvaluateConfig(threads=1))
+    made = {"losses": line["losses"], "terms": line["terms"], "steps": line["steps"], "validation": line["validation"]}
+    ranks = {f"{name} {way}": values.double().mean().item() for name, way, _, values in evaluation.ranks}
+    made |= {"evaluation": evaluation.metrics, "ranks": ranks}
+    made = {name: float(f"{value:.7g}") for name, value in numbers(made).items()}
+    assert made == pytest.approx(golden("training.json", case, made), rel=1e-4, abs=1e-4)
+
+
+def settings(model: str, recipe: str, **given: Any) -> dict[str, Any]:
+    config = configure(Path("run"), Path("model"), model=model, recipe=recipe, **given)
+    return {name: value for name, value in vars(config).items() if name not in ("run", "output", "threads")}
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("model", MODELS)
+def test_recipes_keep_their_settings(golden: Golden, model: str, recipe: str) -> None:
+    made = json.loads(json.dumps(settings(model, recipe)))
+    known = golden("training_settings.json", f"{model} {recipe}", made)
+    assert made == {name: known[name] for name in made}
+    assert {"model", "epochs", "batch_size", "learning_rate", "margin", "joint", "similarity"} <= set(made)
+
+
+@pytest.mark.parametrize("similarity", ["order", "order-signed", "order-reversed"])
+def test_similarities_keep_their_settings(golden: Golden, similarity: str) -> None:
+    made = json.loads(json.dumps(settings("vse-c", "house", similarity=similarity)))
+    known = golden("training_settings.json", f"vse-c {similarity}", made)
+    assert made == {name: known[name] for name in made}
