@@ -102,7 +102,7 @@ class Augmenter:
             ValueError: `images` and `texts` have different lengths.
             TypeError: `texts` is a str, or one of them is none.
         """
-        from ..engine.work import collector_paused
+        from ..engine.stage import collector_paused
         from .captions import check_sentences
 
         if isinstance(texts, (str, bytes)):
@@ -162,7 +162,7 @@ def _load(lexicon: str, max_true: float, cloze: Path | None) -> tuple[Lexicon, T
     from ...schemas.balance import BALANCE
     from ...schemas.lexicon import LEXICON
     from ...schemas.truth import TRUTH
-    from ..engine.memory import TableInMemory
+    from ..engine.stage import TableInMemory
     from ..stages.build import LEXICON_VERBS, configure
     from ..tables.cloze import load_cloze
     from ..tables.corpus import given_table, load_balanced, load_truth

@@ -123,7 +123,7 @@ def verify(run: Path, quiet: bool) -> int:
     \b
     Example: negcap verify outputs/mine
     """
-    from ..engine.verify import verify
+    from ..engine.tables import verify
 
     with one_line_errors():
         verdict = verify(run)

@@ -1,8 +1,10 @@
-"""What a stage is (pure functions from input tables to output tables), and the interface of progress displays."""
+"""What a stage is (pure functions from input tables to output tables), and how to run one on tables in memory."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import gc
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -43,7 +45,7 @@ class Stage:
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
-        """The functions that make the rows; their modules and imports are the stage's code (see engine.code)."""
+        """The functions that make the rows; see engine.manifest.code_of."""
         return (self.apply,)
 
 
@@ -71,7 +73,7 @@ class ReduceStage:
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
-        """The functions that make the rows; their modules and imports are the stage's code (see engine.code)."""
+        """The functions that make the rows; see engine.manifest.code_of."""
         return (self.partial, self.combine, self.finish)
 
 
@@ -103,3 +105,56 @@ class Progress(Protocol):
 
     def fail(self) -> None:
         """End a stage that raised an error; the error itself is reported elsewhere."""
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """Pause garbage collection while a shard is made: its rows have no cycles, and tracing them costs a fourth."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+@dataclass(frozen=True, eq=False)
+class TableInMemory:
+    """A table that a stage reads whole, in memory, in place of engine.tables.WholeTable.
+
+    Equal to another with the same rows, so that what is loaded from a table is loaded once for equal tables.
+    """
+
+    table: pa.Table
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TableInMemory) and (self.table is other.table or self.table.equals(other.table))
+
+    def __hash__(self) -> int:
+        return hash((self.table.num_rows, *self.table.column_names))
+
+    def read(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """All rows of the table; columns: only these, if any are given."""
+        return self.table if columns is None else self.table.select(list(columns))
+
+
+def run_in_memory(stage: Stage | ReduceStage, tables: Mapping[str, pa.Table], config: Any) -> StageResult:
+    """Run a stage on its whole input at once, in this process: the rows are those that it makes of shards on disk.
+
+    tables: by name, the stage's input and the tables that it reads whole. Raises KeyError when one is missing, and
+    whatever the stage's functions raise.
+    """
+    table = tables[stage.input]
+    if stage.columns is not None:
+        table = table.select(list(stage.columns))
+    whole: dict[str, Any] = {name: TableInMemory(tables[name]) for name in stage.whole}
+
+    def spread(function: Callable[..., pa.Table], calls: Sequence[Sequence[pa.Table]]) -> list[pa.Table]:
+        return [function(*call, config, **whole) for call in calls]
+
+    with collector_paused():
+        if isinstance(stage, Stage):
+            return stage.apply(table, config, **whole)
+        given = {**whole, "spread": spread} if stage.spreads else whole
+        return stage.finish(stage.partial(table, config), config, **given)

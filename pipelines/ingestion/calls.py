@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any
 import negcap.pipelines.readers as readers
 
 from ...schemas.captions import REJECTED_RECORDS
-from ..engine.code import Code
-from ..engine.reports import report_done
+from ..engine.cluster import report_done
+from ..engine.manifest import Code
+from ..engine.run import write_tables
 from ..engine.shards import Origin, Receipt, current_receipts
 from ..engine.stage import StageResult
-from ..engine.work import write_tables
 from ..readers.record import Rejected
 from .config import IngestConfig
 from .duplicates import duplicates_schema, find, keys_of, keys_schema, reasons

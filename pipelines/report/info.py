@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from ..engine import storage
-from ..engine.manifest import Manifest, hash_table, manifest_of
+from ..engine.manifest import Manifest, manifest_of
 from ..engine.shards import list_shards
-from ..engine.tables import Shard, shards_of
-from ..engine.verify import SOURCES
+from ..engine.tables import SOURCES, Shard, hash_table, shards_of
 from ..tables.columns import UNSPLIT, read_columns
 from .summary import console_of, number_of, plain_table, print_table
 

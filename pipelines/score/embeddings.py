@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from ...schemas.embeddings import EMBEDDINGS
 from ..engine import provenance
-from ..engine.identity import hash_value
-from ..engine.source import Parts, SourceStage, run_source
+from ..engine.manifest import hash_value
+from ..engine.run import Parts, SourceStage, run_source
 from ..engine.stage import Progress, StageResult
 from ..engine.tables import read_table
 from .encoders.interface import Embedder

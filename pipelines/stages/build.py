@@ -14,10 +14,9 @@ from ..engine import provenance
 from ..engine.cluster import Executor, Synchronous
 from ..engine.lock import locked
 from ..engine.manifest import read_manifest
-from ..engine.memory import run_in_memory
 from ..engine.places import place
 from ..engine.run import Execution, run_stage
-from ..engine.stage import Progress, ReduceStage, Stage
+from ..engine.stage import Progress, ReduceStage, Stage, run_in_memory
 from ..engine.tables import has_table
 from .truth import origin
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from ...schemas.features import DTYPES, REJECTED_IMAGES, TABLE, features
 from ..engine.bounds import at_least
 from ..engine.places import local_path
-from ..engine.source import SourceStage, run_source
+from ..engine.run import SourceStage, run_source
 from ..engine.stage import Progress, StageResult
 from ..features.source import Source, SourceImage, table_of
 

@@ -15,7 +15,7 @@ from ...schemas.captions import CAPTIONS, LANGUAGE, REJECTED_RECORDS
 from ...schemas.proposals import PROPOSALS
 from ..engine.bounds import at_least
 from ..engine.manifest import describe
-from ..engine.source import Parts, SourceStage, run_source
+from ..engine.run import Parts, SourceStage, run_source
 from ..engine.stage import Progress, StageResult
 from ..ingestion.packing import shard_sizes
 from ..readers.files import content, name_in

@@ -14,15 +14,13 @@ from typing import TYPE_CHECKING, Any
 from ...schemas.captions import CAPTIONS, REJECTED_RECORDS, source_columns
 from .. import readers
 from ..engine.cluster import Executor, Synchronous
-from ..engine.code import code_of
-from ..engine.identity import Identity, hash_schema
 from ..engine.lock import locked
-from ..engine.manifest import describe, finish, finished, prepare, refuse_other
+from ..engine.manifest import Identity, code_of, describe, finish, finished, prepare, refuse_other
+from ..engine.places import RemotePath
 from ..engine.progress import in_progress
-from ..engine.remote_path import RemotePath
-from ..engine.shards import remove_temporary
+from ..engine.shards import MANIFESTS
 from ..engine.stage import Progress
-from ..engine.storage import scratch_folder
+from ..engine.storage import remove_leftovers, scratch_folder
 from ..engine.tables import read_table
 from ..ingestion import duplicates, web_text
 from ..ingestion.calls import Work
@@ -97,7 +95,7 @@ def ingest(
             NAME,
             described,
             dict(metadata),
-            {table: hash_schema(schema) for table, schema in outputs.items()},
+            tuple(outputs),
             code_of(__name__).sha256,
             _inputs(source, files, contents),
         )
@@ -140,8 +138,7 @@ def _share_scratch(executor: Executor, run: Path) -> bool:
 
 def _prepare(run: Path, identity: Identity, overwrite: bool) -> None:
     prepare(run / "captions", identity, overwrite=overwrite)
-    for table in identity.schemas:
-        remove_temporary(run / table)
+    remove_leftovers(run / MANIFESTS)
 
 
 def _inputs(source: str, files: Sequence[str], contents: Sequence[Mapping[str, Any]]) -> dict[str, str]:

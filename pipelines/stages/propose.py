@@ -17,10 +17,8 @@ from ..endpoint.json_answers import negatives_in
 from ..endpoint.messages import Answer, Request, chat
 from ..engine import provenance
 from ..engine.bounds import at_least
-from ..engine.identity import hash_value
-from ..engine.manifest import describe, read_manifest
-from ..engine.run import hash_inputs
-from ..engine.source import Parts, SourceStage, run_source
+from ..engine.manifest import describe, hash_value, read_manifest
+from ..engine.run import Parts, SourceStage, hash_inputs, run_source
 from ..engine.stage import Progress, StageResult
 from ..engine.tables import has_table, shards_of
 from ..prompts import PROPOSALS as KINDS

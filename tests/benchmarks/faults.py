@@ -34,7 +34,7 @@ from negcap.pipelines.engine.cluster import executor
 from negcap.pipelines.engine.lock import LOCK
 from negcap.pipelines.engine.manifest import MANIFEST, manifest_path, read_manifest
 from negcap.pipelines.engine.progress import Silent
-from negcap.pipelines.engine.shards import RECEIPTS, list_shards
+from negcap.pipelines.engine.shards import MANIFESTS, list_shards
 from negcap.pipelines.stages import build as verbs
 from tests.benchmarks.injection import (
     DAMAGES,
@@ -104,7 +104,7 @@ class Bench:
 
     def manifests(self) -> list[Path]:
         """The manifests of the undisturbed run."""
-        return sorted(self.reference.glob(f"{RECEIPTS}/*/{MANIFEST}"))
+        return sorted(self.reference.glob(f"{MANIFESTS}/*/{MANIFEST}"))
 
     def tables(self) -> list[str]:
         """The tables of the undisturbed run."""

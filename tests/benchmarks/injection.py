@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 
 from negcap.pipelines.cli import main
 from negcap.pipelines.engine import owner
-from negcap.pipelines.engine.shards import RECEIPTS, receipt_path
-from negcap.pipelines.engine.statistics import FOLDER as STATISTICS
+from negcap.pipelines.engine.progress import STATISTICS as STATISTICS
+from negcap.pipelines.engine.shards import MANIFESTS, receipt_path
 
 PATIENCE = 300  # seconds for one command
 
@@ -212,5 +212,5 @@ def without_stages(run: Path, stages: tuple[str, ...], outputs: dict[str, list[s
     for stage in stages:
         for table in outputs[stage]:
             shutil.rmtree(copy / table, ignore_errors=True)
-            shutil.rmtree(copy / RECEIPTS / table, ignore_errors=True)
+            shutil.rmtree(copy / MANIFESTS / table, ignore_errors=True)
     return copy

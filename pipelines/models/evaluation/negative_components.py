@@ -15,8 +15,8 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from ...engine.manifest import hash_table, read_manifest
-from ...engine.tables import read_table
+from ...engine.manifest import read_manifest
+from ...engine.tables import hash_table, read_table
 from ..cache import cached_arrays
 from ..components import encode_components
 from ..corpus import Corpus

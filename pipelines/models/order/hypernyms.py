@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from ...engine.identity import hash_value
+from ...engine.manifest import hash_value
 from ...engine.shards import write_atomically, write_json
 from ..markdown import markdown_table
 from .config import HypernymConfig

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ....schemas.audit import AUDIT
-from ...engine.manifest import read_manifest
-from ...engine.provenance import package
+from ...engine.manifest import package, read_manifest
 from ...engine.shards import PARQUET
 from ...engine.stage import Progress
 from ...engine.storage import write_atomically

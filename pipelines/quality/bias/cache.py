@@ -11,7 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from ...engine.code import code_of
+from ...engine.manifest import code_of
 from ...engine.storage import scratch_folder, write_atomically
 from .accuracy import Accuracy
 from .measure import LIMIT

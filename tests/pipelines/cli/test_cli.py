@@ -21,10 +21,10 @@ from negcap.augment.operators import PRESETS
 from negcap.pipelines.cli import choices, group, main, negcap
 from negcap.pipelines.cli.group import Stopped, stopped_by_signals
 from negcap.pipelines.engine.lock import LOCK
-from negcap.pipelines.engine.manifest import hash_table, manifest_path
-from negcap.pipelines.engine.shards import RECEIPTS, list_shards, shard_path
-from negcap.pipelines.engine.statistics import FOLDER as STATISTICS
-from negcap.pipelines.engine.tables import read_table
+from negcap.pipelines.engine.manifest import manifest_path
+from negcap.pipelines.engine.progress import STATISTICS as STATISTICS
+from negcap.pipelines.engine.shards import MANIFESTS, list_shards, shard_path
+from negcap.pipelines.engine.tables import hash_table, read_table
 from tests.conftest import ROOT, SAMPLE
 
 HEAVY = (
@@ -217,7 +217,7 @@ def test_build_goes_on_from_captions_that_are_there(
     options = ["--preset", "all", "--lexicon", "own", "--scheduler", "synchronous", "--quiet"]
     assert negcap_exits("build", "--output", tmp_path / "run", *options) == 2
     assert "captions, which has no manifest in _receipts/captions: run its stage first" in capsys.readouterr().err
-    shutil.copytree(sample_run / RECEIPTS / "captions", tmp_path / "run" / RECEIPTS / "captions")
+    shutil.copytree(sample_run / MANIFESTS / "captions", tmp_path / "run" / MANIFESTS / "captions")
     assert negcap_exits("build", "--output", tmp_path / "run", *options) == 0
     assert hash_table(tmp_path / "run", "negatives") == hash_table(sample_run, "negatives")
     capsys.readouterr()

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from negcap.pipelines.engine import code
-from negcap.pipelines.engine.code import Code, code_of, hash_code, source_path, sources
+from negcap.pipelines.engine.manifest import Code, code_of, hash_code, source_path, sources
 from negcap.pipelines.engine.stage import ReduceStage, Stage
 from tests.conftest import ROOT
 from tests.sources import SOURCES, below, calls, check, imports, nodes

@@ -16,11 +16,10 @@ from negcap.pipelines.engine import object_lock, owner
 from negcap.pipelines.engine.cluster import Synchronous
 from negcap.pipelines.engine.errors import ClusterError, LockedError
 from negcap.pipelines.engine.lock import LOCK, locked
-from negcap.pipelines.engine.places import place
-from negcap.pipelines.engine.remote_path import RemotePath
-from negcap.pipelines.engine.statistics import measured
+from negcap.pipelines.engine.places import RemotePath, place
+from negcap.pipelines.engine.progress import measured
 from negcap.pipelines.engine.storage import files_below
-from negcap.pipelines.engine.verify import verify
+from negcap.pipelines.engine.tables import verify
 from tests.conftest import ROOT
 from tests.pipelines.engine.toy_stages import ToyConfig, run_toys, write_captions
 
@@ -30,7 +29,7 @@ import errno, fcntl, os, signal, sys
 from negcap.pipelines.engine import lock
 from negcap.pipelines.engine.errors import LockedError
 from negcap.pipelines.engine.places import place
-from negcap.pipelines.engine.remote_path import RemotePath
+from negcap.pipelines.engine.places import RemotePath
 from tests.pipelines.engine import toy_stages
 
 _, run, moment = sys.argv

@@ -10,8 +10,7 @@ from negcap.pipelines.engine import manifest as manifest_module
 from negcap.pipelines.engine.errors import OtherConfigError
 from negcap.pipelines.engine.listing import Listing
 from negcap.pipelines.engine.manifest import Manifest, manifest_path, read_manifest, refuse_other, write_manifest
-from negcap.pipelines.engine.tables import hash_finished, shards_of
-from negcap.pipelines.engine.verify import verify
+from negcap.pipelines.engine.tables import hash_table, shards_of, verify
 from tests.pipelines.engine.test_shards import identity
 
 SHARDS = tuple(
@@ -61,7 +60,7 @@ def test_a_damaged_listing_is_an_unreadable_manifest(listed: Path) -> None:
     listed.mkdir()
     (listed / "part-00000.parquet").touch()
     file.write_bytes(file.read_bytes()[:-1])
-    for read in (shards_of, hash_finished):
+    for read in (shards_of, hash_table):
         with pytest.raises(ValueError, match="shards-.* is damaged: its bytes are not those that were written"):
             read(listed.parent, "notes")
     assert "is damaged: its bytes are not those that were written; run its" in verify(listed.parent).problems[0]

@@ -17,8 +17,7 @@ import pytest
 from negcap.pipelines.cli import main
 from negcap.pipelines.engine import lock
 from negcap.pipelines.engine.errors import LockedError
-from negcap.pipelines.engine.lock import LOCK, locked
-from negcap.pipelines.engine.owner import myself
+from negcap.pipelines.engine.lock import LOCK, locked, myself
 from tests.conftest import ROOT, SAMPLE
 
 HOLD = """

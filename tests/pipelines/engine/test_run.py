@@ -19,12 +19,10 @@ from negcap.pipelines.engine import run as run_module
 from negcap.pipelines.engine.cluster import Executor, executor
 from negcap.pipelines.engine.errors import ClusterError, OtherConfigError, StageError
 from negcap.pipelines.engine.manifest import manifest_path, read_manifest
-from negcap.pipelines.engine.progress import Bars, Lines, Silent
-from negcap.pipelines.engine.reports import ShardProgress
-from negcap.pipelines.engine.run import Execution, run_stage
+from negcap.pipelines.engine.progress import Bars, Lines, ShardProgress, Silent
+from negcap.pipelines.engine.run import Execution, batches, run_stage
 from negcap.pipelines.engine.shards import list_shards, receipt_path, shard_path
 from negcap.pipelines.engine.tables import read_table
-from negcap.pipelines.engine.work import batches
 from tests.conftest import ROOT
 from tests.pipelines.engine import toy_stages
 from tests.pipelines.engine.test_shards import DAMAGES

@@ -10,12 +10,14 @@ import pytest
 
 from negcap.pipelines.engine import shards
 from negcap.pipelines.engine.errors import DamagedShardError, OtherConfigError
-from negcap.pipelines.engine.identity import Identity, difference, hash_schema
 from negcap.pipelines.engine.manifest import (
     MANIFEST,
+    Identity,
     Manifest,
     describe,
+    difference,
     finish,
+    hash_schema,
     manifest_path,
     prepare,
     read_manifest,

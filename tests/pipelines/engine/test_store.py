@@ -13,8 +13,7 @@ import pytest
 from negcap.pipelines.cli import main
 from negcap.pipelines.engine import object_lock
 from negcap.pipelines.engine.errors import LockedError
-from negcap.pipelines.engine.lock import LOCK, locked
-from negcap.pipelines.engine.owner import myself
+from negcap.pipelines.engine.lock import LOCK, locked, myself
 from negcap.pipelines.engine.places import place
 from negcap.pipelines.engine.storage import files_below, write_atomically
 from tests.conftest import ROOT, SAMPLE

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from negcap.pipelines.engine.errors import DamagedShardError
-from negcap.pipelines.engine.manifest import Manifest, hash_table, manifest_path, read_manifest, write_manifest
+from negcap.pipelines.engine.manifest import Manifest, manifest_path, read_manifest, write_manifest
 from negcap.pipelines.engine.shards import list_shards, receipt_path, shard_path
-from negcap.pipelines.engine.tables import WholeTable, has_table, hash_finished, read_table, shards_of
+from negcap.pipelines.engine.tables import WholeTable, has_table, hash_table, read_table, shards_of
 from tests.pipelines.engine.test_shards import change_a_byte, cut_short, empty, notes, remove
 from tests.sources import below, name_of, nodes
 from tests.tables import halve, replace_shard, write_table
@@ -65,14 +65,14 @@ def test_damage_is_found_by_whoever_reads(run: Path, damage: Callable[[Path], No
 def test_a_table_is_read_shard_by_shard_or_whole(run: Path) -> None:
     assert [table.num_rows for table in read_table(run, "notes")] == [2, 2, 2]
     assert [(shard.name, shard.rows) for shard in shards_of(run, "notes")][1] == ("notes/part-00001.parquet", 2)
-    whole = WholeTable(run / "notes", hash_finished(run, "notes"))
+    whole = WholeTable(run / "notes", hash_table(run, "notes"))
     assert whole.read(["text"])["text"].to_pylist() == list("abcdef")
     with pytest.raises(FileNotFoundError, match="has no words"):
         list(read_table(run, "words"))
     assert has_table(run, "notes") and not has_table(run, "words")
     receipt_path(shard_path(run / "notes", 0)).unlink()
     with pytest.raises(ValueError, match=r"notes/part-00000\.parquet has no readable receipt"):
-        hash_finished(run, "notes")
+        hash_table(run, "notes")
 
 
 def test_a_table_that_lost_all_its_shards_is_not_taken_for_none(run: Path) -> None:
@@ -93,7 +93,7 @@ def test_a_table_made_anew_is_not_read_as_the_old_one(run: Path) -> None:
 def test_a_shard_and_receipt_of_another_run_are_no_input(run: Path) -> None:
     take_from_another_run(shard_path(run / "notes", 1))
     with pytest.raises(DamagedShardError, match=r"part-00001\.parquet is of another run"):
-        hash_finished(run, "notes")
+        hash_table(run, "notes")
 
 
 def test_the_rows_that_a_manifest_states_are_counted(run: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from negcap.pipelines.cli import main
 from negcap.pipelines.engine.manifest import MANIFEST, manifest_path, read_manifest
 from negcap.pipelines.engine.shards import read_receipt, receipt_path, shard_path
-from negcap.pipelines.engine.verify import verify
+from negcap.pipelines.engine.tables import verify
 from tests.pipelines.engine.test_shards import DAMAGES
 from tests.pipelines.engine.toy_stages import ToyConfig, run_toys, write_captions
 

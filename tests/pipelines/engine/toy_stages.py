@@ -17,8 +17,7 @@ import pyarrow.compute as pc
 
 from negcap.pipelines.engine.cluster import executor
 from negcap.pipelines.engine.errors import EngineError
-from negcap.pipelines.engine.identity import Identity, hash_schema
-from negcap.pipelines.engine.manifest import describe, finish, prepare
+from negcap.pipelines.engine.manifest import Identity, describe, finish, prepare
 from negcap.pipelines.engine.progress import Silent
 from negcap.pipelines.engine.run import Execution, run_stage
 from negcap.pipelines.engine.shards import Origin, shard_path, write_shard
@@ -114,7 +113,7 @@ def write_captions(run: Path, texts: list[str], shard_size: int) -> None:
         "ingest",
         {"shard_size": shard_size},
         {},
-        {"captions": hash_schema(CAPTIONS)},
+        ("captions",),
         "",
         {"texts": str(len(texts))},
     )

@@ -10,8 +10,7 @@ import pytest
 from negcap.pipelines.engine.cluster import Synchronous
 from negcap.pipelines.engine.errors import StageError
 from negcap.pipelines.engine.progress import Silent
-from negcap.pipelines.engine.tables import read_table
-from negcap.pipelines.engine.verify import verify
+from negcap.pipelines.engine.tables import read_table, verify
 from negcap.pipelines.ingestion import calls, shuffle
 from negcap.pipelines.ingestion import rows as rows_of_spill
 from negcap.pipelines.stages import ingest as stage

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from negcap.pipelines.engine.cluster import Distributed, Synchronous
-from negcap.pipelines.engine.remote_path import RemotePath
+from negcap.pipelines.engine.places import RemotePath
 from negcap.pipelines.ingestion.spill import KEYS, once, read_blocks, read_range, sort_block, write_blocks
 from negcap.pipelines.stages.ingest import _share_scratch
 

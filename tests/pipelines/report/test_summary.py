@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from negcap.pipelines.engine.identity import Identity
-from negcap.pipelines.engine.manifest import Manifest, write_manifest
+from negcap.pipelines.engine.manifest import Identity, Manifest, write_manifest
 from negcap.pipelines.engine.progress import Bars, Lines, Silent, Timing, line, report
 from negcap.pipelines.report.summary import (
     corpus_lines,

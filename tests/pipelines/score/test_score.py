@@ -9,7 +9,7 @@ import pytest
 
 from negcap.pipelines.cli import main
 from negcap.pipelines.engine.progress import Silent
-from negcap.pipelines.engine.verify import verify
+from negcap.pipelines.engine.tables import verify
 from negcap.pipelines.score import embeddings
 from negcap.pipelines.score.config import ScoreConfig
 from negcap.pipelines.score.encoders.hf import HuggingFace

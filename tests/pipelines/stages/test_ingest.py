@@ -23,8 +23,7 @@ from negcap.pipelines.engine.errors import OtherConfigError
 from negcap.pipelines.engine.manifest import manifest_path, read_manifest
 from negcap.pipelines.engine.progress import Lines, Silent
 from negcap.pipelines.engine.shards import list_shards, read_receipt, receipt_path
-from negcap.pipelines.engine.tables import read_table
-from negcap.pipelines.engine.verify import verify
+from negcap.pipelines.engine.tables import read_table, verify
 from negcap.pipelines.ingestion import calls, shuffle
 from negcap.pipelines.ingestion import rows as rows_of_spill
 from negcap.pipelines.ingestion.packing import captions_per_shard, shard_sizes

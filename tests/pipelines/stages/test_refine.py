@@ -18,12 +18,10 @@ from hypothesis import strategies as st
 from negcap.pipelines.cli import main
 from negcap.pipelines.engine.cluster import executor
 from negcap.pipelines.engine.errors import OtherConfigError, StageError
-from negcap.pipelines.engine.identity import Identity, hash_schema
-from negcap.pipelines.engine.manifest import finish, prepare
+from negcap.pipelines.engine.manifest import Identity, finish, prepare
 from negcap.pipelines.engine.progress import Silent
 from negcap.pipelines.engine.shards import Origin, shard_path, write_shard
-from negcap.pipelines.engine.tables import read_table
-from negcap.pipelines.engine.verify import verify
+from negcap.pipelines.engine.tables import read_table, verify
 from negcap.pipelines.quality.bias import BlindConfig, Pair, blind, measure_run
 from negcap.pipelines.quality.selection import _expected, pool, select
 from negcap.pipelines.stages.refine import RefineConfig, both_ways, groups_of, read_rows, refine, yields
@@ -197,7 +195,7 @@ def write_run(run: Path, make: Make = marked, images: int = 60, operators: tuple
                     "replacement_synset": None,
                 })  # fmt: skip
     for name, schema in (("captions", CAPTIONS), ("negatives", NEGATIVES)):
-        identity = Identity("made", {}, {}, {name: hash_schema(schema)}, "", {})
+        identity = Identity("made", {}, {}, (name,), "", {})
         prepare(run / name, identity, overwrite=True)
         size = -(-len(rows[name]) // SHARDS)
         receipts = []

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from negcap.pipelines.cli import main
-from negcap.pipelines.engine.verify import verify
+from negcap.pipelines.engine.tables import verify
 from negcap.pipelines.models.captioner.text import normalize
 from negcap.pipelines.models.captions import read_captions, split_captions
 from negcap.pipelines.stages.caption import CaptionConfig
