@@ -47,7 +47,7 @@ def replace_shard(shard: Path, table: pa.Table) -> None:
     shards = [dict(entry) for entry in manifest.shards]
     shards[shard_index(shard)][name] = {"rows": made.rows, "sha256": made.sha256}
     primary = next(path.stem for path in (run / MANIFESTS).iterdir() if read_manifest(run / path.stem) == manifest)
-    write_manifest(run / primary, replace(manifest, shards=shards))
+    write_manifest(run / primary, replace(manifest, shards=tuple(shards)))
 
 
 def halve(shard: Path) -> None:

@@ -120,10 +120,10 @@ def read_manifest(folder: Path) -> Manifest | None:
     path = manifest_path(folder)
     try:
         value = json.loads(path.read_bytes())
-        identity, shards = Identity(**value.pop("identity")), [dict(shard) for shard in value.pop("shards")]
+        identity, shards = value.pop("identity"), tuple(dict(shard) for shard in value.pop("shards"))
         if not all(isinstance(entry["sha256"], str) and entry["rows"] >= 0 for one in shards for entry in one.values()):
             raise ValueError("rows and sha256 of its shards")
-        return Manifest(identity, shards=shards, **value)
+        return Manifest(Identity(**identity | {"tables": tuple(identity["tables"])}), shards=shards, **value)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (ValueError, TypeError, KeyError, AttributeError) as error:
@@ -196,14 +196,17 @@ def finish(run: Path, tables: Sequence[str], identity: Identity, receipts: Seque
     """
     for table in tables:
         remove_shards(run / table, len(receipts))
-    shards = [{table: {"rows": made.rows, "sha256": made.sha256} for table, made in each.items()} for each in receipts]
+    shards = tuple(
+        {table: {"rows": made.rows, "sha256": made.sha256} for table, made in each.items()} for each in receipts
+    )
     counts = summed_counts(each[tables[-1]] for each in receipts)
     manifest = Manifest(identity, True, shards, counts, processor())
     try:
         old = read_manifest(run / tables[-1])
     except ValueError:
         old = None
-    if old is None or asdict(old) | {"processor": {}} != json.loads(json.dumps(asdict(manifest) | {"processor": {}})):
+    stated = None if old is None or difference(old.identity, identity) else (old.complete, old.shards, old.counts)
+    if stated != (True, shards, counts):
         write_manifest(run / tables[-1], manifest)
     return manifest
 

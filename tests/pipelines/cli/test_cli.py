@@ -22,7 +22,7 @@ from negcap.pipelines.cli import choices, group, main, negcap
 from negcap.pipelines.cli.group import Stopped, stopped_by_signals
 from negcap.pipelines.engine.lock import LOCK
 from negcap.pipelines.engine.manifest import manifest_path
-from negcap.pipelines.engine.progress import STATISTICS as STATISTICS
+from negcap.pipelines.engine.progress import STATISTICS
 from negcap.pipelines.engine.shards import MANIFESTS, list_shards, shard_path
 from negcap.pipelines.engine.tables import hash_table, read_table
 from tests.conftest import ROOT, SAMPLE

@@ -10,7 +10,7 @@ import pytest
 from distributed.core import rpc
 from distributed.security import Security
 
-from negcap.pipelines.engine import workers
+from negcap.pipelines.engine import cluster
 from negcap.pipelines.engine.cluster import executor
 from negcap.pipelines.engine.errors import ClusterError
 
@@ -84,19 +84,19 @@ def test_no_stranger_can_talk_to_scheduler_or_workers(workers_of_two) -> None:  
 
 @pytest.mark.dask
 def test_a_worker_that_dies_as_it_starts_is_replaced_or_named_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    start, failures = workers._started, [RuntimeError("Nanny failed to start.")]
+    start, failures = cluster._local, [RuntimeError("Nanny failed to start.")]
 
     def once(*given: object) -> object:
         if failures:
             raise failures.pop()
         return start(*given)
 
-    monkeypatch.setattr(workers, "_started", once)
+    monkeypatch.setattr(cluster, "_local", once)
     pool = executor(workers=1)
     assert list(pool.map(echo, [("a",)])) == [(0, "a")]
     pool.close()
-    monkeypatch.setattr(workers, "_started", start)
-    monkeypatch.setattr(workers, "STARTS", 1)
+    monkeypatch.setattr(cluster, "_local", start)
+    monkeypatch.setattr(cluster, "STARTS", 1)
     with dask.config.set({"distributed.worker.preload": ["import os, signal; os.kill(os.getpid(), signal.SIGKILL)"]}):
         pool = executor(workers=1)
         with pytest.raises(ClusterError, match="^worker processes died while they started .*: .*start"):
@@ -106,7 +106,7 @@ def test_a_worker_that_dies_as_it_starts_is_replaced_or_named_in_one_line(monkey
 
 @pytest.mark.dask
 def test_what_answers_no_questions_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "CONNECT_SECONDS", 0.1)
+    monkeypatch.setattr(cluster, "CONNECT_SECONDS", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
         with pytest.raises(ClusterError, match=f"^no Dask scheduler answers at {address}: .+$"):
@@ -146,7 +146,7 @@ def test_why_no_worker_starts(error: Exception, limit: int, said: str, monkeypat
     def fails(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(workers, "_started", fails)
-    monkeypatch.setattr(workers.resource, "getrlimit", lambda _: (limit, limit))
+    monkeypatch.setattr(cluster, "_local", fails)
+    monkeypatch.setattr(cluster.resource, "getrlimit", lambda _: (limit, limit))
     with pytest.raises(ClusterError, match=f"^worker processes died while they started {said}"):
-        workers.start(1, None, 0)
+        cluster._started(1, 0, False)
