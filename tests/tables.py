@@ -7,14 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from negcap.pipelines.engine.manifest import (
-    Identity,
-    finish,
-    manifest_of,
-    prepare,
-    read_manifest,
-    write_manifest,
-)
+from negcap.pipelines.engine.manifest import Identity, finish, manifest_of, prepare, read_manifest, write_manifest
 from negcap.pipelines.engine.shards import (
     MANIFESTS,
     Origin,

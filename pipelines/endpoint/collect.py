@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ..engine.places import local_path
-from ..engine.progress import in_progress
-from ..engine.stage import Progress
+from ..engine.progress import Progress, in_progress
 from .cache import Spent
 from .messages import Answer, Request
 

@@ -23,9 +23,8 @@ import secrets
 import signal
 import sys
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
 SYNCHRONOUS = "synchronous"
 ADDRESS = re.compile(r"(tcp|tls|ws|wss|ucx)://[^/\s]+:\d+")
 FUNCTION = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):([A-Za-z_]\w*)")
-FAN_IN = 8
 IN_FLIGHT = 2  # calls for each worker: none waits, and memory use does not grow
 RECOUNT_SECONDS = 1  # asking the scheduler for its workers costs milliseconds
 CONNECT_SECONDS = 10
@@ -58,7 +56,6 @@ LOST = "the Dask scheduler was lost; run again to go on"
 TOPIC = "negcap-progress"
 
 OnReport = Callable[[int, int], None]  # (position of a call, captions it has done so far)
-Combine = Callable[[list[Any]], Any]
 _report: ContextVar[Callable[[int], None]] = ContextVar("report", default=lambda done: None)
 
 
@@ -108,10 +105,7 @@ def executor(
 
 
 class Executor:
-    """Runs the calls of a stage: in this process (Synchronous) or by workers (Distributed).
-
-    This class has what both share; `_submit` makes a call and returns its future, which has `result` and `exception`.
-    """
+    """Runs the calls of a stage: in this process (Synchronous) or by workers (Distributed)."""
 
     scheduler: str | None = None
 
@@ -124,127 +118,46 @@ class Executor:
     def map(
         self, function: Callable[..., Any], calls: Sequence[tuple], on_report: OnReport | None = None
     ) -> Iterator[tuple[int, Any]]:
-        """Yield (position, function(*calls[position])) as the calls finish. Raises TaskError when a call fails.
+        """Yield (position, function(*calls[position])) as the calls finish; few are in flight.
 
-        on_report: called with the reports of running calls (see `report_done`), possibly in another thread.
+        on_report: called with the reports of running calls (see `report_done`), possibly in another thread. Raises
+        TaskError when a call fails.
         """
-        with self._connected(on_report) as sender:
-            for position, future in self._finished(function, calls, lambda future: None, on_report, sender):
-                yield position, self._result(future, position)
-
-    def map_reduce(
-        self, function: Callable[..., Any], calls: Sequence[tuple], combine: Combine, done: Callable[[int], None]
-    ) -> Any:
-        """Combine the results function(*call) of all calls into one, and return it.
-
-        combine: makes one result of a list of results, on the workers; applied in a tree that does not depend on the
-        order in which calls finish. done: called with the position of each finished call. Raises TaskError when a call
-        fails, ValueError when there are no calls.
-        """
-        levels: list[list[Any]] = []
-        with self._connected(None):
-            push = partial(_push, levels, 0, combine=partial(self._combined, combine))
-            for position, future in self._finished(function, calls, push):
-                if future.exception() is not None:
-                    self._result(future, position)
-                done(position)
-            rest: list[Any] = []
-            for level in levels:  # the lowest first
-                nodes = level + rest
-                rest = [self._combined(combine, nodes)] if len(nodes) > 1 else nodes
-            if not rest:
-                raise ValueError("map_reduce needs calls, had none")
-            return self._result(rest[0], len(calls) - 1)
-
-    def _finished(
-        self,
-        function: Callable[..., Any],
-        calls: Sequence[tuple],
-        submitted: Callable[[Any], None],
-        on_report: OnReport | None = None,
-        sender: str = "",
-    ) -> Iterator[tuple[int, Any]]:
-        """Yield the positions and futures of calls as they finish; few are in flight. submitted: gets every future."""
-        waiting = iter(enumerate(calls))
-        positions: dict[Any, int] = {}
-        queue = self._queue()
-
-        def submit() -> None:
-            for position, call in islice(waiting, max(0, self._window() - len(positions))):
-                future = self._submit(*self._reported(on_report, sender, position), function, *call)
-                positions[future] = position
-                queue.add(future)
-                submitted(future)
-
-        try:
-            submit()
-            for future in queue:
-                yield positions.pop(future), future
-                submit()
-        finally:
-            self._cancel(list(positions))
-
-    def _result(self, future: Any, position: int) -> Any:
-        """The result of a finished call. Raises TaskError when it failed."""
-        if (error := future.exception()) is not None:
-            raise TaskError(position, type(error).__name__ == "KilledWorker") from error
-        return future.result()
-
-    # what follows is how this process does it
+        waiting, running = iter(enumerate(calls)), dict[Future[Any], int]()
+        with self._pool(on_report) as submit:
+            while True:
+                for position, call in islice(waiting, max(0, self._window() - len(running))):
+                    running[submit(position, function, *call)] = position
+                if not running:
+                    return
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    position = running.pop(future)
+                    if (error := future.exception()) is not None:
+                        raise TaskError(position, type(error).__name__ == "KilledWorker") from error
+                    yield position, future.result()
 
     @contextmanager
-    def _connected(self, on_report: OnReport | None) -> Iterator[str]:
-        """The connection to the workers during a block; gives the name under which their reports come."""
-        yield ""
+    def _pool(self, on_report: OnReport | None) -> Iterator[Callable[..., Future[Any]]]:
+        """What submits a call (position, function, *arguments); its calls are cancelled when the block ends."""
 
-    def _reported(self, on_report: OnReport | None, sender: str, position: int) -> tuple[Any, ...]:
-        """What is put before a call, so that its reports come."""
-        return (_reporting, partial(on_report, position)) if on_report else ()
+        def submit(position: int, function: Callable[..., Any], *call: Any) -> Future[Any]:
+            future: Future[Any] = Future()
+            try:
+                report = partial(on_report, position) if on_report else _report.get()
+                future.set_result(_reporting(report, function, *call))
+            except Exception as error:
+                future.set_exception(error)
+            return future
 
-    def _submit(self, function: Callable[..., Any], *call: Any) -> Any:
-        future: Future[Any] = Future()
-        try:
-            future.set_result(function(*call))
-        except Exception as error:
-            future.set_exception(error)
-        return future
-
-    def _combined(self, combine: Combine, futures: list[Any]) -> Any:
-        return self._submit(lambda: combine([future.result() for future in futures]))
-
-    def _queue(self) -> Any:
-        return _Queue()
+        yield submit
 
     def _window(self) -> int:
         """How many calls may be in flight."""
         return 1
 
-    def _cancel(self, futures: list[Any]) -> None:
-        """Cancel calls that are not needed any more."""
-
 
 class Synchronous(Executor):
     """Runs all calls in this process, one after another, without Dask: for debugging and for small inputs."""
-
-
-class _Queue(deque[Any]):
-    """Futures in the order in which they were added, as distributed.as_completed has them."""
-
-    add = deque.append
-
-    def __iter__(self) -> Iterator[Any]:
-        while self:
-            yield self.popleft()
-
-
-def _push(levels: list[list[Any]], level: int, result: Any, combine: Combine) -> None:
-    """Add a result to a level of a tree; every FAN_IN results of a level are combined to one of the next."""
-    if level == len(levels):
-        levels.append([])
-    levels[level].append(result)
-    if len(levels[level]) == FAN_IN:
-        combined, levels[level] = combine(levels[level]), []
-        _push(levels, level + 1, combined, combine)
 
 
 class Distributed(Executor):
@@ -281,11 +194,11 @@ class Distributed(Executor):
                 cluster.close()
 
     @contextmanager
-    def _connected(self, on_report: OnReport | None) -> Iterator[str]:
+    def _pool(self, on_report: OnReport | None) -> Iterator[Callable[..., Future[Any]]]:
         client = self.client  # before anything of Dask is imported here: the thread that starts it imports it, too
         from distributed.comm import CommClosedError
 
-        sender = secrets.token_hex(8)
+        pool, sender = client.get_executor(pure=False), secrets.token_hex(8)
 
         def receive(event: tuple[Any, tuple[str, int, int]]) -> None:
             _, (to, position, done) = event
@@ -293,43 +206,24 @@ class Distributed(Executor):
                 on_report(position, done)
 
         try:
-            if on_report is not None:
+            if on_report is None:
+                yield lambda position, *call: pool.submit(*call)
+            else:
                 client.subscribe_topic(TOPIC, receive)
-            yield sender
+                yield lambda position, *call: pool.submit(_reporting_worker, sender, position, *call)
         except (CommClosedError, TimeoutError, asyncio.CancelledError, CancelledError) as error:
             raise ClusterError(LOST) from error
         finally:
-            if on_report is not None and client.status == "running":
-                client.unsubscribe_topic(TOPIC)
-
-    def _reported(self, on_report: OnReport | None, sender: str, position: int) -> tuple[Any, ...]:
-        return (_reporting_worker, sender, position) if on_report else ()
-
-    def _submit(self, function: Callable[..., Any], *call: Any) -> Any:
-        return self.client.submit(function, *call, pure=False)
-
-    def _combined(self, combine: Combine, futures: list[Any]) -> Any:
-        return self._submit(combine, futures)  # they stay on the workers
-
-    def _queue(self) -> Any:
-        from distributed import as_completed
-
-        return as_completed(loop=self.client.loop)
+            if client.status == "running":
+                pool.shutdown(wait=False)
+                if on_report is not None:
+                    client.unsubscribe_topic(TOPIC)
 
     def _window(self) -> int:
         now = time.monotonic()
         if now - self._counted > RECOUNT_SECONDS:
             self._threads, self._counted = sum(self.client.nthreads().values()), now
         return IN_FLIGHT * max(1, self._threads)
-
-    def _result(self, future: Any, position: int) -> Any:
-        if future.status in ("cancelled", "lost"):
-            raise ClusterError(LOST)
-        return super()._result(future, position)
-
-    def _cancel(self, futures: list[Any]) -> None:
-        if futures and self.client.status == "running":
-            self.client.cancel(futures, force=True)
 
 
 def _named(scheduler: str) -> Callable[[], Client]:

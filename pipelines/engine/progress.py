@@ -20,7 +20,6 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TextIO
 
-from .stage import Progress
 from .storage import names, write_atomically
 
 if TYPE_CHECKING:
@@ -61,13 +60,13 @@ class Timing:
         return f"{self.stage}: {self.captions:,} {self.unit} in {self.seconds:.1f} s{rate}{reused}"
 
 
-def report(quiet: bool = False, stream: TextIO | None = None) -> Silent:
+def report(quiet: bool = False, stream: TextIO | None = None) -> Progress:
     """A progress display: bars on a terminal, lines elsewhere, nothing if `quiet`. All three record `timings`.
 
     stream: where to print; None: stderr.
     """
     stream = stream or sys.stderr
-    return Silent() if quiet else Bars(stream) if stream.isatty() else Lines(stream)
+    return Progress() if quiet else Bars(stream) if stream.isatty() else Lines(stream)
 
 
 @contextmanager
@@ -84,8 +83,11 @@ def in_progress(
     progress.end()
 
 
-class Silent:
-    """Records timings and prints nothing. Its methods: see engine.stage.Progress."""
+class Progress:
+    """Records how long stages took, and prints nothing: the base of the displays.
+
+    Its methods are called in this order: `begin`, any number of `advance`, then `end` or `fail`.
+    """
 
     def __init__(self) -> None:
         """Start without timings; each successful stage adds one to `timings`."""
@@ -95,30 +97,34 @@ class Silent:
         self._began = 0.0
 
     def begin(self, stage: str, total: int | None, reused: int = 0, unit: str = "captions") -> None:
-        """Begin a stage and its timing."""
+        """Begin a stage and its timing.
+
+        total: its number of steps (usually shards); None if unknown. reused: steps already done by an earlier run.
+        unit: what `advance` counts.
+        """
         self._stage, self._total, self._reused, self._unit = stage, total or 0, reused, unit
         self._steps, self._captions = 0.0, 0
         self._began = time.perf_counter()
 
     def advance(self, captions: int, steps: float = 1) -> None:
-        """Add captions (or other units) and steps to those done."""
+        """Add captions (or other units) and steps, possibly a fraction of a step, to those done."""
         self._captions += captions
         self._steps += steps
 
     def end(self) -> None:
-        """End a successful stage: add it to `timings`."""
+        """End a stage that was successful: add it to `timings`."""
         seconds = time.perf_counter() - self._began if self._steps else 0.0
         self.timings.append(Timing(self._stage, self._captions, seconds, round(self._steps), self._reused, self._unit))
 
     def fail(self) -> None:
-        """End a failed stage; it is not added to `timings`."""
+        """End a stage that raised an error; the error itself is reported elsewhere."""
 
     def _rate(self) -> float:
         """Captions per second so far."""
         return self._captions / max(1e-9, time.perf_counter() - self._began)
 
 
-class Lines(Silent):
+class Lines(Progress):
     """Prints one line per finished stage, and a line every 5 seconds during a long one."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -174,7 +180,7 @@ class Bars(Lines):
 
     def advance(self, captions: int, steps: float = 1) -> None:
         """Add to what is done, and redraw the bar."""
-        Silent.advance(self, captions, steps)
+        Progress.advance(self, captions, steps)
         if self._rich is not None:
             self._rich.update(self._rich.task_ids[0], advance=steps, captions=self._captions, rate=self._rate())
 

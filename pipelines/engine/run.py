@@ -30,15 +30,17 @@ from .manifest import (
     refuse_other,
     summed_counts,
 )
-from .progress import Measured, ShardProgress, in_progress, measured, with_counts, write_statistics
+from .progress import Measured, Progress, ShardProgress, in_progress, measured, with_counts, write_statistics
 from .shards import MANIFESTS, Origin, Receipt, current_receipts, list_shards, shard_path, write_shard
-from .stage import Progress, ReduceStage, Stage, StageResult, collector_paused
+from .stage import ReduceStage, Stage, StageResult, collector_paused
 from .storage import remove_leftovers
 from .tables import WholeTable, hash_table, no_table, read_shard, shards_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+FAN_IN = 8  # partial results of a ReduceStage that are combined at once
+MANY = 64  # shards, from which a call makes several partial results: what it sends back is then less
 Parts = Generator[Callable[[], StageResult], None, None]
 Made = Mapping[str, Receipt]  # the receipts of a shard, by table
 
@@ -130,7 +132,7 @@ def _map(job: Job, execution: Execution, identity: Identity) -> Sequence[Made]:
     with in_progress(execution.progress, stage.name, len(keys), len(made)):
         calls = [(make_shard, index, job, index, inputs[index].sha256, keys[index]) for index in pending]
         try:
-            with _naming(stage, pending):
+            with _naming(stage, [range(index, index + 1) for index in pending]):
                 for position, (receipts, line) in execution.executor.map(measured, calls, shards.reported):
                     made[pending[position]] = receipts
                     counts = receipts[tuple(stage.outputs)[-1]].counts
@@ -151,21 +153,26 @@ def _reduce(job: Job, execution: Execution, identity: Identity) -> Sequence[Made
         with in_progress(progress, stage.name, 1, 1):
             return [made[0]]
     inputs = shards_of(job.run, stage.input)
-    calls = [(job, index, shard.sha256) for index, shard in enumerate(inputs)]
+    size = min(FAN_IN, 1 + len(inputs) // MANY)
+    groups = [range(first, min(first + size, len(inputs))) for first in range(0, len(inputs), size)]
+    calls = [(job, [(index, inputs[index].sha256) for index in group]) for group in groups]
 
     def spread(function: Callable[..., pa.Table], calls: Sequence[Sequence[pa.Table]]) -> list[pa.Table]:
         results = dict(executor.map(run_call, [(job, function, *map(pack, tables)) for tables in calls]))
         return [unpack(results[position]) for position in range(len(calls))]
 
-    with in_progress(progress, stage.name, len(calls) + 1):  # the last step is `finish`
-        with _naming(stage, range(len(calls))):
-            combine = partial(combine_partials, stage, job.config)
-            done = lambda position: progress.advance(inputs[position].rows)  # noqa: E731
-            total = executor.map_reduce(make_partial, calls, combine, done)
+    def advance(position: int) -> None:
+        for index in groups[position]:
+            progress.advance(inputs[index].rows)
+
+    with in_progress(progress, stage.name, len(inputs) + 1):  # the last step is `finish`
+        with _naming(stage, groups):
+            results = executor.map(make_partials, calls)
+            total = _combined(_in_order(results, advance), partial(stage.combine, config=job.config))
         try:
             with collector_paused():
                 given = {**job.whole, "spread": spread} if stage.spreads else job.whole
-                result = stage.finish(unpack(total), job.config, **given)
+                result = stage.finish(total, job.config, **given)
         except Exception as error:
             why = _why(error) if isinstance(error, TaskError) else cause(error)
             raise StageError(f"{stage.name} stopped: {why}") from error
@@ -182,14 +189,44 @@ def _reusable(run: Path, tables: Sequence[str], keys: Sequence[str]) -> dict[int
         return {index: made for index, made in enumerate(found) if made is not None}
 
 
+def _in_order(results: Iterator[tuple[int, bytes]], done: Callable[[int], None]) -> Iterator[pa.Table]:
+    """Packed tables that come in any order, in that of their positions. done: called with each position."""
+    early: dict[int, bytes] = {}
+    first = 0
+    for position, packed in results:
+        early[position] = packed
+        done(position)
+        while first in early:
+            yield unpack(early.pop(first))
+            first += 1
+
+
+def _combined(tables: Iterator[pa.Table], combine: Callable[[list[pa.Table]], pa.Table]) -> pa.Table:
+    """All tables in one; combined in a tree, so that each is combined few times and few are kept."""
+    levels: list[list[pa.Table]] = []
+    for table in tables:
+        for level in range(len(levels) + 1):
+            if level == len(levels):
+                levels.append([])
+            levels[level].append(table)
+            if len(levels[level]) < FAN_IN:
+                break
+            table, levels[level] = combine(levels[level]), []
+    rest: list[pa.Table] = []
+    for nodes in levels:
+        rest = [combine(nodes + rest)] if len(nodes + rest) > 1 else nodes + rest
+    return rest[0]
+
+
 @contextmanager
-def _naming(stage: Stage | ReduceStage, shards: Sequence[int]) -> Iterator[None]:
-    """Turn the TaskError of call i into a StageError that names the shard with index `shards[i]`."""
+def _naming(stage: Stage | ReduceStage, calls: Sequence[range]) -> Iterator[None]:
+    """Turn the TaskError of call i into a StageError that names its shards, those with the indices `calls[i]`."""
     try:
         yield
     except TaskError as failed:
-        shard = shard_path(Path(stage.input), shards[failed.position])
-        raise StageError(f"{stage.name} stopped at {shard}: {_why(failed)}") from failed.__cause__
+        first, *_, last = [shard_path(Path(stage.input), index) for index in calls[failed.position]] * 2
+        shards = f"{first}" if len(calls[failed.position]) == 1 else f"{first} to {last.name}"
+        raise StageError(f"{stage.name} stopped at {shards}: {_why(failed)}") from failed.__cause__
 
 
 def _why(failed: TaskError) -> str:
@@ -252,12 +289,15 @@ def _joined(results: Sequence[StageResult]) -> StageResult:
     return StageResult({name: table.combine_chunks() for name, table in tables.items()}, counts)
 
 
-def make_partial(job: Job, index: int, sha256: str) -> bytes:
-    """The packed result of a ReduceStage's `partial` for shard `index` of its input, which has this sha256."""
+def make_partials(job: Job, shards: Sequence[tuple[int, str]]) -> bytes:
+    """The packed results, combined, of a ReduceStage's `partial` for shards of its input, given by index and sha256."""
     assert isinstance(job.stage, ReduceStage)
-    table = job.read(index, sha256)
-    with collector_paused():
-        return pack(job.stage.partial(table, job.config))
+    made = []
+    for index, sha256 in shards:
+        table = job.read(index, sha256)
+        with collector_paused():
+            made.append(job.stage.partial(table, job.config))
+    return pack(made[0] if len(made) == 1 else job.stage.combine(made, job.config))
 
 
 def run_call(job: Job, function: Callable[..., pa.Table], *tables: bytes) -> bytes:
@@ -265,11 +305,6 @@ def run_call(job: Job, function: Callable[..., pa.Table], *tables: bytes) -> byt
     job.code.check()
     with collector_paused():
         return pack(function(*map(unpack, tables), job.config, **job.whole))
-
-
-def combine_partials(stage: ReduceStage, config: Any, partials: list[bytes]) -> bytes:
-    """Combine several packed results of a ReduceStage's `partial` into one by its `combine`."""
-    return pack(stage.combine([unpack(part) for part in partials], config))
 
 
 def pack(table: pa.Table) -> bytes:

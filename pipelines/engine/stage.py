@@ -87,26 +87,6 @@ class Spread(Protocol):
         """
 
 
-class Progress(Protocol):
-    """A progress display; called in this order: `begin`, any number of `advance`, then `end` or `fail`."""
-
-    def begin(self, stage: str, total: int | None, reused: int = 0, unit: str = "captions") -> None:
-        """Begin a stage.
-
-        total: its number of steps (usually shards); None if unknown. reused: steps already done by an earlier run.
-        unit: what `advance` counts.
-        """
-
-    def advance(self, captions: int, steps: float = 1) -> None:
-        """Add captions (or other units) and steps, possibly a fraction of a step, to those done."""
-
-    def end(self) -> None:
-        """End a stage that was successful."""
-
-    def fail(self) -> None:
-        """End a stage that raised an error; the error itself is reported elsewhere."""
-
-
 @contextmanager
 def collector_paused() -> Iterator[None]:
     """Pause garbage collection while a shard is made: its rows have no cycles, and tracing them costs a fourth."""

@@ -9,9 +9,9 @@ from typing import Any
 
 from ..engine.cluster import Executor
 from ..engine.errors import StageError, TaskError
+from ..engine.progress import Progress
 from ..engine.run import cause
 from ..engine.shards import Receipt
-from ..engine.stage import Progress
 from ..readers.record import Rejected
 from .calls import Work, find_range, group_range, pack_range, plan_range, read_part
 from .duplicates import BANDS

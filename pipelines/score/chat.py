@@ -18,7 +18,7 @@ from ..endpoint.client import Endpoint
 from ..endpoint.collect import cache_path, collect
 from ..endpoint.config import EndpointConfig
 from ..endpoint.messages import Answer, Request, chat
-from ..engine.stage import Progress
+from ..engine.progress import Progress
 from .blind import Baseline
 from .config import ScoreConfig
 from .intervals import Cases, Percent, percents

@@ -12,8 +12,9 @@ import pyarrow as pa
 from ...schemas.embeddings import EMBEDDINGS
 from ..engine import provenance
 from ..engine.manifest import hash_value
+from ..engine.progress import Progress
 from ..engine.run import Parts, SourceStage, run_source
-from ..engine.stage import Progress, StageResult
+from ..engine.stage import StageResult
 from ..engine.tables import read_table
 from .encoders.interface import Embedder
 from .protocols import Vectors

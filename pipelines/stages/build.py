@@ -15,8 +15,9 @@ from ..engine.cluster import Executor, Synchronous
 from ..engine.lock import locked
 from ..engine.manifest import read_manifest
 from ..engine.places import place
+from ..engine.progress import Progress
 from ..engine.run import Execution, run_stage
-from ..engine.stage import Progress, ReduceStage, Stage, run_in_memory
+from ..engine.stage import ReduceStage, Stage, run_in_memory
 from ..engine.tables import has_table
 from .truth import origin
 

@@ -15,9 +15,10 @@ from ...augment.rng import record_rng
 from ...schemas.counterparts import COUNTERPARTS
 from ..engine.bounds import at_least
 from ..engine.manifest import describe
+from ..engine.progress import Progress
 from ..engine.run import Parts, SourceStage, hash_inputs, run_source
 from ..engine.shards import read_receipt, shard_path
-from ..engine.stage import Progress, StageResult
+from ..engine.stage import StageResult
 from ..engine.storage import sha256_file, write_atomically
 from ..engine.tables import Shard, has_table, read_shard, read_table, shards_of
 from ..tables.columns import stored_splits

@@ -15,8 +15,9 @@ from pathlib import Path
 from ...schemas.features import DTYPES, REJECTED_IMAGES, TABLE, features
 from ..engine.bounds import at_least
 from ..engine.places import local_path
+from ..engine.progress import Progress
 from ..engine.run import SourceStage, run_source
-from ..engine.stage import Progress, StageResult
+from ..engine.stage import StageResult
 from ..features.source import Source, SourceImage, table_of
 
 NAME = "features"

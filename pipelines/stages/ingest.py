@@ -17,9 +17,8 @@ from ..engine.cluster import Executor, Synchronous
 from ..engine.lock import locked
 from ..engine.manifest import Identity, code_of, describe, finish, finished, prepare, refuse_other
 from ..engine.places import RemotePath
-from ..engine.progress import in_progress
+from ..engine.progress import Progress, in_progress
 from ..engine.shards import MANIFESTS
-from ..engine.stage import Progress
 from ..engine.storage import remove_leftovers, scratch_folder
 from ..engine.tables import read_table
 from ..ingestion import duplicates, web_text

@@ -18,8 +18,9 @@ from ..endpoint.messages import Answer, Request, chat
 from ..engine import provenance
 from ..engine.bounds import at_least
 from ..engine.manifest import describe, hash_value, read_manifest
+from ..engine.progress import Progress
 from ..engine.run import Parts, SourceStage, hash_inputs, run_source
-from ..engine.stage import Progress, StageResult
+from ..engine.stage import StageResult
 from ..engine.tables import has_table, shards_of
 from ..prompts import PROPOSALS as KINDS
 from ..prompts import Prompt, load

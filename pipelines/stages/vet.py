@@ -17,8 +17,9 @@ from ..endpoint.json_answers import json_in
 from ..endpoint.messages import Answer, Request, chat
 from ..engine.bounds import at_least, one_of
 from ..engine.manifest import describe, read_manifest
+from ..engine.progress import Progress
 from ..engine.run import Parts, SourceStage, hash_inputs, run_source
-from ..engine.stage import Progress, StageResult
+from ..engine.stage import StageResult
 from ..engine.tables import has_table, shards_of
 from ..prompts import Prompt, load
 from ..tables.columns import UNSPLIT

@@ -33,7 +33,7 @@ from negcap.pipelines.cli.group import THREADS
 from negcap.pipelines.engine.cluster import executor
 from negcap.pipelines.engine.lock import LOCK
 from negcap.pipelines.engine.manifest import manifest_path, read_manifest
-from negcap.pipelines.engine.progress import Silent
+from negcap.pipelines.engine.progress import Progress
 from negcap.pipelines.engine.shards import MANIFESTS, list_shards
 from negcap.pipelines.stages import build as verbs
 from tests.benchmarks.injection import (
@@ -89,7 +89,7 @@ class Bench:
         self.tallies: dict[str, Tally] = {}
         self.reference = scratch / "reference"
         for run in [scratch / "first", self.reference][share < 1 :]:  # the first loads the models, for the forks, too
-            progress = Silent()
+            progress = Progress()
             verbs.build(SOURCE, run, OPTIONS, executor(scheduler="synchronous"), progress)
         self.whole = content(self.reference)
         self.seconds = {timing.stage: timing.seconds for timing in progress.timings}

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from ...engine.progress import in_progress
-from ...engine.stage import Progress
+from ...engine.progress import Progress, in_progress
 from ..bias import (
     ALL,
     Blindness,

@@ -12,7 +12,8 @@ from distributed.security import Security
 
 from negcap.pipelines.engine import cluster
 from negcap.pipelines.engine.cluster import executor
-from negcap.pipelines.engine.errors import ClusterError
+from negcap.pipelines.engine.errors import ClusterError, TaskError
+from negcap.pipelines.engine.run import _combined, _in_order, pack
 
 
 @pytest.mark.parametrize(
@@ -32,12 +33,12 @@ def test_bad_executors(options: dict, said: str) -> None:
         executor(**options)
 
 
-def join(parts: list[str]) -> str:
-    return "(" + " ".join(parts) + ")"
-
-
 def echo(text: str) -> str:
     return text
+
+
+def refuse(text: str) -> str:
+    raise ValueError(f"text must be welcome, was: {text}")
 
 
 def who() -> tuple[str, dict[str, str]]:
@@ -114,24 +115,31 @@ def test_what_answers_no_questions_is_not_waited_for(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.dask
-@pytest.mark.parametrize("count", [1, 2, 8, 9, 64, 73])
-def test_the_tree_is_the_same_on_any_executor(count: int, workers_of_two) -> None:  # type: ignore[no-untyped-def]
-    calls = [(str(i),) for i in range(count)]
-    done: list[int] = []
-    here = executor(scheduler="synchronous").map_reduce(echo, calls, join, done.append)
-    assert done == list(range(count))
-    done.clear()
-    assert workers_of_two.map_reduce(echo, calls, join, done.append) == here
-    assert sorted(done) == list(range(count))
-    assert here.replace("(", "").replace(")", "").split() == [str(i) for i in range(count)]
-
-
-@pytest.mark.dask
-def test_no_calls(workers_of_two) -> None:  # type: ignore[no-untyped-def]
+def test_calls_come_as_they_finish_with_their_positions(workers_of_two) -> None:  # type: ignore[no-untyped-def]
+    calls = [(str(i),) for i in range(20)]
+    assert list(executor(scheduler="synchronous").map(echo, calls)) == [(i, str(i)) for i in range(20)]
+    assert sorted(workers_of_two.map(echo, calls)) == [(i, str(i)) for i in range(20)]
     for pool in (executor(scheduler="synchronous"), workers_of_two):
         assert list(pool.map(echo, [])) == []
-        with pytest.raises(ValueError, match="map_reduce needs calls, had none"):
-            pool.map_reduce(echo, [], join, print)
+        with pytest.raises(TaskError) as caught:
+            list(pool.map(refuse, [("a",), ("b",)]))
+        assert isinstance(caught.value.__cause__, ValueError) and not caught.value.killed
+
+
+@pytest.mark.parametrize("count", [1, 2, 8, 9, 64, 73])
+def test_partial_results_are_combined_in_their_order(count: int) -> None:
+    done: list[int] = []
+    parts = [pa.table({"text": [str(i)]}) for i in range(count)]
+    order = sorted(range(count), key=lambda i: (i // 5, -i))
+    tables = _in_order(((i, pack(parts[i])) for i in order), done.append)
+    combined: list[int] = []
+
+    def combine(tables: list[pa.Table]) -> pa.Table:
+        combined.append(len(tables))
+        return pa.concat_tables(tables)
+
+    assert _combined(tables, combine)["text"].to_pylist() == [str(i) for i in range(count)]
+    assert done == order and max(combined, default=0) <= 15 and len(combined) <= count / 4 + 1
 
 
 @pytest.mark.parametrize(

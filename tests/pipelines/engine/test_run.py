@@ -19,7 +19,7 @@ from negcap.pipelines.engine import run as run_module
 from negcap.pipelines.engine.cluster import Executor, executor
 from negcap.pipelines.engine.errors import ClusterError, OtherConfigError, StageError
 from negcap.pipelines.engine.manifest import code_of, manifest_path, read_manifest
-from negcap.pipelines.engine.progress import Bars, Lines, ShardProgress, Silent
+from negcap.pipelines.engine.progress import Bars, Lines, Progress, ShardProgress
 from negcap.pipelines.engine.run import Execution, batches, run_stage
 from negcap.pipelines.engine.shards import list_shards, shard_path
 from negcap.pipelines.engine.tables import read_table
@@ -90,7 +90,7 @@ def test_shard_size_does_not_change_the_rows(tmp_path: Path, run: Path) -> None:
         assert rows(tmp_path / "other", table).equals(rows(run, table))
 
 
-class Recording(Silent):
+class Recording(Progress):
     """Keeps every call of advance."""
 
     def __init__(self) -> None:

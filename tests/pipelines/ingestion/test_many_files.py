@@ -9,7 +9,7 @@ import pytest
 
 from negcap.pipelines.engine.cluster import Synchronous
 from negcap.pipelines.engine.errors import StageError
-from negcap.pipelines.engine.progress import Silent
+from negcap.pipelines.engine.progress import Progress
 from negcap.pipelines.engine.tables import read_table, verify
 from negcap.pipelines.ingestion import calls, shuffle
 from negcap.pipelines.ingestion import rows as rows_of_spill
@@ -32,7 +32,7 @@ def tables(folder: Path, rows: int = 4, **more) -> Path:
 
 def run_ingest(source: object, run: Path, **config) -> Ingested:
     return stage.ingest(
-        str(source), run, IngestConfig(**config), metadata={}, progress=Silent(), executor=Synchronous()
+        str(source), run, IngestConfig(**config), metadata={}, progress=Progress(), executor=Synchronous()
     )
 
 

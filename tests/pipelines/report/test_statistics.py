@@ -11,8 +11,8 @@ from negcap.pipelines.engine.cluster import Synchronous
 from negcap.pipelines.engine.progress import (
     STATISTICS,
     Measured,
+    Progress,
     ShardProgress,
-    Silent,
     read_statistics,
     with_counts,
     write_statistics,
@@ -27,7 +27,7 @@ def test_every_shard_has_a_line_and_a_second_run_adds_none(tmp_path: Path) -> No
     write_captions(tmp_path, TEXTS[:25], 10)
     for _ in range(2):
         for stage in (COUNT, SPLIT):
-            run_stage(stage, tmp_path, ToyConfig(), Execution(Synchronous(), Silent(), statistics=True), metadata={})
+            run_stage(stage, tmp_path, ToyConfig(), Execution(Synchronous(), Progress(), statistics=True), metadata={})
         lines = read_statistics(tmp_path, "split")
         assert [(line.shard, line.captions, line.retries) for line in lines] == [(0, 10, 0), (1, 10, 0), (2, 5, 0)]
         assert {line.worker for line in lines} == {f"{platform.node()}:{os.getpid()}"}
@@ -36,13 +36,13 @@ def test_every_shard_has_a_line_and_a_second_run_adds_none(tmp_path: Path) -> No
     before = [json.dumps({**json.loads(line), "seconds": 59.0}).encode() for line in file.read_bytes().splitlines()]
     file.write_bytes(b"\n".join(before) + b"\n")
     (tmp_path / "words" / "part-00001.parquet").unlink()
-    run_stage(SPLIT, tmp_path, ToyConfig(), Execution(Synchronous(), Silent(), statistics=True), metadata={})
+    run_stage(SPLIT, tmp_path, ToyConfig(), Execution(Synchronous(), Progress(), statistics=True), metadata={})
     assert [line.seconds == 59.0 for line in read_statistics(tmp_path, "split")] == [True, False, True]
 
 
 def test_refusals_are_counted_by_reason_and_retries_by_beginnings() -> None:
     counts = {"captions": 3, "rejected.noun.likely_true": 2, "rejected.verb.likely_true": 1, "rejected.verb.odd": 4}
-    shards = ShardProgress(Silent(), [9, 9])
+    shards = ShardProgress(Progress(), [9, 9])
     for position, done in [(0, 0), (1, 0), (0, 5), (0, 0), (0, 0)]:
         shards.reported(position, done)
     assert [shards.retries(position) for position in (0, 1)] == [2, 0]

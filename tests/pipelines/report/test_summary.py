@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from negcap.pipelines.engine.manifest import Identity, Manifest, write_manifest
-from negcap.pipelines.engine.progress import Bars, Lines, Silent, Timing, line, report
+from negcap.pipelines.engine.progress import Bars, Lines, Progress, Timing, report
 from negcap.pipelines.report.summary import (
     corpus_lines,
     counts_below,
@@ -68,7 +68,7 @@ def test_nothing_at_all() -> None:
 
 
 def manifest(run: Path, table: str, **counts: int) -> None:
-    identity = Identity("x", {}, {}, {}, "", {})
+    identity = Identity("x", {}, {}, (), "", {})
     named = {name.replace("__", "."): count for name, count in counts.items()}
     write_manifest(run / table, Manifest(identity, True, (), named))
 
@@ -115,7 +115,7 @@ def test_progress_says_what_was_done(make: type[io.StringIO], kind: type) -> Non
 
 def test_quiet_is_quiet(capsys: pytest.CaptureFixture[str]) -> None:
     progress = report(quiet=True)
-    assert type(progress) is Silent
+    assert type(progress) is Progress
     progress.begin("ingest", None)
     progress.advance(10, 0)
     progress.end()
@@ -139,5 +139,5 @@ def test_a_long_stage_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_line() -> None:
-    assert line(Timing("parse", 5000, 2.5, 2, 0)) == "parse: 5,000 captions in 2.5 s (2,000/s)"
-    assert line(Timing("import", 30, 0.6, 1, 0, "proposals")) == "import: 30 proposals in 0.6 s"
+    assert str(Timing("parse", 5000, 2.5, 2, 0)) == "parse: 5,000 captions in 2.5 s (2,000/s)"
+    assert str(Timing("import", 30, 0.6, 1, 0, "proposals")) == "import: 30 proposals in 0.6 s"

@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 from negcap.pipelines import readers
 from negcap.pipelines.engine.errors import OtherConfigError
 from negcap.pipelines.engine.manifest import manifest_path, read_manifest
-from negcap.pipelines.engine.progress import Lines, Silent
-from negcap.pipelines.engine.shards import list_shards, read_receipt, receipt_path
+from negcap.pipelines.engine.progress import Lines, Progress
+from negcap.pipelines.engine.shards import list_shards, read_receipt
 from negcap.pipelines.engine.tables import read_table, verify
 from negcap.pipelines.ingestion import calls, shuffle
 from negcap.pipelines.ingestion import rows as rows_of_spill
@@ -39,7 +39,7 @@ PROVENANCE = {"negcap_version": "0"}
 
 def run_ingest(source: str | Path, run: Path, *, overwrite: bool = False, **config: object) -> Ingested:
     settings = IngestConfig(**config)  # type: ignore[arg-type]
-    return ingest(str(source), run, settings, metadata=PROVENANCE, progress=Silent(), overwrite=overwrite)
+    return ingest(str(source), run, settings, metadata=PROVENANCE, progress=Progress(), overwrite=overwrite)
 
 
 def csv(path: Path, rows: list[tuple[str, str]], header: str = "image,caption") -> Path:
@@ -411,7 +411,7 @@ def test_a_finished_run_is_not_read_again(kites, tmp_path, monkeypatch):
     assert run_ingest(kites, tmp_path / "run") == first
 
 
-@pytest.mark.parametrize("damage", ["cut", "changed", "gone", "receipt", "manifest", "rejected"])
+@pytest.mark.parametrize("damage", ["cut", "changed", "gone", "manifest", "rejected"])
 def test_a_damaged_run_is_made_whole_again(damage, kites, tmp_path):
     run = tmp_path / "run"
     run_ingest(kites, run, shard_size=3)
@@ -423,8 +423,6 @@ def test_a_damaged_run_is_made_whole_again(damage, kites, tmp_path):
         shard.write_bytes(b"x" + shard.read_bytes()[1:])
     elif damage == "gone":
         shard.unlink()
-    elif damage == "receipt":
-        receipt_path(shard).write_text("{")
     elif damage == "manifest":  # as an interrupted run leaves it
         manifest = json.loads(manifest_path(run / "captions").read_bytes())
         manifest.update(complete=False, shards=[], counts={})
@@ -443,10 +441,10 @@ def test_a_killed_run_is_completed_to_the_same_bytes(tmp_path):
 import os, signal
 from pathlib import Path
 from negcap.pipelines.engine import shards
-from negcap.pipelines.engine.progress import Silent
+from negcap.pipelines.engine.progress import Progress
 from negcap.pipelines.stages import ingest as stage
 
-class Killer(Silent):
+class Killer(Progress):
     def advance(self, captions, steps=1):
         super().advance(captions, steps)
         if self._steps == 3:
@@ -557,7 +555,7 @@ def test_config_errors_name_rule_and_value(config, message):
 
 def test_progress_hears_of_captions_and_shards(kites, tmp_path, monkeypatch):
     monkeypatch.setattr(calls, "REPORT_EVERY", 4)
-    progress = Silent()
+    progress = Progress()
     ingest(str(kites), tmp_path / "run", IngestConfig(shard_size=3), metadata={}, progress=progress)
     assert [(t.stage, t.captions, t.shards) for t in progress.timings] == [("ingest", 15, 5)]
 

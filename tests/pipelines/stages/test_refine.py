@@ -19,7 +19,7 @@ from negcap.pipelines.cli import main
 from negcap.pipelines.engine.cluster import executor
 from negcap.pipelines.engine.errors import OtherConfigError, StageError
 from negcap.pipelines.engine.manifest import Identity, finish, prepare
-from negcap.pipelines.engine.progress import Silent
+from negcap.pipelines.engine.progress import Progress
 from negcap.pipelines.engine.shards import Origin, shard_path, write_shard
 from negcap.pipelines.engine.tables import read_table, verify
 from negcap.pipelines.quality.bias import BlindConfig, Pair, blind, measure_run
@@ -209,7 +209,7 @@ def write_run(run: Path, make: Make = marked, images: int = 60, operators: tuple
 def run_refine(run: Path, overwrite: bool = False, **config: object) -> dict[str, int]:
     workers = executor(scheduler="synchronous")
     return refine(
-        run, RefineConfig(**config), workers, metadata={"made_by": "tests"}, progress=Silent(), overwrite=overwrite
+        run, RefineConfig(**config), workers, metadata={"made_by": "tests"}, progress=Progress(), overwrite=overwrite
     )  # type: ignore[arg-type]
 
 
