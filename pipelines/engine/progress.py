@@ -196,44 +196,27 @@ class Bars(Lines):
             self._rich = None
 
 
-class ShardProgress:
-    """Turns the reports of calls, each of which makes one shard, into progress; every caption is counted once.
+class Reports:
+    """Counts what calls report to have done so far, each thing once.
 
-    A report states the total that a call has done so far, since a call whose worker died starts again, and reports may
-    arrive late, from any thread.
+    A report states the total of its call, since a call whose worker died starts again; it may come late, or from any
+    thread.
     """
 
-    def __init__(self, progress: Progress, captions: Sequence[int]) -> None:
-        """captions: the number of captions in the shard of each call."""
-        self._progress, self._captions = progress, captions
-        self._done, self._begun = [0] * len(captions), [0] * len(captions)
-        self._open = set(range(len(captions)))
-        self._lock = Lock()
+    def __init__(self, advance: Callable[[int, int], None]) -> None:
+        """advance: called with the position of a call and how much of it is new, never in two threads at once."""
+        self._advance, self._lock = advance, Lock()
+        self._done: dict[int, int] = {}
+        self.begun: Counter[int] = Counter()  # how often each call has reported that it has done nothing so far
 
-    def reported(self, position: int, done: int) -> None:
-        """Take a report: call `position` has done `done` captions so far, or, with 0, begins."""
+    def __call__(self, call: int, done: int) -> None:
+        """Take note that a call has done so much so far."""
         with self._lock:
-            self._begun[position] += done == 0
-            new = done - self._done[position]
-            if position in self._open and 0 < new and done < self._captions[position]:
-                self._done[position] = done
-                self._progress.advance(new, new / self._captions[position])
-
-    def finished(self, position: int, captions: int) -> None:
-        """Take note that a call has finished with `captions` in all, which may be fewer than it reported."""
-        with self._lock:
-            self._open.discard(position)
-            part = self._done[position] / self._captions[position] if self._done[position] else 0
-            self._progress.advance(captions - self._done[position], 1 - part)
-
-    def retries(self, position: int) -> int:
-        """How often a call has begun anew, since its worker died."""
-        return max(0, self._begun[position] - 1)
-
-    def close(self) -> None:
-        """Ignore all further reports."""
-        with self._lock:
-            self._open.clear()
+            self.begun[call] += done == 0
+            new = done - self._done.get(call, 0)
+            if new > 0:
+                self._done[call] = done
+                self._advance(call, new)
 
 
 @dataclass(frozen=True)
@@ -264,11 +247,7 @@ def measured(make: Callable[..., Any], shard: int, *given: Any) -> tuple[Any, Me
 
 
 def with_counts(line: Measured, counts: Mapping[str, int], retries: int) -> Measured:
-    """A measurement with what else is known of its shard.
-
-    counts: the counters of the stage (`captions`, `rejected.<reason>` …), from which its captions and refused
-    candidates are taken. retries: how often the shard was begun before.
-    """
+    """A measurement with the captions and refused candidates of its shard, taken from the counters of the stage."""
     refused: Counter[str] = Counter()
     for name, count in counts.items():
         if name.startswith("rejected."):

@@ -30,7 +30,7 @@ from .manifest import (
     refuse_other,
     summed_counts,
 )
-from .progress import Measured, Progress, ShardProgress, in_progress, measured, with_counts, write_statistics
+from .progress import Measured, Progress, Reports, in_progress, measured, with_counts, write_statistics
 from .shards import MANIFESTS, Origin, Receipt, current_receipts, list_shards, shard_path, write_shard
 from .stage import ReduceStage, Stage, StageResult, collector_paused
 from .storage import remove_leftovers
@@ -127,19 +127,25 @@ def _map(job: Job, execution: Execution, identity: Identity) -> Sequence[Made]:
     keys = [identity.key(shard.sha256) for shard in inputs]
     made = _reusable(job.run, tuple(stage.outputs), keys)
     pending = [index for index in range(len(keys)) if index not in made]
-    shards = ShardProgress(execution.progress, [inputs[index].rows for index in pending])
     lines: list[Measured] = []
+
+    def advance(position: int, captions: int) -> None:
+        execution.progress.advance(captions, captions / inputs[pending[position]].rows)
+
     with in_progress(execution.progress, stage.name, len(keys), len(made)):
         calls = [(make_shard, index, job, index, inputs[index].sha256, keys[index]) for index in pending]
+        reports = Reports(advance)
         try:
             with _naming(stage, [range(index, index + 1) for index in pending]):
-                for position, (receipts, line) in execution.executor.map(measured, calls, shards.reported):
+                for position, (receipts, line) in execution.executor.map(measured, calls, reports):
                     made[pending[position]] = receipts
+                    if rows := inputs[pending[position]].rows:
+                        reports(position, rows)
+                    else:
+                        execution.progress.advance(0)
                     counts = receipts[tuple(stage.outputs)[-1]].counts
-                    shards.finished(position, counts.get("captions", 0))
-                    lines.append(with_counts(line, counts, shards.retries(position)))
+                    lines.append(with_counts(line, counts, max(0, reports.begun[position] - 1)))
         finally:
-            shards.close()
             if execution.statistics and lines:
                 write_statistics(job.run, stage.name, lines)
     return [made[index] for index in range(len(keys))]
@@ -168,7 +174,7 @@ def _reduce(job: Job, execution: Execution, identity: Identity) -> Sequence[Made
     with in_progress(progress, stage.name, len(inputs) + 1):  # the last step is `finish`
         with _naming(stage, groups):
             results = executor.map(make_partials, calls)
-            total = _combined(_in_order(results, advance), partial(stage.combine, config=job.config))
+            total = _combined(_in_order(results, advance), lambda tables: stage.combine(tables, job.config))
         try:
             with collector_paused():
                 given = {**job.whole, "spread": spread} if stage.spreads else job.whole

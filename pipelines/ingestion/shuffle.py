@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from threading import Lock
 from typing import Any
 
 from ..engine.cluster import Executor
 from ..engine.errors import StageError, TaskError
-from ..engine.progress import Progress
+from ..engine.progress import Progress, Reports
 from ..engine.run import cause
 from ..engine.shards import Receipt
 from ..readers.record import Rejected
@@ -39,7 +38,7 @@ def make_shards(
         executor,
         read_part,
         [(work, number, files) for number, files in enumerate(parts)],
-        _Counter(lambda rows: progress.advance(rows, 0)),
+        Reports(lambda _, rows: progress.advance(rows, 0)),
         lambda part: part["rows"],
     )
     total = sum(part["rows"] for part in read)
@@ -64,26 +63,9 @@ def make_shards(
         found = f"the first of its bad records: {describe_rejected(work.source, bad)}" if bad else "it has no records"
         raise ValueError(f"{work.source}: must hold captions in the format {work.format}, has none; {found}")
     prepare()
-    written = _Counter(lambda shards: progress.advance(0, shards))
+    written = Reports(lambda _, shards: progress.advance(0, shards))
     made = each(executor, pack_range, _pack_calls(work, ranges, shards), written, len)
     return [shard for call in made for shard in call]
-
-
-class _Counter:
-    """Counts what calls report to have done, and what they have done in the end, each thing once."""
-
-    def __init__(self, advance: Callable[[int], None]) -> None:
-        """advance: called with what is new, never in two threads at once."""
-        self._advance, self._lock = advance, Lock()
-        self._done: dict[int, int] = {}
-
-    def __call__(self, call: int, done: int) -> None:
-        """Take note that a call has done so much so far; what is reported late, or again, is ignored."""
-        with self._lock:
-            new = done - self._done.get(call, 0)
-            if new > 0:
-                self._done[call] = done
-                self._advance(new)
 
 
 def _pack_calls(work: Work, ranges: Sequence[tuple[int, int]], shards: Sequence[int]) -> list[tuple[Any, ...]]:
@@ -106,7 +88,7 @@ def each(
     executor: Executor,
     function: Callable[..., Any],
     calls: Sequence[tuple[Any, ...]],
-    counter: _Counter | None = None,
+    counter: Reports | None = None,
     done: Callable[[Any], int] = lambda result: 0,
 ) -> list[Any]:
     """The results of function(*call) for each call, in the order of the calls. Raises the error of a call that fails.

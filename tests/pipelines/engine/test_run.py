@@ -19,7 +19,7 @@ from negcap.pipelines.engine import run as run_module
 from negcap.pipelines.engine.cluster import Executor, executor
 from negcap.pipelines.engine.errors import ClusterError, OtherConfigError, StageError
 from negcap.pipelines.engine.manifest import code_of, manifest_path, read_manifest
-from negcap.pipelines.engine.progress import Bars, Lines, Progress, ShardProgress
+from negcap.pipelines.engine.progress import Bars, Lines, Progress, Reports
 from negcap.pipelines.engine.run import Execution, batches, run_stage
 from negcap.pipelines.engine.shards import list_shards, shard_path
 from negcap.pipelines.engine.tables import read_table
@@ -149,17 +149,15 @@ def test_batches_of_a_shard_are_reported_while_it_is_made_and_change_no_byte(
     assert [(t.stage, t.captions, t.shards) for t in progress.timings] == [("count", 97, 11), ("split", 97, 10)]
 
 
-def test_a_report_counts_once_whoever_repeats_it_and_none_comes_late() -> None:
-    progress = Recording()
-    shards = ShardProgress(progress, [10, 4])
-    for done in (3, 6, 3, 6, 10, 99):  # the second 3: its worker died, and another began anew
-        shards.reported(0, done)
-    assert progress.calls == [(3, 0.3), (3, 0.3)]
-    shards.finished(0, 9)
-    shards.reported(0, 8)
-    shards.finished(1, 4)
-    assert progress.calls[2:] == [(3, pytest.approx(0.4)), (4, 1)]
-    shards.close()
+def test_a_report_counts_once_whoever_repeats_it() -> None:
+    counted: list[tuple[int, int]] = []
+    reports = Reports(lambda call, new: counted.append((call, new)))
+    for done in (0, 3, 6, 0, 3, 6, 10):  # after the first 6 its worker died, and another began anew
+        reports(0, done)
+    reports(1, 4)
+    reports(1, 3)
+    assert counted == [(0, 3), (0, 3), (0, 4), (1, 4)]
+    assert reports.begun[0] == 2 and reports.begun[1] == 0
 
 
 @pytest.mark.parametrize(

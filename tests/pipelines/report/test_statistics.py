@@ -12,7 +12,6 @@ from negcap.pipelines.engine.progress import (
     STATISTICS,
     Measured,
     Progress,
-    ShardProgress,
     read_statistics,
     with_counts,
     write_statistics,
@@ -40,12 +39,8 @@ def test_every_shard_has_a_line_and_a_second_run_adds_none(tmp_path: Path) -> No
     assert [line.seconds == 59.0 for line in read_statistics(tmp_path, "split")] == [True, False, True]
 
 
-def test_refusals_are_counted_by_reason_and_retries_by_beginnings() -> None:
+def test_refusals_are_counted_by_reason() -> None:
     counts = {"captions": 3, "rejected.noun.likely_true": 2, "rejected.verb.likely_true": 1, "rejected.verb.odd": 4}
-    shards = ShardProgress(Progress(), [9, 9])
-    for position, done in [(0, 0), (1, 0), (0, 5), (0, 0), (0, 0)]:
-        shards.reported(position, done)
-    assert [shards.retries(position) for position in (0, 1)] == [2, 0]
     line = with_counts(Measured(1, "a:1", 0, 2.0, 1.0, 10), counts, 2)
     assert line == Measured(1, "a:1", 3, 2.0, 1.0, 10, {"likely_true": 3, "odd": 4}, 2)
 
