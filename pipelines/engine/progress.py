@@ -119,10 +119,6 @@ class Progress:
     def fail(self) -> None:
         """End a stage that raised an error; the error itself is reported elsewhere."""
 
-    def _rate(self) -> float:
-        """Captions per second so far."""
-        return self._captions / max(1e-9, time.perf_counter() - self._began)
-
 
 class Lines(Progress):
     """Prints one line per finished stage, and a line every 5 seconds during a long one."""
@@ -141,10 +137,12 @@ class Lines(Progress):
     def advance(self, captions: int, steps: float = 1) -> None:
         """Add to what is done; print a line if the last one is at least 5 seconds old."""
         super().advance(captions, steps)
-        if time.perf_counter() - self._printed >= LINE_SECONDS:
-            self._printed = time.perf_counter()
+        now = time.perf_counter()
+        if now - self._printed >= LINE_SECONDS:
+            self._printed = now
             share = f"{(self._steps + self._reused) / self._total:.0%}, " if self._total else ""
-            self._print(f"{self._stage}: {share}{self._captions:,} {self._unit} ({self._rate():,.0f}/s)")
+            rate = self._captions / (now - self._began)
+            self._print(f"{self._stage}: {share}{self._captions:,} {self._unit} ({rate:,.0f}/s)")
 
     def end(self) -> None:
         """End a successful stage and print its line."""
@@ -182,7 +180,8 @@ class Bars(Lines):
         """Add to what is done, and redraw the bar."""
         Progress.advance(self, captions, steps)
         if self._rich is not None:
-            self._rich.update(self._rich.task_ids[0], advance=steps, captions=self._captions, rate=self._rate())
+            rate = self._captions / max(1e-9, time.perf_counter() - self._began)
+            self._rich.update(self._rich.task_ids[0], advance=steps, captions=self._captions, rate=rate)
 
     def end(self) -> None:
         """End a successful stage: replace the bar by a line."""

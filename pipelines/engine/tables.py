@@ -271,7 +271,8 @@ def _problem(shard: Shard, key: str) -> str:
     try:
         read_bytes(shard.path, shard.sha256)
     except DamagedShardError as error:
-        return f"{shard.name}: {str(error).removeprefix(f'{shard.path} ').partition(';')[0]}"
+        why = str(error).removeprefix(f"{shard.path} ").partition(";")[0]
+        return f"{shard.name}: {why.removeprefix('is ').replace(': ', ', ')}"
     receipt = read_receipt(shard.path)
     if receipt is None:
         return f"{shard.name}: has no seal that fits"

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ....schemas.audit import AUDIT
-from ...engine.manifest import package, read_manifest
+from ...engine.manifest import read_manifest
 from ...engine.progress import Progress
+from ...engine.provenance import package
 from ...engine.shards import PARQUET
 from ...engine.storage import write_atomically
 from ...engine.tables import has_table, no_table

@@ -216,8 +216,9 @@ def test_build_goes_on_from_captions_that_are_there(
     shutil.copytree(sample_run / "captions", tmp_path / "run" / "captions")
     options = ["--preset", "all", "--lexicon", "own", "--scheduler", "synchronous", "--quiet"]
     assert negcap_exits("build", "--output", tmp_path / "run", *options) == 2
-    assert "captions, which has no manifest in _receipts/captions: run its stage first" in capsys.readouterr().err
-    shutil.copytree(sample_run / MANIFESTS / "captions", tmp_path / "run" / MANIFESTS / "captions")
+    assert "captions, which has no manifest in _manifests: run its stage first" in capsys.readouterr().err
+    (tmp_path / "run" / MANIFESTS).mkdir()
+    shutil.copy(sample_run / MANIFESTS / "captions.json", tmp_path / "run" / MANIFESTS)
     assert negcap_exits("build", "--output", tmp_path / "run", *options) == 0
     assert hash_table(tmp_path / "run", "negatives") == hash_table(sample_run, "negatives")
     capsys.readouterr()
@@ -517,7 +518,8 @@ def test_a_table_that_a_run_lacks_is_made_by_the_command_that_is_named(
     sample_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shutil.copytree(sample_run / "captions", tmp_path / "captions")
-    shutil.copytree(sample_run / "_receipts" / "captions", tmp_path / "_receipts" / "captions")
+    (tmp_path / MANIFESTS).mkdir()
+    shutil.copy(sample_run / MANIFESTS / "captions.json", tmp_path / MANIFESTS)
     for arguments, lacking, command in [
         (["show"], "negatives", f"negatives {tmp_path}"),
         (["show", "--operator", "paraphrase"], "positives", f"negatives {tmp_path}"),

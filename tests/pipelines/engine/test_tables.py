@@ -135,7 +135,7 @@ def test_every_damage_is_found(toys: Path, damage, table: str) -> None:  # type:
     damage(shard_path(toys / table, 0))
     found = [problem for problem in verify(toys).problems if problem.startswith(f"{table}/part-00000.parquet: ")]
     assert len(found) == 1
-    assert found[0].endswith(": is missing" if damage is remove else f": is damaged: {BYTES}")
+    assert found[0].endswith(": missing" if damage is remove else ": damaged, its bytes are not those that were written")
 
 
 def copy_shard(folder: Path, source: int, target: int) -> None:
@@ -156,7 +156,7 @@ def test_a_swapped_shard_and_one_that_was_made_from_something_else_are_found(toy
     shards = [*found.shards[:3], {**found.shards[3], "words": {"rows": made.rows, "sha256": made.sha256}}]
     write_manifest(toys / "words", replace(found, shards=tuple(shards)))
     assert verify(toys).problems == (
-        "words/part-00002.parquet: is damaged: its bytes are not those that were written",
+        "words/part-00002.parquet: damaged, its bytes are not those that were written",
         "words/part-00003.parquet: not made from what its manifest states",
     )
 

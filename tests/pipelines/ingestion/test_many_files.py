@@ -92,7 +92,7 @@ def test_files_of_one_name_in_several_folders(tmp_path):
     made = run_ingest(tmp_path / "many/*/*.parquet", tmp_path / "run")
     assert made.counts["rejected.no_text"] == 1
     assert [row["source"] for row in sum(read(tmp_path / "run", "rejected_records"), [])] == ["b/00003.parquet"]
-    manifest = json.loads((tmp_path / "run/_receipts/captions/manifest.json").read_bytes())
+    manifest = json.loads((tmp_path / "run/_manifests/captions.json").read_bytes())
     assert {"a/00000.parquet", "b/00000.parquet"} < set(manifest["identity"]["inputs"])
     with pytest.raises(FileNotFoundError, match=r"x\*\.parquet: no such file, and no files match this pattern"):
         run_ingest(tmp_path / "many/x*.parquet", tmp_path / "none")

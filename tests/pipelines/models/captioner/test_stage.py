@@ -69,7 +69,7 @@ def test_captions_are_new_and_rejected_ones_have_a_reason(run: Path) -> None:
     people = set(zip(own["image_id"].to_pylist(), normalize(own["text"].combine_chunks()).to_pylist(), strict=True))
     assert len(set(said)) == len(said) and not people & set(said)
     assert refused.num_rows and set(refused["reason"].to_pylist()) <= set(CAPTION_REASONS)
-    counts = json.loads((run / "_receipts" / "generated" / "manifest.json").read_text())["counts"]
+    counts = json.loads((run / "_manifests" / "generated.json").read_text())["counts"]
     reasons = {name.removeprefix("refused."): n for name, n in counts.items() if name.startswith("refused.")}
     assert reasons == Counter(refused["reason"].to_pylist()) and counts["captions"] == len(made)
     for row in refused.to_pylist():
