@@ -78,7 +78,7 @@ def table_names(run: Path) -> list[str]:
 
 
 def read_info(run: Path) -> RunInfo:
-    """Describe a run from its manifests, receipts and a few columns; only the shards of these columns are checked.
+    """Describe a run from its manifests and a few columns; only the shards of these columns are checked.
 
     Raises FileNotFoundError when `run` has no tables, ValueError for an unreadable manifest, DamagedShardError for a
     shard that is missing or not as recorded.
