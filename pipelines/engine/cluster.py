@@ -123,6 +123,8 @@ class Executor:
         on_report: called with the reports of running calls (see `report_done`), possibly in another thread. Raises
         TaskError when a call fails.
         """
+        if not calls:
+            return
         waiting, running = iter(enumerate(calls)), dict[Future[Any], int]()
         with self._pool(on_report) as submit:
             while True:

@@ -113,7 +113,7 @@ def _age(lock: Path) -> float:
     now.write_bytes(b"now")
     try:
         if isinstance(lock, RemotePath):
-            return float((now.modified() - lock.modified()).total_seconds())  # type: ignore[attr-defined]
+            return float((now.modified() - lock.modified()).total_seconds())
         return now.stat().st_mtime - lock.stat().st_mtime
     finally:
         now.unlink(missing_ok=True)

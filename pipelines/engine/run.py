@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .cluster import Executor, report_done
-from .errors import DamagedShardError, StageError, TaskError
+from .errors import ClusterError, DamagedShardError, StageError, TaskError
 from .lock import holding, lock_of, locked
 from .manifest import (
     Code,
@@ -172,13 +172,15 @@ def _reduce(job: Job, execution: Execution, identity: Identity) -> Sequence[Made
             progress.advance(inputs[index].rows)
 
     with in_progress(progress, stage.name, len(inputs) + 1):  # the last step is `finish`
-        with _naming(stage, groups):
-            results = executor.map(make_partials, calls)
-            total = _combined(_in_order(results, advance), lambda tables: stage.combine(tables, job.config))
         try:
+            with _naming(stage, groups):
+                results = executor.map(make_partials, calls)
+                total = _combined(_in_order(results, advance), lambda tables: stage.combine(tables, job.config))
             with collector_paused():
                 given = {**job.whole, "spread": spread} if stage.spreads else job.whole
                 result = stage.finish(total, job.config, **given)
+        except (StageError, ClusterError):
+            raise
         except Exception as error:
             why = _why(error) if isinstance(error, TaskError) else cause(error)
             raise StageError(f"{stage.name} stopped: {why}") from error

@@ -84,7 +84,7 @@ def write_shard(table: pa.Table, shard: Path, schema: pa.Schema, origin: Origin)
     check(table, schema)
     described = schema.with_metadata({**(schema.metadata or {}), **origin.provenance})
     table = table.cast(described)  # the types are the same: only the columns' descriptions are new
-    made = {"key": origin.key, "rows": len(table), "counts": dict(origin.counts)}
+    made: dict[str, Any] = {"key": origin.key, "rows": len(table), "counts": dict(origin.counts)}
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(sink, described, **PARQUET) as writer:
         if len(table):  # the library `datasets` cannot read a row group without rows

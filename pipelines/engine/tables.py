@@ -121,9 +121,8 @@ def shards_of(run: Path, name: str, *, unfinished: bool = False) -> list[Shard]:
         known = ((path, read_receipt(path)) for path in found)
         return [Shard(path, receipt.rows, receipt.sha256) for path, receipt in known if receipt is not None]
     stated = _stated(run, name, manifest)
-    for shard in stated:
-        if shard.path not in found:
-            raise damaged(shard.path, "is missing")
+    for path in sorted({shard.path for shard in stated} - {*found}):
+        raise damaged(path, "is missing")
     if surplus := sorted({*found} - {shard.path for shard in stated}):
         raise DamagedShardError(f"{surplus[0]} is not in the manifest of its table, which lists {len(stated)} shards")
     return stated
@@ -201,48 +200,43 @@ class Verdict:
 
 
 def verify(run: Path) -> Verdict:
-    """Check every table of the run in this folder.
-
-    Each shard must have the bytes that its manifest states, and a key that follows from the manifest and from the
-    shard of the input. Each stage must be complete and made from the current input. Raises FileNotFoundError when `run`
-    has no table.
+    """Check every table of the run in this folder: each shard must have the bytes that its manifest states, each stage
+    must be complete and made from the current input. Raises FileNotFoundError when `run` has no table.
     """
     problems: list[str] = []
     named: set[str] = set()
-    checks: list[tuple[Shard, str]] = []
+    shards: list[Shard] = []
     for name in sorted(file.removesuffix(".json") for file in names(run / MANIFESTS) if file.endswith(".json")):
+        named.add(name)
         try:
             manifest = read_manifest(run / name)
         except ValueError as error:
             problems.append(str(error))
-            named.add(name)
             continue
         if manifest is not None:
             named |= {*manifest.identity.tables}
-            problems += _stage_problems(run, name, manifest)
+            problems += _problems(run, name, manifest)
             for table in manifest.identity.tables:
-                checks += zip(_stated(run, table, manifest), _keys(run, table, manifest), strict=True)
-    for name in sorted({*names(run)} - named):
-        if list_shards(run / name):
-            problems.append(f"{name}: no manifest names its shards")
+                shards += _stated(run, table, manifest)
+    problems += [f"{name}: no manifest names its shards" for name in sorted({*names(run)} - named)
+                 if list_shards(run / name)]  # fmt: skip
     if not named and not problems:
         raise FileNotFoundError(f"{run} must be the folder of a run, has no tables")
     with ThreadPoolExecutor(4) as threads:
-        problems += [problem for problem in threads.map(lambda check: _problem(*check), checks) if problem]
-    shards = [shard for shard, _ in checks]
+        problems += filter(None, threads.map(_damage, shards))
     tables = {shard.path.parent for shard in shards}
     return Verdict(len(tables), len(shards), sum(shard.rows for shard in shards), tuple(problems))
 
 
-def _stage_problems(run: Path, name: str, manifest: Manifest) -> Iterator[str]:
+def _problems(run: Path, name: str, manifest: Manifest) -> Iterator[str]:
     """Problems of a whole stage: unfinished, surplus shards, or made from other inputs than the current ones."""
     identity = manifest.identity
     if not manifest.complete:
         yield f"{name}: unfinished, run {identity.stage} again"
-    for table in identity.tables:
-        stated = [shard.path for shard in _stated(run, table, manifest)]
+    for table in identity.tables if manifest.complete else ():
+        stated = {shard.path for shard in _stated(run, table, manifest)}
         for path in list_shards(run / table):
-            if manifest.complete and path not in stated:
+            if path not in stated:
                 yield f"{table}/{path.name}: not in the manifest of {identity.stage}"
     for table, digest in identity.inputs.items() if identity.sharded or identity.stage not in SOURCES else ():
         try:
@@ -254,26 +248,11 @@ def _stage_problems(run: Path, name: str, manifest: Manifest) -> Iterator[str]:
             yield f"{name}: was made from other {table}, run {identity.stage} again with --overwrite"
 
 
-def _keys(run: Path, table: str, manifest: Manifest) -> list[str]:
-    """The key that each shard of a table must have; "" where the shard of the input is not known."""
-    identity, indices = manifest.identity, [index for index, shard in enumerate(manifest.shards) if table in shard]
-    if not identity.sharded:
-        return [identity.key()] * len(indices)
-    try:
-        inputs = _stated(run, identity.sharded, manifest_of(run, identity.sharded))
-    except ValueError:
-        inputs = []
-    return [identity.key(inputs[index].sha256) if index < len(inputs) else "" for index in indices]
-
-
-def _problem(shard: Shard, key: str) -> str:
-    """What is wrong with a shard; "" if nothing is."""
+def _damage(shard: Shard) -> str:
+    """What is wrong with the bytes of a shard; "" if nothing is."""
     try:
         read_bytes(shard.path, shard.sha256)
     except DamagedShardError as error:
         why = str(error).removeprefix(f"{shard.path} ").partition(";")[0]
         return f"{shard.name}: {why.removeprefix('is ').replace(': ', ', ')}"
-    receipt = read_receipt(shard.path)
-    if receipt is None:
-        return f"{shard.name}: has no seal that fits"
-    return f"{shard.name}: not made from what its manifest states" if key and receipt.key != key else ""
+    return ""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..engine.progress import Progress
-from ..engine.shards import write_atomically
+from ..engine.storage import write_atomically
 from .blind import Baseline, baselines
 from .config import ScoreConfig
 from .embeddings import embed

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Generator, Tensor, nn
 
-from ...engine.shards import write_atomically, write_json
+from ...engine.storage import write_atomically, write_json
 from ..attention import TextShape
 from ..device import choose_device
 from ..encoders import TextEncoder, word_embedding

@@ -15,7 +15,7 @@ import torch
 from torch import Generator, Tensor
 
 from ...engine.manifest import hash_value
-from ...engine.shards import write_atomically, write_json
+from ...engine.storage import write_atomically, write_json
 from ..markdown import markdown_table
 from .config import HypernymConfig
 from .energies import ENERGIES, Energy

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from ....schemas.captions import LANGUAGE
-from ...engine.shards import write_atomically, write_json
+from ...engine.storage import write_atomically, write_json
 from ...engine.tables import has_table
 from ..captions import read_captions
 from ..checkpoint import read_vocabularies

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ....schemas.features import TABLE
-from ...engine.shards import write_atomically, write_json
+from ...engine.storage import write_atomically, write_json
 from ...tables.columns import UNSPLIT
 from ..captions import Captions, read_captions
 from ..config import cores

@@ -2,7 +2,6 @@ import ast
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,8 +9,8 @@ import pytest
 from negcap.pipelines.cli import main
 from negcap.pipelines.engine.errors import DamagedShardError
 from negcap.pipelines.engine.manifest import Manifest, manifest_path, read_manifest, write_manifest
-from negcap.pipelines.engine.shards import Origin, list_shards, read_receipt, shard_path, write_shard
-from negcap.pipelines.engine.tables import WholeTable, has_table, hash_table, read_shard, read_table, shards_of, verify
+from negcap.pipelines.engine.shards import list_shards, shard_path
+from negcap.pipelines.engine.tables import WholeTable, has_table, hash_table, read_table, shards_of, verify
 from tests.pipelines.engine.test_shards import DAMAGES, change_a_byte, cut_short, empty, notes, remove
 from tests.pipelines.engine.toy_stages import ToyConfig, run_toys, write_captions
 from tests.sources import below, name_of, nodes
@@ -146,19 +145,9 @@ def edit(path: Path, **changes: object) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
 
-def test_a_swapped_shard_and_one_that_was_made_from_something_else_are_found(toys: Path) -> None:
+def test_a_swapped_shard_is_found(toys: Path) -> None:
     copy_shard(toys / "words", 1, 2)
-    shard = shard_path(toys / "words", 3)
-    found, receipt = read_manifest(toys / "words"), read_receipt(shard)
-    assert found is not None and receipt is not None
-    table = read_shard(shard, sha256=receipt.sha256)
-    made = write_shard(table, shard, table.schema, Origin("f" * 64))
-    shards = [*found.shards[:3], {**found.shards[3], "words": {"rows": made.rows, "sha256": made.sha256}}]
-    write_manifest(toys / "words", replace(found, shards=tuple(shards)))
-    assert verify(toys).problems == (
-        "words/part-00002.parquet: damaged, its bytes are not those that were written",
-        "words/part-00003.parquet: not made from what its manifest states",
-    )
+    assert verify(toys).problems == (f"words/part-00002.parquet: damaged, {BYTES}",)
 
 
 def test_an_unfinished_stage_and_stray_shards_are_found(toys: Path) -> None:
