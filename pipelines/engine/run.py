@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 FAN_IN = 8  # partial results of a ReduceStage that are combined at once
-MANY = 64  # shards, from which a call makes several partial results: what it sends back is then less
 Parts = Generator[Callable[[], StageResult], None, None]
 Made = Mapping[str, Receipt]  # the receipts of a shard, by table
 
@@ -136,7 +135,7 @@ def _map(job: Job, execution: Execution, identity: Identity) -> Sequence[Made]:
         calls = [(make_shard, index, job, index, inputs[index].sha256, keys[index]) for index in pending]
         reports = Reports(advance)
         try:
-            with _naming(stage, [range(index, index + 1) for index in pending]):
+            with _naming(stage, pending):
                 for position, (receipts, line) in execution.executor.map(measured, calls, reports):
                     made[pending[position]] = receipts
                     if rows := inputs[pending[position]].rows:
@@ -159,23 +158,18 @@ def _reduce(job: Job, execution: Execution, identity: Identity) -> Sequence[Made
         with in_progress(progress, stage.name, 1, 1):
             return [made[0]]
     inputs = shards_of(job.run, stage.input)
-    size = min(FAN_IN, 1 + len(inputs) // MANY)
-    groups = [range(first, min(first + size, len(inputs))) for first in range(0, len(inputs), size)]
-    calls = [(job, [(index, inputs[index].sha256) for index in group]) for group in groups]
+    calls = [(job, index, shard.sha256) for index, shard in enumerate(inputs)]
 
     def spread(function: Callable[..., pa.Table], calls: Sequence[Sequence[pa.Table]]) -> list[pa.Table]:
         results = dict(executor.map(run_call, [(job, function, *map(pack, tables)) for tables in calls]))
         return [unpack(results[position]) for position in range(len(calls))]
 
-    def advance(position: int) -> None:
-        for index in groups[position]:
-            progress.advance(inputs[index].rows)
-
     with in_progress(progress, stage.name, len(inputs) + 1):  # the last step is `finish`
         try:
-            with _naming(stage, groups):
-                results = executor.map(make_partials, calls)
-                total = _combined(_in_order(results, advance), lambda tables: stage.combine(tables, job.config))
+            with _naming(stage, range(len(inputs))):
+                results = executor.map(make_partial, calls)
+                parts = _in_order(results, lambda position: progress.advance(inputs[position].rows))
+                total = _combined(parts, lambda tables: stage.combine(tables, job.config))
             with collector_paused():
                 given = {**job.whole, "spread": spread} if stage.spreads else job.whole
                 result = stage.finish(total, job.config, **given)
@@ -227,14 +221,13 @@ def _combined(tables: Iterator[pa.Table], combine: Callable[[list[pa.Table]], pa
 
 
 @contextmanager
-def _naming(stage: Stage | ReduceStage, calls: Sequence[range]) -> Iterator[None]:
-    """Turn the TaskError of call i into a StageError that names its shards, those with the indices `calls[i]`."""
+def _naming(stage: Stage | ReduceStage, shards: Sequence[int]) -> Iterator[None]:
+    """Turn the TaskError of call i into a StageError that names the shard with index `shards[i]`."""
     try:
         yield
     except TaskError as failed:
-        first, *_, last = [shard_path(Path(stage.input), index) for index in calls[failed.position]] * 2
-        shards = f"{first}" if len(calls[failed.position]) == 1 else f"{first} to {last.name}"
-        raise StageError(f"{stage.name} stopped at {shards}: {_why(failed)}") from failed.__cause__
+        shard = shard_path(Path(stage.input), shards[failed.position])
+        raise StageError(f"{stage.name} stopped at {shard}: {_why(failed)}") from failed.__cause__
 
 
 def _why(failed: TaskError) -> str:
@@ -297,15 +290,12 @@ def _joined(results: Sequence[StageResult]) -> StageResult:
     return StageResult({name: table.combine_chunks() for name, table in tables.items()}, counts)
 
 
-def make_partials(job: Job, shards: Sequence[tuple[int, str]]) -> bytes:
-    """The packed results, combined, of a ReduceStage's `partial` for shards of its input, given by index and sha256."""
+def make_partial(job: Job, index: int, sha256: str) -> bytes:
+    """The packed result of a ReduceStage's `partial` for shard `index` of its input, which has this sha256."""
     assert isinstance(job.stage, ReduceStage)
-    made = []
-    for index, sha256 in shards:
-        table = job.read(index, sha256)
-        with collector_paused():
-            made.append(job.stage.partial(table, job.config))
-    return pack(made[0] if len(made) == 1 else job.stage.combine(made, job.config))
+    table = job.read(index, sha256)
+    with collector_paused():
+        return pack(job.stage.partial(table, job.config))
 
 
 def run_call(job: Job, function: Callable[..., pa.Table], *tables: bytes) -> bytes:

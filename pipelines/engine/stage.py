@@ -54,7 +54,7 @@ class ReduceStage:
     """A stage that makes tables of a single shard from all shards of the table `input`, such as counts over a corpus.
 
     partial: (table, config) -> a small pyarrow table, for each shard, in a worker. combine: (list of such tables,
-    config) -> one such table, in a worker; must be associative, because results are combined in a tree. finish: (the
+    config) -> one such table; must be associative, because results are combined in a tree. finish: (the
     combined table, config, **whole) -> StageResult. spreads: whether `finish` gets another keyword argument, `spread`
     (a Spread), to run its slow parts in the workers. All three functions are importable. name, outputs, columns, whole:
     the subcommand, the schemas of the tables made, the input columns read (None: all), and tables that `finish` reads
