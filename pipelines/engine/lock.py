@@ -187,6 +187,8 @@ def _acquire(run: Path, lock: Path, mine: bytes) -> bytes:
             raise _locked_by(run, _owner(found or b""))
         who = last or "another negcap"
         print(f"negcap: {run} was left unfinished by {who}; this one goes on with it", file=sys.stderr)
+    for left in [] if isinstance(lock, RemotePath) else lock.parent.glob(f"{LOCK}.*"):  # by who was killed here
+        left.unlink(missing_ok=True)
     return mine
 
 

@@ -52,9 +52,11 @@ def code_of(*functions: Callable[..., Any] | str) -> Code:
 
 @cache
 def _package_code() -> str:
-    folders = [path for path in (PACKAGE / "pipelines").iterdir() if path.is_dir() and path.name not in NO_ROWS]
-    found = [PACKAGE / "schemas", PACKAGE / "augment", *folders]
-    return hash_value({path.relative_to(PACKAGE).as_posix(): hash_path(path) for path in found})
+    sources = [path for name in ("schemas", "augment", "pipelines") for path in (PACKAGE / name).rglob("*.py")]
+    left_out = tuple(PACKAGE / "pipelines" / name for name in NO_ROWS)
+    found = [path for path in sources if not any(path.is_relative_to(folder) for folder in left_out)]
+    hashes = {path.relative_to(PACKAGE).as_posix(): sha256_file(path) for path in found}
+    return hash_value([hashes, hash_path(PACKAGE / "augment" / "data")])
 
 
 @dataclass(frozen=True)

@@ -187,8 +187,10 @@ def test_a_process_that_has_ended_holds_no_lock_while_nobody_waits_for_it(tmp_pa
         other.kill()
         while psutil.Process(other.pid).status() != psutil.STATUS_ZOMBIE:
             time.sleep(0.01)
+        (tmp_path / f"{LOCK}.0a0b.tmp").touch()  # as one leaves it that is killed while it writes its lock
         with locked(tmp_path):
             pass
+        assert not os.listdir(tmp_path)
 
 
 def test_a_lock_is_written_anew_as_long_as_it_is_held(place_of_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
