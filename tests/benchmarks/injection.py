@@ -15,6 +15,7 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow.parquet as pq
 
 from negcap.pipelines.cli import main
@@ -145,7 +146,7 @@ def foreign(shard: Path, random: Random) -> None:
     file = pq.ParquetFile(shard)
     table = file.read()
     file.close()
-    pq.write_table(table.take(list(range(len(table)))[::-1]), shard)
+    pq.write_table(table.take(np.arange(len(table))[::-1]), shard)
 
 
 def lose_table(shard: Path, random: Random) -> None:
