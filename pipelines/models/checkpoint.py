@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
 
-from ..engine.manifest import describe, hash_table
+from ..engine.manifest import describe
 from ..engine.storage import scratch_folder, write_atomically, write_json
-from ..engine.tables import has_table
+from ..engine.tables import has_table, hash_table
 from .vocabulary import WordVocabulary
 
 CONFIG, VOCABULARY, METRICS = "config.json", "vocabulary.json", "metrics.jsonl"

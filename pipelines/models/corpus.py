@@ -16,8 +16,7 @@ import torch
 from torch import Generator, Tensor
 
 from ...schemas.captions import LANGUAGE
-from ..engine.manifest import hash_table
-from ..engine.tables import has_table, read_table, shards_of
+from ..engine.tables import has_table, hash_table, read_table, shards_of
 from ..tables.columns import read_columns
 from .captions import Captions
 from .checkpoint import cached_arrays

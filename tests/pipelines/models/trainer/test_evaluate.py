@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from negcap.pipelines.cli import main
-from negcap.pipelines.engine.shards import RECEIPTS
+from negcap.pipelines.engine.shards import MANIFESTS
 from negcap.pipelines.models.captions import read_captions
 from negcap.pipelines.models.config import TrainConfig
 from negcap.pipelines.models.corpus import encode_run
@@ -209,7 +209,7 @@ def test_a_run_without_negatives_is_evaluated_plain(model: Path, world: Path, tm
     run = tmp_path / "run"
     for name in ("captions", "features"):
         copytree(world / name, run / name)
-        copytree(world / RECEIPTS / name, run / RECEIPTS / name)
+    copytree(world / MANIFESTS, run / MANIFESTS)
     metrics = measure(model, run, EvaluateConfig(limit=7, threads=1)).metrics
     assert metrics["images"] == 7 and metrics["retrieval"]["i2t R@10"] > 0 and "vse-c" not in metrics
 
