@@ -329,10 +329,10 @@ def test_a_killed_run_is_completed_to_the_same_bytes(tmp_path):
 import os, signal
 from pathlib import Path
 from negcap.pipelines.engine import shards
-from negcap.pipelines.engine.progress import Silent
+from negcap.pipelines.engine.progress import Progress
 from negcap.pipelines.stages import ingest as stage
 
-class Killer(Silent):
+class Killer(Progress):
     def advance(self, captions, steps=1):
         super().advance(captions, steps)
         if self._steps == 3:
