@@ -20,7 +20,7 @@ from torch import Generator
 
 from negcap.pipelines.engine.tables import has_table, read_table
 from negcap.pipelines.models.checkpoint import optimizer_step
-from negcap.pipelines.models.config import TrainConfig, configure
+from negcap.pipelines.models.config import configure
 from negcap.pipelines.models.corpus import shuffled_batches
 from negcap.pipelines.models.features import take
 from negcap.pipelines.models.trainer.objectives import OBJECTIVES
@@ -59,7 +59,7 @@ def step_seconds(run: Path) -> tuple[float, float]:
 
 
 class _Training:
-    def __init__(self, config: TrainConfig) -> None:
+    def __init__(self, config: Any) -> None:
         self.config, self.data = config, read_training_data(config)
         self.model = OBJECTIVES[config.model].build(config, SIZE, len(self.data.vocabulary), None)
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=config.learning_rate)

@@ -126,7 +126,7 @@ def test_pictures_that_cannot_be_drawn(world: Path, model: Path, photos: Path, t
     (tmp_path / "empty").mkdir()
     with pytest.raises(FileNotFoundError, match="must have photos of images with features"):
         draw_pictures(model, world, tmp_path / "empty", tmp_path / "q", PictureConfig())
-    other = train(configure(world, tmp_path / "m", "vse++", **{**SMALL, "epochs": 1}))
+    other = train(configure(world, tmp_path / "m", "vse++", joint=8, word_dim=4, epochs=1, validation_images=10))
     with pytest.raises(ValueError, match=r"pictures need a univse or mha-d model, .* is: vse\+\+"):
         draw_pictures(other, world, None, tmp_path / "r", PictureConfig())
     with pytest.raises(ValueError, match="best must be >= 1, was: 0"):

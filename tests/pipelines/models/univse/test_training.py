@@ -1,7 +1,6 @@
 """UniVSE trained and evaluated on an artificial world with components and a grid."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from shutil import copytree, rmtree
 from typing import Any
@@ -15,7 +14,7 @@ from torch import Generator
 
 from negcap.pipelines.cli import main
 from negcap.pipelines.models.captions import read_captions
-from negcap.pipelines.models.config import TrainConfig, configure
+from negcap.pipelines.models.config import CONFIGS, configure
 from negcap.pipelines.models.corpus import encode_run, read_graphs
 from negcap.pipelines.models.evaluation.attacks import with_negatives
 from negcap.pipelines.models.evaluation.config import EvaluateConfig
@@ -50,7 +49,7 @@ def evaluated(world: Path, trained: Path) -> dict[str, Any]:
     return measure(trained, world, EvaluateConfig(threads=1)).metrics
 
 
-def config(world: Path, output: Path, **given: Any) -> TrainConfig:
+def config(world: Path, output: Path, **given: Any) -> Any:
     return configure(world, output, "univse", **{**SMALL, **given})
 
 
@@ -271,10 +270,10 @@ def test_evaluation(world: Path, trained: Path, evaluated: dict[str, Any]) -> No
     assert metrics["unified"]["object"]["mAP"] > 2 * metrics["unified"]["object"]["images"]
     assert metrics["alpha"].keys() == {f"{n / 10:.1f}" for n in range(11)}
     for alpha in (0.3, 1.0):
-        other = measure(trained, world, replace(plain, alpha=alpha)).metrics
+        other = measure(trained, world, plain.changed(alpha=alpha)).metrics
         assert other["retrieval"]["rsum"] == pytest.approx(metrics["alpha"][str(alpha)]["rsum"])
         assert other["univse"]["object"]["R@1"] == pytest.approx(metrics["alpha"][str(alpha)]["object R@1"])
-    alone = measure(trained, world, replace(plain, components=())).metrics
+    alone = measure(trained, world, plain.changed(components=())).metrics
     assert alone["retrieval"] == other["retrieval"]
     accuracy = metrics["parsing"]["relation"]
     assert accuracy["both"] > accuracy["both, random"] and accuracy["subject"] >= accuracy["both"] <= accuracy["object"]
@@ -283,7 +282,7 @@ def test_evaluation(world: Path, trained: Path, evaluated: dict[str, Any]) -> No
 def test_the_ablations_of_the_paper_train(world: Path, tmp_path: Path) -> None:
     """UniVSE's aggregations, learned α and dropped components."""
     given = {"composition": "gru", "learn_alpha": True, "drop_components": 0.3, "text_encoder": "lstm"}
-    settings = replace(config(world, tmp_path / "m"), epochs=1, **given)
+    settings = config(world, tmp_path / "m", epochs=1, **given)
     train(settings)
     terms = json.loads((tmp_path / "m" / "metrics.jsonl").read_text().splitlines()[0])["terms"]
     assert terms.keys() == {"sent", "comp", "cap", "obj", "attr", "rel"} and terms["cap"] > 0
@@ -325,7 +324,10 @@ def test_train_and_evaluate_commands(
 
 
 def test_other_models_get_the_same_queries(world: Path, evaluated: dict[str, Any], tmp_path: Path) -> None:
-    plain = train(configure(world, tmp_path / "m", "vse++", **{**SMALL, "epochs": 6, "image_pooling": "max-k"}))
+    given = {name: value for name, value in SMALL.items() if name in CONFIGS["vse++"].model_fields}
+    plain = train(
+        configure(world, tmp_path / "m", "vse++", **{**given, "epochs": 6, "image_pooling": "max-k"})
+    )
     metrics = measure(plain, world, EvaluateConfig(threads=1)).metrics
     asked = {level: entry["queries"] for level, entry in metrics["unified"].items()}
     ours = {level: entry["queries"] for level, entry in evaluated["unified"].items() if "sentence" not in level}
