@@ -45,8 +45,8 @@ from ..evaluation.retrieval import (
 )
 from ..features import Features, read_features
 from ..mhad.model import MultiHeadAttention, head_cosines
+from ..univse.metrics import univse_metrics
 from ..univse.model import UniVSE
-from ..univse.objective import univse_metrics
 from ..vectors import Texts
 from .objectives import OBJECTIVES, load_model
 from .report import to_markdown

@@ -22,7 +22,7 @@ from negcap.pipelines.models.corpus import encode_run
 from negcap.pipelines.models.evaluation.config import EvaluateConfig
 from negcap.pipelines.models.losses import max_of_hinges
 from negcap.pipelines.models.mhad.model import MHA_D, diversity_loss
-from negcap.pipelines.models.mhad.pictures import find_attention
+from negcap.pipelines.models.trainer.pictures import attended_words, grid_side
 from negcap.pipelines.models.objective import Batch
 from negcap.pipelines.models.trainer.compare import CompareConfig, compare
 from negcap.pipelines.models.trainer.evaluate import measure
@@ -242,11 +242,8 @@ def test_pictures_of_heads_and_of_the_joint_space(
 
 def test_the_weights_of_a_picture_are_those_of_the_model(trained: Path, world: Path, data: TrainingData) -> None:
     model, vocabulary, _ = load_model(trained, CPU)
-    image = int(data.image[data.train[0]])
-    features = data.features[image]
-    found = find_attention(model, features, data.texts, {"en": int(data.train[0])}, [vocabulary, data.others["de"]])
-    words, weights = found.words["en"]
+    words, weights = attended_words(model, "en", data.texts, int(data.train[0]), vocabulary)
     assert words[0] == "<start>" and words[-1] == "<end>" and weights.shape == (2, len(words))
-    assert torch.allclose(weights.sum(1), torch.ones(2)) and found.regions.shape == (2, 2, 2)
+    assert torch.allclose(weights.sum(1), torch.ones(2)) and grid_side(data.features[0]) == 2
     with pytest.raises(ValueError, match="features must be a square grid of regions, have the shape"):
-        find_attention(model, features[:3], data.texts, {}, [vocabulary, vocabulary])
+        grid_side(data.features[0][:3])

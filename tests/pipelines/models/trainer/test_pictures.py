@@ -9,13 +9,18 @@ import torch
 from PIL import Image
 
 from negcap.pipelines.cli import main
-from negcap.pipelines.features.preprocess import Crops
 from negcap.pipelines.models.captions import read_captions
 from negcap.pipelines.models.config import configure
-from negcap.pipelines.models.trainer.pictures import PictureConfig, common_phrases, draw_pictures
+from negcap.pipelines.models.trainer.pictures import (
+    PictureConfig,
+    common_phrases,
+    draw_pictures,
+    find_relevance,
+    read_query,
+    to_plane,
+)
 from negcap.pipelines.models.trainer.train import train
-from negcap.pipelines.models.univse.model import Photos, UniVSE, cropped, find_relevance, read_query
-from negcap.pipelines.models.univse.parsing import to_plane
+from negcap.pipelines.models.univse.model import UniVSE
 from negcap.pipelines.models.vectors import Phrase
 from negcap.pipelines.models.vocabulary import SPECIALS, WordVocabulary, build_vocabulary
 from tests.pipelines.models.univse.test_training import SMALL
@@ -65,17 +70,16 @@ def test_the_best_photos_come_first_with_the_relevance_of_their_regions() -> Non
     dog = made.queries(vocabulary, [Phrase(("dog",), "dog")])[0]
     regions = torch.zeros(3, 4, 4)
     regions[2, 1], regions[0, 3] = dog, 0.5 * dog
-    names = [Path("a"), Path("b"), Path("c")]
-    (row,) = find_relevance(made, vocabulary, [Phrase(("dog",), "a dog")], Photos(names, regions), 2)
-    assert row.query == "a dog" and row.files == [Path("c"), Path("a")]
+    (row,) = find_relevance(made, vocabulary, [Phrase(("dog",), "a dog")], regions, 2)
+    assert row.query == "a dog" and row.photos == [2, 0]
     assert row.scores == pytest.approx([1.0, 0.5])
     elsewhere, there = exp(-1 / 0.1), exp(-0.5 / 0.1)  # of a softmax at 0.1, divided by the greatest relevance
     maps = [[[elsewhere, 1], [elsewhere, elsewhere]], [[there, there], [there, 1]]]
     assert torch.allclose(row.maps, torch.tensor(maps), atol=1e-6)
     with pytest.raises(ValueError, match="words that the model knows, has: 'cat'"):
-        find_relevance(made, vocabulary, [Phrase(("cat",), "a cat")], Photos(names, regions), 2)
-    with pytest.raises(ValueError, match="must be a square grid of regions, have 3 per photo"):
-        find_relevance(made, vocabulary, [], Photos(names, regions[:, :3]), 2)
+        find_relevance(made, vocabulary, [Phrase(("cat",), "a cat")], regions, 2)
+    with pytest.raises(ValueError, match="must be a square grid of regions, have the shape"):
+        find_relevance(made, vocabulary, [], regions[:, :3], 2)
 
 
 def test_similar_vectors_are_close_in_the_plane() -> None:
@@ -101,15 +105,6 @@ def test_picture_command(
             assert image.width > 300 and len(np.unique(np.asarray(image.convert("L")))) > 20
     assert main(["picture", str(model), str(world), "--images", str(tmp_path / "none")]) == 2
     assert "images must be a folder" in capsys.readouterr().err
-
-
-def test_a_map_covers_the_crop_of_the_features(tmp_path: Path) -> None:
-    pixels = np.zeros((100, 300, 3), np.uint8)
-    pixels[:, 100:200] = 255
-    Image.fromarray(pixels).save(tmp_path / "wide.png")
-    assert np.asarray(cropped(tmp_path / "wide.png", None)).shape == (100, 300, 3)
-    seen = np.asarray(cropped(tmp_path / "wide.png", Crops(100, 80)))
-    assert seen.shape == (80, 80, 3) and seen.min() == 255
 
 
 def test_default_queries_use_only_known_words(world: Path) -> None:

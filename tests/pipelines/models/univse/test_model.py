@@ -13,7 +13,7 @@ from torch.nn import functional
 from negcap.pipelines.models.config import configure
 from negcap.pipelines.models.corpus import component_ids
 from negcap.pipelines.models.encoders import ImageEncoder
-from negcap.pipelines.models.univse.model import Composition, UniVSE, WordEncoder, WordEncoderShape, blend
+from negcap.pipelines.models.univse.model import Composition, UniVSE, WordEncoder, blend
 from negcap.pipelines.models.univse.objective import (
     REDUCTIONS,
     relevance_hinges,
@@ -63,7 +63,7 @@ def test_an_unknown_name_gets_the_id_of_its_last_word() -> None:
 
 
 def test_a_noun_has_its_own_modifier_or_that_of_an_attribute() -> None:
-    encoder = WordEncoder(WordEncoderShape(9, 5, 3, 4), Generator().manual_seed(0))
+    encoder = WordEncoder(CONFIG.changed(joint=4), 9, Generator().manual_seed(0))
 
     def phi(noun: int, modifier: int) -> Tensor:
         word = torch.cat([encoder.basic.weight[noun], encoder.modifier.weight[modifier]])
@@ -294,6 +294,6 @@ def test_a_blend_is_a_unit_vector(alpha: float) -> None:
 
 
 def test_small_integer_types_of_word_ids_do_not_overflow() -> None:
-    encoder = WordEncoder(WordEncoderShape(50_000, 2, 2, 2), Generator().manual_seed(0))
+    encoder = WordEncoder(CONFIG, 50_000, Generator().manual_seed(0))
     words = torch.tensor([49_999, 46_400])
     assert torch.equal(encoder(words.int()), encoder(words))
