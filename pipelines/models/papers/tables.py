@@ -15,8 +15,7 @@ import torch
 from ...engine.tables import read_table
 from ..evaluation.protocols import RankList
 from ..figures import format_difference, markdown_row, markdown_table
-from ..trainer.compare import summarize
-from ..trainer.comparison_report import Figure, VariantResult
+from ..trainer.compare import Figure, VariantResult, summarize
 from ..trainer.evaluate import Evaluation
 from . import published
 from .plan import ABLATIONS, AUGMENTED, ETAS, FAMILY_MODELS, MAX, RECIPES, TERMS, Settings, jobs, named

@@ -22,11 +22,11 @@ from negcap.pipelines.models.corpus import encode_run
 from negcap.pipelines.models.evaluation.config import EvaluateConfig
 from negcap.pipelines.models.losses import max_of_hinges
 from negcap.pipelines.models.mhad.model import MHA_D, diversity_loss
-from negcap.pipelines.models.trainer.pictures import attended_words, grid_side
 from negcap.pipelines.models.objective import Batch
 from negcap.pipelines.models.trainer.compare import CompareConfig, compare
 from negcap.pipelines.models.trainer.evaluate import measure
 from negcap.pipelines.models.trainer.objectives import load_model
+from negcap.pipelines.models.trainer.pictures import attended_words, grid_side
 from negcap.pipelines.models.trainer.report import to_markdown
 from negcap.pipelines.models.trainer.train import TrainingData, read_training_data, train
 from negcap.pipelines.models.vectors import Texts

@@ -9,8 +9,7 @@ import torch
 
 from negcap.pipelines.cli import main
 from negcap.pipelines.models.evaluation.config import EvaluateConfig
-from negcap.pipelines.models.trainer.compare import CompareConfig, Variant, compare, insert_tables
-from negcap.pipelines.models.trainer.comparison_report import describe_settings
+from negcap.pipelines.models.trainer.compare import CompareConfig, Variant, compare, describe_settings, insert_tables
 from tests.pipelines.models.trainer_world import write_world
 
 SMALL: dict[str, Any] = {"joint": 8, "word_dim": 6, "batch_size": 16, "epochs": 2, "validation_images": 10}

@@ -325,9 +325,7 @@ def test_train_and_evaluate_commands(
 
 def test_other_models_get_the_same_queries(world: Path, evaluated: dict[str, Any], tmp_path: Path) -> None:
     given = {name: value for name, value in SMALL.items() if name in CONFIGS["vse++"].model_fields}
-    plain = train(
-        configure(world, tmp_path / "m", "vse++", **{**given, "epochs": 6, "image_pooling": "max-k"})
-    )
+    plain = train(configure(world, tmp_path / "m", "vse++", **{**given, "epochs": 6, "image_pooling": "max-k"}))
     metrics = measure(plain, world, EvaluateConfig(threads=1)).metrics
     asked = {level: entry["queries"] for level, entry in metrics["unified"].items()}
     ours = {level: entry["queries"] for level, entry in evaluated["unified"].items() if "sentence" not in level}
