@@ -126,7 +126,7 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
         if config.drop_components:
             every = torch.arange(len(graphs.pairs.offsets) - 1)
             graphs = graphs.thinned(every, config.drop_components, config.seed)
-    texts = Texts(corpus.tokens.to(device), corpus.offsets, corpus.captions, graphs, corpus.language)
+    texts = corpus.texts(device, graphs)
 
     def embedded(chosen: Tensor) -> EmbeddedSplit:
         image, owner = captions.image[chosen].unique(return_inverse=True)

@@ -270,8 +270,7 @@ def _draw_mhad(
     features = read_features(run, captions.image_ids, trained.table)
     others = read_vocabularies(trained.output, trained.languages[1:])
     vocabularies = {trained.languages[0]: vocabulary, **others}
-    corpus = encode_run(run, captions, vocabulary, others=others)
-    texts = Texts(corpus.tokens, corpus.offsets, corpus.captions, None, corpus.language)
+    texts = encode_run(run, captions, vocabulary, others=others).texts(torch.device("cpu"))
     of_image: dict[int, dict[str, int]] = {}  # the first caption of an image in each language
     seen = set(captions.of_splits(trained.train_splits).tolist())
     for row in [row for row in range(len(captions.ids)) if row not in seen] or range(len(captions.ids)):

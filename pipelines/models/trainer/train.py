@@ -100,7 +100,7 @@ def read_training_data(config: Any) -> TrainingData:
     }
     vocabulary, *_ = vocabularies.values()
     others = {language: vocabularies[language] for language in config.languages[1:]}
-    corpus = encode_run(config.run, captions, vocabulary, config.extra, others)
+    corpus = encode_run(config.run, captions, vocabulary, others)
     graphs = read_graphs(config.run, captions, vocabulary, device) if objective.needs_components else None
     attack = torch.empty(0, dtype=torch.long)
     if getattr(config, "select", "rsum") == "attacked":
@@ -110,7 +110,7 @@ def read_training_data(config: Any) -> TrainingData:
             raise ValueError("select attacked needs negatives of validation captions, and a model without components")
     if graphs and config.drop_components:
         graphs = graphs.thinned(train, config.drop_components, config.seed)
-    texts = Texts(corpus.tokens.to(device), corpus.offsets, corpus.captions, graphs, corpus.language)
+    texts = corpus.texts(device, graphs)
     return TrainingData(
         texts,
         vocabulary,

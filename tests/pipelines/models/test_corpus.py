@@ -2,7 +2,6 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-import torch
 
 from negcap.pipelines.models.captions import read_captions
 from negcap.pipelines.models.corpus import encode_run
@@ -36,20 +35,3 @@ def test_a_run_is_encoded_in_its_order(world: Path) -> None:
     assert corpus.concreteness.tolist() == pytest.approx([row["concreteness"] or 0.0 for row in rows])
     assert corpus.of_families(["relation"]).tolist() == [row["family"] == "relation" for row in rows]
     assert corpus.made_by(["noun", "shuffle"]).tolist() == [row["operator"] == "noun" for row in rows]
-
-
-def test_the_encoding_is_cached_and_depends_on_vocabulary_and_tables(world: Path) -> None:
-    captions = read_captions(world)
-    one, other = (build_vocabulary(captions.texts.to_pylist(), n) for n in (1, 9))
-    made = encode_run(world, captions, one)
-    kept = sorted((world / "encoded").iterdir())
-    times = [path.stat().st_mtime_ns for path in kept]
-    assert torch.equal(encode_run(world, captions, one).tokens, made.tokens)
-    assert [path.stat().st_mtime_ns for path in kept] == times
-    encode_run(world, captions, other)
-    assert len(list((world / "encoded").iterdir())) == len(kept) + 1
-    kept[0].write_bytes(b"cut short")
-    with pytest.raises(ValueError, match="is damaged"):
-        for vocabulary in (one, other, build_vocabulary(captions.texts.to_pylist(), 4)):
-            encode_run(world, captions, vocabulary)
-    kept[0].unlink()

@@ -84,26 +84,6 @@ def test_gradients_of_pooled_states() -> None:
         assert torch.autograd.gradcheck(lambda *x, p=pooling: pooled_states(*x, which, tree, p), (gates, weight, bias))
 
 
-def test_vectors_have_unit_length_and_depend_only_on_the_sentence() -> None:
-    encoder = text_encoder(9, 4, 8)
-    tokens, offsets = flat([[1, 2, 3], [1, 2, 4, 5], [1, 2, 3], [8]])
-    together = encoder(tokens, offsets, torch.arange(4))
-    assert torch.allclose(together.norm(dim=1), torch.ones(4))
-    assert torch.equal(together[0], together[2]) and not torch.allclose(together[0], together[1])
-    for row in range(4):
-        assert torch.allclose(encoder(tokens, offsets, torch.tensor([row]))[0], together[row], atol=1e-6)
-
-
-def test_given_vectors_are_initial_values_and_may_be_frozen() -> None:
-    vectors = torch.tensor([[1.0, 2.0], [torch.nan, torch.nan], [3.0, 4.0]])
-    encoder = text_encoder(3, 2, 4, vectors=vectors)
-    assert encoder.embedding.weight[0].tolist() == [1, 2] and encoder.embedding.weight[2].tolist() == [3, 4]
-    assert encoder.embedding.weight.isfinite().all()
-    encoder(torch.tensor([0, 2, 1], dtype=torch.int32), torch.tensor([0, 3]), torch.tensor([0])).sum().backward()
-    assert encoder.embedding.weight.grad.ne(0).any(1).tolist() == [False, True, False]
-    assert encoder.gru.weight_hh_l0.grad is not None
-
-
 @pytest.mark.parametrize("name", TEXT_ENCODERS)
 @pytest.mark.parametrize("pooling", ["max", "last"])
 def test_every_text_encoder_gives_a_vector_that_depends_only_on_the_sentence(name: str, pooling: str) -> None:

@@ -38,11 +38,6 @@ def test_families_are_equally_likely_whatever_their_sizes() -> None:
     assert torch.equal(rows, sample_negatives(pool, batch, 1, Generator().manual_seed(0)).rows)
 
 
-def test_sampling_from_an_empty_pool() -> None:
-    pool = build_pool(torch.tensor([1]), torch.tensor([0]), torch.tensor([True]), 3)
-    assert sample_negatives(pool, torch.tensor([0, 2]), 8, Generator()).rows.tolist() == []
-
-
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=9), st.data())
 def test_a_packed_batch_equals_torchs(lengths: list[int], data: st.DataObject) -> None:
     offsets = torch.tensor([0, *lengths]).cumsum(0)

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from negcap.pipelines.models.vocabulary import SPECIALS, WordVocabulary, build_vocabulary, count_words, tokenize
+from negcap.pipelines.models.vocabulary import SPECIALS, WordVocabulary, build_vocabulary, tokenize
 
 TEXTS = ["Two dogs, one's wet.", "A dog isn't two dogs!", "", "  a  DOG (wet) "]
 
@@ -19,12 +19,6 @@ TEXTS = ["Two dogs, one's wet.", "A dog isn't two dogs!", "", "  a  DOG (wet) "]
 )
 def test_tokenize(text: str, expected: str) -> None:
     assert tokenize(text) == expected.split()
-
-
-def test_frequent_words_come_first_and_ties_are_sorted_by_name() -> None:
-    assert count_words(TEXTS)["dogs"] == 2
-    assert build_vocabulary(TEXTS, 2).words == (*SPECIALS, "a", "dog", "dogs", "two", "wet")
-    assert build_vocabulary(TEXTS, 3).words == SPECIALS
 
 
 def decoded(vocabulary: WordVocabulary, texts: list[str]) -> list[list[str]]:
@@ -63,8 +57,3 @@ def test_bad_words(given: tuple[str, ...], message: str) -> None:
     with pytest.raises(ValueError) as error:
         WordVocabulary(given)
     assert str(error.value) == message
-
-
-def test_bad_min_count() -> None:
-    with pytest.raises(ValueError, match="min_count must be >= 1, was: 0"):
-        build_vocabulary(TEXTS, 0)

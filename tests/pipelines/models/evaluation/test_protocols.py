@@ -82,14 +82,6 @@ def test_the_plural_split_has_all_captions_of_an_image_and_swaps_numbers_above_o
     assert plural["plain"]["mean rank"] == 1.5 and plural["numeral"]["mean rank"] == pytest.approx(2)
 
 
-def test_the_attacks_use_negatives_made_well_and_as_in_the_papers() -> None:
-    kinds = ("noun", "uniform_noun", "uniform_object", "object", "numeral")
-    corpus = numeral_corpus([(0, kind, False, False) for kind in kinds])
-    attacks = choose_attacks(corpus, torch.arange(6), EvaluateConfig())
-    assert attacks.own["noun"].tolist() == [0, 1] and attacks.own["numeral"].tolist() == [4]
-    assert sorted(attacks.shared["object"].tolist()) == [2, 3]
-
-
 def test_complete_keeps_images_all_of_whose_captions_have_negatives_of_each_family() -> None:
     image = torch.tensor([0, 0, 1, 1, 2, 2])
     owners = [0, 0, 1, 1, 2, 2, 3, 4, 4, 5, 5]  # caption 3 has one of each family, the others two

@@ -15,11 +15,9 @@ from sklearn.metrics import average_precision_score
 
 from negcap.pipelines.models.evaluation.parsing import Question, accuracy, phrase_parsing, read_questions
 from negcap.pipelines.models.evaluation.retrieval import (
-    Queries,
     average_precision,
     detected_queries,
     frequent_queries,
-    unified_retrieval,
     written_forms,
 )
 from negcap.pipelines.models.similarities import COSINE
@@ -52,16 +50,6 @@ def test_queries_are_components_of_enough_images() -> None:
     assert found["relation"].phrases == [Phrase(("dog", "swim in", "lake"), "dog swimming in lake")]
 
 
-def test_queries_are_taken_from_the_vocabulary_of_the_train_captions() -> None:
-    rows = [
-        graph(["dog", "lake"], [("red", "dog"), ("big", "dog")], [("dog", "in", "lake"), ("dog", "at", "lake")])
-    ] * 6
-    known = vocabulary(("dog",), ("boat",), ("big", "dog"), ("red", "lake"), ("dog", "at", "lake"))
-    found = frequent_queries(pa.Table.from_pylist(rows), known, range(6), 6, {})
-    asked = {kind: [phrase.words for phrase in queries.phrases] for kind, queries in found.items()}
-    assert asked == {"object": [("dog",)], "attribute": [("big", "dog")], "relation": [("dog", "at", "lake")]}
-
-
 def test_a_relation_gets_its_most_frequent_written_form() -> None:
     components = pa.Table.from_pylist([graph([], [], [("dog", "sit on", "mat")])] * 3)
     texts = ["sits down on", "Sitting there on", "sitting here on"]
@@ -83,19 +71,6 @@ def test_a_tie_counts_against_a_query() -> None:
     assert (
         average_precision(torch.zeros(1, 4), torch.tensor([[True, False, True, False]])).item() == (1 / 3 + 2 / 4) / 2
     )
-
-
-def test_unified_retrieval() -> None:
-    queries = {
-        "object": Queries([Phrase(("a",), "a"), Phrase(("b",), "b")], torch.tensor([[True, False], [False, True]])),
-        "relation": Queries([], torch.zeros(0, 2, dtype=torch.bool)),
-    }
-    images = torch.eye(2)
-    assert unified_retrieval(queries, lambda phrases: torch.eye(2)[: len(phrases)], images) == {
-        "object": {"queries": 2, "mAP": 100.0, "images": 50.0}
-    }
-    swapped = unified_retrieval(queries, lambda phrases: torch.eye(2).flip(0), images)
-    assert swapped["object"]["mAP"] == 50
 
 
 def test_accuracy_of_answers_and_of_chance() -> None:

@@ -30,22 +30,6 @@ def test_weights_are_those_of_the_equation() -> None:
         assert torch.allclose(attended.vectors[0, k], weights @ states[0], atol=1e-6)
 
 
-def test_weights_sum_to_one_over_what_is_no_padding() -> None:
-    heads = AttentionHeads(4, 4, 3, Generator().manual_seed(0)).double()
-    present = torch.tensor([[True, True, True], [True, False, False]])
-    weights = heads(random_numbers(2, 3, 4), present).weights
-    assert weights.shape == (2, 3, 3) and torch.allclose(weights.sum(2), torch.ones(2, 3, dtype=torch.double))
-    assert weights[1, :, 1:].eq(0).all() and weights[0].gt(0).all()
-
-
-def test_one_head_without_context_is_mean_pooling() -> None:
-    encoder = RegionEncoder(5, 4, 4, 1, "none", False, Generator().manual_seed(0))
-    encoder.heads.context.data.zero_()
-    features = random_numbers(2, 3, 5).float()
-    mean = torch.nn.functional.normalize(encoder.linear(features).mean(1), dim=-1)
-    assert torch.allclose(encoder(features), mean, atol=1e-6)
-
-
 def test_padding_changes_no_sentence() -> None:
     encoder = sentence_encoder()
     tokens, offsets = flat([[1, 4, 5, 2], [1, 6, 2], [1, 7, 8, 4, 5, 6, 2]])
@@ -70,16 +54,3 @@ def test_long_sentences_are_cut() -> None:
     words = [1, *[4, 5] * 80, 2]
     tokens, offsets = flat([words, words[: MAX_WORDS + 1]])
     assert torch.equal(*encoder(tokens, offsets, torch.arange(2)))
-
-
-def test_gradients() -> None:
-    heads = AttentionHeads(3, 2, 2, Generator().manual_seed(0)).double()
-    present = torch.tensor([[True, True, False], [True, True, True]])
-    states = random_numbers(2, 3, 3).requires_grad_()
-    weights = [parameter.detach().clone().requires_grad_() for parameter in heads.parameters()]
-
-    def vectors(states: torch.Tensor, *parameters: torch.Tensor) -> torch.Tensor:
-        named = dict(zip(("context", "of_context", "of_state"), parameters, strict=True))
-        return torch.func.functional_call(heads, named, (states, present)).vectors
-
-    assert torch.autograd.gradcheck(vectors, (states, *weights))

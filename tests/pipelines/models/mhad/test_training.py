@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import torch
 from PIL import Image
@@ -23,16 +21,13 @@ from negcap.pipelines.models.evaluation.config import EvaluateConfig
 from negcap.pipelines.models.losses import max_of_hinges
 from negcap.pipelines.models.mhad.model import MHA_D, diversity_loss
 from negcap.pipelines.models.objective import Batch
-from negcap.pipelines.models.trainer.compare import CompareConfig, compare
 from negcap.pipelines.models.trainer.evaluate import measure
 from negcap.pipelines.models.trainer.objectives import load_model
 from negcap.pipelines.models.trainer.pictures import attended_words, grid_side
 from negcap.pipelines.models.trainer.report import to_markdown
 from negcap.pipelines.models.trainer.train import TrainingData, read_training_data, train
 from negcap.pipelines.models.vectors import Texts
-from negcap.schemas.captions import CAPTIONS
 from tests.pipelines.models.mhad.mhad_world import write_german_world
-from tests.tables import write_table
 
 CPU = torch.device("cpu")
 SMALL: dict[str, Any] = {
@@ -181,20 +176,6 @@ def test_languages_that_are_refused(
     assert told.count("\n") == 1 and re.search(message, told) and not output.exists()
 
 
-def test_an_image_without_captions_in_a_language_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = write_german_world(tmp_path / "run", [("train", 9), ("test", 3)])
-    rows = pq.read_table(run / "captions" / "part-00000.parquet").to_pylist()
-    rows = [row for row in rows if row["language"] == "en" or row["image_id"] != "scene0004"]
-    write_table(run, "captions", pa.Table.from_pylist(rows, CAPTIONS))
-    told = refused(
-        *("train", run, "--model", "mha-d", "--features", "grid", "--output", tmp_path / "m"),
-        *("--set", "validation_split=test", "--set", "min_count=1"),
-        capsys=capsys,
-    )
-    expected = "every image to train on must have captions in en and de, scene0004 has none in: de (1 of 9 images"
-    assert expected in told and told.count("\n") == 1 and not (tmp_path / "m").exists()
-
-
 def test_word_vectors_of_each_language(world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name, word in (("en", "dog"), ("de", "hund")):
         np.savez(tmp_path / f"{name}.npz", words=np.array([word]), vectors=np.full((1, 8), 0.5, np.float32))
@@ -208,14 +189,6 @@ def test_word_vectors_of_each_language(world: Path, tmp_path: Path, capsys: pyte
     assert model.text["de"].embedding.weight[german.index("hund")].eq(0.5).all()
     wide = refused(*base, "--set=word_dim=9", "--output", tmp_path / "n", *files, capsys=capsys)
     assert "numbers (n, 9), has" in wide and not (tmp_path / "n").exists()
-
-
-def test_a_comparison_has_a_table_for_each_language(world: Path, tmp_path: Path) -> None:
-    training = {name: value for name, value in SMALL.items() if name != "epochs"} | {"epochs": 1}
-    text = compare(world, tmp_path, CompareConfig(("vse++", "mha-d"), 1, training, EvaluateConfig(threads=1)))
-    tables = [part for part in text.split("\n\n") if part.startswith("| without attack")]
-    assert [table.count("\n") for table in tables] == [3, 2] and tables[1].startswith("| without attack in de |")
-    assert "| vse++ |" in tables[0] and "| mha-d |" in tables[0] and "| mha-d |" in tables[1]
 
 
 @pytest.mark.usefixtures("drawn")

@@ -9,7 +9,7 @@ import torch
 
 from negcap.pipelines.cli import main
 from negcap.pipelines.models.evaluation.config import EvaluateConfig
-from negcap.pipelines.models.trainer.compare import CompareConfig, Variant, compare, describe_settings, insert_tables
+from negcap.pipelines.models.trainer.compare import CompareConfig, Variant, compare, describe_settings
 from tests.pipelines.models.trainer_world import write_world
 
 SMALL: dict[str, Any] = {"joint": 8, "word_dim": 6, "batch_size": 16, "epochs": 2, "validation_images": 10}
@@ -54,13 +54,6 @@ def test_the_heading_lists_common_and_model_specific_settings() -> None:
     heading = describe_settings(settings, 2, "test")
     assert heading.startswith("Split test; the mean of 2 trainings each; joint 8; univse: epochs 13, constant 6")
     assert "least_rate 1e-05" in heading and "vse++" not in heading
-
-
-def test_a_variant_has_the_defaults_of_its_model() -> None:
-    settings = Variant.parse("univse").config(2, Path("m"), {"run": Path("r"), "joint": 8, "decay": 0.25})
-    assert (settings.model, settings.output, settings.seed, settings.joint) == ("univse", Path("m/univse-2"), 2, 8)
-    assert (settings.epochs, settings.constant, settings.decay, settings.bidirectional) == (13, 6, 0.25, False)
-    assert Variant.parse("vse++").config(0, Path("m"), {"run": Path("r")}).bidirectional
 
 
 def test_a_recipe_in_a_name_replaces_that_of_the_comparison() -> None:
@@ -125,15 +118,6 @@ def test_differences_are_bootstrapped_in_pairs_over_images_and_seeds(models: Pat
     assert entry["vse-c:noun i2t R@1"]["interval"] == pytest.approx([low, high]) and low < high
 
 
-def test_intervals_of_one_training_equal_those_of_its_evaluation(world: Path, models: Path) -> None:
-    text = compare(world, models, CompareConfig(("vse++",), 1, TRAINING, CONFIG))
-    made = json.loads((models / "comparison.json").read_text())["vse++"]
-    evaluation = json.loads((models / "vse++-0" / "evaluation" / "evaluation.json").read_text())
-    assert made["rsum"]["interval"] == pytest.approx(evaluation["intervals"]["rsum"])
-    assert made["retrieval"]["plain i2t"]["R@10"]["interval"] == pytest.approx(evaluation["intervals"]["i2t R@10"])
-    assert "one training each; epochs 2, batch_size 16, joint 8, word_dim 6, min_count 2, validation_images 10." in text
-
-
 def test_trained_models_are_kept_and_tables_are_inserted_into_a_readme(
     world: Path, models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -173,8 +157,3 @@ def test_bad_arguments(
     errors = capsys.readouterr().err
     assert errors.count("\n") == 1
     assert re.search(message, errors), errors
-
-
-def test_a_readme_needs_its_markers() -> None:
-    with pytest.raises(ValueError, match="comparison: begin"):
-        insert_tables("no markers", "tables")

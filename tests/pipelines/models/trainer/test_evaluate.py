@@ -11,7 +11,6 @@ import pytest
 import torch
 
 from negcap.pipelines.cli import main
-from negcap.pipelines.engine.shards import RECEIPTS
 from negcap.pipelines.models.captions import read_captions
 from negcap.pipelines.models.config import configure
 from negcap.pipelines.models.corpus import encode_run
@@ -139,27 +138,6 @@ def test_attack_by_the_negatives_of_all_images(naive: OneByOne, ranks: dict[tupl
         assert ranks["univse:object", "i2t"][image] == naive.rank(image) + beaten
 
 
-def test_the_plural_split(naive: OneByOne, ranks: dict[tuple[str, str], dict[str, int]]) -> None:
-    plural = {
-        row["caption_id"] for row, _ in naive.negatives if row["operator"] == "numeral" and row["replaced"] != "one"
-    }
-    images = {naive.image_of[caption] for caption in plural}
-    assert set(ranks["plural", "i2t"]) == images and 0 < len(images) < len(naive.images)
-    some = [
-        (row, scores)
-        for row, scores in naive.negatives
-        if row["operator"] == "numeral" and "one" not in (row["replaced"], row["replacement"])
-    ]
-    assert some and len(some) == len({row["caption_id"] for row, _ in some})  # two <-> three
-    for image in images:
-        best = max(naive.captions[caption][image] for caption in plural if naive.image_of[caption] == image)
-        others = [naive.captions[caption][image] for caption in plural if naive.image_of[caption] != image]
-        plain = 1 + sum(value > best - 1e-6 for value in others)
-        assert ranks["plural", "i2t"][image] == plain
-        beaten = sum(scores[image] > best - 1e-6 for row, scores in some if row["image_id"] == image)
-        assert ranks["plural:numeral", "i2t"][image] == plain + beaten
-
-
 def test_pairwise_accuracy(naive: OneByOne, model: Path, world: Path) -> None:
     metrics = measure(model, world, CONFIG).metrics
     found = metrics["pairwise"]
@@ -203,15 +181,6 @@ def test_evaluate_writes_tables_metrics_and_ranks(
     assert metrics["retrieval"]["i2t R@5"] == pytest.approx(100 * sum(rank <= 5 for rank in first) / len(first))
     evaluate(model, world, CONFIG)
     assert (model / "evaluation" / "evaluation.md").read_text() == text
-
-
-def test_a_run_without_negatives_is_evaluated_plain(model: Path, world: Path, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    for name in ("captions", "features"):
-        copytree(world / name, run / name)
-        copytree(world / RECEIPTS / name, run / RECEIPTS / name)
-    metrics = measure(model, run, EvaluateConfig(limit=7, threads=1)).metrics
-    assert metrics["images"] == 7 and metrics["retrieval"]["i2t R@10"] > 0 and "vse-c" not in metrics
 
 
 def test_images_without_captions_or_features_are_left_out(model: Path, world: Path, tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
-from safetensors.torch import load_file
 
 from negcap.pipelines.models import checkpoint
 from negcap.pipelines.models.captions import read_captions
@@ -79,54 +78,6 @@ def test_curves_are_drawn(small: Path, tmp_path: Path) -> None:
     assert (folder / "curves.png").read_bytes()[:4] == b"\x89PNG"
 
 
-def test_an_interrupted_training_ends_with_the_same_weights(small: Path, tmp_path: Path) -> None:
-    model = "vse-c"
-    whole = train(config(small, tmp_path / "whole", model=model, epochs=4, decay_every=3))
-    part = train(config(small, tmp_path / "part", model=model, epochs=2, decay_every=3))
-    assert json.loads((part / "last.json").read_text())["epoch"] == 2
-    progress: list[str] = []
-    train(config(small, part, model=model, epochs=4, decay_every=3), say=progress.append)
-    assert progress[0].endswith("resumed after epoch 2") and len(progress) == 3
-    for name in ("best", "last"):
-        one, other = (load_file(folder / f"{name}.safetensors") for folder in (whole, part))
-        assert one.keys() == other.keys() and all(torch.equal(one[key], other[key]) for key in one)
-        assert (whole / f"{name}.json").read_bytes() == (part / f"{name}.json").read_bytes()
-    timed = ("seconds", "per_second")
-    for one, other in zip(lines(whole), lines(part), strict=True):
-        assert {k: v for k, v in one.items() if k not in timed} == {k: v for k, v in other.items() if k not in timed}
-    rates = [line["learning_rate"] for line in lines(whole)]
-    assert rates == pytest.approx([0.01, 0.01, 0.01, 0.001])
-
-
-def test_the_averaged_weights_are_kept(small: Path, tmp_path: Path) -> None:
-    weight = "text.gru.weight_hh_l0"
-    for average in (0.9, 0.0):
-        folder = train(config(small, tmp_path / str(average), epochs=1, average=average))
-        last, best = (load_file(folder / f"{name}.safetensors") for name in ("last", "best"))
-        assert torch.equal(best[f"model/{weight}"], last[f"mean/{weight}"])
-        assert torch.equal(last[f"mean/{weight}"], last[f"model/{weight}"]) == (average == 0)
-    others = [
-        train(config(small, tmp_path / f"{n}", epochs=1, average=n, batch_size=540, dropout=0.0)) for n in (0.5, 0.999)
-    ]
-    one, other = (load_file(folder / "last.safetensors") for folder in others)
-    assert all(torch.equal(one[key], other[key]) for key in one)  # after one step the average equals the weights
-
-
-def test_weights_depend_on_the_seed(small: Path, tmp_path: Path) -> None:
-    folders = [train(config(small, tmp_path / str(n), seed=seed, epochs=1)) for n, seed in enumerate((3, 3, 4))]
-    one, same, other = (load_file(folder / "last.safetensors") for folder in folders)
-    assert all(torch.equal(one[key], same[key]) for key in one)
-    assert not any(torch.equal(one[key], other[key]) for key in one if "weight" in key)
-
-
-def test_training_with_negatives_improves_recall_under_attack(world: Path, tmp_path: Path) -> None:
-    right = {}
-    for name, given in {"vse++": {"model": "vse++"}, "vse-c": {"model": "vse-c"}}.items():
-        folder = train(config(world, tmp_path / name, epochs=3, batch_size=16, dropout=0.0, **given))
-        right[name] = measure(folder, world, EvaluateConfig(threads=1)).metrics["vse-c"]["total"]["R@1"]
-    assert right["vse-c"] > right["vse++"] + 10
-
-
 def test_an_epoch_is_selected_under_attack(world: Path, tmp_path: Path) -> None:
     given = {"model": "vse-c", "epochs": 4, "select": "attacked", "validation_split": "test", "negatives_after": 1}
     folder = train(config(world, tmp_path / "m", **given))
@@ -181,15 +132,6 @@ def test_a_folder_of_another_model_is_rejected(world: Path, tmp_path: Path) -> N
     assert (tmp_path / "full" / "letter.txt").exists()
 
 
-def test_vectors_stay_fixed_unless_tuned(small: Path, tmp_path: Path) -> None:
-    (tmp_path / "v.txt").write_text("red 1 2 3\nboat 3 2 1\n")
-    given = config(small, tmp_path / "m", epochs=1, word_dim=3, vectors=tmp_path / "v.txt", tune_vectors=False)
-    train(given)
-    (tmp_path / "v.txt").unlink()  # a trained model does not need it
-    model, vocabulary, _ = load_model(tmp_path / "m", torch.device("cpu"))
-    assert model.text.embedding.weight[vocabulary.ids["red"]].tolist() == [1, 2, 3]
-
-
 def test_a_trained_model_keeps_both_parts_of_its_words(small: Path, tmp_path: Path) -> None:
     (tmp_path / "v.txt").write_text("red 1 2 3\nboat 3 2 1\n")
     given = config(small, tmp_path / "m", epochs=1, word_dim=3, vectors=tmp_path / "v.txt", grounded_dim=4)
@@ -200,14 +142,6 @@ def test_a_trained_model_keeps_both_parts_of_its_words(small: Path, tmp_path: Pa
     assert model.text.gru.input_size == 7
     with pytest.raises(ValueError, match="grounded_dim needs vectors to be joined to"):
         train(config(small, tmp_path / "n", grounded_dim=4))
-
-
-def test_grids_are_averaged(world: Path, tmp_path: Path) -> None:
-    grid = copytree(world, tmp_path / "grid")
-    values = np.random.default_rng(0).random((360, 4, 6)).astype(np.float16)
-    write_features(grid, [f"scene{n:04d}" for n in range(360)], values)
-    train(config(grid, tmp_path / "m", epochs=1))
-    assert load_file(tmp_path / "m" / "best.safetensors")["model/image.linear.weight"].shape == (16, 6)
 
 
 @pytest.mark.parametrize(
