@@ -62,7 +62,7 @@ class Command(click.Command):
         self._fields = fields
         super().__init__(*given, **more)
 
-    @property  # type: ignore[override]
+    @property
     def params(self) -> list[click.Parameter]:
         """All arguments and flags."""
         if self._fields is not None:

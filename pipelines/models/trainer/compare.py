@@ -89,7 +89,7 @@ class CompareConfig:
     variants: tuple[str, ...] = VARIANTS
     seeds: int = 1
     training: Mapping[str, Any] = field(default_factory=dict)
-    evaluation: EvaluateConfig = field(default_factory=EvaluateConfig)
+    evaluation: EvaluateConfig = field(default_factory=lambda: EvaluateConfig(**{}))
 
     def __post_init__(self) -> None:
         if self.seeds < 1:
@@ -297,7 +297,7 @@ def to_markdown(results: Results, setting: str) -> str:
         columns["sum of R@1, 5, 10"] = lambda row: str(row.total([(name, "i2t") for name in names]))
         parts.append(table("R@1 with all negatives of", columns))
     operators = dict.fromkeys(name for result in results for name in result.accuracy)
-    accuracy = {name: (lambda row, name=name: f"{row.accuracy[name]:.1f}") for name in operators}  # type: ignore[misc]
+    accuracy = {name: (lambda row, name=name: f"{row.accuracy[name]:.1f}") for name in operators}
     parts += [table("caption above negative, %", accuracy), _differences(results)]
     return "\n\n".join(part for part in parts if part)
 

@@ -144,8 +144,9 @@ def train(config: TrainConfig, *, overwrite: bool = False, say: Callable[[str], 
     torch.set_num_threads(config.threads)
     data, objective = read_training_data(config), OBJECTIVES[config.model]
     size = data.features.shape[-1]
-    if getattr(config, "grounded_dim", 0) and not config.vectors:
-        raise ValueError(f"grounded_dim needs vectors to be joined to, has none: {config.grounded_dim}")
+    grounded = getattr(config, "grounded_dim", 0)
+    if grounded and not config.vectors:
+        raise ValueError(f"grounded_dim needs vectors to be joined to, has none: {grounded}")
     vectors = read_vectors(config.vectors, data.vocabulary, config.word_dim) if config.vectors else None
     files = dict(getattr(config, "other_vectors", ()))
     others = [
