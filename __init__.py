@@ -26,9 +26,9 @@ _MODULES = {
     "Batch": "batches",
     "Negatives": "batches",
     "build": "functions",
-    "graph": "graph",
+    "graph": "functions",
     "negatives": "functions",
-    "read": "read",
+    "read": "functions",
 }
 __all__ = ["Augmenter", "Batch", "Negatives", "__version__", "build", "graph", "negatives", "read"]
 

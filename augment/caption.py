@@ -8,19 +8,16 @@ Arrays that a cached function returns are shared: make them read-only with `read
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import groupby
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast
+
+import numpy as np
 
 if TYPE_CHECKING:
     import pyarrow as pa
-from collections.abc import Callable
-from functools import lru_cache
-from typing import Any, TypeVar, cast
-
-import numpy as np
 
 
 class Token(NamedTuple):

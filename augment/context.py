@@ -34,6 +34,11 @@ class Context:
     reading: Reading
     image: ImageTruth | None = None
 
+    @property
+    def caption(self) -> Caption:
+        """The caption that this is the context of."""
+        return self.own.captions[0]
+
     @cached_property
     def texts(self) -> frozenset[str]:
         """The texts of all captions of the image, in lower case."""
@@ -42,12 +47,12 @@ class Context:
     @cached_property
     def coreferent_in_caption(self) -> Coreferent:
         """The nouns of the lexicon that may name the same thing as a noun of the caption."""
-        return self._coreferent(self.own)
+        return self.lexicon.coreference.with_any(self.own.nouns)
 
     @cached_property
     def coreferent_in_siblings(self) -> Coreferent:
         """The nouns of the lexicon that may name the same thing as a noun of a sibling caption."""
-        return self._coreferent(self.siblings)
+        return self.lexicon.coreference.with_any(self.siblings.nouns)
 
     def log_probabilities(
         self, kind: str, span: tuple[int, int], contexts: tuple[str, ...], form: str = ""
@@ -61,54 +66,39 @@ class Context:
         vectors = entry_vectors(self.lexicon, kind, form)
         return log_probabilities(self.reading, self.lexicon.entries(kind), units, span, contexts, vectors)
 
-    def _coreferent(self, mentions: Mentions) -> Coreferent:
-        return self.lexicon.coreference.with_any(mentions.nouns)
 
+def contexts(images: Iterable[Sequence[Caption]], lexicon: Lexicon, truth: Truth | None = None) -> list[Context]:
+    """The contexts of the captions of some images, in order; the cloze model reads all captions together.
 
-def contexts(
-    captions: Sequence[Caption],
-    lexicon: Lexicon,
-    readings: Sequence[Reading] | None = None,
-    truth: Truth | None = None,
-) -> list[Context]:
-    """The contexts of all captions of one image, in the order of `captions`.
-
-    readings: of the captions; None: they are made here, which is slower than for many captions at once. truth: the
-    estimates of the corpus; None: nothing is estimated.
+    images: the captions of each, one of the `batches` of a larger number. truth: the estimates of the corpus; None:
+    nothing is estimated.
     """
-    image = Mentions(tuple(captions))
-    estimates = truth.of_image(captions) if truth is not None else None
-    return [
-        Context(lexicon, Mentions((caption,)), image.all_but(i), reading, estimates)
-        for i, (caption, reading) in enumerate(zip(captions, readings or read(captions, lexicon.cloze), strict=True))
-    ]
+    images = list(images)
+    readings = iter(read([caption for captions in images for caption in captions], lexicon.cloze))
+    made: list[Context] = []
+    for captions in images:
+        mentions = Mentions(tuple(captions))
+        estimates = truth.of_image(captions) if truth is not None else None
+        made += [
+            Context(lexicon, Mentions((caption,)), mentions.all_but(number), next(readings), estimates)
+            for number, caption in enumerate(captions)
+        ]
+    return made
 
 
-def contexts_by_image(
-    images: Iterable[Sequence[Caption]], lexicon: Lexicon, truth: Truth | None = None
-) -> Iterator[list[Context]]:
-    """The contexts of the captions of each image; the captions of several images are read together.
+def batches(images: Iterable[Sequence[Caption]]) -> Iterator[list[Sequence[Caption]]]:
+    """Images in batches of at least CAPTIONS captions or TOKENS tokens; the last may have fewer.
 
-    truth: as in `contexts`.
+    Reading many captions together is fast, and keeping only a batch of contexts bounds the memory.
     """
-    for part in parts(images):
-        readings = read([caption for captions in part for caption in captions], lexicon.cloze)
-        start = 0
-        for captions in part:
-            yield contexts(captions, lexicon, readings[start : start + len(captions)], truth)
-            start += len(captions)
-
-
-def parts(images: Iterable[Sequence[Caption]]) -> Iterator[list[Sequence[Caption]]]:
-    """Images in parts of at least CAPTIONS captions or TOKENS tokens; the last may have fewer."""
-    part: list[Sequence[Caption]] = []
+    batch: list[Sequence[Caption]] = []
     captions = tokens = 0
     for image in images:
-        part.append(image)
+        batch.append(image)
         captions += len(image)
         tokens += sum(len(caption.tokens) for caption in image)
         if captions >= CAPTIONS or tokens >= TOKENS:
-            yield part
-            part, captions, tokens = [], 0, 0
-    if part:
-        yield part
+            yield batch
+            batch, captions, tokens = [], 0, 0
+    if batch:
+        yield batch

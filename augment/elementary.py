@@ -6,9 +6,7 @@ additions, products, divisions, and changes of the exponent. They are within abo
 
 from __future__ import annotations
 
-from hashlib import blake2b
 from math import factorial
-from random import Random
 
 import numpy as np
 
@@ -48,9 +46,3 @@ def _polynomial(coefficients: list[float], x: np.ndarray) -> np.ndarray:
         total *= x
         total += coefficient
     return total
-
-
-def record_rng(seed: int, operator: str, caption_id: str) -> Random:
-    """A random generator seeded with the BLAKE2b hash of the seed, the operator and the caption's id."""
-    digest = blake2b(f"{seed}\x1f{operator}\x1f{caption_id}".encode(), digest_size=8).digest()
-    return Random(int.from_bytes(digest, "little"))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import numpy as np
 
 from .caption import Caption
-from .context import Context, contexts_by_image
+from .context import Context, batches, contexts
 from .language.coreference import entry_numbers
 from .lexicon.lexicon import Exchanges, Lexicon
 from .operators.attribute import attribute_choices
@@ -20,7 +20,7 @@ from .operators.numeral import numeral_choices
 from .operators.preposition import preposition_choices
 from .operators.verb import verb_choices
 from .truth.contradiction import assess
-from .truth.estimates import ImageTruth, Truth
+from .truth.estimates import Truth
 
 # For each kind, a function that lists what may replace the words of a caption.
 CHOICES: dict[str, Callable[[Caption, Context], list[Choice]]] = {
@@ -45,20 +45,15 @@ def exchanges(
         if kind not in BALANCED:
             raise ValueError(f"kind must be one of {', '.join(BALANCED)}, was: {kind}")
     found: dict[str, list[tuple[int, int, np.ndarray, np.ndarray]]] = {kind: [] for kind in kinds}
-    row = 0
-    images = list(images)
-    for captions, every in zip(images, contexts_by_image(images, lexicon), strict=True):
-        image = truth.of_image(captions) if truth is not None else None
-        for caption, context in zip(captions, every, strict=True):
-            for kind, rows in found.items():
-                number = lexicon.entries(kind).number
-                open = _nouns(caption, context, image) if kind == "noun" else _others(kind, caption, context, image)
-                for entry, plural, weights in open:
-                    (new,) = weights.nonzero()
-                    if len(new) and entry in number:
-                        offset = len(number) * plural
-                        rows.append((row, number[entry] + offset, new + offset, weights[new]))
-            row += 1
+    every = (context for batch in batches(images) for context in contexts(batch, lexicon, truth))
+    for row, context in enumerate(every):
+        for kind, rows in found.items():
+            number = lexicon.entries(kind).number
+            for entry, plural, weights in _nouns(context) if kind == "noun" else _others(kind, context):
+                (new,) = weights.nonzero()
+                if len(new) and entry in number:
+                    offset = len(number) * plural
+                    rows.append((row, number[entry] + offset, new + offset, weights[new]))
     return {kind: _columns(rows) for kind, rows in found.items()}
 
 
@@ -73,28 +68,27 @@ def _columns(parts: Sequence[tuple[int, int, np.ndarray, np.ndarray]]) -> Exchan
     )
 
 
-def _nouns(caption: Caption, context: Context, image: ImageTruth | None) -> Iterator[tuple[str, bool, np.ndarray]]:
+def _nouns(context: Context) -> Iterator[tuple[str, bool, np.ndarray]]:
     """For each noun slot: its entry, whether it is plural, and the weights of the nouns that are not rejected,
     (entries,).
 
     Candidates that leave a pronoun without an antecedent are not excluded here.
     """
     rejected = entry_numbers(context.coreferent_in_caption.all | context.coreferent_in_siblings.all)
-    for choice in noun_choices(caption, context):
+    for choice in noun_choices(context.caption, context):
         weights = choice.weights.copy()
         weights[rejected] = 0.0
-        if image is not None:
-            weights[image.likely_nouns] = 0.0
+        if context.image is not None:
+            weights[context.image.likely_nouns] = 0.0
         yield choice.entry, choice.plural, weights
 
 
-def _others(
-    kind: str, caption: Caption, context: Context, image: ImageTruth | None
-) -> Iterator[tuple[str, bool, np.ndarray]]:
-    for choice in CHOICES[kind](caption, context):
+def _others(kind: str, context: Context) -> Iterator[tuple[str, bool, np.ndarray]]:
+    """As `_nouns`, for the slots of another kind."""
+    for choice in CHOICES[kind](context.caption, context):
         left = choice.weights.copy()
         for number in left.nonzero()[0].tolist():
             made = choice.candidate(choice.names[number])
-            if made is None or assess(made, caption, context, image)[0] is not None:
+            if made is None or assess(made, context.caption, context, context.image)[0] is not None:
                 left[number] = 0.0
         yield choice.entry, choice.plural, left

@@ -1,41 +1,31 @@
-"""From a caption to its negatives: operators propose candidates, each is checked, and edits of accepted ones are
-applied.
+"""From captions to their negatives: operators propose candidates, each is checked, and edits of accepted ones applied.
 
 Uses no files and no processes: both the stage `negatives` and the Python API call it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
+from math import ceil
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..schemas.negatives import EDITS
-from .caption import cached
-from .edits import Accepted, Edit, Rejected
-from .language.concreteness import Concreteness
-from .operators import OPERATORS
-from .recovery.recover import FAMILIES_OF
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-import warnings
-from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
-from math import ceil
-from pathlib import Path
-
-from ..schemas.negatives import NEGATIVES, POSITIVE, POSITIVES, REJECTIONS
-from .caption import MAX_TOKENS, Caption, by_image, from_parses
+from ..schemas.negatives import EDITS, NEGATIVES, POSITIVE, POSITIVES, REJECTIONS
+from .caption import MAX_TOKENS, Caption, by_image, cached, from_parses
 from .cloze.network import single_threaded
-from .context import Context, contexts_by_image, parts
-from .edits import NOTHING, Generated, apply
-from .elementary import record_rng
-from .operators import PRESETS, Limits, operator
+from .context import Context, batches, contexts
+from .edits import NOTHING, Accepted, Edit, Generated, Rejected, apply
+from .language.concreteness import Concreteness
+from .operators import OPERATORS, PRESETS, Limits, operator
 from .plausibility import Change, SentenceScorer, compare
+from .recovery.recover import FAMILIES_OF
+from .rng import record_rng
 from .truth.contradiction import assess
 from .truth.estimates import MAX_P_TRUE, Truth, check_max_p_true
 
@@ -43,12 +33,257 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from .lexicon.lexicon import Lexicon
-    from .plausibility import SentenceScorer
 
-
+# An operator proposes at most DRAWS_PER_NEGATIVE * quota + EXTRA_DRAWS candidates for a caption.
+DRAWS_PER_NEGATIVE = 4
+EXTRA_DRAWS = 16
+IMPLAUSIBLE, OPERATOR_ERROR, TOO_LONG = "implausible", "operator_error", "too_long"  # reasons of rejections
 KEYS = ("caption_id", "image_id", "split", "origin")
 CHANGES = ("replaced", "replacement", "replaced_synset", "replacement_synset")
 NOUNS = 1 << 14  # number of nouns whose concreteness is cached
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How negatives are made.
+
+    seed: seed of the random choices. operators: names in `negcap.augment.operators.OPERATORS`. per_family: each
+    operator makes at most its `share` times this number of negatives per caption. max_true: the highest estimated
+    probability that one more caption of the image would make a negative true, lower numbers excepted. min_plausibility:
+    the lowest plausibility of a negative, in nats; None: only the operators' own limits hold. max_loss: the most that
+    the words which a negative shares with its caption may lose in log probability, in nats (see
+    `negcap.augment.plausibility.Change`); None: only the operators' own limits hold. scorer: the folder of a language
+    model that gives the plausibility of negatives, loaded by the caller; None: the cloze model does. cloze: the file of
+    the cloze model that the caller gave the lexicon; None: the shipped one. Raises ValueError for an unknown or
+    repeated operator, per_family below 1, max_true not between 0 and 1, or max_loss below 0.
+    """
+
+    seed: int = 0
+    operators: tuple[str, ...] = PRESETS["vse-c"]
+    per_family: int = 20
+    max_true: float = MAX_P_TRUE
+    min_plausibility: float | None = None
+    max_loss: float | None = None
+    scorer: Path | None = None
+    cloze: Path | None = None
+
+    def __post_init__(self) -> None:
+        for name in self.operators:
+            operator(name)
+        if len(set(self.operators)) != len(self.operators):
+            raise ValueError(f"operators must be distinct, were: {','.join(self.operators)}")
+        if self.per_family < 1:
+            raise ValueError(f"per_family must be >= 1, was: {self.per_family}")
+        check_max_p_true(self.max_true)
+        if self.max_loss is not None and not self.max_loss >= 0:
+            raise ValueError(f"max_loss must be >= 0, was: {self.max_loss}")
+
+    def quota(self, name: str) -> int:
+        """The maximum number of negatives per caption from the operator `name`, whatever other operators run."""
+        return ceil(self.per_family * OPERATORS[name].share)
+
+
+def generate_tables(
+    parses: pa.Table,
+    lexicon: Lexicon,
+    settings: Settings,
+    truth: Truth | None = None,
+    scorer: SentenceScorer | None = None,
+) -> tuple[Mapping[str, pa.Table], Counter[str]]:
+    """The tables negatives, positives and rejections for a `parses` table, by name, and counters.
+
+    The captions of an image must be consecutive. Replacements come from `lexicon`; with `truth`, candidates that are
+    too likely true are rejected too. Counters: captions; for each operator `<name>.captions` (with at least one result)
+    and `<name>.rows`; for each family `family.<name>.captions` and `family.<name>.rows`;
+    `rejected.<operator>.<reason>`; `captions.without` (captions without any negative).
+    """
+    negatives, positives, rejections = Rows(), Rows(), Rows()
+    counts: Counter[str] = Counter()
+    captions = from_parses(parses)
+    counts["captions"] = len(captions)
+    row = 0
+    for images in batches(by_image(captions)):
+        for generated in generate_for_images(images, lexicon, settings, truth, scorer):
+            for name, (accepted, rejected) in generated.items():
+                made = positives if OPERATORS[name].family == POSITIVE else negatives
+                made.add(row, name, accepted)
+                rejections.add(row, name, rejected)
+            _count(generated, counts)
+            row += 1
+    tables = {
+        "rejections": rejections.table(parses, REJECTIONS),
+        "positives": positives.table(parses, POSITIVES),
+        "negatives": negatives.table(parses, NEGATIVES),
+    }
+    reasons = tables["rejections"].group_by(["operator", "reason"]).aggregate([([], "count_all")])
+    for name, reason, rows in zip(*reasons.to_pydict().values(), strict=True):
+        counts[f"rejected.{name}.{reason}"] += rows
+    return tables, counts
+
+
+@single_threaded()
+def generate_for_images(
+    images: Sequence[Sequence[Caption]],
+    lexicon: Lexicon,
+    settings: Settings,
+    truth: Truth | None = None,
+    scorer: SentenceScorer | None = None,
+) -> list[dict[str, Generated]]:
+    """For each caption of some images, the results of the operators in the settings by name; see `generate_tables`.
+
+    images: one of the `batches` of a larger number; their captions are read together.
+    """
+    every = contexts(images, lexicon, truth)
+    made = [{name: try_operator(name, own.caption, own, settings) for name in settings.operators} for own in every]
+    return reject_implausible(every, made, scorer, settings.min_plausibility, settings.max_loss)
+
+
+def try_operator(name: str, caption: Caption, context: Context, settings: Settings) -> Generated:
+    """As `apply_operator`, but no caption raises an error, other than MemoryError: it is rejected whole instead.
+
+    An error of the operator is a fault of negcap. It is rejected as `operator_error`, with the error in the detail, and
+    a RuntimeWarning says so, which Python prints once a process. A caption that is too long is rejected as `too_long`.
+    """
+    if caption.too_long:
+        return _rejected_whole(TOO_LONG, f"caption must be <= {MAX_TOKENS} tokens")
+    try:
+        return apply_operator(name, caption, context, settings)
+    except MemoryError:  # says something of the machine, not of the caption
+        raise
+    except Exception as error:
+        said = " ".join(f"operator {name} raised {type(error).__name__}: {error}".split())
+        warnings.warn(f"{said}; its caption is rejected as {OPERATOR_ERROR}", RuntimeWarning, stacklevel=2)
+        return _rejected_whole(OPERATOR_ERROR, said)
+
+
+def _rejected_whole(reason: str, detail: str) -> Generated:
+    return Generated([], [Rejected(NOTHING, reason, None, detail=detail)])
+
+
+def apply_operator(name: str, caption: Caption, context: Context, settings: Settings) -> Generated:
+    """Check the candidates of one operator for a caption, in order, until its quota is accepted.
+
+    Those of an unchecked operator are accepted as they are. A candidate whose text equals a caption of the image is
+    rejected (`sibling_says_so`). The random stream depends only on the seed, the operator and the caption's id, so
+    neither order nor other operators change the result.
+    """
+    quota = settings.quota(name)
+    rng = record_rng(settings.seed, name, caption.caption_id)
+    made, own = Generated([], []), set[str]()
+    operator = OPERATORS[name]
+    for propose in (operator.propose, operator.fallback):
+        for candidate in propose(caption, context, rng, DRAWS_PER_NEGATIVE * quota + EXTRA_DRAWS):
+            reason, p_true = assess(candidate, caption, context, context.image) if operator.checked else (None, None)
+            if reason is None:
+                text = apply(caption.text, candidate.edits)
+                lower = text.lower()
+                if lower in own:
+                    continue
+                if lower not in context.texts:
+                    own.add(lower)
+                    made.accepted.append(Accepted(candidate, text, p_true, candidate.plausibility))
+                    if len(own) == quota:
+                        break
+                    continue
+                reason, p_true = "sibling_says_so", None
+            made.rejected.append(Rejected(candidate, reason, p_true))
+        if own:
+            break
+    return made
+
+
+def reject_implausible(
+    contexts: Sequence[Context],
+    made: Sequence[Mapping[str, Generated]],
+    scorer: SentenceScorer | None = None,
+    minimum: float | None = None,
+    max_loss: float | None = None,
+) -> list[dict[str, Generated]]:
+    """Move implausible negatives from the accepted to the rejected, and give the others their plausibility and loss.
+
+    contexts: one for each caption. made: for each caption, the results by operator; the result has the same form.
+
+    - First the cloze model compares each negative with its caption, and those outside the limits of their operator
+      (see `negcap.augment.operators.Limits`) are rejected. The limits are on the scale of the cloze model and apply
+      whether or not there is a scorer. With `max_loss`, that of the loss is at most this for all operators. Operators
+      without limits keep all their negatives, unchanged.
+    - Then a scorer, if there is one, scores what is left: `plausibility` becomes its log-likelihood of the negative
+      minus that of the caption. Negatives rejected before have none.
+    - Last, negatives whose plausibility is below `minimum` are rejected.
+    """
+    limits_of = {name: _limits(name, max_loss) for generated in made for name in generated}
+    changes = _changes(contexts, made, limits_of)
+    results: list[dict[str, Generated]] = []
+    left: list[tuple[Caption, Generated, Accepted]] = []
+    for context, generated in zip(contexts, made, strict=True):
+        results.append({})
+        for name, (accepted, rejected) in generated.items():
+            limits = limits_of[name]
+            results[-1][name] = kept = Generated([], rejected)
+            if limits is None:
+                kept.accepted.extend(accepted)
+                continue
+            for one in accepted:
+                read = changes.get(id(one))
+                change, loss = (Change(one.plausibility or 0.0), None) if read is None else (read, read.loss)
+                if limits.allow(change):
+                    left.append((context.caption, kept, one._replace(plausibility=change.log_odds, loss=loss)))
+                else:
+                    log_odds = change.log_odds if scorer is None else None
+                    rejected.append(Rejected(one.candidate, IMPLAUSIBLE, one.p_true, log_odds, loss))
+    if scorer is not None:
+        new = scorer.log_likelihoods([one.text for _, _, one in left])
+        log_odds = new - scorer.log_likelihoods([caption.text for caption, _, _ in left])
+        left = [
+            (caption, kept, one._replace(plausibility=odds))
+            for (caption, kept, one), odds in zip(left, log_odds.tolist(), strict=True)
+        ]
+    for _, kept, one in left:
+        if minimum is not None and one.plausibility is not None and one.plausibility < minimum:
+            kept.rejected.append(Rejected(one.candidate, IMPLAUSIBLE, one.p_true, one.plausibility, one.loss))
+        else:
+            kept.accepted.append(one)
+    return results
+
+
+def _limits(name: str, max_loss: float | None) -> Limits | None:
+    """The limits of an operator, that of the loss at most `max_loss`."""
+    limits = OPERATORS[name].limits
+    if limits is None or max_loss is None:
+        return limits
+    return limits._replace(max_loss=min(limits.max_loss, max_loss))
+
+
+def _changes(
+    contexts: Sequence[Context], made: Sequence[Mapping[str, Generated]], limits_of: Mapping[str, Limits | None]
+) -> dict[int, Change]:
+    """How those negatives that have to be compared with their captions compare with them, by the negative's `id`.
+
+    A negative is read if its operator does not know its plausibility, or limits more than that.
+    """
+    read: list[tuple[Context, Accepted]] = []
+    for context, generated in zip(contexts, made, strict=True):
+        for name, (accepted, _) in generated.items():
+            limits = limits_of[name]
+            if limits is not None:
+                read += [(context, one) for one in accepted if limits.read_whole or one.plausibility is None]
+    found = compare([context for context, _ in read], [one.candidate for _, one in read])
+    return {id(one): change for (_, one), change in zip(read, found, strict=True)}
+
+
+def _count(generated: Mapping[str, Generated], counts: Counter[str]) -> None:
+    """Add the results for one caption to the counters that `generate_tables` describes."""
+    families = set()
+    for name, (accepted, _) in generated.items():
+        rows, family = len(accepted), OPERATORS[name].family
+        counts[f"{name}.rows"] += rows
+        counts[f"{name}.captions"] += rows > 0
+        counts[f"family.{family}.rows"] += rows
+        if rows:
+            families.add(family)
+    for family in families:
+        counts[f"family.{family}.captions"] += 1
+    counts["captions.without"] += not families - {POSITIVE}
 
 
 class Rows:
@@ -142,259 +377,3 @@ def _edits(edits: Sequence[Sequence[Edit]], captions: Iterable[str]) -> pa.Array
     return pa.ListArray.from_arrays(
         offsets, pa.StructArray.from_arrays(values, fields=list(EDITS.value_type)), type=EDITS
     )
-
-
-REASON = "implausible"
-
-
-def reject_implausible(
-    contexts: Sequence[Context],
-    made: Sequence[Mapping[str, Generated]],
-    scorer: SentenceScorer | None = None,
-    minimum: float | None = None,
-    max_loss: float | None = None,
-) -> list[dict[str, Generated]]:
-    """Move implausible negatives from the accepted to the rejected, and give the others their plausibility and loss.
-
-    contexts: one for each caption. made: for each caption, the results by operator; the result has the same form.
-
-    - First the cloze model compares each negative with its caption, and those outside the limits of their operator
-      (see `negcap.augment.operators.Limits`) are rejected. The limits are on the scale of the cloze model and apply
-      whether or not there is a scorer. With `max_loss`, that of the loss is at most this for all operators. Operators
-      without limits keep all their negatives, unchanged.
-    - Then a scorer, if there is one, scores what is left: `plausibility` becomes its log-likelihood of the negative
-      minus that of the caption. Negatives rejected before have none.
-    - Last, negatives whose plausibility is below `minimum` are rejected.
-    """
-    limits_of = {name: _limits(name, max_loss) for generated in made for name in generated}
-    changes = _changes(contexts, made, limits_of)
-    results: list[dict[str, Generated]] = []
-    left: list[tuple[Caption, Generated, Accepted]] = []
-    for context, generated in zip(contexts, made, strict=True):
-        results.append({})
-        for name, (accepted, rejected) in generated.items():
-            limits = limits_of[name]
-            results[-1][name] = kept = Generated([], rejected)
-            if limits is None:
-                kept.accepted.extend(accepted)
-                continue
-            for one in accepted:
-                read = changes.get(id(one))
-                change, loss = (Change(one.plausibility or 0.0), None) if read is None else (read, read.loss)
-                if limits.allow(change):
-                    left.append((context.own.captions[0], kept, one._replace(plausibility=change.log_odds, loss=loss)))
-                else:
-                    log_odds = change.log_odds if scorer is None else None
-                    rejected.append(Rejected(one.candidate, REASON, one.p_true, log_odds, loss))
-    if scorer is not None:
-        new = scorer.log_likelihoods([one.text for _, _, one in left])
-        log_odds = new - scorer.log_likelihoods([caption.text for caption, _, _ in left])
-        left = [
-            (caption, kept, one._replace(plausibility=odds))
-            for (caption, kept, one), odds in zip(left, log_odds.tolist(), strict=True)
-        ]
-    for _, kept, one in left:
-        if minimum is not None and one.plausibility is not None and one.plausibility < minimum:
-            kept.rejected.append(Rejected(one.candidate, REASON, one.p_true, one.plausibility, one.loss))
-        else:
-            kept.accepted.append(one)
-    return results
-
-
-def _limits(name: str, max_loss: float | None) -> Limits | None:
-    """The limits of an operator, that of the loss at most `max_loss`."""
-    limits = OPERATORS[name].limits
-    if limits is None or max_loss is None:
-        return limits
-    return limits._replace(max_loss=min(limits.max_loss, max_loss))
-
-
-def _changes(
-    contexts: Sequence[Context], made: Sequence[Mapping[str, Generated]], limits_of: Mapping[str, Limits | None]
-) -> dict[int, Change]:
-    """How those negatives that have to be compared with their captions compare with them, by the negative's `id`.
-
-    A negative is read if its operator does not know its plausibility, or limits more than that.
-    """
-    read: list[tuple[Context, Accepted]] = []
-    for context, generated in zip(contexts, made, strict=True):
-        for name, (accepted, _) in generated.items():
-            limits = limits_of[name]
-            if limits is not None:
-                read += [(context, one) for one in accepted if limits.read_whole or one.plausibility is None]
-    captions, readings = [context.own.captions[0] for context, _ in read], [context.reading for context, _ in read]
-    found = compare(captions, readings, [one.candidate for _, one in read])
-    return {id(one): change for (_, one), change in zip(read, found, strict=True)}
-
-
-# An operator proposes at most DRAWS_PER_NEGATIVE * quota + EXTRA_DRAWS candidates for a caption.
-DRAWS_PER_NEGATIVE = 4
-EXTRA_DRAWS = 16
-OPERATOR_ERROR, TOO_LONG = "operator_error", "too_long"
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How negatives are made.
-
-    seed: seed of the random choices. operators: names in `negcap.augment.operators.OPERATORS`. per_family: each
-    operator makes at most its `share` times this number of negatives per caption. max_true: the highest estimated
-    probability that one more caption of the image would make a negative true, lower numbers excepted. min_plausibility:
-    the lowest plausibility of a negative, in nats; None: only the operators' own limits hold. max_loss: the most that
-    the words which a negative shares with its caption may lose in log probability, in nats (see
-    `negcap.augment.plausibility.Change`); None: only the operators' own limits hold. scorer: the folder of a language
-    model that gives the plausibility of negatives, loaded by the caller; None: the cloze model does. cloze: the file of
-    the cloze model that the caller gave the lexicon; None: the shipped one. Raises ValueError for an unknown or
-    repeated operator, per_family below 1, max_true not between 0 and 1, or max_loss below 0.
-    """
-
-    seed: int = 0
-    operators: tuple[str, ...] = PRESETS["vse-c"]
-    per_family: int = 20
-    max_true: float = MAX_P_TRUE
-    min_plausibility: float | None = None
-    max_loss: float | None = None
-    scorer: Path | None = None
-    cloze: Path | None = None
-
-    def __post_init__(self) -> None:
-        for name in self.operators:
-            operator(name)
-        if len(set(self.operators)) != len(self.operators):
-            raise ValueError(f"operators must be distinct, were: {','.join(self.operators)}")
-        if self.per_family < 1:
-            raise ValueError(f"per_family must be >= 1, was: {self.per_family}")
-        check_max_p_true(self.max_true)
-        if self.max_loss is not None and not self.max_loss >= 0:
-            raise ValueError(f"max_loss must be >= 0, was: {self.max_loss}")
-
-    def quota(self, name: str) -> int:
-        """The maximum number of negatives per caption from the operator `name`, whatever other operators run."""
-        return ceil(self.per_family * OPERATORS[name].share)
-
-
-def generate_tables(
-    parses: pa.Table,
-    lexicon: Lexicon,
-    settings: Settings,
-    truth: Truth | None = None,
-    scorer: SentenceScorer | None = None,
-) -> tuple[Mapping[str, pa.Table], Counter[str]]:
-    """The tables negatives, positives and rejections for a `parses` table, by name, and counters.
-
-    The captions of an image must be consecutive. Replacements come from `lexicon`; with `truth`, candidates that are
-    too likely true are rejected too. Counters: captions; for each operator `<name>.captions` (with at least one result)
-    and `<name>.rows`; for each family `family.<name>.captions` and `family.<name>.rows`;
-    `rejected.<operator>.<reason>`; `captions.without` (captions without any negative).
-    """
-    negatives, positives, rejections = Rows(), Rows(), Rows()
-    counts: Counter[str] = Counter()
-    captions = from_parses(parses)
-    counts["captions"] = len(captions)
-    row = 0
-    for part in parts(by_image(captions)):
-        for generated in generate_for_images(part, lexicon, settings, truth, scorer):
-            for name, (accepted, rejected) in generated.items():
-                made = positives if OPERATORS[name].family == POSITIVE else negatives
-                made.add(row, name, accepted)
-                rejections.add(row, name, rejected)
-            _count(generated, counts)
-            row += 1
-    tables = {
-        "rejections": rejections.table(parses, REJECTIONS),
-        "positives": positives.table(parses, POSITIVES),
-        "negatives": negatives.table(parses, NEGATIVES),
-    }
-    reasons = tables["rejections"].group_by(["operator", "reason"]).aggregate([([], "count_all")])
-    for name, reason, rows in zip(*reasons.to_pydict().values(), strict=True):
-        counts[f"rejected.{name}.{reason}"] += rows
-    return tables, counts
-
-
-@single_threaded()
-def generate_for_images(
-    images: Sequence[Sequence[Caption]],
-    lexicon: Lexicon,
-    settings: Settings,
-    truth: Truth | None = None,
-    scorer: SentenceScorer | None = None,
-) -> list[dict[str, Generated]]:
-    """For each caption of some images, the results of the operators in the settings by name; see `generate_tables`."""
-    every: list[Context] = []
-    made: list[dict[str, Generated]] = []
-    for siblings, own in zip(images, contexts_by_image(images, lexicon, truth), strict=True):
-        every += own
-        made += [
-            {name: try_operator(name, caption, context, settings) for name in settings.operators}
-            for caption, context in zip(siblings, own, strict=True)
-        ]
-    return reject_implausible(every, made, scorer, settings.min_plausibility, settings.max_loss)
-
-
-def try_operator(name: str, caption: Caption, context: Context, settings: Settings) -> Generated:
-    """As `apply_operator`, but no caption raises an error, other than MemoryError: it is rejected whole instead.
-
-    An error of the operator is a fault of negcap. It is rejected as `operator_error`, with the error in the detail, and
-    a RuntimeWarning says so, which Python prints once a process. A caption that is too long is rejected as `too_long`.
-    """
-    if caption.too_long:
-        return _rejected_whole(TOO_LONG, f"caption must be <= {MAX_TOKENS} tokens")
-    try:
-        return apply_operator(name, caption, context, settings)
-    except MemoryError:  # says something of the machine, not of the caption
-        raise
-    except Exception as error:
-        said = " ".join(f"operator {name} raised {type(error).__name__}: {error}".split())
-        warnings.warn(f"{said}; its caption is rejected as {OPERATOR_ERROR}", RuntimeWarning, stacklevel=2)
-        return _rejected_whole(OPERATOR_ERROR, said)
-
-
-def _rejected_whole(reason: str, detail: str) -> Generated:
-    return Generated([], [Rejected(NOTHING, reason, None, detail=detail)])
-
-
-def apply_operator(name: str, caption: Caption, context: Context, settings: Settings) -> Generated:
-    """Check the candidates of one operator for a caption, in order, until its quota is accepted.
-
-    Those of an unchecked operator are accepted as they are. A candidate whose text equals a caption of the image is
-    rejected (`sibling_says_so`). The random stream depends only on the seed, the operator and the caption's id, so
-    neither order nor other operators change the result.
-    """
-    quota = settings.quota(name)
-    rng = record_rng(settings.seed, name, caption.caption_id)
-    made, own = Generated([], []), set[str]()
-    operator = OPERATORS[name]
-    for propose in (operator.propose, operator.fallback):
-        for candidate in propose(caption, context, rng, DRAWS_PER_NEGATIVE * quota + EXTRA_DRAWS):
-            reason, p_true = assess(candidate, caption, context, context.image) if operator.checked else (None, None)
-            if reason is None:
-                text = apply(caption.text, candidate.edits)
-                lower = text.lower()
-                if lower in own:
-                    continue
-                if lower not in context.texts:
-                    own.add(lower)
-                    made.accepted.append(Accepted(candidate, text, p_true, candidate.plausibility))
-                    if len(own) == quota:
-                        break
-                    continue
-                reason, p_true = "sibling_says_so", None
-            made.rejected.append(Rejected(candidate, reason, p_true))
-        if own:
-            break
-    return made
-
-
-def _count(generated: Mapping[str, Generated], counts: Counter[str]) -> None:
-    """Add the results for one caption to the counters that `generate_tables` describes."""
-    families = set()
-    for name, (accepted, _) in generated.items():
-        rows, family = len(accepted), OPERATORS[name].family
-        counts[f"{name}.rows"] += rows
-        counts[f"{name}.captions"] += rows > 0
-        counts[f"family.{family}.rows"] += rows
-        if rows:
-            families.add(family)
-    for family in families:
-        counts[f"family.{family}.captions"] += 1
-    counts["captions.without"] += not families - {POSITIVE}

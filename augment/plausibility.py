@@ -39,6 +39,20 @@ class SentenceScorer(Protocol):
         ...
 
 
+class Read(Protocol):
+    """A caption that the cloze model has read, such as negcap.augment.context.Context."""
+
+    @property
+    def caption(self) -> Caption:
+        """The caption."""
+        ...
+
+    @property
+    def reading(self) -> Reading:
+        """What the cloze model reads in it."""
+        ...
+
+
 def read(captions: Sequence[Caption], model: ClozeModel | None = None) -> list[Reading]:
     """Each caption as a cloze model (None: the shipped one) has read it; faster for many captions in one call.
 
@@ -149,42 +163,41 @@ class Change(NamedTuple):
     lowest: float = 0.0
 
 
-def compare(captions: Sequence[Caption], readings: Sequence[Reading], candidates: Sequence[Candidate]) -> list[Change]:
+def compare(contexts: Sequence[Read], candidates: Sequence[Candidate]) -> list[Change]:
     """Let the cloze model read each negative (false caption) as a whole, and compare it with its caption.
 
-    captions, readings, candidates: for each negative, its caption, the cloze model's reading of the caption, and the
-    edits. The log-odds are those of the candidate if its operator gave them, else the pseudo-log-likelihood of the
-    negative minus that of the caption. To save time, equal negatives of a caption (of different operators) are read
-    once, as are those that differ only in the number they put in ("three dogs", "four dogs"). Of the latter the first
-    is read: the log-odds of the others differ by log p(number | rest) alone, and the loss and lowest of the first are
-    used for them.
+    contexts, candidates: for each negative, the context of its caption, and the edits. The log-odds are those of the
+    candidate if its operator gave them, else the pseudo-log-likelihood of the negative minus that of the caption. To
+    save time, equal negatives of a caption (of different operators) are read once, as are those that differ only in the
+    number they put in ("three dogs", "four dogs"). Of the latter the first is read: the log-odds of the others differ
+    by log p(number | rest) alone, and the loss and lowest of the first are used for them.
     """
-    edited = [words_after(one, candidate.edits) for one, candidate in zip(captions, candidates, strict=True)]
-    texts = [one.words for one in edited]
+    edited = [words_after(own.caption, candidate.edits) for own, candidate in zip(contexts, candidates, strict=True)]
     numbers = [_number_at(one.starts, candidate) for one, candidate in zip(edited, candidates, strict=True)]
     first: dict[tuple[str | None, ...], int] = {}
-    same = []
-    for i, (caption, text, number) in enumerate(zip(captions, texts, numbers, strict=True)):
-        key: tuple[str | None, ...] = (caption.caption_id, *text)
-        if number is not None:
-            key = (caption.caption_id, *text[:number], None, *text[number + 1 :])
-        same.append(first.setdefault(key, i))
-    read_ones = sorted(set(same))
-    found: dict[int, Reading] = {}
-    if readings:
-        made = readings[0].model.read_edited([readings[i] for i in read_ones], [texts[i] for i in read_ones])
-        found = dict(zip(read_ones, made, strict=True))
+    same = []  # for each negative, the index of the first one that is read in its place
+    for i, (own, (words, _, _), number) in enumerate(zip(contexts, edited, numbers, strict=True)):
+        blanked = [None if position == number else word for position, word in enumerate(words)]
+        same.append(first.setdefault((own.caption.caption_id, *blanked), i))
+    distinct = sorted(set(same))
+    read_as: dict[int, Reading] = {}
+    if contexts:
+        model = contexts[0].reading.model
+        made = model.read_edited([contexts[i].reading for i in distinct], [edited[i].words for i in distinct])
+        read_as = dict(zip(distinct, made, strict=True))
     changes: list[Change] = []
-    for i, (own, reading, number) in enumerate(zip(same, readings, numbers, strict=True)):
-        new, odds = found[own], candidates[i].plausibility
+    for i, (own, candidate, number) in enumerate(zip(contexts, candidates, numbers, strict=True)):
+        new, odds = read_as[same[i]], candidate.plausibility
         if odds is None:
-            total = sum(new.scores) if own == i or number is None else new.own_with(number, texts[i][number])
-            odds = total - sum(reading.scores)
-        if own != i and number is not None:
-            changes.append(changes[own]._replace(log_odds=odds))
+            total = sum(new.scores)
+            if same[i] != i and number is not None:
+                total = new.own_with(number, edited[i].words[number])
+            odds = total - sum(own.reading.scores)
+        if same[i] != i and number is not None:
+            changes.append(changes[same[i]]._replace(log_odds=odds))
             continue
-        loss = _loss(reading, new, edited[i].kept)
-        changes.append(Change(odds, loss, _lowest(new, edited[i].starts, candidates[i].edits)))
+        loss = _loss(own.reading, new, edited[i].kept)
+        changes.append(Change(odds, loss, _lowest(new, edited[i].starts, candidate.edits)))
     return changes
 
 

@@ -21,19 +21,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..caption import cached, read_only
 from .fixed_point import EXP, FOUND, GELU, HIDDEN, MEMORY, ROW, SHARE, VECTOR, buffer, rounded
-from .states import Place, States, transposed
+from .states import Place, Recurrent, States, run, transposed
 
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
-from typing import NamedTuple
 
-from .states import Recurrent, run
 
 ATTENDED = 40_000  # numbers of attention weights of a head that are computed together: they fit into a core's cache
 LENGTHS = 64  # number of lengths of captions for which the biases of the attention are cached

@@ -11,30 +11,28 @@ through the whole table.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-
-from ..language.semantic_classes import attributes
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
 
 from ...schemas.captions import COMPONENT_EXCLUSIONS
 from ..caption import Caption, cached
 from ..language import semantic_classes
 from ..language.coreference import CoreferenceIndex, entry_numbers, may_corefer
 from ..language.determiners import NUMBERS
-from ..language.semantic_classes import prepositions
+from ..language.semantic_classes import attributes, prepositions
 from ..mentions import mentioned_attributes, mentioned_nouns, mentioned_quantities
 from ..scene_graph import SceneGraph
 from ..slots import verbs
 from . import relations
 from .vocabulary import ComponentVocabulary
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 
 NOTHING = -1  # instead of an id, if there is none to sample
 STRIDE = 1 << 32  # greater than every id

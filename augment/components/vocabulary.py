@@ -6,17 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from ...schemas.captions import COMPONENT_KINDS, COMPONENT_VOCABULARY
+from ...schemas.captions import COMPONENT_KINDS, COMPONENT_VOCABULARY, COMPONENTS
 from ..language import semantic_classes
 from ..language.concreteness import Concreteness
 from ..language.determiners import NUMBERS
 from ..language.semantic_classes import head, is_person, overlaps
+from ..scene_graph import SceneGraph
 from . import relations
 
 if TYPE_CHECKING:
     import pyarrow as pa
-from ...schemas.captions import COMPONENTS
-from ..scene_graph import SceneGraph
+
 
 PAPER_RARE = 100  # "frequency > 100"
 PAPER_CAPTIONS = 566_435  # COCO train + restval, the corpus of the paper's threshold

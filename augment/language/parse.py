@@ -1,41 +1,26 @@
 """Parse captions with a spaCy pipeline, shipped or installed. No other module imports spaCy.
 
-Repair two errors that small parsers often make in captions: wrong subjects of second and of inverted clauses.
+Two errors are repaired that small parsers often make in captions: wrong subjects of second and of inverted clauses.
 
 "A boy is behind [a house and three apples] are sitting": the noun before a finite verb without a subject becomes its
 subject. "On [a desk] [sits a keyboard]": the noun before the verb becomes the object of the preposition, and the noun
 after it the subject.
 
-spaCy's attribute ruler with a cache per token, for pipelines whose rules each set the part of speech of one token.
-
-Matching about 180 patterns takes a seventh of the parsing time, and always gives the same result for the same token.
-
-Make a spaCy pipeline compute the same numbers on every processor, and for every batch that a text may be in.
-
-How a BLAS library rounds depends on the processor, and with some of its kernels on where in a matrix a row stands.
-Here the products are exact instead: both factors are rounded to whole multiples of GRID, whose products and sums
-float64 holds without rounding up to GRID^2 * 2^53 = 8192 (the shipped parser stays below 1000). NumPy may also round a
-power differently, so layer normalisation divides by a square root, both of which IEEE 754 defines.
-
-What remains is the parser's last layer, a sum of 64 terms that spaCy leaves to BLIS. Its kernel for AVX2 adds them one
-after the other by fused multiplications and additions, whatever the batch; others may round differently.
+spaCy's attribute ruler is run once per kind of token: matching about 180 patterns takes a seventh of the parsing time,
+and always gives the same result for the same token.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from spacy.tokens import Doc
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from functools import cache
-from types import ModuleType
 
 from ...schemas.captions import PARSES
 from ..caption import MAX_TOKENS, Caption, from_parses
@@ -45,10 +30,7 @@ from ..data import data_path
 if TYPE_CHECKING:
     import pyarrow as pa
     from spacy.language import Language
-from thinc.api import NumpyOps, Ragged
-
-if TYPE_CHECKING:
-    from thinc.api import Model
+    from spacy.tokens import Doc
 
 
 FINITE = {"VBZ", "VBP", "VBD"}
@@ -221,6 +203,8 @@ def _load(spacy_model: str | None) -> Language:
     if missing:
         raise ValueError(f"spacy model {spacy_model} must have {' and '.join(NEEDED)}, lacks: {missing}")
 
+    from .exact import make_exact
+
     make_exact(nlp)
     _cache_attribute_rulers(nlp)
     return nlp
@@ -357,79 +341,3 @@ def parse_table(captions: pa.Table, spacy_model: str | None = None) -> pa.Table:
         ],
         schema=PARSES,
     )
-
-
-GRID = 2.0**-20
-TO_GRID = 1.5 * 2**52 * GRID  # x + TO_GRID - TO_GRID is x rounded to GRID, for |x| < 2^31
-ROWS = 256  # number of rows that are multiplied at once; the result does not depend on it
-
-
-class ExactOps(NumpyOps):
-    """thinc's operations on NumPy arrays, with products of matrices that do not depend on the processor."""
-
-    def __init__(self) -> None:
-        """Multiply with NumPy's BLAS: thinc's own needs three times as long."""
-        super().__init__(use_blis=False)
-
-    def gemm(
-        self,
-        x: np.ndarray,
-        y: np.ndarray,
-        *,
-        out: np.ndarray | None = None,
-        trans1: bool = False,
-        trans2: bool = False,
-    ) -> np.ndarray:
-        """The product of x (n, k) and y (k, m) in float32: (n, m). trans1, trans2: x is (k, n), y is (m, k)."""
-        x, right = x.T if trans1 else x, on_grid(y.T if trans2 else y)
-        made = np.empty((len(x), right.shape[1]), np.float32) if out is None else out
-        for start in range(0, len(x), ROWS):
-            made[start : start + ROWS] = on_grid(x[start : start + ROWS]) @ right
-        return made
-
-
-def on_grid(array: np.ndarray) -> np.ndarray:
-    """An array in float64, rounded to multiples of GRID."""
-    rounded = array.astype(np.float64)
-    rounded += TO_GRID
-    rounded -= TO_GRID
-    return rounded
-
-
-def normalise(model: Model, rows: np.ndarray, is_train: bool) -> tuple[np.ndarray, Any]:
-    """Layer normalisation of rows (n, width), instead of the forward function of thinc's layer; not for training."""
-    made = rows - rows.mean(axis=1, keepdims=True)
-    made /= np.sqrt(np.square(made).mean(axis=1, keepdims=True) + np.float32(1e-8))
-    made *= model.get_param("G")
-    made += model.get_param("b")
-    return made, None
-
-
-def embed_once(model: Model, docs: Sequence[Any], is_train: bool) -> tuple[list[np.ndarray], Any]:
-    """Word vectors before they know their context, those of equal words computed once: this pays for exact products.
-
-    Instead of the forward function of spaCy's MultiHashEmbed without static vectors; not for training.
-    """
-    extract, flatten, *layers, unflatten = model.layers
-    features = flatten.predict(extract.predict(docs))
-    rows = np.ascontiguousarray(features.dataXd)
-    _, first, which = np.unique(rows.view(f"V{rows.strides[0]}"), return_index=True, return_inverse=True)
-    ragged: Any = Ragged  # its types are not those of NumPy
-    made = ragged(rows[first], np.array([len(first)], np.int32))
-    for layer in layers:
-        made = layer.predict(made)
-    return unflatten.predict(ragged(made.dataXd[which.reshape(-1)], features.lengths)), None
-
-
-def make_exact(nlp: Any) -> None:
-    """Let all thinc networks of a spaCy pipeline compute as described above, unless they are on a GPU."""
-    ops = ExactOps()
-    for _, pipe in nlp.pipeline:
-        model: Model | None = getattr(pipe, "model", None)
-        for layer in model.walk() if model is not None else ():
-            if type(layer.ops) is NumpyOps:
-                layer.ops = ops
-                if layer.name == "layernorm":
-                    layer._func = normalise
-                elif layer.name.startswith("extract_features>>list2ragged>>") and layer.name.endswith("ragged2list"):
-                    layer._func = embed_once

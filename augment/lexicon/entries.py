@@ -38,7 +38,7 @@ from ..slots.nouns import broader
 
 if TYPE_CHECKING:
     import pyarrow as pa
-from typing import TYPE_CHECKING
+
 
 DISCOUNT = 1.0
 SMOOTHING = 20.0

@@ -25,15 +25,17 @@ at most e^(2 BOUND): balance makes no implausible replacement likely.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
-from itertools import chain
-from typing import TYPE_CHECKING, Any
+from itertools import accumulate, chain
+from random import Random
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..caption import Caption, cached, read_only
+from ..elementary import exp, log
 from ..language.coreference import CoreferenceIndex, entry_numbers
 from ..language.grammar import plural
 from ..language.semantic_classes import head, is_person, overlaps
@@ -46,12 +48,7 @@ if TYPE_CHECKING:
 
     from ..cloze.model import ClozeModel
     from ..language.concreteness import Concreteness
-from collections.abc import Sequence
-from itertools import accumulate
-from random import Random
-from typing import NamedTuple
 
-from ..elementary import exp, log
 
 KINDS = ("noun", "preposition", "numeral", "attribute", "verb")
 PAPER_RARE = 200  # VSE-C: "more than 200 occurrences"

@@ -9,9 +9,10 @@ import numpy as np
 
 from ..caption import Caption, cached, cached_on_context, read_only
 from ..context import Context
-from ..elementary import exp, record_rng
+from ..elementary import exp
 from ..language.coreference import may_corefer
 from ..lexicon.lexicon import sample
+from ..rng import record_rng
 from ..slots.denials import Frame, Place, additions, deniable, existence, places, shown_nouns
 from ..slots.nouns import noun_slots
 from .noun import noun_weights

@@ -7,9 +7,9 @@ from typing import Literal, NamedTuple
 from ..caption import Caption, cached_on_context
 from ..context import Context
 from ..edits import Candidate, Edit
-from ..elementary import record_rng
 from ..language.determiners import ARTICLES
 from ..language.grammar import article
+from ..rng import record_rng
 from ..slots.denials import denied
 from ..slots.nouns import noun_slots
 from .choices import draw

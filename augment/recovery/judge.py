@@ -17,7 +17,7 @@ from ..mentions import Mentions
 from ..operators import OPERATORS, Limits
 from ..plausibility import Change, SentenceScorer, compare
 from ..truth.contradiction import assess, relation_said
-from ..truth.estimates import KIND_OF_CHANGE, MAX_P_TRUE, ImageTruth, check_max_p_true
+from ..truth.estimates import KIND_OF_CHANGE, MAX_P_TRUE, check_max_p_true
 from .recover import Recovered, recover
 
 # The operator whose limits a recovered change must keep to, if limits hold; others keep to the default limits.
@@ -65,26 +65,25 @@ class Judged(NamedTuple):
 
 def judge(
     contexts: Sequence[Context],
-    images: Sequence[ImageTruth],
     negatives: Sequence[Sequence[Caption]],
     settings: Judging,
     scorer: SentenceScorer | None = None,
 ) -> list[list[Judged]]:
     """Judge the negatives of some captions; for each caption, the results in the order of its negatives.
 
-    contexts, images: for each caption, its context and the truth estimates of its image. negatives: its negatives,
-    parsed. A negative is rejected if it is its caption (`unchanged`), an earlier negative of it (`repeated`) or another
-    caption of the image (`sibling_says_so`); has a grammatical fault that its caption lacks (`ungrammatical`); may be
-    true (as `assess` says); or is implausible, where the settings ask for that; and if it or its caption is too long to
-    be parsed (`too_long`). All but those that are unchanged or too long get a plausibility.
+    contexts: of each caption, with the truth estimates of its image. negatives: of each caption, parsed. A negative is
+    rejected if it is its caption (`unchanged`), an earlier negative of it (`repeated`) or another caption of the image
+    (`sibling_says_so`); has a grammatical fault that its caption lacks (`ungrammatical`); may be true (as `assess`
+    says); or is implausible, where the settings ask for that; and if it or its caption is too long to be parsed
+    (`too_long`). All but those that are unchanged or too long get a plausibility.
     """
     found: list[list[tuple[Recovered, str | None, float | None]]] = []
-    for context, image, own in zip(contexts, images, negatives, strict=True):
-        caption, seen = context.own.captions[0], set[str]()
+    for context, own in zip(contexts, negatives, strict=True):
+        seen = set[str]()
         found.append([])
         for negative in own:
-            recovered = recover(caption, negative)
-            reason, p_true = _reason(recovered.candidate, caption, negative, context, image, seen)
+            recovered = recover(context.caption, negative)
+            reason, p_true = _reason(recovered.candidate, negative, context, seen)
             seen.add(negative.text.lower())
             found[-1].append((recovered, reason, p_true))
     flat = [
@@ -93,14 +92,10 @@ def judge(
         for negative, one in zip(own, results, strict=True)
     ]
     changed = [item for item in flat if item[3] not in NOT_COMPARED]
-    compared = compare(
-        [context.own.captions[0] for context, *_ in changed],
-        [context.reading for context, *_ in changed],
-        [recovered.candidate for _, _, recovered, *_ in changed],
-    )
+    compared = compare([context for context, *_ in changed], [recovered.candidate for _, _, recovered, *_ in changed])
     if scorer is not None:
         odds = scorer.log_likelihoods([negative.text for _, negative, *_ in changed])
-        odds = odds - scorer.log_likelihoods([context.own.captions[0].text for context, *_ in changed])
+        odds = odds - scorer.log_likelihoods([context.caption.text for context, *_ in changed])
         compared = [one._replace(log_odds=float(value)) for one, value in zip(compared, odds, strict=True)]
     changes = iter(compared)
     made = iter([_outcome(*item[1:], None if item[3] in NOT_COMPARED else next(changes), settings) for item in flat])
@@ -132,10 +127,11 @@ def _plausible(operator: str, change: Change, settings: Judging) -> bool:
 
 
 def _reason(
-    candidate: Candidate, caption: Caption, negative: Caption, context: Context, image: ImageTruth, seen: Iterable[str]
+    candidate: Candidate, negative: Caption, context: Context, seen: Iterable[str]
 ) -> tuple[str | None, float | None]:
     """Why a negative is rejected before its plausibility is known, or None; and its p_true, if estimated."""
-    lower = negative.text.lower()
+    caption, image, lower = context.caption, context.image, negative.text.lower()
+    assert image is not None  # `judge` asks for it
     if candidate.rejected is not None:
         return candidate.rejected, None
     if caption.too_long or negative.too_long:

@@ -8,15 +8,18 @@ negative; here, pairs that are really true are counted.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..caption import Caption
+import numpy as np
+
+from ..caption import Caption, cached
 from ..context import Context
 from ..edits import Candidate
 from ..language import semantic_classes
 from ..language.coreference import may_corefer, related_or_same_person
-from ..language.semantic_classes import is_person, prepositions
+from ..language.semantic_classes import head, is_person, prepositions
 from ..language.wordnet import WordNet
 from ..slots import verbs
 from ..slots.denials import assertion, denies_the_caption
@@ -25,12 +28,7 @@ from .exchange import interchangeable
 
 if TYPE_CHECKING:
     from .estimates import ImageTruth
-from collections.abc import Iterable, Sequence
 
-import numpy as np
-
-from ..caption import cached
-from ..language.semantic_classes import head
 
 # Words for several persons that do not say how many.
 GROUPS = {"group", "crowd", "couple", "family", "team", "people", "pair", "trio", "band", "bunch"}

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..caption import Caption
-from ..elementary import record_rng
 from ..lexicon.lexicon import Lexicon
 from ..mentions import mentioned_nouns, mentioned_verbs
+from ..rng import record_rng
 from . import associations, exchange
 from .contradiction import Entailment
 from .exchange import ASSERTIONS

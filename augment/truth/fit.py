@@ -16,13 +16,13 @@ import numpy as np
 
 from ...schemas.captions import TRUTH, TRUTH_KINDS
 from ..caption import Caption, by_image, from_parses
-from ..context import Context, parts
+from ..context import Context, batches
 from ..edits import Candidate
-from ..elementary import record_rng
 from ..lexicon.lexicon import Lexicon
 from ..mentions import Mentions
 from ..operators import OPERATORS
 from ..plausibility import read
+from ..rng import record_rng
 from . import exchange
 from .associations import fit
 from .contradiction import check
@@ -109,8 +109,8 @@ def label(parses: pa.Table, counts: pa.Table, lexicon: Lexicon) -> pa.Table:
     known, entailed = uncalibrated(counts, lexicon), EntailedEntries(lexicon)
     rows = [
         row
-        for part in parts(by_image(from_parses(parses)))
-        for held in _read(map(_held_out, part), lexicon)
+        for images in batches(by_image(from_parses(parses)))
+        for held in _read(map(_held_out, images), lexicon)
         for row in _labelled(held, entailed, known)
     ]
     kinds, features, labels = zip(*rows, strict=True) if rows else ((), (), ())

@@ -13,10 +13,13 @@ same batches.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import re
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
 import numpy as np
 import torch
@@ -25,18 +28,9 @@ from torch.utils.data import IterableDataset, get_worker_info
 from ...schemas.captions import LANGUAGE
 from ...schemas.negatives import POSITIVE
 from ..engine.tables import read_table
+from ..readers.record import OWN, Record, Rejected, clean
 from ..tables.columns import stored_splits
 from ..tables.images import Images
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-import re
-import warnings
-from collections import Counter
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, TypeAlias
-
-from ..readers.record import OWN, Record, Rejected, clean
 
 if TYPE_CHECKING:
     import pandas as pd

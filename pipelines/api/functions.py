@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
     from .batches import Captions
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import pandas as pd
-from typing import NamedTuple
 
 
 @overload
@@ -86,7 +80,7 @@ def negatives(
         >>> set(frame["operator"]) <= {"noun", "numeral", "shuffle", "preposition"}
         True
     """
-    from ..report.no_negatives import explain_no_negatives
+    from ..report.summary import explain_no_negatives
     from ..stages import build as verbs
     from .batches import arrow_table, captions_table
 

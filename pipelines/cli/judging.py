@@ -167,7 +167,7 @@ def _asker(run: Path, given: dict[str, Any], purpose: str) -> tuple[Any, dict[st
     url, model, local = given.pop("url"), given.pop("model"), given.pop("local")
     cache = given.pop("cache") or cache_path(run)
     if local is not None:
-        from ..models.scorer import LocalModel
+        from ..models.filler import LocalModel
 
         config = EndpointConfig("http://localhost", local.name, seed=given.get("seed") or 0, **own)
         asker: Any = LocalModel(local, config, cache, purpose)
@@ -239,7 +239,7 @@ def propose(run: Path, copy_prompts: Path | None, filler: Path | None, **given: 
         config = ProposeConfig(**chosen, seed=given["seed"] or 0)
         common: dict[str, Any] = {"progress": progress, "overwrite": overwrite}
         if filler is not None:
-            from ..models.scorer import Filler
+            from ..models.filler import Filler
 
             if not has_table(run, "parses"):
                 make("parse", run, configure("parse", given), executor, progress, overwrite)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -30,19 +31,14 @@ def info(ctx: click.Context, run: Path | None, table: str | None, as_json: bool)
     """
     if run is None and table is None:
         raise click.UsageError("RUN must be given, unless --columns is", ctx)
-    from ..report.columns import described, print_columns, schema_of
-    from ..report.info import print_info, read_info
-
-    def print_json(value: object) -> None:
-        print(json.dumps(value, indent=1, ensure_ascii=False))
+    from ..report.info import columns_of, print_columns, print_info, read_info
 
     with one_line_errors():
-        if table is not None:
-            schema = schema_of(table, run)
-            print_json(described(schema)) if as_json else print_columns(schema, sys.stdout)
-        elif run is not None:
-            held = read_info(run)
-            print_json(held.as_dict()) if as_json else print_info(held, sys.stdout)
+        held: Any = columns_of(table, run) if table is not None else read_info(run) if run is not None else None
+        if as_json:
+            print(json.dumps(held, indent=1, ensure_ascii=False))
+        else:
+            (print_columns if table is not None else print_info)(held, sys.stdout)
 
 
 @negcap.command()

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from types import MappingProxyType
@@ -217,37 +215,6 @@ def _read_json(path: Path, kind: type = dict) -> Any:
 def first_line(error: BaseException) -> str:
     """The first line of an error's message; its type if there is none."""
     return next(iter(str(error).splitlines()), type(error).__name__)
-
-
-def choose_device(name: str) -> torch.device:
-    """The torch device: auto (a GPU if there is one), cpu or cuda. Raises ValueError for cuda without a GPU."""
-    if name == "cuda" and not torch.cuda.is_available():
-        raise ValueError("device must be auto or cpu: this torch sees no GPU")
-    return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
-
-
-def to_device(tensor: Tensor, device: torch.device) -> Tensor:
-    """A CPU tensor copied to a device; a copy to a GPU is asynchronous, from pinned memory."""
-    return tensor if device.type == "cpu" else tensor.pin_memory().to(device, non_blocking=True)
-
-
-@contextmanager
-def deterministic(device: torch.device) -> Iterator[None]:
-    """A context in which the same computation on a GPU gives the same bits; on a CPU it changes nothing.
-
-    On a GPU, sums over indices (`index_add`, `scatter_add`) use atomic operations, in an order that changes from run to
-    run. Here torch uses deterministic algorithms in their place, and warns of an operation for which it has none.
-    """
-    if device.type == "cpu":
-        yield
-        return
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # as cuBLAS and cuDNN's recurrent nets need it
-    before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
-    torch.use_deterministic_algorithms(True, warn_only=True)
-    try:
-        yield
-    finally:
-        torch.use_deterministic_algorithms(before[0], warn_only=before[1])
 
 
 SEED_STRIDE = 1 << 20  # more than any number of epochs, so that no two seeds share an epoch's random numbers

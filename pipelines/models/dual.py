@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Generator, Tensor, nn
 
-from .checkpoint import to_device
 from .config import ContrastiveConfig, DualConfig, NegativesConfig, VseConfig
 from .corpus import NegativePool, build_pool, sample_negatives
+from .device import to_device
 from .encoders import TwoPartEmbedding, build_encoders, word_embedding
 from .losses import NONE, TERMS, Drawn, compare, intra_pair_hinges, max_of_hinges, shared_hinges, sum_of_hinges
 from .objective import Batch, Objective, RunTables, autocast

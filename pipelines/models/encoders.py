@@ -11,9 +11,9 @@ from torch import Generator, Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
-from .checkpoint import to_device
 from .config import RecurrentConfig
 from .corpus import pack_sentences
+from .device import to_device
 from .prefix_gru import pooled_states, prefix_tree
 from .similarities import Similarity, unit
 

@@ -19,7 +19,8 @@ from torch import Tensor
 from ...schemas.features import TABLE
 from ..engine.manifest import hash_table
 from ..engine.tables import has_table, no_table, shards_of
-from .checkpoint import cache_file, cached_arrays, to_device
+from .checkpoint import cache_file, cached_arrays
+from .device import to_device
 
 LAYOUT = 1  # version of the array in the cache
 RESIDENT = 0.5  # the share of a GPU's free memory that features may take up

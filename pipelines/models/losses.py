@@ -16,8 +16,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from .checkpoint import to_device
 from .corpus import SampledNegatives
+from .device import to_device
 
 TEXT_WEIGHT, RANK_WEIGHT = 0.2, 0.2  # factors of CE-CLIP's two terms, as in its released code
 

@@ -13,7 +13,7 @@ import torch
 from torch import Generator, Tensor
 
 from ..readers.files import raw_lines
-from .checkpoint import to_device
+from .device import to_device
 from .vocabulary import UNKNOWN_ID, WordVocabulary
 
 Vectors = Iterable[tuple[str, npt.NDArray[np.float32]]]

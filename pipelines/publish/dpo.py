@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...augment.elementary import record_rng
+from ...augment.rng import record_rng
 from .huggingface import split_name
 from .parquet import EMBEDDED, ParquetRows
 from .publication import MESSAGES, Column, Files, FileSet, Publication, RecordSet

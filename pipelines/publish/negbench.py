@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from ...augment.elementary import record_rng
+from ...augment.rng import record_rng
 from ..tables.denials import NEGATION
 from ..tables.examples import Example, is_denial, source_of
 from ..tables.questions import OPTIONS, POSITIVE, Question, questions, shuffled

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import NamedTuple
 
-from ...augment.elementary import record_rng
+from ...augment.rng import record_rng
 from ..tables.examples import Example
 from .publication import Publication
 

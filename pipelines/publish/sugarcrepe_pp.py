@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ...augment.elementary import record_rng
+from ...augment.rng import record_rng
 from ..tables.examples import Example, other_wordings, with_negatives
 from .publication import Column, Files, JsonRows, Publication, RecordSet
 from .sugarcrepe import part_of

@@ -8,13 +8,11 @@ from typing import TextIO
 from ...augment.scene_graph import SceneGraph, scene_graph
 from .rows import visible
 
-LABELS = ("objects", "attributes", "relations")
-
 
 def print_graph(
     text: str, stream: TextIO, *, simple: bool = False, spacy_model: str | None = None, dot: bool = False
 ) -> None:
-    """Parse a sentence and print its scene graph to a stream.
+    """Parse a sentence and print its scene graph to a stream: a line for each object, attribute and relation.
 
     simple: simplify the graph as UniVSE does. spacy_model: None: the shipped parser. dot: print Graphviz source. Raises
     ValueError when the model cannot be used.
@@ -23,7 +21,18 @@ def print_graph(
 
     text = visible(" ".join(text.split()))
     graph = scene_graph(parse([text], spacy_model)[0], simple)
-    stream.write(graphviz(text, graph) if dot else plain(graph))
+    if dot:
+        stream.write(graphviz(text, graph))
+        return
+    names = named(graph)
+    lines = {
+        "objects": [*names.values()],
+        "attributes": [f"{names[a.object]} | {a.value}" for a in graph.attributes],
+        "relations": [f"{names[r.subject]} | {r.name} | {names[r.object]}" for r in graph.relations],
+    }
+    for label, shown in lines.items():
+        for number, line in enumerate(shown or ["–"]):
+            stream.write(f"{'' if number else label:<12}{line}\n")
 
 
 def named(graph: SceneGraph) -> dict[int, str]:
@@ -36,31 +45,16 @@ def named(graph: SceneGraph) -> dict[int, str]:
     return names
 
 
-def plain(graph: SceneGraph) -> str:
-    """One line per object, attribute and relation: `man | wear | hat`."""
-    names = named(graph)
-    lines = {
-        "objects": [*names.values()],
-        "attributes": [f"{names[a.object]} | {a.value}" for a in graph.attributes],
-        "relations": [f"{names[r.subject]} | {r.name} | {names[r.object]}" for r in graph.relations],
-    }
-    shown = []
-    for label in LABELS:
-        for number, line in enumerate(lines[label] or ["–"]):
-            shown.append(f"{'' if number else label:<12}{line}\n")
-    return "".join(shown)
-
-
 def graphviz(text: str, graph: SceneGraph) -> str:
     """The graph in the DOT language: objects are boxes, attributes ellipses, relations labelled edges."""
-    names = named(graph)
     lines = [
         "digraph scene {",
         f"  graph [label={quoted(text)}, labelloc=t, rankdir=LR];",
         '  node [fontname="sans-serif", style=filled, color=white];',
         '  edge [fontname="sans-serif"];',
     ]
-    lines += [f'  o{token} [label={quoted(name)}, shape=box, fillcolor="#cfe2f3"];' for token, name in names.items()]
+    for token, name in named(graph).items():
+        lines.append(f'  o{token} [label={quoted(name)}, shape=box, fillcolor="#cfe2f3"];')
     for number, a in enumerate(graph.attributes):
         lines.append(f'  a{number} [label={quoted(a.value)}, shape=ellipse, fillcolor="#d9ead3"];')
         lines.append(f"  o{a.object} -> a{number} [arrowhead=none, style=dashed];")

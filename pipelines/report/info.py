@@ -1,73 +1,31 @@
-"""What a run contains: its tables and whether they are up to date, its captions, operators and provenance."""
+"""What a run contains: its tables, their columns, whether they are up to date, its captions, operators, provenance."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from ..engine import storage
+from ..engine.bounds import word
 from ..engine.manifest import Manifest, hash_table, manifest_of
 from ..engine.shards import list_shards
-from ..engine.tables import Shard, shards_of
+from ..engine.tables import shards_of
 from ..engine.verify import SOURCES
 from ..tables.columns import UNSPLIT, read_columns
 from .summary import console_of, number_of, plain_table, print_table
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 ORDER = (  # of the tables: as a run makes them; all others come after them, sorted by name
-    *("captions", "rejected_records", "scenes", "parses", "lexicon"),
-    *("components", "component_vocabulary", "component_exclusions", "truth", "balance"),
-    *(
-        "negatives",
-        "positives",
-        "rejections",
-        "refined",
-        "features",
-        "rejected_images",
-        "generated",
-        "refused_captions",
-    ),
-)
+    "captions", "rejected_records", "scenes", "parses", "lexicon", "components", "component_vocabulary",
+    "component_exclusions", "truth", "balance", "negatives", "positives", "rejections", "refined", "features",
+    "rejected_images", "generated", "refused_captions",
+)  # fmt: skip
 OPERATOR_TABLES = ("negatives", "positives", "refined")
-PROVENANCE = ("seed", "parser", "negcap_version")
-
-
-@dataclass(frozen=True)
-class TableInfo:
-    """A table of a run.
-
-    stage: the stage that made it. shards: number of Parquet files. state: `finished`; `unfinished`; or `stale: …` with
-    the input table that has changed since or is missing.
-    """
-
-    name: str
-    stage: str
-    rows: int
-    shards: int
-    bytes: int
-    state: str
-
-
-@dataclass(frozen=True)
-class RunInfo:
-    """The content of a run.
-
-    images, captions: their numbers. splits: captions by split. operators: rows by table, then operator. provenance:
-    seed, parser and negcap_version, as far as the run has them.
-    """
-
-    run: Path
-    tables: tuple[TableInfo, ...]
-    images: int
-    captions: int
-    splits: Mapping[str, int]
-    operators: Mapping[str, Mapping[str, int]]
-    provenance: Mapping[str, str]
-
-    def as_dict(self) -> dict[str, Any]:
-        """All fields, and the total `bytes` of the tables, as values that JSON can represent."""
-        return {**asdict(self), "run": str(self.run), "bytes": sum(table.bytes for table in self.tables)}
+PROVENANCE = {"seed": "seed", "parser": "parser", "negcap_version": "negcap"}  # and how it is shown
 
 
 def table_names(run: Path) -> list[str]:
@@ -78,49 +36,64 @@ def table_names(run: Path) -> list[str]:
     return sorted(names, key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), name))
 
 
-def read_info(run: Path) -> RunInfo:
+def read_info(run: Path) -> dict[str, Any]:
     """Describe a run from its manifests, receipts and a few columns; only the shards of these columns are checked.
 
-    Raises FileNotFoundError when `run` has no tables, ValueError for an unreadable manifest, DamagedShardError for a
-    shard that is missing or not as recorded.
+    Returns values that JSON can represent: `run`; `tables`, each with name, stage (which made it), rows, shards, bytes
+    and state (`finished`; `unfinished`; or `stale: …` with the input table that has changed since or is missing);
+    `images` and `captions`, their numbers; `splits`, captions by split; `operators`, rows by table, then operator;
+    `provenance`: seed, parser and negcap_version, as far as the run has them; `bytes` of all tables. Raises
+    FileNotFoundError when `run` has no tables, ValueError for an unreadable manifest, DamagedShardError for a shard
+    that is missing or not as recorded.
     """
     import pyarrow.compute as pc
 
     names = table_names(run)
     manifests = {name: manifest_of(run, name) for name in names}
     shards = {name: shards_of(run, name, unfinished=True) for name in names}
-    tables = tuple(_table(run, name, manifests[name], shards[name]) for name in names)
+    tables = []
+    for name in names:
+        sizes, manifest = storage.sizes(run / name), manifests[name]
+        tables.append(
+            {
+                "name": name,
+                "stage": manifest.identity.stage if manifest is not None else "",
+                "rows": sum(shard.rows for shard in shards[name]),
+                "shards": len(shards[name]),
+                "bytes": sum(sizes.get(shard.path.name, 0) for shard in shards[name]),
+                "state": _state(run, manifest),
+            }
+        )
     images: set[str] = set()
-    splits: dict[str, int] = {}
+    splits: Counter[str] = Counter()
     for shard in shards.get("captions", ()):
         columns = read_columns(shard, ["image_id", "split"])
         images.update(pc.unique(columns["image_id"]).to_pylist())
-        _add_counts(splits, columns["split"])
-    operators: dict[str, dict[str, int]] = {}
-    for name in OPERATOR_TABLES:
-        for shard in shards.get(name, ()):
-            _add_counts(operators.setdefault(name, {}), read_columns(shard, ["operator"])["operator"])
-    found: dict[str, str] = {}
-    for manifest in manifests.values():
-        for key in PROVENANCE:
-            if manifest is not None and key in manifest.identity.metadata:
-                found[key] = manifest.identity.metadata[key]
-    return RunInfo(run, tables, len(images), sum(splits.values()), splits, operators, found)
+        splits.update(_counts(columns["split"]))
+    operators = {name: Counter[str]() for name in OPERATOR_TABLES if name in shards}
+    for name, counts in operators.items():
+        for shard in shards[name]:
+            counts.update(_counts(read_columns(shard, ["operator"])["operator"]))
+    return {
+        "run": str(run),
+        "tables": tables,
+        "images": len(images),
+        "captions": sum(splits.values()),
+        "splits": splits,
+        "operators": operators,
+        "provenance": {
+            key: manifest.identity.metadata[key]
+            for manifest in manifests.values()
+            for key in PROVENANCE
+            if manifest is not None and key in manifest.identity.metadata
+        },
+        "bytes": sum(table["bytes"] for table in tables),
+    }
 
 
-def _add_counts(counts: dict[str, int], column: Any) -> None:
-    """Add the number of occurrences of each value of a column to `counts`."""
-    for entry in column.value_counts().to_pylist():
-        name = entry["values"] or UNSPLIT
-        counts[name] = counts.get(name, 0) + entry["counts"]
-
-
-def _table(run: Path, name: str, manifest: Manifest | None, shards: list[Shard]) -> TableInfo:
-    rows = sum(shard.rows for shard in shards)
-    stage = manifest.identity.stage if manifest is not None else ""
-    sizes = storage.sizes(run / name)
-    size = sum(sizes.get(shard.path.name, 0) for shard in shards)
-    return TableInfo(name, stage, rows, len(shards), size, _state(run, manifest))
+def _counts(column: pa.ChunkedArray) -> Counter[str]:
+    """The number of rows by the value of a column."""
+    return Counter({entry["values"] or UNSPLIT: entry["counts"] for entry in column.value_counts().to_pylist()})
 
 
 def _state(run: Path, manifest: Manifest | None) -> str:
@@ -128,9 +101,7 @@ def _state(run: Path, manifest: Manifest | None) -> str:
         return "unfinished: no manifest"
     if not manifest.complete:
         return "unfinished"
-    if manifest.identity.stage in SOURCES:
-        return "finished"
-    for table, digest in manifest.identity.inputs.items():
+    for table, digest in manifest.identity.inputs.items() if manifest.identity.stage not in SOURCES else ():
         try:
             changed = hash_table(run, table) != digest
         except (FileNotFoundError, ValueError):
@@ -140,43 +111,59 @@ def _state(run: Path, manifest: Manifest | None) -> str:
     return "finished"
 
 
-def print_info(info: RunInfo, stream: TextIO) -> None:
-    """Print what a run contains, its tables first, as text for people."""
+def print_info(info: Mapping[str, Any], stream: TextIO) -> None:
+    """Print what a run contains, as `read_info` returns it, as text for people; its tables last."""
+    lines = [("run", f"{info['run']}, {size(info['bytes'])}")]
+    lines.append(("captions", f"{info['captions']:,} of {number_of(info['images'], 'image')}"))
+    listed = {"splits": info["splits"], **info["operators"]} if info["splits"] else info["operators"]
+    for label, counts in listed.items():
+        lines.append((label, ", ".join(f"{name} {count:,}" for name, count in counts.items()) or "none"))
+    lines += [(PROVENANCE[key], value) for key, value in info["provenance"].items()]
     console = console_of(stream)
-
-    def line(label: str, text: str) -> None:
+    for label, text in lines:
         console.print(f"{label:<10} {text}", soft_wrap=True, markup=False)
-
-    line("run", f"{info.run}, {size(sum(table.bytes for table in info.tables))}")
-    line("captions", f"{info.captions:,} of {number_of(info.images, 'image')}")
-    if info.splits:
-        line("splits", listed(info.splits))
-    for name, operators in info.operators.items():
-        line(name, listed(operators) if operators else "none")
-    labels = {"seed": "seed", "parser": "parser", "negcap_version": "negcap"}
-    for key, value in info.provenance.items():
-        line(labels[key], value)
     table = plain_table("table", "rows", "files", "size")
     table.add_column("made by")
     table.add_column("state")
-    for entry in info.tables:
-        table.add_row(
-            entry.name, f"{entry.rows:,}", f"{entry.shards:,}", size(entry.bytes), entry.stage, entry.state,
-            style="" if entry.state == "finished" else "yellow",
-        )  # fmt: skip
+    for entry in info["tables"]:
+        numbers = f"{entry['rows']:,}", f"{entry['shards']:,}", size(entry["bytes"])
+        style = "" if entry["state"] == "finished" else "yellow"
+        table.add_row(entry["name"], *numbers, entry["stage"], entry["state"], style=style)
     print_table(console, table)
-
-
-def listed(counts: Mapping[str, int]) -> str:
-    """Names with their counts: "train 400, val 100"."""
-    return ", ".join(f"{name} {count:,}" for name, count in counts.items())
 
 
 def size(count: int) -> str:
     """A number of bytes with a suitable unit: "812 B", "25.0 kB", "3.1 MB"."""
-    amount, unit = float(count), "B"
-    for unit in ("B", "kB", "MB", "GB"):
-        if amount < 1000 or unit == "GB":
-            break
-        amount /= 1000
-    return f"{count} B" if unit == "B" else f"{amount:,.1f} {unit}"
+    if count < 1000:
+        return f"{count} B"
+    power = next((power for power in (1, 2) if count < 1000 ** (power + 1)), 3)
+    return f"{count / 1000**power:,.1f} {('kB', 'MB', 'GB')[power - 1]}"
+
+
+def columns_of(table: str, run: Path | None) -> list[dict[str, str | bool]]:
+    """The columns of a table: as a run has it or, without a run, as this version of negcap writes it.
+
+    Returns values that JSON can represent: `column`, `type`, `nullable` and `meaning`. Raises ValueError for a table
+    that there is not, with those that there are; FileNotFoundError for a run without any.
+    """
+    from ...schemas.fields import description
+    from ...schemas.markdown import TABLES, short
+
+    schema: pa.Schema
+    if run is not None:
+        word("table", table, table_names(run))
+        schema = shards_of(run, table, unfinished=True)[0].read().schema
+    else:
+        known = {(one.metadata or {})[b"table"].decode(): one for one in TABLES}
+        schema = known[word("table", table, known)]
+    return [
+        {"column": one.name, "type": short(one.type), "nullable": one.nullable, "meaning": description(one)}
+        for one in schema
+    ]
+
+
+def print_columns(columns: Sequence[Mapping[str, str | bool]], stream: TextIO) -> None:
+    """Print a line with the name and type of each column, and one with its description."""
+    for one in columns:
+        nullable = ", or null" if one["nullable"] else ""
+        print(f"{one['column']}  {one['type']}{nullable}\n    {one['meaning']}", file=stream)

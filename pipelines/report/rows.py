@@ -5,10 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TextIO
-
-if TYPE_CHECKING:
-    from rich.text import Text
+from typing import Any, TextIO
 
 Row = dict[str, Any]
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -22,10 +19,7 @@ def pieces(caption: str, edits: Sequence[Row]) -> Iterator[tuple[str, str]]:
     position = 0
     for edit in edits:
         yield "", caption[position : edit["start"]]
-        if edit["old"]:
-            yield "old", edit["old"]
-        if edit["new"]:
-            yield "new", edit["new"]
+        yield from ((kind, edit[kind]) for kind in ("old", "new") if edit[kind])
         position = edit["end"]
     yield "", caption[position:]
 
@@ -34,17 +28,6 @@ def marked(row: Row) -> str:
     """A row's caption with the edit marked in plain text: `A [-dog-]{+horse+} runs.`"""
     signs = {"": "{}", "old": "[-{}-]", "new": "{{+{}+}}"}
     return visible("".join(signs[kind].format(text) for kind, text in pieces(row["caption"], row["edits"])))
-
-
-def coloured(row: Row) -> Text:
-    """A row's caption with the edit in colours: removed text red and struck through, new text green."""
-    from rich.text import Text
-
-    styles = {"": "", "old": "red strike", "new": "bold green"}
-    text = Text()
-    for kind, piece in pieces(row["caption"], row["edits"]):
-        text.append(visible(piece), styles[kind])
-    return text
 
 
 def change(row: Row) -> str:
@@ -73,7 +56,10 @@ def has_colours(stream: TextIO) -> bool:
 
 
 def print_rows(rows: Sequence[Row], stream: TextIO) -> None:
-    """Print two lines per row: caption id, operator and change; then the caption with the edit marked."""
+    """Print two lines per row: caption id, operator and change; then the caption with the edit marked.
+
+    In colours (see `has_colours`), removed text is red and struck through, new text green.
+    """
     if not has_colours(stream):
         for row in rows:
             stream.write(f"{headline(row)}\n  {marked(row)}\n")
@@ -82,6 +68,8 @@ def print_rows(rows: Sequence[Row], stream: TextIO) -> None:
     from rich.text import Text
 
     console = Console(file=stream, highlight=False, force_terminal=True)
+    styles = {"": "", "old": "red strike", "new": "bold green"}
     for row in rows:
         console.print(Text(headline(row), "dim"), soft_wrap=True)
-        console.print(Text("  ") + coloured(row), soft_wrap=True)
+        edited = [(visible(text), styles[kind]) for kind, text in pieces(row["caption"], row["edits"])]
+        console.print(Text.assemble("  ", *edited), soft_wrap=True)

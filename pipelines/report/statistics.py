@@ -14,17 +14,6 @@ from .info import size
 PAGE = "README.md"
 SLOWEST = 5
 REASONS = 6
-HEAD = (
-    "stage",
-    "shards",
-    "captions",
-    "core hours",
-    "captions/s/core",
-    "workers",
-    "memory, median",
-    "largest",
-    "retries",
-)
 
 
 def write_page(run: Path) -> Path | None:
@@ -41,39 +30,28 @@ def write_page(run: Path) -> Path | None:
 
 def page(name: str, stages: Mapping[str, Sequence[Measured]]) -> str:
     """The page on the speed of a run's stages, in Markdown. name: of the run; stages: what each shard took."""
-    parts = [f"# Work on {name}\n", _table(HEAD, [_row(stage, lines) for stage, lines in stages.items()])]
+    rows: list[Sequence[str]] = []
     for stage, lines in stages.items():
-        refused: Counter[str] = Counter()
-        for line in lines:
-            refused.update(line.refused)
+        seconds, captions = sum(line.seconds for line in lines), sum(line.captions for line in lines)
+        memory = [line.memory for line in lines]
+        speed = f"{captions / seconds:,.0f}" if seconds else "–"
+        workers, retries = len({line.worker for line in lines}), sum(line.retries for line in lines)
+        taken = f"{captions:,}", f"{seconds / 3600:,.2f}", speed, f"{workers:,}"
+        rows.append((stage, f"{len(lines):,}", *taken, size(int(median(memory))), size(max(memory)), f"{retries:,}"))
+    head = "stage|shards|captions|core hours|captions/s/core|workers|memory, median|largest|retries"
+    parts = [f"# Work on {name}\n", _table(head.split("|"), rows)]
+    for stage, lines in stages.items():
         parts.append(f"## {stage}\n")
+        refused = sum((Counter(line.refused) for line in lines), Counter())
         if refused:
             shown = ", ".join(f"{reason} {count:,}" for reason, count in refused.most_common(REASONS))
-            parts.append(f"Rejected: {sum(refused.values()):,} candidates: {shown}\n")
-        slowest = sorted(lines, key=lambda line: -line.seconds)[:SLOWEST]
-        rows = [
-            (f"part-{line.shard:05d}", f"{line.captions:,}", f"{line.seconds:.1f}", f"{line.cpu:.1f}",
-             size(line.memory), str(line.retries), line.worker)
-            for line in slowest
-        ]  # fmt: skip
+            parts.append(f"Rejected: {refused.total():,} candidates: {shown}\n")
+        rows = []
+        for line in sorted(lines, key=lambda line: -line.seconds)[:SLOWEST]:
+            times = f"{line.captions:,}", f"{line.seconds:.1f}", f"{line.cpu:.1f}"
+            rows.append((f"part-{line.shard:05d}", *times, size(line.memory), str(line.retries), line.worker))
         parts.append(_table(("slowest", "captions", "seconds", "of CPU", "memory", "retries", "worker"), rows))
     return "\n".join(parts)
-
-
-def _row(stage: str, lines: Sequence[Measured]) -> tuple[str, ...]:
-    seconds, captions = sum(line.seconds for line in lines), sum(line.captions for line in lines)
-    memory = [line.memory for line in lines]
-    return (
-        stage,
-        f"{len(lines):,}",
-        f"{captions:,}",
-        f"{seconds / 3600:,.2f}",
-        f"{captions / seconds:,.0f}" if seconds else "–",
-        f"{len({line.worker for line in lines}):,}",
-        size(int(median(memory))),
-        size(max(memory)),
-        f"{sum(line.retries for line in lines):,}",
-    )
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

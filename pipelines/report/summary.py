@@ -13,10 +13,15 @@ from ..engine.manifest import read_manifest
 from ..engine.progress import Timing
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from rich.console import Console
     from rich.table import Table
 
 WIDTH = 100
+FEW_ENTRIES = 100  # a lexicon with fewer entries leaves most captions without a replacement
+# The lowest share of English words in captions that are taken for English. WordNet, which lacks words such as "the"
+# and "with", knows two thirds of the words of English captions.
+ENGLISH = 0.5
 LEXICON_KINDS = ("nouns", "prepositions", "numerals", "attributes", "verbs")
 
 
@@ -46,12 +51,8 @@ def corpus_lines(run: Path) -> list[str]:
     read, lexicon = counts_of(run, "captions"), counts_of(run, "lexicon")
     lines = []
     if read:
-        rejected = counts_below(read, "rejected")
         line = f"{number_of(read.get('captions', 0), 'caption')} of {number_of(read.get('images', 0), 'image')}"
-        if rejected:
-            reasons = ", ".join(f"{reason} {n:,}" for reason, n in sorted(rejected.items()))
-            line += f"; {sum(rejected.values()):,} records rejected ({reasons})"
-        lines.append(line)
+        lines.append(line + _rejected(read, "records"))
     skipped = counts_below(counts_of(run, "parses"), "skipped")
     if skipped:
         languages = ", ".join(f"{n:,} {language}" for language, n in sorted(skipped.items()))
@@ -105,11 +106,13 @@ def features_line(run: Path, table: str) -> str:
     counts, metadata = manifest.counts, manifest.identity.metadata
     dtype, shape = manifest.identity.config["dtype"], " x ".join(map(str, json.loads(metadata["shape"])))
     line = f"{table}: {counts['images']:,} images, {shape} {dtype} each, {metadata['backbone']}"
+    return line + _rejected(counts, "images")
+
+
+def _rejected(counts: Mapping[str, int], what: str) -> str:
     rejected = counts_below(counts, "rejected")
-    if rejected:
-        reasons = ", ".join(f"{reason} {n:,}" for reason, n in sorted(rejected.items()))
-        line += f"; {sum(rejected.values()):,} images rejected ({reasons})"
-    return line
+    reasons = ", ".join(f"{reason} {n:,}" for reason, n in sorted(rejected.items()))
+    return f"; {sum(rejected.values()):,} {what} rejected ({reasons})" if rejected else ""
 
 
 def operators_table(counts: Mapping[str, int], families: Mapping[str, str]) -> Table:
@@ -167,6 +170,8 @@ def timings_table(timings: Sequence[Timing]) -> Table:
 def print_summary(run: Path, timings: Sequence[Timing], stream: TextIO, examples: int = 1) -> None:
     """Print a summary of a run: what was read, yield, refusals, speed, and `examples` random rows per operator."""
     from ...augment.operators import OPERATORS
+    from ...schemas.captions import PARSES
+    from ..engine.tables import read_table
     from ..tables.sample import sample, table_of
     from .rows import print_rows
 
@@ -181,7 +186,13 @@ def print_summary(run: Path, timings: Sequence[Timing], stream: TextIO, examples
         share = percent(without, counts.get("captions", 0))
         console.print(f"captions without any negative: {without:,} ({share})", markup=False)
     if not any(counts[f"{name}.rows"] for name in families):
-        console.print(_why_no_negatives(run, counts, tuple(families)), soft_wrap=True, markup=False)
+        refused = Counter[str]()
+        for operator in families:
+            refused.update(counts_below(counts, f"rejected.{operator}"))
+        entries = sum(counts_of(run, "lexicon").get(kind, 0) for kind in LEXICON_KINDS)
+        parses = next(iter(read_table(run, "parses")), PARSES.empty_table())
+        reason = explain_no_negatives(parses, entries, refused, tuple(families))
+        console.print(reason, soft_wrap=True, markup=False)
     refusals = rejections_table(counts, families)
     if refusals is not None:
         print_table(console, refusals)
@@ -192,18 +203,32 @@ def print_summary(run: Path, timings: Sequence[Timing], stream: TextIO, examples
             print_rows(sample(run, table_of([operator]), examples, wanted={"operator": [operator]}), stream)
 
 
-def _why_no_negatives(run: Path, counts: Mapping[str, int], operators: Sequence[str]) -> str:
-    """Why a run has no negatives, from its counters and its first parses."""
-    from ...schemas.captions import PARSES
-    from ..engine.tables import read_table
-    from .no_negatives import explain_no_negatives
+def explain_no_negatives(parses: pa.Table, entries: int, refused: Mapping[str, int], operators: Sequence[str]) -> str:
+    """The most likely reason why these captions have no negatives, and what helps, in one line.
 
-    refused: Counter[str] = Counter()
-    for operator in operators:
-        refused.update(counts_below(counts, f"rejected.{operator}"))
-    lexicon = counts_of(run, "lexicon")
-    parses = next(iter(read_table(run, "parses")), PARSES.empty_table())
-    return explain_no_negatives(parses, sum(lexicon.get(kind, 0) for kind in LEXICON_KINDS), refused, operators)
+    parses: the captions, parsed. entries: how many words the lexicon has. refused: the number of rejected candidates by
+    reason. operators: the names of the operators that were run.
+    """
+    from ...augment.language.wordnet import WordNet
+
+    if not parses.num_rows:
+        return "no negatives: none of the captions is in English (captions of other languages are kept, not changed)"
+    if refused:
+        reasons = ", ".join(f"{reason} {n:,}" for reason, n in sorted(refused.items(), key=lambda one: (-one[1], one)))
+        return f"no negatives: all {sum(refused.values()):,} candidates were rejected, see the rejections ({reasons})"
+    lemmas = {token["lemma"].lower() for tokens in parses["tokens"].to_pylist() for token in tokens}
+    words = [lemma for lemma in lemmas if lemma.isalpha()]
+    wordnet = WordNet.load()
+    known = sum(any(wordnet.senses(word, pos) for pos in "nvar") for word in words)
+    if known < ENGLISH * len(words):
+        return f"no negatives: only {known} of {len(words)} words are English words, and captions must be in English"
+    if entries < FEW_ENTRIES:
+        return f"no negatives: the lexicon has only {entries} words; lexicon auto adds those of the reference lexicon"
+    first = parses["text"][0].as_py()
+    return (
+        f"no negatives: {', '.join(operators)} found nothing to change; captions must say what is in an image, "
+        f'such as "Two dogs run on a beach.", but the first is "{first}"'
+    )
 
 
 def console_of(stream: TextIO) -> Console:

@@ -3,22 +3,66 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from PIL import Image, ImageDraw
 
-from .creatures import CREATURES
-from .pen import Pen
-from .things import THINGS, front
-from .world import CONTAINERS, SIDE, Scene, Thing
+from .world import COLOURS, CONTAINERS, PEOPLE, SIDE, WORLD, Scene, Thing
 
 SCALE = 2
 HORIZON = 150
 GROUNDS = {"outdoors": ((178, 216, 240), (150, 190, 120)), "indoors": ((236, 226, 206), (196, 172, 146))}
 # Drawing order of the slots: later things cover earlier ones.
-SHAPES = THINGS | CREATURES
 ORDER = ("above", "behind left", "behind right", "", "under", "in", "on", "left", "right", "front")
+INKS: dict[str, tuple[int, ...]] = {name: tuple(colour) for name, colour in WORLD["inks"].items()}
+DRAWINGS: dict[str, str] = WORLD["drawings"]
+
+
+class Pen:
+    """Draws one thing on a layer of its own; `main` is the thing's colour, which patterns are drawn over."""
+
+    def __init__(self, width: int, height: int, colour: str) -> None:
+        self.image = Image.new("RGBA", (width, height))
+        dark = INKS["dark"]
+        self.main = COLOURS.get(colour, dark)
+        edge = tuple(int(0.55 * part) for part in self.main) if colour else dark
+        eye = INKS["linen"] if sum(self.main) < 200 else dark
+        self.inks = {**INKS, "main": self.main, "edge": edge, "eye": eye}
+        self._draw = ImageDraw.Draw(self.image)
+        self._line = max(2, min(width, height) // 24)
+
+    def draw(self, strokes: str) -> None:
+        """Draw strokes, written as in scenes.toml."""
+        for stroke in strokes.split(";"):
+            tool, *words = stroke.split()
+            options: dict[str, Any] = dict(word.split("=") for word in words if "=" in word)
+            self.stroke(tool, *(float(word) / 100 for word in words if "=" not in word), **options)
+
+    def stroke(self, tool: str, *numbers: float, ink: str = "", thick: float | str = 1) -> None:
+        """Draw one stroke; numbers: as in scenes.toml, but from 0 to 1."""
+        width, height = self.image.width - 1, self.image.height - 1
+        at = [number * (height if place % 2 else width) for place, number in enumerate(numbers)]
+        edge, fill = self.inks["edge"], self.inks[ink or "main"]
+        outlined: dict[str, Any] = {"fill": fill, "outline": edge, "width": self._line}
+        thickness = max(1, round(self._line * float(thick)))
+        match tool:
+            case "disc":
+                self._draw.ellipse(at, **outlined)
+            case "block":
+                self._draw.rectangle(at, **outlined)
+            case "half":
+                self._draw.pieslice(at, 180, 360, **outlined)
+            case "shape":
+                self._draw.polygon(at, fill=fill)
+                self._draw.line([*at, *at[:4]], fill=edge, width=self._line, joint="curve")
+            case "line":
+                self._draw.line(at, fill=self.inks[ink or "edge"], width=thickness, joint="curve")
+            case "curve":
+                self._draw.arc(at[:4], 100 * numbers[4], 100 * numbers[5], fill=edge, width=thickness)
+            case "dot":
+                x, y, radius = *at[:2], numbers[2] * self.image.width
+                self._draw.ellipse((x - radius, y - radius, x + radius, y + radius), fill=fill)
 
 
 def draw(scene: Scene) -> Image.Image:
@@ -26,29 +70,51 @@ def draw(scene: Scene) -> Image.Image:
     sky, ground = GROUNDS[scene.setting]
     size = SIDE * SCALE
     picture = Image.new("RGB", (size, size), sky)
-    pen = ImageDraw.Draw(picture)
-    pen.rectangle((0, HORIZON * SCALE, size, size), fill=ground)
-    for thing in sorted(scene.things, key=lambda thing: (ORDER.index(thing.slot), thing.held >= 0)):
-        _paste(picture, thing, SHAPES[thing.kind])
+    ImageDraw.Draw(picture).rectangle((0, HORIZON * SCALE, size, size), fill=ground)
     anchor = scene.things[0]
+    layers = [(thing, False) for thing in sorted(scene.things, key=lambda one: (ORDER.index(one.slot), one.held >= 0))]
     if anchor.kind in CONTAINERS and any(thing.slot == "in" for thing in scene.things):
-        _paste(picture, anchor, front)
+        layers.append((anchor, True))  # its front covers the things in it
+    for thing, only_front in layers:
+        width, height = (thing.right - thing.left) * SCALE, (thing.bottom - thing.top) * SCALE
+        pen = Pen(max(4, width), max(4, height), thing.colour)
+        if not only_front:
+            _draw_thing(pen, thing)
+        if f"{thing.kind} front" in DRAWINGS:
+            pen.draw(DRAWINGS[f"{thing.kind} front"])
+        layer = _patterned(pen, thing.pattern) if thing.pattern else pen.image
+        picture.paste(layer, (thing.left * SCALE, thing.top * SCALE), layer)
     return picture.resize((SIDE, SIDE), Image.Resampling.BOX)
 
 
-def png(picture: Image.Image) -> bytes:
-    """An image as the bytes of a PNG file."""
-    stored = io.BytesIO()
-    picture.save(stored, "PNG", compress_level=6)
-    return stored.getvalue()
-
-
-def _paste(picture: Image.Image, thing: Thing, shape: Callable[[Pen, Thing], None]) -> None:
-    width, height = (thing.right - thing.left) * SCALE, (thing.bottom - thing.top) * SCALE
-    pen = Pen(max(4, width), max(4, height), thing.colour)
-    shape(pen, thing)
-    layer = _patterned(pen, thing.pattern) if thing.pattern else pen.image
-    picture.paste(layer, (thing.left * SCALE, thing.top * SCALE), layer)
+def _draw_thing(pen: Pen, thing: Thing) -> None:
+    if thing.kind in PEOPLE:
+        pen.draw(WORLD["arms"]["empty" if thing.holds < 0 else "left" if thing.slot == "left" else "right"])
+    if thing.kind not in ("dog", "cat"):
+        state = "open" if thing.open else thing.pose
+        pen.draw(DRAWINGS.get(f"{thing.kind} {state}") or DRAWINGS[thing.kind])
+        return
+    pet = WORLD["pets"]["lie" if thing.pose == "sleep" else thing.pose]
+    x, y, size = pet["head"]
+    pen.draw(pet["body"])
+    if thing.kind == "dog":
+        pen.stroke("disc", x + 0.6 * size, y + 0.1 * size, x + 1.05 * size, y + 1.1 * size, ink="edge")
+    else:
+        for ear in (x + 0.08 * size, x + 0.58 * size):
+            tip, back = ear + 0.12 * size, ear + 0.38 * size
+            pen.stroke("shape", ear, y + 0.3 * size, tip, y - 0.25 * size, back, y + 0.2 * size)
+    tall = size * pen.image.width / pen.image.height
+    pen.stroke("disc", x, y, x + size, y + tall)
+    eye, level = x + 0.36 * size, y + 0.42 * tall
+    if thing.pose == "sleep":
+        pen.stroke("line", eye - 0.05, level, eye + 0.04, level, ink="eye", thick=1.5)
+    else:
+        pen.stroke("dot", eye, level, 0.03, ink="eye")
+    pen.stroke("dot", x + 0.08 * size, y + 0.62 * tall, 0.035, ink="nose")
+    if thing.pose == "sleep":
+        pen.draw("line 50 2 64 2 50 26 64 26 ink=dark thick=1.4")  # a Z
+    if thing.kind == "dog":
+        pen.stroke("disc", x + 0.62 * size, y + 0.08 * size, x + size, y + 1.1 * size, ink="edge")
 
 
 def _patterned(pen: Pen, pattern: str) -> Image.Image:
@@ -65,3 +131,10 @@ def _patterned(pen: Pen, pattern: str) -> Image.Image:
     own = (pixels[..., :3] == pen.main).all(axis=-1) & (pixels[..., 3] == 255)
     pixels[own & marks, :3] = 60 if sum(pen.main) > 620 else 250
     return Image.fromarray(pixels)
+
+
+def png(picture: Image.Image) -> bytes:
+    """An image as the bytes of a PNG file."""
+    stored = io.BytesIO()
+    picture.save(stored, "PNG", compress_level=6)
+    return stored.getvalue()

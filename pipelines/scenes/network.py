@@ -7,7 +7,7 @@ fixed scenes, so that no channel is dead and all have the same scale.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 from random import Random
 from typing import NamedTuple
 
@@ -15,29 +15,23 @@ import numpy as np
 from PIL import Image
 
 from .draw import draw
-from .layout import compose
+from .world import compose
 
 NAME = "negcap scenes net 1"
 SIDE, CHANNELS, STRIDE = 112, (5, 32, 64, 128, 256), 2
-SIZES = (5, 3, 3, 3)
+SIZES = (5, 3, 3, 3)  # of the kernels
 GRID, POOLED = (49, 256), (512,)
 SEED, SCENES = 20180, 48
-
-
-class Layer(NamedTuple):
-    """Weights (kernel * kernel * in, out) of a convolution; mean and deviation (out,) to normalise by before ReLU."""
-
-    weights: np.ndarray
-    mean: np.ndarray
-    deviation: np.ndarray
+Scale = tuple[np.ndarray, np.ndarray]  # mean and deviation of each channel
 
 
 class Network(NamedTuple):
-    """The layers, and (mean, deviation) of the pooled features (512,) and of region features (256,)."""
+    """For each layer, weights (kernel * kernel * in, out) and scale (out,); scales of pooled and region features."""
 
-    layers: tuple[Layer, ...]
-    pooled: tuple[np.ndarray, np.ndarray]
-    region: tuple[np.ndarray, np.ndarray]
+    weights: list[np.ndarray]
+    scales: list[Scale]
+    pooled: Scale
+    region: Scale
 
 
 def encode(pictures: list[Image.Image]) -> tuple[np.ndarray, np.ndarray]:
@@ -47,32 +41,35 @@ def encode(pictures: list[Image.Image]) -> tuple[np.ndarray, np.ndarray]:
     """
     net = network()
     maps = _input(pictures)
-    for layer in net.layers:
-        maps = _relu(maps, layer)
-    regions = maps.reshape(len(maps), -1, CHANNELS[-1])
-    return _standard(_pool(regions), net.pooled), _standard(regions, net.region)
+    for size, weights, scale in zip(SIZES, net.weights, net.scales, strict=True):
+        maps = np.maximum(_standard(_convolve(maps, weights, size), scale), 0)
+    regions, pooled = _pool(maps)
+    return _standard(pooled, net.pooled), _standard(regions, net.region)
 
 
-@lru_cache(maxsize=1)
+@cache
 def network() -> Network:
     """The network, which is built once per process (0.3 s)."""
     rng = np.random.default_rng(SEED)
     maps = _input([draw(compose(Random(f"network {number}"))) for number in range(SCENES)])
-    layers = []
+    weights, scales = [], []
     for size, given, made in zip(SIZES, CHANNELS, CHANNELS[1:], strict=False):
-        weights = rng.standard_normal((size * size * given, made), np.float32) / np.float32(
-            np.sqrt(size * size * given)
-        )
-        responses = _convolve(maps, weights, size).reshape(-1, made)
-        layer = Layer(weights, responses.mean(axis=0), responses.std(axis=0) + np.float32(1e-6))
-        layers.append(layer)
-        maps = _relu(maps, layer)
-    regions = maps.reshape(len(maps), -1, CHANNELS[-1])
-    pooled = _pool(regions)
-    flat = regions.reshape(-1, CHANNELS[-1])
-    return Network(
-        tuple(layers), (pooled.mean(axis=0), pooled.std(axis=0) + 1e-6), (flat.mean(axis=0), flat.std(axis=0) + 1e-6)
-    )
+        inputs = size * size * given
+        weights.append(rng.standard_normal((inputs, made), np.float32) / np.float32(np.sqrt(inputs)))
+        responses = _convolve(maps, weights[-1], size)
+        scales.append(_scale(responses))
+        maps = np.maximum(_standard(responses, scales[-1]), 0)
+    regions, pooled = _pool(maps)
+    return Network(weights, scales, _scale(pooled), _scale(regions))
+
+
+def _scale(numbers: np.ndarray) -> Scale:
+    flat = numbers.reshape(-1, numbers.shape[-1])
+    return flat.mean(axis=0), flat.std(axis=0) + np.float32(1e-6)
+
+
+def _standard(numbers: np.ndarray, scale: Scale) -> np.ndarray:
+    return ((numbers - scale[0]) / scale[1]).astype(np.float32, copy=False)
 
 
 def _input(pictures: list[Image.Image]) -> np.ndarray:
@@ -94,14 +91,7 @@ def _convolve(maps: np.ndarray, weights: np.ndarray, size: int) -> np.ndarray:
     return (rows @ weights).reshape(n, height, width, -1)
 
 
-def _relu(maps: np.ndarray, layer: Layer) -> np.ndarray:
-    size = int(np.sqrt(len(layer.weights) // maps.shape[-1]))
-    return np.maximum((_convolve(maps, layer.weights, size) - layer.mean) / layer.deviation, 0)
-
-
-def _pool(regions: np.ndarray) -> np.ndarray:
-    return np.concatenate([regions.mean(axis=1), regions.max(axis=1)], axis=-1)
-
-
-def _standard(numbers: np.ndarray, scale: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-    return ((numbers - scale[0]) / scale[1]).astype(np.float32)
+def _pool(maps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Regions (n, 49, 256) of maps (n, 7, 7, 256), and their mean and maximum (n, 512)."""
+    regions = maps.reshape(len(maps), -1, CHANNELS[-1])
+    return regions, np.concatenate([regions.mean(axis=1), regions.max(axis=1)], axis=-1)

@@ -1,145 +1,92 @@
-"""What is true of the things in a scene. A verdict is True, False, or None for a matter of opinion.
+"""What is true of the things in a scene, and the rows of the table `scenes` that record it.
 
-A thing's slot determines its relations to the anchor; two things around the anchor are compared by where they are
-drawn, with wide margins. What one viewer of the image might say and another deny is a matter of opinion.
+A verdict is True, False, or None for a matter of opinion: what one viewer of the image might say and another deny. A
+thing's slot determines its relations to the anchor; two things around the anchor are compared by where they are drawn,
+with wide margins.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
+from functools import cache
+from typing import Any
 
-from .world import LIVING, PEOPLE, Scene, Thing
+from .world import LIVING, PEOPLE, WORLD, Scene, Thing
 
-TRUE, FALSE, UNSURE = True, False, None
 Verdict = bool | None
+UNSURE = None
 
-ON, UNDER, IN = ("on", "on top of", "atop"), ("under", "below", "beneath", "underneath"), ("in", "inside")
-ABOVE, BESIDE = ("above", "over"), ("next to", "beside", "near", "by", "close to", "alongside")
-LEFT, RIGHT = ("to the left of", "on the left of"), ("to the right of", "on the right of")
-FRONT, BEHIND = ("in front of",), ("behind",)
-HOLD = "hold"
-# Relations with a verdict; all other prepositions (with, at, against, around …) are a matter of opinion.
-RELATIONS = (*ON, *UNDER, *IN, *ABOVE, *BESIDE, *LEFT, *RIGHT, *FRONT, *BEHIND)
-SHIFT, FAR = 24, 100
-NEARNESS = ("near", "by", "close to")
+_GROUPS: dict[str, list[str]] = WORLD["relations"]
+ON, UNDER, IN, ABOVE, BESIDE, LEFT, RIGHT, FRONT, BEHIND = _GROUPS.values()
+RELATIONS = tuple(relation for group in _GROUPS.values() for relation in group)
+NEAR = ("near", "by", "close to")
+SHIFT, FAR = 24, 100  # pixels
+VERBS: dict[str, dict[str, list[str]]] = WORLD["verbs"]
 
 
-def _table(true: tuple[str, ...], unsure: tuple[str, ...]) -> Mapping[str, Verdict]:
-    return {name: TRUE if name in true else UNSURE if name in unsure else FALSE for name in RELATIONS}
-
-
-# Slot -> relation of a thing there to its anchor -> verdict; left and right are decided by where things are drawn.
-TO_ANCHOR: dict[str, Mapping[str, Verdict]] = {
-    "on": _table((*ON, *ABOVE), NEARNESS),
-    "under": _table(UNDER, (*BEHIND, *BESIDE, *FRONT)),
-    "in": _table(IN, (*ON, *NEARNESS, *ABOVE, *BEHIND)),
-    "left": _table(BESIDE, ()),
-    "right": _table(BESIDE, ()),
-    "front": _table(FRONT, (*BESIDE, *UNDER)),
-    "behind left": _table(BEHIND, BESIDE),
-    "behind right": _table(BEHIND, BESIDE),
-    "above": _table(ABOVE, (*NEARNESS, *BEHIND)),
-}
-FROM_ANCHOR: dict[str, Mapping[str, Verdict]] = {
-    "on": _table(UNDER, NEARNESS),
-    "under": _table(ABOVE, (*ON, *BESIDE, *BEHIND, *FRONT)),
-    "in": _table((), (*UNDER, *NEARNESS, *FRONT)),
-    "left": _table(BESIDE, ()),
-    "right": _table(BESIDE, ()),
-    "front": _table(BEHIND, (*BESIDE, *ABOVE)),
-    "behind left": _table(FRONT, BESIDE),
-    "behind right": _table(FRONT, BESIDE),
-    "above": _table(UNDER, NEARNESS),
-}
+@cache
+def _by_slot(relation: str, slot: str, back: str = "") -> Verdict:
+    """Whether a thing in a slot has a relation to the anchor, or, if back is "back_", the anchor to the thing."""
+    groups = {name for name, words in {**_GROUPS, "near": NEAR}.items() if relation in words}
+    entry = WORLD["slots"][slot]
+    return bool(groups & set(entry[f"{back}true"])) or (UNSURE if groups & set(entry[f"{back}unsure"]) else False)
 
 
 def holds(relation: str, scene: Scene, one: int, other: int) -> Verdict:
-    """Whether a relation ("on") holds from thing `one` to thing `other`, given by index; None: a matter of opinion."""
+    """Whether a relation ("on") holds from thing `one` to thing `other`, given by index."""
     if one == other:
-        return FALSE
+        return False
     a, b = scene.things[one], scene.things[other]
     if relation not in RELATIONS:
         return (relation == "with" and other == a.holds) or UNSURE
     if relation in (*LEFT, *RIGHT):
-        return _side(a, b) if relation in LEFT else _side(b, a)
+        return _left_of(a, b) if relation in LEFT else _left_of(b, a)
     if a.held == other or b.held == one:
-        return FALSE if relation in (*ON, *UNDER, *IN) else UNSURE
-    if a.held >= 0:
-        return _of_held(relation, scene, a, other)
-    if b.held >= 0:
-        return _beside_each_other(relation, a, b)
+        return False if relation in (*ON, *UNDER, *IN) else UNSURE
+    if a.held >= 0:  # as its holder, with more matters of opinion
+        return holds(relation, scene, a.held, other) if relation in (*ON, *IN) else UNSURE
     if other == 0:
-        return TO_ANCHOR[a.slot][relation]
-    if one == 0:
-        return FROM_ANCHOR[b.slot][relation]
-    return _beside_each_other(relation, a, b)
+        return _by_slot(relation, a.slot)
+    if one == 0 and b.held < 0:
+        return _by_slot(relation, b.slot, "back_")
+    # two things around the anchor
+    if relation in (*ON, *IN):
+        return False
+    if relation in BESIDE:
+        apart = max(a.left, b.left) - min(a.right, b.right)
+        return False if relation not in NEAR and apart > FAR else UNSURE
+    if relation in (*ABOVE, *UNDER):
+        upper, lower = (a, b) if relation in ABOVE else (b, a)
+        return UNSURE if upper.bottom < lower.bottom - SHIFT / 3 else False
+    return False if {a.slot, b.slot} <= {"left", "right"} else UNSURE
 
 
-def _of_held(relation: str, scene: Scene, held: Thing, other: int) -> Verdict:
-    """The relation of a held thing to another: that of its holder, with more matters of opinion."""
-    verdict = holds(relation, scene, held.held, other)
-    if relation in (*ABOVE, *UNDER, *BESIDE, *BEHIND, *FRONT):
-        return UNSURE
-    return verdict
-
-
-def _side(a: Thing, b: Thing) -> Verdict:
-    """Whether `a` is to the left of `b`."""
-    apart = b.middle - a.middle
-    if a.right <= b.left and {a.slot, b.slot} & {"left", "right"} and {a.slot, b.slot} <= {"left", "right", ""}:
-        return TRUE
-    if apart <= -SHIFT / 2 or (abs(apart) < SHIFT / 2 and {a.slot, b.slot} <= {"", "on", "under", "in"}):
-        return FALSE
+def _left_of(a: Thing, b: Thing) -> Verdict:
+    apart, slots = b.middle - a.middle, {a.slot, b.slot}
+    if a.right <= b.left and slots & {"left", "right"} and slots <= {"left", "right", ""}:
+        return True
+    if apart <= -SHIFT / 2 or (apart < SHIFT / 2 and slots <= {"", "on", "under", "in"}):
+        return False
     return UNSURE
 
 
-def _beside_each_other(relation: str, a: Thing, b: Thing) -> Verdict:
-    """The relation between two things around the anchor, by where they are drawn."""
-    apart = max(a.left, b.left) - min(a.right, b.right)
-    if relation in (*ON, *IN):
-        return FALSE
-    if relation in BESIDE:
-        return FALSE if relation not in NEARNESS and apart > FAR else UNSURE
-    if relation in (*ABOVE, *UNDER):
-        upper, lower = (a, b) if relation in ABOVE else (b, a)
-        return UNSURE if upper.bottom < lower.bottom - SHIFT / 3 else FALSE
-    level = {"left", "right"}
-    return FALSE if {a.slot, b.slot} <= level else UNSURE
-
-
-# Verb -> the poses for which it is true, and those for which it is a matter of opinion.
-VERBS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "sit": (("sit",), ()),
-    "stand": (("stand",), ()),
-    "lie": (("lie", "sleep"), ()),
-    "sleep": (("sleep",), ()),
-    "rest": (("lie", "sleep"), ("sit", "stand")),
-    "perch": ((), ("sit", "stand")),
-    "fly": (("fly",), ()),
-    "float": ((), ("fly",)),
-}
-
-
-def does(verb: str, thing: Thing) -> Verdict:
+def is_doing(verb: str, thing: Thing) -> Verdict:
     """Whether a verb is true of a thing, by its pose; inanimate things sit, stand, lie and rest wherever they are."""
     if thing.kind not in LIVING:
         if verb in ("fly", "float"):
             return thing.slot == "above" and (thing.kind == {"fly": "kite", "float": "balloon"}[verb] or UNSURE)
-        return TRUE if verb in ("sit", "stand", "lie", "rest") else FALSE if verb == "sleep" else UNSURE
-    if verb not in VERBS:
+        return True if verb in ("sit", "stand", "lie", "rest") else False if verb == "sleep" else UNSURE
+    if verb not in VERBS or (thing.kind == "bird" and thing.pose == "stand" and verb in ("sit", "rest", "lie")):
         return UNSURE
-    true, unsure = VERBS[verb]
-    if thing.kind == "bird" and thing.pose == "stand" and verb in ("sit", "rest", "lie"):
-        return UNSURE
-    return TRUE if thing.pose in true else UNSURE if thing.pose in unsure else FALSE
+    return True if thing.pose in VERBS[verb]["true"] else UNSURE if thing.pose in VERBS[verb]["unsure"] else False
 
 
-def does_to(verb: str, scene: Scene, one: int, other: int) -> Verdict:
+def is_doing_to(verb: str, scene: Scene, one: int, other: int) -> Verdict:
     """Whether a person does something to a thing; holding is the only action in scenes."""
-    person = scene.things[one]
-    if verb in ("hold", "carry"):
-        return TRUE if person.holds == other else FALSE
-    return UNSURE if person.kind in PEOPLE and person.holds == other else FALSE
+    if scene.things[one].holds != other:
+        return False
+    return True if verb in ("hold", "carry") else UNSURE
 
 
 def has(attribute: str, thing: Thing) -> Verdict:
@@ -148,9 +95,41 @@ def has(attribute: str, thing: Thing) -> Verdict:
     if size in ("small", "large"):
         return size == thing.size if thing.size else UNSURE
     if attribute in VERBS:  # "a sleeping dog"
-        return does(attribute, thing)
+        return is_doing(attribute, thing)
     if thing.kind in PEOPLE:
         return UNSURE
     if attribute == "white" and thing.pattern and thing.colour != "white":
         return UNSURE  # its stripes or spots are white
     return attribute in (thing.colour, thing.pattern)
+
+
+def row(image_id: str, split: str, scene: Scene, sha256: str) -> dict[str, Any]:
+    """A scene as a row of the table `scenes`; sha256: of the image file.
+
+    It lists the things, all true relations between two of them, and those that are matters of opinion.
+    """
+    said: dict[Verdict, list[dict[str, Any]]] = {True: [], UNSURE: [], False: []}
+    for one, thing in enumerate(scene.things):
+        for other, second in enumerate(scene.things):
+            for relation in RELATIONS if second.group != thing.group else ():
+                verdict = holds(relation, scene, one, other)
+                said[verdict].append({"subject": one, "relation": relation, "object": other})
+        if thing.holds >= 0:
+            said[True].append({"subject": one, "relation": "hold", "object": thing.holds})
+    counts = sorted(Counter(thing.kind for thing in scene.things).items())
+    return {
+        "image_id": image_id,
+        "split": split,
+        "setting": scene.setting,
+        "objects": [dict(zip(("object", *Thing._fields[1:]), thing, strict=True)) for thing in scene.things],
+        "relations": said[True],
+        "opinions": said[UNSURE],
+        "counts": [{"object": kind, "count": count} for kind, count in counts],
+        "sha256": sha256,
+    }
+
+
+def scene_of(row: Mapping[str, Any]) -> Scene:
+    """The scene that a row of the table `scenes` describes."""
+    things = ({("kind" if name == "object" else name): value for name, value in one.items()} for one in row["objects"])
+    return Scene(tuple(Thing(**thing) for thing in things), row["setting"])

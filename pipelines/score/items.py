@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from ...augment.elementary import record_rng
+from ...augment.rng import record_rng
 from ..engine.tables import has_table
 from ..tables.examples import Draws, Example, other_wordings, select
 from ..tables.images import Images, abbreviate

@@ -64,7 +64,7 @@ def sample_images(parses: pa.Table, sample: int) -> pa.Table:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from ...augment.elementary import record_rng
+    from ...augment.rng import record_rng
 
     images = parses["image_id"].unique().to_pylist()
     order = {image: record_rng(0, "balance", image).getrandbits(63) for image in images}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
-from importlib import import_module
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,21 +18,28 @@ from ..engine.places import place
 from ..engine.run import Execution, run_stage
 from ..engine.stage import Progress, ReduceStage, Stage
 from ..engine.tables import has_table
-from .truth import origin
+from . import balance, components, lexicon, negatives, parse, truth
+from . import ingest as ingestion
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from .ingest import Ingested
-
-CONFIGS = {
-    "ingest": "IngestConfig",
-    "parse": "ParseConfig",
-    "lexicon": "LexiconConfig",
-    "components": "ComponentsConfig",
-    "truth": "TruthConfig",
-    "balance": "BalanceConfig",
-    "negatives": "NegativesConfig",
+CONFIGS: dict[str, type[Any]] = {
+    "ingest": ingestion.IngestConfig,
+    "parse": parse.ParseConfig,
+    "lexicon": lexicon.LexiconConfig,
+    "components": components.ComponentsConfig,
+    "truth": truth.TruthConfig,
+    "balance": balance.BalanceConfig,
+    "negatives": negatives.NegativesConfig,
+}
+STAGES: dict[str, tuple[Stage | ReduceStage, ...]] = {  # ingest is none: it reads a source, not a table
+    "parse": (parse.STAGE,),
+    "lexicon": (lexicon.STAGE,),
+    "components": components.STAGES,
+    "truth": (truth.STAGE,),
+    "balance": (balance.STAGE,),
+    "negatives": (negatives.STAGE,),
 }
 VERBS = tuple(CONFIGS)
 WITH_COMPONENTS = ("univse", "univse-paper", "all")
@@ -64,29 +70,26 @@ def configure(verb: str, options: Mapping[str, Any]) -> Any:
     content and not its place; a model is checked. Raises ValueError for an invalid value, FileNotFoundError for a
     missing file, ImportError for a missing library.
     """
-    type = getattr(import_module(f"negcap.pipelines.stages.{verb}"), CONFIGS[verb])
-    known = {item.name for item in fields(type)}
+    known = {item.name for item in fields(CONFIGS[verb])}
     values = {name: value for name, value in options.items() if name in known and value is not None}
     if verb == "parse":
-        from .parse import model_folder, model_version
-
-        folder = model_folder(values.get("spacy_model"))
+        folder = parse.model_folder(values.get("spacy_model"))
         if "spacy_model" in values and Path(values["spacy_model"]).is_dir():
             values["spacy_model"] = folder.absolute()
-        values["parser"] = model_version(folder)
+        values["parser"] = parse.model_version(folder)
     if verb in ("lexicon", "components"):
         for name in ("concreteness", "attributes"):
             if name in values:
                 values[name] = _existing(Path(values[name]), name)
     if verb in LEXICON_VERBS:
-        lexicon = values.pop("lexicon", AUTO)
+        given = values.pop("lexicon", AUTO)
         counting = next((name for name in COUNTING_OPTIONS if options.get(name) is not None), None)
-        if lexicon == AUTO and counting is None:
+        if given == AUTO and counting is None:
             values["backoff"] = _given(REFERENCE, verb)
-        elif lexicon not in (AUTO, OWN):
+        elif given not in (AUTO, OWN):
             if counting:
                 raise ValueError(f"{counting} needs lexicon own: a given lexicon is used as it is")
-            values = {"lexicon": _given(lexicon, verb)}
+            values = {"lexicon": _given(given, verb)}
     if verb == "negatives" and "scorer" in values:
         from ..models.scorer import check_scorer
 
@@ -94,8 +97,10 @@ def configure(verb: str, options: Mapping[str, Any]) -> Any:
     if verb == "negatives" and options.get("preset") is not None:
         if "operators" in values:
             raise ValueError("preset and operators exclude each other: give one of them")
-        values["operators"] = import_module("negcap.augment.operators").preset(options["preset"])
-    config = type(**values)
+        from ...augment.operators import preset
+
+        values["operators"] = preset(options["preset"])
+    config = CONFIGS[verb](**values)
     if verb in DRAWING_VERBS and config.cloze is not None:
         from ..tables.cloze import load_cloze
 
@@ -121,15 +126,14 @@ def _existing(path: Path, name: str) -> Path:
 
 def ingest(
     source: str, run: Path, config: Any, progress: Progress, overwrite: bool, executor: Executor | None = None
-) -> Ingested:
+) -> ingestion.Ingested:
     """Read the captions of a source (path, URL or pattern) into a run, as negcap.pipelines.stages.ingest.ingest, which
     see; warn also if many of those that are taken for English do not look like it.
     """
     from ..tables.english import not_english
-    from . import ingest as stage
 
     metadata = provenance.package()
-    made = stage.ingest(
+    made = ingestion.ingest(
         source, run, config, metadata=metadata, progress=progress, executor=executor, overwrite=overwrite
     )
     return replace(made, warnings=(*made.warnings, *not_english(run)))
@@ -141,14 +145,12 @@ def make(verb: str, run: Path, config: Any, executor: Executor, progress: Progre
     Raises FileNotFoundError when an input is missing, OtherConfigError when the output was made from something else and
     `overwrite` is not set, EngineError when a shard fails.
     """
-    module = import_module(f"negcap.pipelines.stages.{verb}")
-    stages: tuple[Stage | ReduceStage, ...] = getattr(module, "STAGES", None) or (module.STAGE,)
     counts: dict[str, int] = {}
-    for stage in stages:
+    for stage in STAGES[verb]:
         inputs = (stage.input, *stage.whole)
         metadata = provenance.of_stage(run, inputs, config)
-        if "truth" in inputs and (truth := read_manifest(run / "truth")) is not None:
-            metadata["p_true_from"] = origin(truth.counts)
+        if "truth" in inputs and (estimated := read_manifest(run / "truth")) is not None:
+            metadata["p_true_from"] = truth.origin(estimated.counts)
         execution = Execution(executor, progress, overwrite, statistics=not isinstance(executor, Synchronous))
         counts = run_stage(stage, run, config, execution, metadata=metadata)
     return counts
@@ -215,8 +217,8 @@ def judge_proposals(
 def check_options(options: Mapping[str, Any]) -> None:
     """Raise TypeError for an option that no stage of a build has."""
     known = {"components", "preset"}
-    for verb, config in CONFIGS.items():
-        known |= {item.name for item in fields(getattr(import_module(f"negcap.pipelines.stages.{verb}"), config))}
+    for config in CONFIGS.values():
+        known |= {item.name for item in fields(config)}
     known -= {"parser", "backoff"}  # `configure` sets them
     unknown = sorted(options.keys() - known)
     if unknown:
@@ -227,7 +229,7 @@ def make_in_memory(captions: pa.Table, options: Mapping[str, Any]) -> dict[str, 
     """Run the stages of a build on a table of captions in this process, without files; returns the tables by name."""
     tables = {"captions": captions}
     for verb in ("parse", *LEXICON_VERBS, "negatives"):
-        stage = import_module(f"negcap.pipelines.stages.{verb}").STAGE
+        (stage,) = STAGES[verb]
         tables.update(run_in_memory(stage, tables, configure(verb, options)).tables)
     return tables
 

@@ -5,32 +5,29 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...augment.elementary import record_rng
+from ...augment.rng import record_rng
 from ...schemas.counterparts import COUNTERPARTS
 from ..engine.bounds import at_least
 from ..engine.manifest import describe
 from ..engine.run import hash_inputs
-from ..engine.shards import read_receipt, shard_path
 from ..engine.source import Parts, SourceStage, run_source
 from ..engine.stage import Progress, StageResult
-from ..engine.storage import sha256_file, write_atomically
-from ..engine.tables import Shard, has_table, read_shard, read_table, shards_of
+from ..engine.storage import write_atomically
+from ..engine.tables import Shard, has_table, read_table, shards_of
 from ..tables.columns import stored_splits
-from .scenes import IMAGES
+from .scenes import IMAGES, pictures_are_whole, require_pillow
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from ..scenes.world import Scene
 
 NAME = "counterparts"
-INPUTS = ("scenes", "captions", "negatives")
 COLUMNS = ("negative_id", "caption_id", "image_id", "split", "family", "operator", "caption", "text")
 
 
@@ -63,15 +60,14 @@ def make_counterparts(
     """
     if not has_table(run, "scenes"):
         raise FileNotFoundError(f"{run} must be a run of negcap scenes, has no table scenes")
-    try:
-        import PIL  # noqa: F401
-    except ImportError as error:
-        raise ImportError('scenes need Pillow: pip install "negcap[features]"') from error
-    inputs = hash_inputs(NAME, run, INPUTS)
+    require_pillow()
+    inputs = hash_inputs(NAME, run, ("scenes", "captions", "negatives"))
     shards = shards_of(run, "negatives")
 
     def parts() -> Parts:
-        scenes = _scenes(run)
+        from ..scenes.truth import scene_of
+
+        scenes = {row["image_id"]: scene_of(row) for table in read_table(run, "scenes") for row in table.to_pylist()}
         (run / IMAGES / NAME).mkdir(parents=True, exist_ok=True)
         for shard in shards:
             yield partial(draw_counterparts, run, shard, scenes, config)
@@ -85,7 +81,7 @@ def make_counterparts(
         metadata=metadata,
         parts=parts,
         shards=len(shards),
-        intact=lambda index: _pictures_are_whole(run, index),
+        intact=lambda index: pictures_are_whole(run, NAME, index),
     )
     return run_source(stage, run, progress=progress, overwrite=overwrite)
 
@@ -97,57 +93,28 @@ def draw_counterparts(run: Path, shard: Shard, scenes: Mapping[str, Scene], conf
     from ..scenes.counterparts import counterpart
     from ..scenes.draw import draw, png
 
+    splits = stored_splits(config.splits)
+    first: dict[tuple[str, str], dict[str, Any]] = {}  # the first negative of each caption and operator in these splits
+    for row in shard.read(COLUMNS).to_pylist():
+        if not splits or row["split"] in splits:
+            first.setdefault((row["caption_id"], row["operator"]), row)
     rows: list[dict[str, Any]] = []
-    counts = {"negatives": 0, "pictures": 0}
-    for row in _first(shard.read(COLUMNS), config):
-        name = row["operator"]
-        for key in ("negatives", f"{name}.negatives"):
-            counts[key] = counts.get(key, 0) + 1
+    counts = Counter(negatives=0, pictures=0)
+    for (caption_id, name), row in first.items():
+        if config.operators and name not in config.operators:
+            continue
+        if record_rng(config.seed, "share", caption_id).random() >= config.share:
+            continue
+        counts.update(("negatives", f"{name}.negatives"))
         rng = record_rng(config.seed, NAME, row["negative_id"])
         other = counterpart(scenes[row["image_id"]], row["caption"], row["text"], rng)
-        if other is None:
-            continue
-        for key in ("pictures", f"{name}.pictures"):
-            counts[key] = counts.get(key, 0) + 1
-        data = png(draw(other))
-        image = f"{NAME}/{row['caption_id'].replace(':', '-')}-{name}.png"
-        write_atomically(run / IMAGES / image, data)
-        rows.append({**row, "image": image, "sha256": hashlib.sha256(data).hexdigest()})
-    return StageResult({NAME: pa.Table.from_pylist(rows, COUNTERPARTS)}, counts)
-
-
-def _first(table: pa.Table, config: CounterpartsConfig) -> list[dict[str, Any]]:
-    """The first negative of each operator of the captions drawn."""
-    seen: set[tuple[str, str]] = set()
-    splits = stored_splits(config.splits)
-    found = []
-    for row in table.to_pylist():
-        key = row["caption_id"], row["operator"]
-        if key in seen or (splits and row["split"] not in splits):
-            continue
-        seen.add(key)
-        wanted = not config.operators or row["operator"] in config.operators
-        if wanted and record_rng(config.seed, "share", row["caption_id"]).random() < config.share:
-            found.append(row)
-    return found
-
-
-def _scenes(run: Path) -> dict[str, Scene]:
-    from ..scenes.table import scene_of
-
-    return {row["image_id"]: scene_of(row) for table in read_table(run, "scenes") for row in table.to_pylist()}
-
-
-def _pictures_are_whole(run: Path, index: int) -> bool:
-    shard = shard_path(run / NAME, index)
-    receipt = read_receipt(shard)
-    if receipt is None:
-        return False
-    drawn = read_shard(shard, ("image", "sha256"), sha256=receipt.sha256).to_pydict()
-    return all(
-        (run / IMAGES / name).is_file() and sha256_file(run / IMAGES / name) == expected
-        for name, expected in zip(*drawn.values(), strict=True)
-    )
+        if other is not None:
+            counts.update(("pictures", f"{name}.pictures"))
+            data = png(draw(other))
+            image = f"{NAME}/{caption_id.replace(':', '-')}-{name}.png"
+            write_atomically(run / IMAGES / image, data)
+            rows.append({**row, "image": image, "sha256": hashlib.sha256(data).hexdigest()})
+    return StageResult({NAME: pa.Table.from_pylist(rows, COUNTERPARTS)}, dict(counts))
 
 
 def write_winoground(run: Path, folder: Path) -> int:

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ...augment.caption import by_image, from_parses
-from ...augment.context import contexts_by_image
+from ...augment.context import batches, contexts
 from ...augment.edits import Accepted
 from ...augment.generate import Rows
 from ...augment.language.parse import parse
@@ -26,8 +26,6 @@ from ..tables.corpus import load_lexicon, load_truth
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ...augment.context import Context
-    from ...augment.truth.estimates import ImageTruth
 
 Row = Mapping[str, Any]
 
@@ -48,14 +46,9 @@ def make(
     texts = [row for rows in own for row in rows if not row["problem"]]
     parsed = iter(parse([row["text"] for row in texts], config.spacy_model))
     negatives = [[next(parsed) for row in rows if not row["problem"]] for rows in own]
-    images: list[ImageTruth] = []
-    contexts: list[Context] = []
-    for siblings, context in zip(by_image(captions), contexts_by_image(by_image(captions), entries), strict=True):
-        image = known.of_image(siblings)
-        images += [image] * len(siblings)
-        contexts += context
+    every = [context for images in batches(by_image(captions)) for context in contexts(images, entries, known)]
     scorer = None if config.scorer is None else load_scorer(config.scorer)
-    return _tables(parses, own, judge(contexts, images, negatives, config, scorer))
+    return _tables(parses, own, judge(every, negatives, config, scorer))
 
 
 def _tables(parses: pa.Table, proposed: list[list[Row]], results: list[list[Judged]]) -> StageResult:

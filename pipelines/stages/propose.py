@@ -31,7 +31,7 @@ from .proposals import judging
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ..models.scorer import Filler
+    from ..models.filler import Filler
 
 NAME = "propose"
 STAGE = judging(NAME)

@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from ...augment.elementary import record_rng
+from ...augment.rng import record_rng
 from ...schemas.captions import CAPTIONS, REJECTED_RECORDS
 from ...schemas.features import features
 from ...schemas.scenes import SCENES
@@ -23,11 +22,6 @@ from ..engine.storage import remove_leftovers, sha256_file, write_atomically
 from ..engine.tables import read_shard
 from ..features.source import table_of
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from PIL.Image import Image
-
-NAME = "scenes"
 IMAGES = "images"
 SPLITS = ("train",) * 15 + ("val",) * 2 + ("test",) * 3  # of every 20 images
 SHARD_SIZE = 500
@@ -49,24 +43,6 @@ class ScenesConfig:
         at_least(self, 0, ["seed"])
 
 
-def outputs() -> dict[str, pa.Schema]:
-    """The schemas of the tables that make up a run of scenes, by name; the last is the primary table."""
-    from ..scenes.network import GRID, POOLED
-
-    return {
-        "scenes": SCENES,
-        "features": _of_shape(POOLED),
-        "features_grid": _of_shape(GRID),
-        "rejected_records": REJECTED_RECORDS,
-        "captions": CAPTIONS,
-    }
-
-
-def _of_shape(shape: tuple[int, ...]) -> pa.Schema:
-    schema = features(shape, "float16")
-    return schema.with_metadata({**(schema.metadata or {}), "shape": json.dumps(shape)})
-
-
 def make_scenes(
     run: Path, config: ScenesConfig, *, metadata: Mapping[str, str], progress: Progress, overwrite: bool = False
 ) -> dict[str, int]:
@@ -76,13 +52,15 @@ def make_scenes(
     for the Parquet files. Raises OtherConfigError when the run has other captions and `overwrite` is not set,
     ImportError without Pillow, OSError when a file cannot be written.
     """
-    try:
-        import PIL  # noqa: F401
-    except ImportError as error:
-        raise ImportError('scenes need Pillow: pip install "negcap[features]"') from error
+    require_pillow()
+    from ..scenes.network import GRID, POOLED
     from ..scenes.network import NAME as BACKBONE
 
     starts = range(0, config.images, SHARD_SIZE)
+    schemas = {}
+    for name, shape in (("features", POOLED), ("features_grid", GRID)):
+        plain = features(shape, "float16")
+        schemas[name] = plain.with_metadata({**(plain.metadata or {}), "shape": json.dumps(shape)})
 
     def parts() -> Parts:
         (run / IMAGES).mkdir(parents=True, exist_ok=True)
@@ -91,76 +69,70 @@ def make_scenes(
             yield partial(draw_scenes, run, config, range(start, min(start + SHARD_SIZE, config.images)), progress)
 
     stage = SourceStage(
-        name=NAME,
+        name="scenes",
         module=__name__,
-        outputs=outputs(),
+        outputs={"scenes": SCENES, **schemas, "rejected_records": REJECTED_RECORDS, "captions": CAPTIONS},
         config=describe(config),
         inputs={},
         metadata={**metadata, "scenes_seed": str(config.seed), "backbone": BACKBONE},
         parts=parts,
         shards=len(starts),
         unit="images",
-        intact=lambda index: pictures_are_whole(run, index),
+        intact=lambda index: pictures_are_whole(run, "scenes", index),
     )
     return run_source(stage, run, progress=progress, overwrite=overwrite)
 
 
-def name_of(number: int) -> str:
-    """The image_id of a scene, given its number: 17 -> scene_000017."""
-    return f"scene_{number:06d}"
-
-
 def draw_scenes(run: Path, config: ScenesConfig, numbers: range, progress: Progress) -> StageResult:
     """Make the scenes with these numbers, one shard: compose, draw, caption and encode them, and write their images."""
+    import numpy as np
     import pyarrow as pa
 
     from ..scenes.captions import captions
     from ..scenes.draw import draw, png
-    from ..scenes.layout import compose
-    from ..scenes.table import row
+    from ..scenes.network import encode
+    from ..scenes.truth import row
+    from ..scenes.world import compose
 
-    scenes: list[dict[str, Any]] = []
-    lines: list[dict[str, str]] = []
-    pictures = []
-    for number in numbers:
-        name, split = name_of(number), SPLITS[number % len(SPLITS)]
+    scenes, lines, pictures = [], [], []
+    names = [f"scene_{number:06d}" for number in numbers]
+    for number, name in zip(numbers, names, strict=True):
+        split = SPLITS[number % len(SPLITS)]
         scene = compose(record_rng(config.seed, "scene", name))
         pictures.append(draw(scene))
         data = png(pictures[-1])
         write_atomically(run / IMAGES / f"{name}.png", data)
         scenes.append(row(name, split, scene, hashlib.sha256(data).hexdigest()))
-        for at, text in enumerate(captions(scene, record_rng(config.seed, "captions", name))):
-            shared = {"image_id": name, "image": f"{name}.png", "split": split, "language": "en", "origin": "generated"}
-            lines.append({"caption_id": f"scenes:{name}:{at}", **shared, "text": text})
+        shared = {"image_id": name, "image": f"{name}.png", "split": split, "language": "en", "origin": "generated"}
+        texts = captions(scene, record_rng(config.seed, "captions", name))
+        lines += [{"caption_id": f"scenes:{name}:{at}", **shared, "text": text} for at, text in enumerate(texts)]
         progress.advance(1, 0)
+    encoded = [encode(pictures[at : at + BATCH]) for at in range(0, len(pictures), BATCH)]
+    pooled, grid = (np.concatenate(numbers).astype(np.float16) for numbers in zip(*encoded, strict=True))
     rows = {
         "scenes": pa.Table.from_pylist(scenes, SCENES),
-        **_encode([name_of(number) for number in numbers], pictures),
+        "features": table_of(names, pooled),
+        "features_grid": table_of(names, grid),
         "rejected_records": REJECTED_RECORDS.empty_table(),
         "captions": pa.Table.from_pylist(lines, CAPTIONS),
     }
     return StageResult(rows, {"captions": len(lines), "images": len(numbers)})
 
 
-def _encode(names: list[str], pictures: list[Image]) -> dict[str, pa.Table]:
-    import numpy as np
-
-    from ..scenes.network import encode
-
-    parts = [encode(pictures[at : at + BATCH]) for at in range(0, len(pictures), BATCH)]
-    pooled, grid = (np.concatenate(numbers).astype(np.float16) for numbers in zip(*parts, strict=True))
-    return {"features": table_of(names, pooled), "features_grid": table_of(names, grid)}
+def require_pillow() -> None:
+    """Raise ImportError, which says what to install, without Pillow."""
+    try:
+        import PIL  # noqa: F401
+    except ImportError as error:
+        raise ImportError('scenes need Pillow: pip install "negcap[features]"') from error
 
 
-def pictures_are_whole(run: Path, index: int) -> bool:
-    """Whether the images of all scenes in shard `index` exist and are unchanged."""
-    shard = shard_path(run / "scenes", index)
+def pictures_are_whole(run: Path, table: str, index: int) -> bool:
+    """Whether the pictures that shard `index` of a table lists exist in the folder `images` and are unchanged."""
+    shard = shard_path(run / table, index)
     receipt = read_receipt(shard)
     if receipt is None:
         return False
-    drawn = read_shard(shard, ("image_id", "sha256"), sha256=receipt.sha256)
-    for name, expected in zip(*drawn.to_pydict().values(), strict=True):
-        picture = run / IMAGES / f"{name}.png"
-        if not picture.is_file() or sha256_file(picture) != expected:
-            return False
-    return True
+    listed = read_shard(shard, ("image_id", "image", "sha256"), sha256=receipt.sha256).to_pylist()
+    pictures = {run / IMAGES / row.get("image", f"{row['image_id']}.png"): row["sha256"] for row in listed}
+    return all(path.is_file() and sha256_file(path) == expected for path, expected in pictures.items())

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...augment.elementary import record_rng
+from ...augment.rng import record_rng
 from ...schemas.negatives import POSITIVE, READINGS, VERDICTS
 from ..endpoint.collect import Answers, Asker, collect
 from ..endpoint.json_answers import json_in

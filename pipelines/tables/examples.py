@@ -8,7 +8,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from ...augment.elementary import record_rng
+from ...augment.rng import record_rng
 from ..engine.tables import Shard, shards_of
 from .columns import UNSPLIT, check_file_name, check_splits, operators_of, read_columns, splits_of, stored_splits
 from .denials import NEGATION, TRUE_NEGATION, Denials, beside, true_denials

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from random import Random
 from typing import NamedTuple
 
-from ...augment.elementary import record_rng
+from ...augment.rng import record_rng
 from .denials import BOTH, DENIED, NEGATION
 from .examples import Example, source_of
 

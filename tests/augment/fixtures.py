@@ -59,7 +59,7 @@ def proposed(name: str, caption: Caption, context: Context, rng: Random, draws: 
 def first_of(texts: tuple[str, ...]) -> tuple[Caption, Context]:
     """The first text as a caption and its context, the others being its siblings; kept, as seeds are tried in turn."""
     captions = [Caption(c.caption_id, "image", c.text, c.tokens, c.chunks) for c in parse(texts)]
-    return captions[0], contexts(captions, sample_lexicon())[0]
+    return captions[0], contexts([captions], sample_lexicon())[0]
 
 
 def proposals(name: str, *texts: str, seed: int = 0) -> list[tuple[str, str | None]]:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from negcap.augment.caption import Caption, Token, by_image, from_parses
-from negcap.augment.context import CAPTIONS, TOKENS, contexts, contexts_by_image, parts
+from negcap.augment.context import CAPTIONS, TOKENS, batches, contexts
 from negcap.augment.mentions import Mentions, mentioned_nouns
 from negcap.augment.operators.attribute import attribute_choices
 from negcap.augment.operators.noun import noun_choices
@@ -20,10 +20,12 @@ from tests.augment.fixtures import sample_lexicon, sample_parses
 
 def test_readings_do_not_depend_on_which_captions_are_read_together() -> None:
     lexicon, images = sample_lexicon(), by_image(from_parses(sample_parses()))
-    together = list(contexts_by_image(images, lexicon))
-    assert [len(one) for one in together] == [len(image) for image in images]
-    for captions, every in list(zip(images, together, strict=True))[::7]:
-        for one, caption, context in zip(contexts(captions, lexicon), captions, every, strict=True):
+    together = iter(contexts(images, lexicon))
+    for number, captions in enumerate(images):
+        every = [next(together) for _ in captions]
+        if number % 7:
+            continue
+        for one, caption, context in zip(contexts([captions], lexicon), captions, every, strict=True):
             assert np.array_equal(one.reading.vectors, context.reading.vectors)
             assert np.array_equal(one.reading.own, context.reading.own)
             assert one.texts == context.texts
@@ -41,14 +43,14 @@ def test_readings_do_not_depend_on_which_captions_are_read_together() -> None:
 
 @pytest.mark.parametrize("tokens", [0, 10, 200])
 @pytest.mark.parametrize("sizes", [[], [5], [1] * 300, [5] * 60, [CAPTIONS, 1, CAPTIONS + 3, 2]])
-def test_parts_are_of_whole_images_in_order(sizes: list[int], tokens: int) -> None:
+def test_batches_are_of_whole_images_in_order(sizes: list[int], tokens: int) -> None:
     captions = count()
     caption = partial(Caption, tokens=(Token(0, 0, 1, "a", "a", "", "", "", 0),) * tokens, chunks=())
     images = [[caption(str(next(captions)), "", "a") for _ in range(size)] for size in sizes]
-    found = list(parts(images))
-    assert [image for part in found for image in part] == images
+    found = list(batches(images))
+    assert [image for batch in found for image in batch] == images
     most = min(CAPTIONS, TOKENS // max(tokens, 1))
-    assert all(sum(map(len, part)) >= most > sum(map(len, part[:-1])) for part in found[:-1])
+    assert all(sum(map(len, batch)) >= most > sum(map(len, batch[:-1])) for batch in found[:-1])
     assert all(found)
 
 
@@ -59,7 +61,6 @@ def test_the_captions_of_an_image_are_read_once_however_many_they_are(monkeypatc
         "negcap.augment.mentions.mentioned_nouns", lambda caption: read.append(caption) or mentioned_nouns(caption)
     )
     lexicon = sample_lexicon()
-    readings = [contexts([caption], lexicon)[0].reading for caption in captions[:1]] * len(captions)
-    for context in contexts(captions, lexicon, readings):
+    for context in contexts([captions], lexicon):
         assert context.siblings.nouns and context.texts
     assert len(read) <= 2 * len(captions)

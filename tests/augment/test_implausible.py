@@ -10,7 +10,7 @@ import pytest
 
 from negcap.augment.context import Context, contexts
 from negcap.augment.edits import Accepted, Candidate, Edit, Rejected, apply
-from negcap.augment.generate import REASON, Generated, Settings, generate_tables, reject_implausible
+from negcap.augment.generate import IMPLAUSIBLE, Generated, Settings, generate_tables, reject_implausible
 from negcap.augment.language.parse import parse
 from negcap.augment.operators import OPERATORS, PRESETS, Limits
 from negcap.augment.plausibility import compare
@@ -33,7 +33,7 @@ class Lengths:
 
 
 def context() -> Context:
-    return contexts(parse([TEXT]), sample_lexicon())[0]
+    return contexts([parse([TEXT])], sample_lexicon())[0]
 
 
 def accepted(start: int, end: int, new: str, plausibility: float | None) -> Accepted:
@@ -46,7 +46,7 @@ def set_limits(monkeypatch: pytest.MonkeyPatch, name: str, limits: Limits | None
 
 
 def test_the_reason_is_enumerated() -> None:
-    assert REASON in REASONS
+    assert IMPLAUSIBLE in REASONS
 
 
 def test_negatives_below_the_limit_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,13 +55,13 @@ def test_negatives_below_the_limit_are_rejected(monkeypatch: pytest.MonkeyPatch)
     (made,) = reject_implausible([context()], [{"noun": Generated([kept, bad, at_limit], [])}])
     assert made["noun"].accepted == [kept, at_limit]
     (rejected,) = made["noun"].rejected
-    assert rejected == Rejected(bad.candidate, REASON, 0.01, -2.5)
+    assert rejected == Rejected(bad.candidate, IMPLAUSIBLE, 0.01, -2.5)
 
 
 def test_negatives_of_unknown_plausibility_are_compared_with_their_caption(monkeypatch: pytest.MonkeyPatch) -> None:
     own = context()
     known, unknown = accepted(2, 5, "cat", 1.0), accepted(5, 5, " and a cat", None)
-    (change,) = compare(own.own.captions, [own.reading], [unknown.candidate])
+    (change,) = compare([own], [unknown.candidate])
     for limits, passes in (
         (Limits(change.log_odds - 0.01), True),
         (Limits(change.log_odds + 0.01), False),
@@ -99,14 +99,14 @@ def test_a_scorer_gives_the_plausibility_of_what_keeps_to_the_limits(monkeypatch
         return result
 
     made = judged(None)
-    assert made["noun"] == Generated([one._replace(plausibility=0.0)], [Rejected(refused.candidate, REASON, 0.01)])
-    (change,) = compare([context().own.captions[0]], [context().reading], [longer.candidate])
+    assert made["noun"] == Generated([one._replace(plausibility=0.0)], [Rejected(refused.candidate, IMPLAUSIBLE, 0.01)])
+    (change,) = compare([context()], [longer.candidate])
     longer = longer._replace(loss=change.loss)
     assert made["object"] == Generated([longer._replace(plausibility=-3.0)], [])
     assert made["paraphrase"] == Generated([true], [])
     made = judged(-2.0)
     assert made["noun"].accepted == [one._replace(plausibility=0.0)]
-    assert made["object"] == Generated([], [Rejected(longer.candidate, REASON, 0.01, -3.0, change.loss)])
+    assert made["object"] == Generated([], [Rejected(longer.candidate, IMPLAUSIBLE, 0.01, -3.0, change.loss)])
 
 
 def test_without_a_scorer_the_lowest_plausibility_is_that_of_the_cloze_model(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,7 +119,7 @@ def test_without_a_scorer_the_lowest_plausibility_is_that_of_the_cloze_model(mon
 
 def test_every_caption_is_compared_with_its_own_negatives() -> None:
     texts = ["A dog is lying on a couch.", "A man rides a horse in a long and narrow street."]
-    every = [contexts([one], sample_lexicon())[0] for one in parse(texts)]
+    every = [contexts([[one]], sample_lexicon())[0] for one in parse(texts)]
     longer = [
         Candidate("noun", (Edit(text.index(" a "), text.index(" a "), " today"),), (1,), "", "today") for text in texts
     ]
@@ -160,11 +160,11 @@ def test_implausible_candidates_are_counted_and_keep_to_the_limits() -> None:
         found["negatives"] += 1
     for row in tables["rejections"].to_pylist():
         limits = OPERATORS[row["operator"]].limits
-        if row["reason"] == REASON and limits is not None and not limits.read_whole:
+        if row["reason"] == IMPLAUSIBLE and limits is not None and not limits.read_whole:
             assert row["plausibility"] < limits.min_log_odds + 1e-5
-        found["implausible"] += row["reason"] == REASON
+        found["implausible"] += row["reason"] == IMPLAUSIBLE
     assert all(found.values())
-    assert sum(n for name, n in counts.items() if name.endswith(f".{REASON}")) == found["implausible"]
+    assert sum(n for name, n in counts.items() if name.endswith(f".{IMPLAUSIBLE}")) == found["implausible"]
 
 
 def test_a_lower_limit_of_the_loss_keeps_the_rows_that_lose_less() -> None:

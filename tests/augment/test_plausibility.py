@@ -10,14 +10,24 @@ import pytest
 
 from negcap.augment.caption import Caption, from_parses
 from negcap.augment.cloze.model import Reading, cloze_model
-from negcap.augment.context import contexts
+from negcap.augment.context import Context, contexts
 from negcap.augment.edits import Candidate, Edit
 from negcap.augment.generate import Settings, generate_tables
 from negcap.augment.language.parse import parse
 from negcap.augment.lexicon.lexicon import Lexicon
+from negcap.augment.mentions import Mentions
 from negcap.augment.operators import PRESETS
-from negcap.augment.plausibility import compare, entry_units, log_probabilities, read, words_after
+from negcap.augment.plausibility import Change, compare, entry_units, log_probabilities, read, words_after
 from tests.augment.fixtures import sample_lexicon, sample_parses
+
+
+def compared(captions: Sequence[Caption], readings: Sequence[Reading], candidates: Sequence[Candidate]) -> list[Change]:
+    nothing = Mentions(())
+    contexts = [
+        Context(sample_lexicon(), Mentions((one,)), nothing, reading)
+        for one, reading in zip(captions, readings, strict=True)
+    ]
+    return compare(contexts, candidates)
 
 
 def caption(text: str) -> Caption:
@@ -77,7 +87,7 @@ def test_text_that_only_moves_is_split_into_the_words_of_the_parser() -> None:
 )
 def test_log_odds_are_the_difference_of_the_log_likelihoods(text: str, exchanges: list[tuple[str, str]]) -> None:
     one, candidate = caption(text), replaced(text, *exchanges)
-    (change,) = compare([one], read([one]), [candidate])
+    (change,) = compared([one], read([one]), [candidate])
     after = " ".join(words_after(one, candidate.edits)[0])
     assert change.log_odds == pytest.approx(log_likelihood(after) - log_likelihood(text), abs=1e-4)
     assert change.loss >= 0.0
@@ -90,10 +100,10 @@ def test_what_is_compared_does_not_depend_on_the_other_negatives() -> None:
         replaced(text, (old, new))
         for text, old, new in zip(texts, ("ball", "cat", "river"), ("hat", "dog", "street"), strict=True)
     ]
-    together = compare(captions, read(captions), candidates)
-    alone = [compare([one], read([one]), [candidate])[0] for one, candidate in zip(captions, candidates, strict=True)]
+    together = compared(captions, read(captions), candidates)
+    alone = [compared([one], read([one]), [candidate])[0] for one, candidate in zip(captions, candidates, strict=True)]
     assert together == alone
-    assert compare([], [], []) == []
+    assert compared([], [], []) == []
 
 
 def test_numbers_of_one_caption_share_a_reading(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,11 +122,11 @@ def test_numbers_of_one_caption_share_a_reading(monkeypatch: pytest.MonkeyPatch)
 
     readings = read([one]) * 5
     monkeypatch.setattr(type(model), "read_edited", counting)
-    changes = compare(captions, readings, candidates)
+    changes = compared(captions, readings, candidates)
     monkeypatch.undo()
     assert asked == [2]
     for candidate, change in zip(candidates[:1] + candidates[3:4], [changes[0], changes[3]], strict=True):
-        assert change == compare([one], read([one]), [candidate])[0]
+        assert change == compared([one], read([one]), [candidate])[0]
     # The others differ from the one that was read by their own number alone.
     (own,) = cloze_model().read([words_after(one, several[0].edits)[0]])
     for number, change in zip(("five", "three"), changes[1:3], strict=True):
@@ -141,7 +151,7 @@ def test_equal_negatives_of_a_caption_are_read_once(monkeypatch: pytest.MonkeyPa
     one = caption(text)
     edits = [("dog", "horse")], [("dog", "bear")], [("dog", "horse")]
     candidates, captions = [replaced(text, *own) for own in edits], [one] * 3
-    expected = compare(captions[:2], read([one]) * 2, candidates[:2])
+    expected = compared(captions[:2], read([one]) * 2, candidates[:2])
     model, asked = cloze_model(), list[int]()
     plain = type(model).read_edited
 
@@ -151,14 +161,14 @@ def test_equal_negatives_of_a_caption_are_read_once(monkeypatch: pytest.MonkeyPa
 
     readings = read([one]) * 3
     monkeypatch.setattr(type(model), "read_edited", counting)
-    assert compare(captions, readings, candidates) == [*expected, expected[0]]
+    assert compared(captions, readings, candidates) == [*expected, expected[0]]
     assert asked == [2]
 
 
 def test_loss_is_what_the_words_lose_that_both_texts_have() -> None:
     text = "Two dogs are lying on a red couch."
     one, candidate = caption(text), replaced(text, ("dogs", "dog"), ("Two", "Five"))
-    (change,) = compare([one], read([one]), [candidate])
+    (change,) = compared([one], read([one]), [candidate])
     old, new = words_read(one.lowered).own, words_read(words_after(one, candidate.edits)[0]).own
     assert change.loss == pytest.approx(float(np.maximum(old - new, 0.0)[2:].sum()), abs=1e-5)
 
@@ -167,7 +177,7 @@ def test_loss_of_texts_of_unequal_length_is_that_of_the_words_that_stay() -> Non
     text = "A dog watches a very tall man."
     one = caption(text)
     candidate = replaced(text, ("dog", "very tall man"), ("very tall man", "dog"))
-    (change,) = compare([one], read([one]), [candidate])
+    (change,) = compared([one], read([one]), [candidate])
     old, new = words_read(one.lowered).own, words_read(words_after(one, candidate.edits)[0]).own
     lost = np.array([old[before] - new[after] for before, after in ((0, 0), (2, 4), (3, 5))])
     assert change.loss == pytest.approx(float(np.maximum(lost, 0.0).sum()), abs=1e-5)
@@ -176,7 +186,7 @@ def test_loss_of_texts_of_unequal_length_is_that_of_the_words_that_stay() -> Non
 
 def test_a_negative_that_is_its_caption_has_no_change() -> None:
     text = "A dog is lying on a couch."
-    (change,) = compare([caption(text)], read([caption(text)]), [replaced(text, ("dog", "dog"))])
+    (change,) = compared([caption(text)], read([caption(text)]), [replaced(text, ("dog", "dog"))])
     assert change.log_odds == change.loss == 0.0 and change.lowest < 0
 
 
@@ -240,7 +250,7 @@ def test_some_negatives_are_clearly_more_plausible(
     text: str, likely: tuple[str, str], unlikely: tuple[str, str]
 ) -> None:
     one = caption(text)
-    good, bad = compare([one] * 2, read([one]) * 2, [replaced(text, likely), replaced(text, unlikely)])
+    good, bad = compared([one] * 2, read([one]) * 2, [replaced(text, likely), replaced(text, unlikely)])
     assert good.log_odds > bad.log_odds + 1.0
 
 
@@ -273,7 +283,7 @@ def test_the_plausibility_of_an_exchange_of_one_word_is_the_ratio_of_its_probabi
         new = model.units.of(edit["new"])
         if not at or new is None or not row["replaced"]:
             continue
-        (reading,) = (context.reading for context in contexts([one], lexicon))
+        (reading,) = (context.reading for context in contexts([[one]], lexicon))
         expected = reading.log_probabilities(at[0], at[0] + 1, np.array([new]))[0] - reading.log_probability(at[0])
         assert row["plausibility"] == pytest.approx(expected, abs=1e-3), row["text"]
         checked.add(row["operator"])

@@ -19,11 +19,11 @@ import numpy as np
 from negcap.augment.caption import Caption, by_image, from_parses
 from negcap.augment.context import Context
 from negcap.augment.data import data_path
-from negcap.augment.elementary import record_rng
 from negcap.augment.lexicon.lexicon import Lexicon
 from negcap.augment.mentions import Mentions
 from negcap.augment.operators import OPERATORS
 from negcap.augment.plausibility import read
+from negcap.augment.rng import record_rng
 from negcap.augment.truth.contradiction import check
 from negcap.augment.truth.counts import EntailedEntries
 from negcap.augment.truth.estimates import MAX_P_TRUE, Truth

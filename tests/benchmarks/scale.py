@@ -62,7 +62,7 @@ def main() -> None:
 def captions(count: int) -> list[str]:
     """Captions of random scenes, the same in every run."""
     from negcap.pipelines.scenes.captions import captions as of_scene
-    from negcap.pipelines.scenes.layout import compose
+    from negcap.pipelines.scenes.world import compose
 
     rng, texts = Random(1), []
     while len(texts) < count:

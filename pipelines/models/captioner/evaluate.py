@@ -18,8 +18,8 @@ from torch import Tensor
 from ...engine.bounds import at_least, one_of
 from ...engine.storage import write_atomically, write_json
 from ..captions import Captions, read_captions
-from ..checkpoint import choose_device
 from ..config import DEVICES, cores
+from ..device import choose_device
 from ..evaluation.retrieval import embed_images, embed_sentences, rank, retrieval_metrics
 from ..features import Features, read_features
 from ..figures import markdown_table

@@ -16,8 +16,9 @@ from torch import Generator, Tensor
 
 from .. import checkpoint
 from ..captions import read_captions, split_captions
-from ..checkpoint import choose_device, deterministic, epoch_seed, optimizer_step, read_history, write_history
+from ..checkpoint import epoch_seed, optimizer_step, read_history, write_history
 from ..corpus import shuffled_batches
+from ..device import choose_device, deterministic
 from ..features import read_features
 from ..figures import new_figure, plot_metric, write_png
 from ..vocabulary import PAD_ID, UNKNOWN_ID, WordVocabulary, build_vocabulary

@@ -14,7 +14,8 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from ..checkpoint import choose_device, deterministic, epoch_seed, write_history
+from ..checkpoint import epoch_seed, write_history
+from ..device import choose_device, deterministic
 from ..evaluation.retrieval import rank, retrieval_metrics
 from ..losses import NONE, TERMS, Drawn, compare, info_nce
 from .config import TRIPLET, ClipConfig

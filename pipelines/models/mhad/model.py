@@ -12,9 +12,9 @@ import torch
 from torch import Generator, Tensor, nn
 
 from ....schemas.captions import LANGUAGE
-from ..checkpoint import to_device
 from ..config import MhadConfig
 from ..corpus import NegativePool, SampledNegatives, sample_negatives
+from ..device import to_device
 from ..dual import negative_pool
 from ..encoders import TRANSFORMS, Attended, AttentionHeads, SentenceEncoder, TextShape, word_embedding
 from ..losses import intra_pair_hinges, max_of_hinges, sum_of_hinges

@@ -17,7 +17,8 @@ from torch import Generator, Tensor, nn
 
 from ...engine.shards import write_atomically, write_json
 from ...readers.files import raw_lines
-from ..checkpoint import choose_device, epoch_seed, optimizer_step
+from ..checkpoint import epoch_seed, optimizer_step
+from ..device import choose_device
 from ..encoders import TextEncoder, TextShape, word_embedding
 from ..figures import markdown_table
 from ..similarities import SIMILARITIES

@@ -18,8 +18,9 @@ from ....schemas.captions import LANGUAGE
 from ...engine.shards import write_atomically, write_json
 from ...engine.tables import has_table
 from ..captions import read_captions
-from ..checkpoint import choose_device, read_vocabularies
+from ..checkpoint import read_vocabularies
 from ..corpus import encode_run, read_caption_rows
+from ..device import choose_device
 from ..evaluation.retrieval import TIE, average_precision, embed_images, embed_sentences, own_scores
 from ..features import read_features
 from ..figures import markdown_table

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import torch
 from torch import Tensor
 
-from ....augment.elementary import record_rng
+from ....augment.rng import record_rng
 from ....schemas.captions import LANGUAGE
 from ....schemas.features import RANKS
 from ....schemas.fields import check
@@ -23,9 +23,10 @@ from ...engine.shards import PARQUET
 from ...engine.storage import write_atomically, write_json
 from ...engine.tables import has_table, read_table
 from ..captions import Captions, read_captions
-from ..checkpoint import choose_device, read_vocabularies
+from ..checkpoint import read_vocabularies
 from ..config import WITH_NEGATIVES, TrainConfig
 from ..corpus import encode_run, read_caption_rows, read_graphs, read_whole_table
+from ..device import choose_device
 from ..evaluation.attacks import choose_attacks, complete_captions, with_negatives
 from ..evaluation.config import EvaluateConfig
 from ..evaluation.parsing import phrase_parsing

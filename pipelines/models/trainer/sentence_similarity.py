@@ -15,8 +15,9 @@ from torch.nn import functional
 
 from ...engine.bounds import at_least, one_of
 from ...engine.storage import write_atomically, write_json
-from ..checkpoint import choose_device, read_vocabularies
+from ..checkpoint import read_vocabularies
 from ..config import DEVICES, cores
+from ..device import choose_device
 from ..evaluation.retrieval import RESAMPLES, embed_sentences, interval
 from ..figures import format_interval, markdown_table
 from ..vectors import Texts

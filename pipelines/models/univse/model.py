@@ -9,9 +9,9 @@ from torch import Generator, Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence
 
-from ..checkpoint import to_device
 from ..config import UniVseConfig
 from ..corpus import component_ids
+from ..device import to_device
 from ..encoders import build_encoders, word_embedding
 from ..similarities import COSINE
 from ..vectors import Phrase, SceneGraphs, Texts, ragged_rows

@@ -24,9 +24,9 @@ import torch
 from torch import Generator, Tensor
 
 from ....augment.components.sampling import Sampler
-from ..checkpoint import to_device
 from ..config import UniVseConfig
 from ..corpus import KINDS, component_ids, read_caption_rows, read_whole_table
+from ..device import to_device
 from ..losses import max_of_hinges, sum_of_hinges
 from ..objective import Batch, Objective, RunTables, autocast
 from ..vectors import SceneGraphs

@@ -8,7 +8,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple, TypeVar, get_args
 
-from ....augment.elementary import record_rng
+from ....augment.rng import record_rng
 from ...engine.tables import has_table, shards_of
 from ...tables.columns import check_splits, read_columns, stored_splits
 from ...tables.denials import NEGATION, beside, true_denials

@@ -3,17 +3,7 @@
 from random import Random
 
 from . import caption_words as words
-from .caption_phrases import (  # fmt: skip
-    body_part,
-    chance,
-    coloured,
-    inflected,
-    location,
-    noun,
-    noun_phrase,
-    object_of,
-    of,
-)
+from .caption_phrases import body_part, chance, coloured, inflected, location, noun, noun_phrase, object_of, of
 from .nodes import Node, coordinate, preposition
 
 

@@ -20,7 +20,7 @@ class Compute:
     def __init__(self, config: ScoreConfig) -> None:
         import torch
 
-        from ...models.checkpoint import choose_device
+        from ...models.device import choose_device
 
         self.device = choose_device(config.device)
         if config.threads:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from ...models.checkpoint import choose_device
+from ...models.device import choose_device
 from ...models.evaluation.attacks import parse_graphs, parser_settings
 from ...models.evaluation.retrieval import embed_images, embed_sentences
 from ...models.features import read_features

@@ -75,7 +75,7 @@ def test_what_is_cached_is_read_once_a_caption() -> None:
 
 def test_siblings_mention_what_each_of_them_mentions() -> None:
     captions = parse(["A dog runs past two cats.", "A man surfs.", "The red car is parked."])
-    context = contexts(captions, sample_lexicon())[0]
+    context = contexts([captions], sample_lexicon())[0]
     assert context.own.nouns == mentioned_nouns(captions[0]) == {"dog", "run", "cat"}
     assert context.siblings.nouns == {"man", "surf", "car", "park"}
     assert context.own.quantities == {("dog", 1), ("cat", 2)}

@@ -4,7 +4,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from negcap.augment.language.parse import GRID, ExactOps, load, on_grid
+from negcap.augment.language.exact import GRID, ExactOps, on_grid
+from negcap.augment.language.parse import load
 
 
 def test_products_are_exact_wherever_a_row_stands() -> None:

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 from negcap.augment.caption import Caption, by_image, from_parses
-from negcap.augment.context import contexts_by_image
-from negcap.augment.elementary import record_rng
+from negcap.augment.context import contexts
 from negcap.augment.exchanges import exchanges
 from negcap.augment.lexicon import lexicon as balance
 from negcap.augment.lexicon.lexicon import BOUND, Factors, Lexicon
+from negcap.augment.rng import record_rng
 from negcap.augment.truth.contradiction import check
 from negcap.pipelines.engine.manifest import hash_table
 from negcap.pipelines.engine.tables import WholeTable, read_table
@@ -31,14 +31,14 @@ def imbalance(operator: str, images: list[list[Caption]], lexicon: Lexicon) -> f
     seeds: a draw by one is mostly chance.
     """
     left, entered = Counter[str](), Counter[str]()
-    for captions, every in zip(images, contexts_by_image(images, lexicon), strict=True):
-        for seed, (caption, context) in product(range(4), zip(captions, every, strict=True)):
-            rng = record_rng(seed, operator, caption.caption_id)
-            for one in proposed(operator, caption, context, rng, 24):
-                if check(one, caption, context) is None:
-                    left[one.replaced] += 1
-                    entered[one.replacement] += 1
-                    break
+    for seed, context in product(range(4), contexts(images, lexicon)):
+        caption = context.caption
+        rng = record_rng(seed, operator, caption.caption_id)
+        for one in proposed(operator, caption, context, rng, 24):
+            if check(one, caption, context) is None:
+                left[one.replaced] += 1
+                entered[one.replacement] += 1
+                break
     return sum(abs(left[word] - entered[word]) for word in left | entered) / left.total()
 
 

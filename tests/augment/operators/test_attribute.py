@@ -100,7 +100,7 @@ def test_an_added_attribute_is_one_that_the_corpus_never_gives_the_noun(monkeypa
     monkeypatch.setattr(import_module("negcap.augment.operators.attribute"), "EXPECTED", 0.05)
     attributes = sample_lexicon().attributes
     (caption,) = parse(["A car is parked on the street."])
-    made = list(added_attribute(caption, contexts([caption], sample_lexicon())[0], Random(0), 50))
+    made = list(added_attribute(caption, contexts([[caption]], sample_lexicon())[0], Random(0), 50))
     assert made
     for one in made:
         noun = caption.tokens[one.slots[0]].lemma

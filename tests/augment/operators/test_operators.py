@@ -1,12 +1,12 @@
 import pytest
 
 from negcap.augment.context import contexts
-from negcap.augment.elementary import record_rng
 from negcap.augment.exchanges import CHOICES
 from negcap.augment.language.parse import parse
 from negcap.augment.language.semantic_classes import prepositions
 from negcap.augment.operators import OPERATORS, PRESETS, operator, preset
 from negcap.augment.operators.numeral import MIN_RATIO, numeral_choices
+from negcap.augment.rng import record_rng
 from negcap.augment.slots.nouns import noun_slots, quantity_slots
 from negcap.augment.slots.verbs import preposition_slots
 from negcap.augment.truth.exchange import interchangeable
@@ -292,7 +292,7 @@ def test_preposition_leaves_verbs_that_own_theirs(text: str) -> None:
 def replacements(kind: str, text: str) -> dict[str, set[str]]:
     """For each word of a kind, what may replace it: for "a dog on a couch", {"on": {"under", …}}."""
     (caption,) = parse([text])
-    choices = CHOICES[kind](caption, contexts([caption], sample_lexicon())[0])
+    choices = CHOICES[kind](caption, contexts([[caption]], sample_lexicon())[0])
     return {choice.entry: {choice.names[at] for at in choice.weights.nonzero()[0]} for choice in choices}
 
 
@@ -421,7 +421,7 @@ def test_the_shares_of_vse_c_fill_a_family_and_those_of_univse_make_five() -> No
 @pytest.mark.parametrize("text", ["A dog runs.", "Two men play in a field with a ball."])
 def test_quantities_that_the_lexicon_finds_unlikely_are_not_tried(text: str) -> None:
     (caption,) = parse([text])
-    for choice in numeral_choices(caption, contexts([caption], sample_lexicon())[0]):
+    for choice in numeral_choices(caption, contexts([[caption]], sample_lexicon())[0]):
         tried = choice.weights[choice.weights > 0]
         assert choice.log_odds is None and len(tried)
         assert tried.min() >= MIN_RATIO * tried.max()

@@ -20,7 +20,7 @@ PAPERS = (*PRESETS["vse-c-paper"], *PRESETS["univse-paper"])
 def made(name: str, *texts: str, per_family: int = 20) -> list[Accepted]:
     """The negatives of the first text; the others are captions of the same image."""
     captions = [Caption(c.caption_id, "image", c.text, c.tokens, c.chunks) for c in parse(texts)]
-    context = contexts(captions, sample_lexicon())[0]
+    context = contexts([captions], sample_lexicon())[0]
     settings = Settings(operators=(name,), per_family=per_family)
     return apply_operator(name, captions[0], context, settings).accepted
 

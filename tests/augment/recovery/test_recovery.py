@@ -83,8 +83,8 @@ def test_grammatical_faults() -> None:
 @pytest.mark.parametrize("pair", [(DOG, LONG), (LONG, DOG)])
 def test_what_is_too_long_to_be_parsed_is_not_kept(pair: tuple[str, str]) -> None:
     caption, negative = parse(pair)
-    known = Truth({}, {}, {}).of_image([caption])
-    ((judged,),) = judge(contexts([caption], sample_lexicon()), [known], [[negative]], Judging())
+    every = contexts([[caption]], sample_lexicon(), Truth({}, {}, {}))
+    ((judged,),) = judge(every, [[negative]], Judging())
     assert (judged.outcome.reason, judged.outcome.plausibility) == ("too_long", None)
 
 

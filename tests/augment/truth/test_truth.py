@@ -7,11 +7,11 @@ import pytest
 
 from negcap.augment.caption import Caption, by_image, from_parses
 from negcap.augment.context import contexts
-from negcap.augment.elementary import record_rng
 from negcap.augment.generate import Settings, generate_tables
 from negcap.augment.language.concreteness import Concreteness
 from negcap.augment.language.parse import parse, parse_table
 from negcap.augment.lexicon.lexicon import Lexicon, count, select
+from negcap.augment.rng import record_rng
 from negcap.augment.truth import associations, exchange
 from negcap.augment.truth import associations as calibration
 from negcap.augment.truth.associations import Associations
@@ -163,7 +163,7 @@ def test_what_siblings_often_say_is_likelier_true(
     dog = scenes[0][:2]  # neither speaks of an umbrella, nor of a kettle
     image = Truth.from_table(table, lexicon).of_image(dog)
     likely = {}
-    for context, caption in zip(contexts(dog, lexicon), dog, strict=True):
+    for context, caption in zip(contexts([dog], lexicon), dog, strict=True):
         for candidate in proposed("noun", caption, context, record_rng(0, "noun", "x"), 200):
             likely[candidate.replacement] = image.p_true(candidate, caption)
     assert likely["umbrella"] > 0.1 > likely["kettle"]
@@ -176,7 +176,7 @@ def test_images_of_one_caption_tell_nothing(
     table = estimate(scene_parses.take([*range(0, len(scene_parses), 3)]), in_turn(lexicon))
     assert table.num_rows == 0
     truth = Truth.from_table(table, lexicon, 0.0)
-    context, image = contexts(scenes[0], lexicon)[0], truth.of_image(scenes[0])
+    context, image = contexts([scenes[0]], lexicon)[0], truth.of_image(scenes[0])
     made = proposed("noun", scenes[0][0], context, record_rng(0, "noun", "x"), 20)
     assert made and {image.p_true(one, scenes[0][0]) for one in made} == {None}
     assert "likely_true" not in {assess(one, scenes[0][0], context, image)[0] for one in made}
@@ -225,7 +225,7 @@ def test_a_limit_of_one_refuses_nothing_and_changes_no_row(sample_truth: pa.Tabl
 def test_a_lower_quantity_is_never_refused_as_likely(sample_truth: pa.Table) -> None:
     captions = list(parse(["Two dogs run.", "Two dogs on a beach."]))
     truth = Truth.from_table(sample_truth, sample_lexicon(), 0.0)
-    context, image = contexts(captions, sample_lexicon())[0], truth.of_image(captions)
+    context, image = contexts([captions], sample_lexicon())[0], truth.of_image(captions)
     made = proposed("numeral", captions[0], context, record_rng(0, "numeral", "x"), 50)
     reasons = {one.replacement: assess(one, captions[0], context, image)[0] for one in made}
     assert reasons["a"] is None and reasons["three"] == "likely_true"
@@ -239,7 +239,7 @@ def test_the_number_of_what_stands_in_two_places_is_not_estimated(
 ) -> None:
     captions = list(parse([text, "An animal."]))
     image = Truth.from_table(sample_truth, sample_lexicon()).of_image(captions)
-    context = contexts(captions, sample_lexicon())[0]
+    context = contexts([captions], sample_lexicon())[0]
     made = [
         one
         for one in proposed("numeral", captions[0], context, record_rng(0, "numeral", "x"), 50)

@@ -74,7 +74,7 @@ def change(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
         ("features", "pipelines/features/photos.py", "pipelines/readers/coco.py"),
         ("caption", "pipelines/models/captioner/generate.py", "pipelines/readers/coco.py"),
         ("refine", "pipelines/quality/selection.py", "pipelines/quality/audit/page.py"),
-        ("scenes", "pipelines/scenes/pen.py", "augment/operators/noun.py"),
+        ("scenes", "pipelines/scenes/draw.py", "augment/operators/noun.py"),
     ],
 )
 def test_a_stage_is_stale_when_its_own_sources_change(change, stage: str, inside: str, outside: str) -> None:  # type: ignore[no-untyped-def]
@@ -88,7 +88,7 @@ def test_a_stage_is_stale_when_its_own_sources_change(change, stage: str, inside
 def test_no_model_but_a_scorer_decides_what_a_negative_is() -> None:
     for name in ("parse", "lexicon", "components", "truth", "balance", "negatives"):
         used = {module for module in stages()[name].names if module.startswith("negcap.pipelines.models")}
-        scorer = {"negcap.pipelines.models.scorer", "negcap.pipelines.models.checkpoint"}
+        scorer = {"negcap.pipelines.models.scorer", "negcap.pipelines.models.device"}
         assert used == (scorer if name == "negatives" else set())
 
 

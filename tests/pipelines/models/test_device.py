@@ -3,7 +3,7 @@ import os
 import pytest
 import torch
 
-from negcap.pipelines.models.checkpoint import deterministic
+from negcap.pipelines.models.device import deterministic
 
 
 def modes() -> tuple[bool, bool]:

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Generator, Tensor, nn
 
-from negcap.pipelines.models import checkpoint
+from negcap.pipelines.models import device as devices
 from negcap.pipelines.models.fit import Step, fit, move_average
 
 TRUE = torch.tensor([2.0, -1.0])
@@ -115,7 +115,7 @@ def test_every_epoch_computes_deterministically(monkeypatch: pytest.MonkeyPatch)
         assert inside[-1]
         return {}
 
-    monkeypatch.setattr(checkpoint, "deterministic", spy)
+    monkeypatch.setattr(devices, "deterministic", spy)
     train(2, evaluate=evaluate)
     assert inside == [False, True, False, True, False]
 

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -153,7 +154,7 @@ def test_a_second_format_measures_nothing_again(run: Path, tmp_path: Path, monke
     def measured(*_: Any) -> None:
         raise AssertionError("measured again")
 
-    monkeypatch.setattr("negcap.pipelines.quality.bias.measure.blind", measured)
+    monkeypatch.setattr(import_module("negcap.pipelines.quality.bias.measure"), "blind", measured)
     assert published(run, tmp_path / "b", "huggingface") == first
     table = first["README.md"].decode().partition("| operator | pairs")[2].partition("\n\n")[0]
     assert table in published(run, tmp_path / "c", "coco")["README.md"].decode()

@@ -32,11 +32,8 @@ def test_a_graph_in_plain_words() -> None:
     )
 
 
-def test_what_there_is_none_of_is_a_dash() -> None:
+def test_what_there_is_none_of_is_a_dash_and_simple_is_passed_on() -> None:
     assert shown("") == "objects     –\nattributes  –\nrelations   –\n"
-
-
-def test_simple_is_passed_on() -> None:
     assert "tennis racket" in shown("A tennis racket.")
     assert "tennis" not in shown("A tennis racket.", simple=True)
 
@@ -76,8 +73,7 @@ def test_graphviz_draws_any_caption_as_it_is_written() -> None:
     assert text in titles
 
 
-def test_the_command_prints_to_stdout(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["graph", "A dog on a couch."]) == 0
-    assert capsys.readouterr().out == shown("A dog on a couch.")
-    assert main(["graph", "A dog on a couch.", "--dot", "--simple"]) == 0
-    assert capsys.readouterr().out == shown("A dog on a couch.", dot=True)
+@pytest.mark.parametrize("flags", [[], ["dot"], ["dot", "simple"]])
+def test_the_command_prints_to_stdout(flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["graph", "A dog on a couch.", *(f"--{flag}" for flag in flags)]) == 0
+    assert capsys.readouterr().out == shown("A dog on a couch.", **dict.fromkeys(flags, True))

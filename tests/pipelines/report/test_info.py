@@ -18,31 +18,31 @@ def rows_of(run: Path, table: str) -> list[dict]:
 def test_info_counts_what_the_tables_hold(sample_run: Path) -> None:
     held = read_info(sample_run)
     captions = rows_of(sample_run, "captions")
-    assert (held.captions, held.images) == (len(captions), len({row["image_id"] for row in captions}))
-    assert held.splits == {"unsplit": len(captions)}
+    assert (held["captions"], held["images"]) == (len(captions), len({row["image_id"] for row in captions}))
+    assert held["splits"] == {"unsplit": len(captions)}
     made = [row["operator"] for row in rows_of(sample_run, "negatives")]
-    assert held.operators["negatives"] == {name: made.count(name) for name in set(made)}
-    assert held.provenance["seed"] == "0"
-    assert held.provenance["parser"].startswith("en_")
-    tables = {table.name: table for table in held.tables}
+    assert held["operators"]["negatives"] == {name: made.count(name) for name in set(made)}
+    assert held["provenance"]["seed"] == "0"
+    assert held["provenance"]["parser"].startswith("en_")
+    tables = {table["name"]: table for table in held["tables"]}
     assert list(tables)[:3] == ["captions", "rejected_records", "parses"]
     for name, table in tables.items():
         shards = list_shards(sample_run / name)
-        assert table.rows == len(rows_of(sample_run, name))
-        assert (table.shards, table.bytes) == (len(shards), sum(shard.stat().st_size for shard in shards))
-        assert table.state == "finished"
-    assert tables["rejections"].stage == "negatives"
+        assert table["rows"] == len(rows_of(sample_run, name))
+        assert (table["shards"], table["bytes"]) == (len(shards), sum(shard.stat().st_size for shard in shards))
+        assert table["state"] == "finished"
+    assert tables["rejections"]["stage"] == "negatives"
 
 
 def test_info_tells_what_no_longer_fits(sample_run: Path, tmp_path: Path) -> None:
     run = Path(shutil.copytree(sample_run, tmp_path / "run"))
     again = ["--min-count", "9", "--overwrite", "--scheduler", "synchronous", "--quiet"]
     assert main(["lexicon", str(run), *again]) == 0
-    states = {table.name: table.state for table in read_info(run).tables}
+    states = {table["name"]: table["state"] for table in read_info(run)["tables"]}
     assert states["lexicon"] == states["parses"] == "finished"
     assert states["negatives"] == states["truth"] == "stale: made from other lexicon"
     shutil.rmtree(run / "balance")
-    states = {table.name: table.state for table in read_info(run).tables}
+    states = {table["name"]: table["state"] for table in read_info(run)["tables"]}
     assert "balance" not in states
 
 

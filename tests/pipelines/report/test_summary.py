@@ -6,7 +6,7 @@ import pytest
 
 from negcap.pipelines.engine.identity import Identity
 from negcap.pipelines.engine.manifest import Manifest, write_manifest
-from negcap.pipelines.engine.progress import Bars, Lines, Silent, Timing, line, report
+from negcap.pipelines.engine.progress import Bars, Lines, Silent, Timing, report
 from negcap.pipelines.report.summary import (
     corpus_lines,
     counts_below,
@@ -137,8 +137,3 @@ def test_a_long_stage_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> Non
         "parse: 50%, 5,000 captions (417/s)",
         "parse: 7,500 captions in 24.0 s (312/s)",
     ]
-
-
-def test_line() -> None:
-    assert line(Timing("parse", 5000, 2.5, 2, 0)) == "parse: 5,000 captions in 2.5 s (2,000/s)"
-    assert line(Timing("import", 30, 0.6, 1, 0, "proposals")) == "import: 30 proposals in 0.6 s"
