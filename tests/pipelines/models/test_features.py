@@ -35,15 +35,6 @@ def test_bad_features(tmp_path: Path, values: np.ndarray, ids: list[str], messag
         read_features(tmp_path, ["a", "b"])
 
 
-def test_features_of_two_backbones_are_an_error(tmp_path: Path) -> None:
-    write_features(tmp_path, ["a"], np.ones((1, 3), np.float32))
-    write_features(tmp_path, ["b"], np.ones((1, 4), np.float32), index=1)
-    with pytest.raises(ValueError, match="part-00001.parquet must have the backbone and shape of the shards before it"):
-        read_features(tmp_path, ["a", "b"])
-    with pytest.raises(FileNotFoundError, match="must be the folder of a run, has no tables"):
-        read_features(tmp_path / "none", ["a"])
-
-
 def test_features_are_stored_once_and_mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     values = np.arange(24, dtype=np.float16).reshape(3, 4, 2)
     write_features(tmp_path, ["b", "x", "a"], values, "net")

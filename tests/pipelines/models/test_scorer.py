@@ -3,7 +3,6 @@
 import json
 import shutil
 import socket
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -254,12 +253,6 @@ def test_weights_that_do_not_fit_are_refused(
         load_scorer(copy)
 
 
-def test_without_transformers_the_extra_is_named(folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "transformers", None)
-    with pytest.raises(ImportError, match=r'pip install "negcap\[scorer\]"'):
-        check_scorer(folders["causal"])
-
-
 @pytest.fixture
 def captions(tmp_path: Path) -> Path:
     path = tmp_path / "captions.csv"
@@ -285,17 +278,6 @@ def test_a_build_scores_with_the_model_wherever_its_folder_lies(
     elsewhere = shutil.copytree(folders[kind], tmp_path / "elsewhere" / kind)
     assert main([*build, "--scorer", str(elsewhere)]) == 0
     assert main(["negatives", str(run), "--scheduler", "synchronous", "--quiet"]) == 2
-
-
-def test_a_scorer_that_is_missing_is_a_line_and_writes_nothing(
-    captions: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = tmp_path / "run"
-    assert main(["build", str(captions), "--output", str(run), "--scorer", str(tmp_path / "none")]) == 2
-    assert capsys.readouterr().err == (
-        f"negcap: scorer must be a folder with a language model, was: {tmp_path / 'none'}\n"
-    )
-    assert not run.exists()
 
 
 def test_an_augmenter_refuses_what_the_model_finds_implausible(folders: dict[str, Path]) -> None:

@@ -44,16 +44,3 @@ def test_a_text_is_encoded_independently_of_other_texts(texts: list[str]) -> Non
         ["<start>", *(w if w in vocabulary.ids else "<unk>" for w in tokenize(text)), "<end>"] for text in texts
     ]
     assert decoded(vocabulary, texts) == expected
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (("a", "b"), "vocabulary must begin with <pad> <start> <end> <unk>, began with: ('a', 'b')"),
-        ((*SPECIALS, "a", "b", "a"), "vocabulary must hold each word once, holds twice: a"),
-    ],
-)
-def test_bad_words(given: tuple[str, ...], message: str) -> None:
-    with pytest.raises(ValueError) as error:
-        WordVocabulary(given)
-    assert str(error.value) == message

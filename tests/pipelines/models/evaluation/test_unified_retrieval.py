@@ -67,12 +67,6 @@ def test_average_precision_equals_scikit_learns(items: list[tuple[int, bool]]) -
     assert average_precision(distinct, true).item() == pytest.approx(expected)
 
 
-def test_a_tie_counts_against_a_query() -> None:
-    assert (
-        average_precision(torch.zeros(1, 4), torch.tensor([[True, False, True, False]])).item() == (1 / 3 + 2 / 4) / 2
-    )
-
-
 def test_accuracy_of_answers_and_of_chance() -> None:
     ends = [(one, other) for one in (True, False, False) for other in (True, False)]
     questions = [Question(0, [("", "", "")] * 6, ends), Question(0, [("", "", "")] * 2, [(True, True), (False, False)])]

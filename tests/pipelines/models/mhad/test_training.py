@@ -129,17 +129,6 @@ def test_the_loss_is_the_sum_of_its_terms(data: TrainingData, world: Path) -> No
     assert terms["negatives"].item() == pytest.approx(hardest, rel=1e-5)
 
 
-def test_one_language_needs_no_other(world: Path, tmp_path: Path) -> None:
-    given = {**SMALL, "languages": ("de",), "epochs": 1}
-    folder = train(configure(world, tmp_path / "m", "mha-d", **given))
-    (line,) = (folder / "metrics.jsonl").read_text().splitlines()
-    assert set(json.loads(line)["terms"]) == {"de", "diversity"} and not (folder / "vocabulary.de.json").exists()
-    found = measure(folder, world, EvaluateConfig(threads=1))
-    assert found.metrics["language"] == "de" and found.metrics["languages"] == {} and "vse-c" not in found.metrics
-    folder = train(configure(world, tmp_path / "v", "vse++", **{**given, "validation_split": "test"}))
-    assert measure(folder, world, EvaluateConfig(threads=1)).metrics["captions"] == 60
-
-
 def refused(*arguments: str | Path, capsys: pytest.CaptureFixture[str]) -> str:
     assert main([str(argument) for argument in arguments]) == 2
     return capsys.readouterr().err

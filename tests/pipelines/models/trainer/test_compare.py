@@ -9,7 +9,7 @@ import torch
 
 from negcap.pipelines.cli import main
 from negcap.pipelines.models.evaluation.config import EvaluateConfig
-from negcap.pipelines.models.trainer.compare import CompareConfig, Variant, compare, describe_settings
+from negcap.pipelines.models.trainer.compare import CompareConfig, Variant, compare
 from tests.pipelines.models.trainer_world import write_world
 
 SMALL: dict[str, Any] = {"joint": 8, "word_dim": 6, "batch_size": 16, "epochs": 2, "validation_images": 10}
@@ -45,15 +45,6 @@ def test_variants() -> None:
         )
         with pytest.raises(ValueError, match=message.replace("+", ".")):
             Variant.parse(wrong)
-
-
-def test_the_heading_lists_common_and_model_specific_settings() -> None:
-    settings = {
-        name: Variant.parse(name).config(0, Path("m"), {"run": Path("r"), "joint": 8}) for name in ("vse++", "univse")
-    }
-    heading = describe_settings(settings, 2, "test")
-    assert heading.startswith("Split test; the mean of 2 trainings each; joint 8; univse: epochs 13, constant 6")
-    assert "least_rate 1e-05" in heading and "vse++" not in heading
 
 
 def test_a_recipe_in_a_name_replaces_that_of_the_comparison() -> None:

@@ -1,7 +1,6 @@
 import json
 import re
 from pathlib import Path
-from shutil import copytree
 from typing import Any
 
 import pyarrow as pa
@@ -23,7 +22,6 @@ from negcap.pipelines.models.trainer.objectives import load_model
 from negcap.pipelines.models.trainer.report import to_markdown
 from negcap.pipelines.models.trainer.train import train
 from negcap.pipelines.models.vectors import Texts
-from negcap.schemas.captions import CAPTIONS
 from negcap.schemas.features import RANKS
 from negcap.schemas.negatives import NEGATIVES
 from tests.pipelines.models.trainer_world import write_table, write_world
@@ -183,16 +181,6 @@ def test_evaluate_writes_tables_metrics_and_ranks(
     assert (model / "evaluation" / "evaluation.md").read_text() == text
 
 
-def test_images_without_captions_or_features_are_left_out(model: Path, world: Path, tmp_path: Path) -> None:
-    run = copytree(world, tmp_path / "run")
-    rows = pq.read_table(run / "captions" / "part-00000.parquet").to_pylist()
-    extra = {**rows[-1], "caption_id": "world:dark:0", "image_id": "dark", "image": "dark.png"}
-    write_table(run, "captions", pa.Table.from_pylist([*rows, extra], CAPTIONS))
-    metrics = measure(model, run, CONFIG).metrics
-    assert metrics["images"] == 25 and metrics["images_without_features"] == 1
-    assert metrics["retrieval"] == measure(model, world, CONFIG).metrics["retrieval"]
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -230,12 +218,3 @@ def test_train_command(world: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
     assert main(["train", str(tmp_path / "none"), "--output", str(tmp_path / "n")]) == 2
     assert "must be the folder of a run, has no tables" in capsys.readouterr().err
     assert not (tmp_path / "n").exists()
-
-
-def test_a_model_for_other_features(model: Path, world: Path, tmp_path: Path) -> None:
-    from tests.pipelines.models.trainer_world import write_features
-
-    run = copytree(world, tmp_path / "run")
-    write_features(run, read_captions(world).image_ids, torch.rand(85, 5).numpy())
-    with pytest.raises(ValueError, match="must have 22 numbers for this model, have 5"):
-        measure(model, run, CONFIG)

@@ -72,12 +72,6 @@ def test_a_model_learns(world: Path, tmp_path: Path, model: str, rate: float) ->
         assert trained.log_scale.item() != pytest.approx(np.log(10 if model == "siglip" else 1 / 0.07), abs=1e-4)
 
 
-@pytest.mark.usefixtures("drawn")
-def test_curves_are_drawn(small: Path, tmp_path: Path) -> None:
-    folder = train(config(small, tmp_path / "m", epochs=1))
-    assert (folder / "curves.png").read_bytes()[:4] == b"\x89PNG"
-
-
 def test_an_epoch_is_selected_under_attack(world: Path, tmp_path: Path) -> None:
     given = {"model": "vse-c", "epochs": 4, "select": "attacked", "validation_split": "test", "negatives_after": 1}
     folder = train(config(world, tmp_path / "m", **given))
@@ -230,24 +224,6 @@ def test_a_damaged_model(small: Path, tmp_path: Path) -> None:
 def test_no_gpu(world: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="this torch sees no GPU"):
         train(config(world, tmp_path / "m", device="cuda"))
-
-
-@pytest.mark.parametrize(("model", "similarity"), [("order", "cosine"), ("vse-c", "order")])
-def test_a_model_is_trained_and_evaluated_by_its_similarity(
-    world: Path, tmp_path: Path, model: str, similarity: str
-) -> None:
-    """Evaluated by another similarity than the one it was trained with, a model has other ranks."""
-    given = {"model": model, "epochs": 1, "similarity": similarity}
-    settings = configure(world, tmp_path / "m", **{**SMALL, **given, "dropout": 0.0, "batch_size": 8})
-    assert settings.margin == (0.2 if similarity == "cosine" else 0.05)
-    folder = train(settings)
-    own = measure(folder, world, EvaluateConfig(threads=1, limit=20)).metrics
-    described = json.loads((folder / "config.json").read_text())
-    described["config"]["similarity"] = "order-reversed"
-    (folder / "config.json").write_text(json.dumps(described))
-    exchanged = measure(folder, world, EvaluateConfig(threads=1, limit=20)).metrics
-    assert exchanged["retrieval"]["rsum"] < own["retrieval"]["rsum"]
-    assert exchanged["pairwise"] != own["pairwise"] and exchanged["vse-c"] != own["vse-c"]
 
 
 def test_a_random_crop_of_each_image_is_trained_on_and_their_mean_is_evaluated(tmp_path: Path) -> None:
