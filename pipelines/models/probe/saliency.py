@@ -185,7 +185,7 @@ def gradients(
 
 def recurrent_net(text: Any) -> Any:
     """The GRU or LSTM of a text encoder; None if it has none."""
-    return getattr(text, "gru", None) or getattr(text, "lstm", None)
+    return getattr(text, "net", None)
 
 
 def _unpacked(values: Tensor, offsets: Tensor) -> Tensor:

@@ -1,3 +1,4 @@
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from negcap.pipelines.models.encoders import (
     TextEncoder,
     TextShape,
     TwoPartEmbedding,
+    run_packed,
     signed_root,
     word_embedding,
 )
@@ -59,9 +61,10 @@ def test_packed_and_prefix_tree_states_agree(sentences: list[list[int]], bidirec
     rows = torch.arange(len(sentences)).flip(0)
     towards = torch.randn(len(rows), 6, dtype=torch.double, generator=Generator().manual_seed(1))
     found = []
-    for way in (encoder._run_prefix_tree, encoder._run_packed):
+    apart = partial(run_packed, encoder.net, encoder.embedding, pooling)
+    for states in (encoder._run_prefix_tree, apart):
         encoder.zero_grad()
-        pooled = way(tokens, offsets, rows)
+        pooled = states(tokens, offsets, rows)
         (pooled * towards).sum().backward()
         found.append((pooled.detach(), [p.grad.clone() for p in encoder.parameters() if p.grad is not None]))
     (shared, gradients), (packed, others) = found

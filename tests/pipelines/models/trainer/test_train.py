@@ -133,7 +133,7 @@ def test_a_trained_model_keeps_both_parts_of_its_words(small: Path, tmp_path: Pa
     model, vocabulary, _ = load_model(tmp_path / "m", torch.device("cpu"))
     assert model.text.embedding.fixed[vocabulary.ids["red"]].tolist() == [1, 2, 3]
     assert model.text.embedding.fixed[vocabulary.ids["dog"]].tolist() == [0, 0, 0]
-    assert model.text.gru.input_size == 7
+    assert model.text.net.input_size == 7
     with pytest.raises(ValueError, match="grounded_dim needs vectors to be joined to"):
         train(config(small, tmp_path / "n", grounded_dim=4))
 

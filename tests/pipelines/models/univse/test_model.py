@@ -74,7 +74,7 @@ def test_basic_vectors_from_a_file_are_fixed_and_all_others_learned() -> None:
 
 def test_relations_and_sentences_share_a_forward_gru_with_last_state_pooling() -> None:
     made = model()
-    gru, read = made.text.gru, made.word_encoder
+    gru, read = made.text.net, made.word_encoder
 
     def psi(words: list[int]) -> Tensor:
         states, last = gru(read(torch.tensor(words))[:, None])
