@@ -176,7 +176,7 @@ def _ablations(settings: Settings) -> list[Job]:
     made = []
     for name, flags in PAPERS["ablations"].items():
         if settings.has_grid or "grid" not in flags:
-            both = {"both": f"{flags} {FEW}"} if name == "dropped" else {}
+            both = {"both": f"--drop-components 0.3 {FEW}"} if name == "dropped" else {}
             name = f"univse-{name}"
             made.append(_trained(settings, name, "univse", flags.split(), small=FEWER, attacks=FEW, further=both))
     return made
