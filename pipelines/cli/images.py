@@ -18,24 +18,14 @@ from .options import FOLDER, PLACE
 @click.argument("source", type=PLACE)
 @options.output
 @click.option("--array", metavar="NAME", help="Arrays to read of a VSE++ folder: SPLIT_NAME.npy; default: ims.")
-@click.option(
-    "--scale", type=FOLDER, metavar="FILE", help="npz with the scale of uint8 arrays; default: SOURCE/NAME_scale.npz."
-)
 @click.option("--backbone", metavar="NAME", help="Name of the model that made the arrays, for the metadata.")
 @click.option("--onnx", type=FOLDER, metavar="MODEL", help="Extract features of photos with this ONNX model.")
-@click.option("--layer", metavar="NAME", help="Tensor or node of the model to read; default: its first output.")
+@click.option("--layer", metavar="NAME", help="Output of the model to read; default: its first.")
 @click.option("--images", type=FOLDER, metavar="FOLDER", help="Folder of the photos that a run's captions name.")
-@click.option("--grid", is_flag=True, default=None, help="Keep the regions of the layer instead of their mean.")
-@click.option("--ten-crop", is_flag=True, default=None, help="Average ten crops instead of using the centre.")
-@click.option(
-    "--keep-crops",
-    is_flag=True,
-    default=None,
-    help="Keep the ten crops, for train --image-pooling crop.",
-)
+@click.option("--grid", is_flag=True, default=None, help="Keep the regions of the output instead of their mean.")
 @click.option("--resize", type=int, help="Shorter side of a photo, in pixels; default: 256.")
-@click.option("--crop", type=int, help="Sides of a crop, in pixels; default: 224.")
-@click.option("--batch", type=int, help="Crops computed at once; default: 32.")
+@click.option("--crop", type=int, help="Sides of its centre that is used, in pixels; default: 224.")
+@click.option("--batch", type=int, help="Photos computed at once; default: 32.")
 @options.one_of("--device", ("cpu", "cuda"), "Where the model runs; default: cpu.")
 @click.option("--threads", type=int, help="Threads that read photos and run the model; default: one per core.")
 @options.one_of("--dtype", DTYPES, "Type to store; default: float16 for arrays of float16 or uint8, else float32.")

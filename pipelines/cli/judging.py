@@ -156,9 +156,8 @@ def judge_pairs(source: str, run: Path | None, as_json: bool, **given: Any) -> N
 
 def _asker(run: Path, given: dict[str, Any], purpose: str) -> tuple[Any, dict[str, Any]]:
     """The language model of the flags, which are taken out of `given`, and what identifies it."""
-    from ..endpoint.client import Endpoint
-    from ..endpoint.collect import cache_path
-    from ..endpoint.config import EndpointConfig
+    from ..endpoint.client import Endpoint, cache_path
+    from ..endpoint.messages import EndpointConfig
     from ..engine.tables import shards_of
 
     shards_of(run, "captions")  # else the cache of the answers would make a folder that is no run

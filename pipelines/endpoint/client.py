@@ -1,78 +1,143 @@
-"""Ask an OpenAI-compatible chat endpoint many requests at once."""
+"""Ask an OpenAI-compatible chat endpoint many requests at once; every answer that was paid for is kept on disk."""
 
 from __future__ import annotations
 
-import math
+import json
 import os
-import random
+import sqlite3
 import threading
-import time
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from concurrent.futures import Future, ThreadPoolExecutor
+from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
+from typing import Any, NamedTuple, Protocol
 
 from ..engine.errors import EngineError
-from .cache import AnswerCache, Budget, Spent
-from .config import EndpointConfig
-from .messages import Answer, Request, parse_answer, request_key
+from ..engine.places import local_path
+from ..engine.progress import in_progress
+from ..engine.stage import Progress
+from .messages import Answer, EndpointConfig, Request, parse_answer, request_key
 
-if TYPE_CHECKING:
-    from urllib3 import BaseHTTPResponse, PoolManager
-
-AGAIN = (408, 409, 425, 429)  # and 500 or above: the server may accept the same request later
 NEVER = (401, 403, 404, 405)  # and below 400: no request will be accepted (key, path, model)
+AGAIN = (408, 409, 429)  # and 500 or above: the library sends the same request again
 REFUSALS = 5  # without any answer before them, after which the server counts as refusing everything
 MAX_ANSWER = 1 << 25  # bytes of a decompressed response
-PIECE = 1 << 16  # bytes that are decompressed at once
-MAX_WAIT = 120.0  # seconds between two attempts, whatever the server asks for
+AHEAD = 4  # requests that are made before the first is answered, for each that is in flight
+PAUSE = 1.0  # seconds after a response that is no chat completion, doubled for each further one
+_OPEN = """
+PRAGMA journal_mode = WAL;
+PRAGMA synchronous = FULL;
+CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, response BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS spent (purpose TEXT PRIMARY KEY, requests INTEGER NOT NULL, tokens INTEGER NOT NULL);
+"""
+_SPEND = """
+INSERT INTO spent VALUES (?1, ?2, ?3)
+ON CONFLICT (purpose) DO UPDATE SET requests = requests + ?2, tokens = tokens + ?3
+"""
 
 
 class EndpointError(EngineError):
     """The endpoint cannot be used: it is down, broken or refuses everything. All answers so far are on the disk."""
 
 
-@dataclass(frozen=True)
-class _Response:
-    """A response; status 0: none came, `why` says what happened instead. spent: whether it may have to be paid."""
+class Spent(NamedTuple):
+    """Requests and tokens that were spent. A request that the server refused (any status but 200) costs nothing."""
 
-    status: int
-    data: bytes
-    why: str
-    spent: bool
-    wait: float = 0.0
+    requests: int = 0
+    tokens: int = 0
+
+
+class AnswerCache:
+    """Answers by the key of their request, and what was spent by purpose ("propose", "vet" …), in a SQLite file.
+
+    An answer and its price are one transaction, flushed to the disk: whenever the process is killed, each answer is
+    either there and counted, or was not received. Thread-safe. Raises ValueError for a file that is no such cache.
+    """
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._path, self._lock = path, threading.Lock()
+        try:
+            self._database = sqlite3.connect(path, timeout=60, check_same_thread=False, isolation_level=None)
+            self._database.executescript(_OPEN)
+        except sqlite3.DatabaseError as error:
+            raise ValueError(f"{path} must be a cache of answers (SQLite), was: {error}") from error
+
+    def get(self, key: str) -> bytes | None:
+        """The response to the request with this key (see messages.request_key), as bytes; None if it is not there."""
+        with self._lock:
+            row = self._database.execute("SELECT response FROM answers WHERE key = ?", (key,)).fetchone()
+        return None if row is None else row[0]
+
+    def spend(self, purpose: str, spent: Spent, key: str = "", response: bytes | None = None) -> None:
+        """Count what was spent and, if there is a response, keep it. Raises OSError if the file cannot be written."""
+        try:
+            with self._lock, self._database:
+                self._database.execute("BEGIN IMMEDIATE")
+                if response is not None:
+                    self._database.execute("INSERT OR REPLACE INTO answers VALUES (?, ?)", (key, response))
+                self._database.execute(_SPEND, (purpose, *spent))
+        except sqlite3.OperationalError as error:
+            raise OSError(f"{self._path}: cannot be written: {error}") from error
+
+    def spent(self, purpose: str) -> Spent:
+        """What has been spent for a purpose since the file was made."""
+        with self._lock:
+            row = self._database.execute("SELECT requests, tokens FROM spent WHERE purpose = ?", (purpose,)).fetchone()
+        return Spent(*row) if row else Spent()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._database.close()
+
+
+class _BudgetError(Exception):
+    """The budget does not allow this attempt."""
+
+
+class _Call(threading.local):
+    """The request of a thread: its estimated tokens, reservations in the budget, attempts, those that cost nothing."""
+
+    tokens = reserved = sent = free = 0
 
 
 class Endpoint:
-    """A chat endpoint with its cache and budget.
+    """A chat endpoint, asked by the library openai, with a cache of answers and a budget; a context manager.
 
     cache: file of the answers, see AnswerCache; several processes may share it. purpose: what the spending is counted
-    under. Use `ask`, then `close`; or as a context manager.
+    under. What an attempt may cost (one request and `Request.tokens`) is reserved before it is sent, so the budget
+    holds with any number of requests in flight; one without an answer (a timeout, a broken connection) counts as paid.
+    Raises ImportError without the library.
     """
 
     def __init__(self, config: EndpointConfig, cache: Path, purpose: str) -> None:
-        """Open the cache; nothing is sent yet."""
-        self.config = config
-        self._cache = AnswerCache(cache)
-        self._purpose = purpose
-        self._budget = Budget(config, self._cache.spent(purpose))
-        self._stopping = threading.Event()
-        self._paused_until = 0.0
+        try:
+            import openai
+        except ImportError as error:
+            raise ImportError('an endpoint needs the library openai: pip install "negcap[endpoint]"') from error
+        key = os.environ.get(config.key_variable)
+        if key and not key.isascii():
+            raise ValueError(f"{config.key_variable} must be an API key, in ASCII, was not")
+        self._config, self._cache, self._purpose = config, AnswerCache(cache), purpose
+        self._call, self._changed, self._stopping = _Call(), threading.Condition(), threading.Event()
+        self._reserved = Spent()
         self._answered = self._refused = 0
-        self._pool = _pool(config)
+        self._headers: Any = {} if key else {"Authorization": openai.Omit()}
+        hooks: Any = {"request": [self._on_request], "response": [self._on_response]}
+        self._client = openai.OpenAI(
+            base_url=config.url,
+            api_key=key or "none",  # the library insists on one, servers need not
+            max_retries=config.attempts - 1,
+            timeout=openai.Timeout(config.timeout, connect=min(30.0, config.timeout)),
+            http_client=openai.DefaultHttpxClient(event_hooks=hooks),
+        )
 
     def __enter__(self) -> Endpoint:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the connections and the cache."""
-        self._pool.clear()
+        self._client.close()
         self._cache.close()
 
     @property
@@ -80,187 +145,185 @@ class Endpoint:
         """What has been spent for this purpose since the cache was made."""
         return self._cache.spent(self._purpose)
 
-    def ask(self, requests: Iterable[Request]) -> Iterator[tuple[int, Answer]]:
-        """Yield (position of the request, Answer) for every request, in the order in which the answers come.
+    def ask(self, requests: Iterable[Request]) -> Iterator[Answer]:
+        """Yield the answer to each request, in their order.
 
         Answers in the cache cost nothing; equal requests are sent once. A request that fails for reasons that may pass
         (no connection, timeout, HTTP 429 or 5xx, a response that is not a chat completion) is sent again after growing
-        waits, and at the latest after the time that the server asks for (Retry-After). Raises EndpointError in one line
-        when `attempts` were in vain, or when the server refuses everything. Then, or if the caller stops, nothing more
-        is sent, and the answers that are still coming are kept.
+        waits, or after the time that the server asks for (Retry-After). Raises EndpointError in one line when
+        `attempts` were in vain, or when the server refuses everything. Then, or if the caller stops, no new request is
+        sent, and the answers that are still coming are kept.
         """
         self._stopping.clear()
-        running: dict[Future[Answer | None], list[int]] = {}
-        keys: dict[str, Future[Answer | None]] = {}
-        threads = ThreadPoolExecutor(self.config.concurrency, "endpoint")
+        futures: dict[str, Future[Answer | None]] = {}
+        waiting: deque[Future[Answer | None]] = deque()
+        threads = ThreadPoolExecutor(self._config.concurrency, "endpoint")
         try:
-            for position, key, body, tokens, found in self._cached(requests):
-                if found is not None:
-                    yield position, found
-                    continue
-                if key in keys and keys[key] in running:
-                    running[keys[key]].append(position)
-                    continue
-                reserved = False
-                while len(running) >= 2 * self.config.concurrency or not (reserved := self._budget.reserve(tokens)):
-                    if not running:
-                        break
-                    yield from _finished(running)
-                if not reserved:
-                    yield position, Answer("budget", detail="the budget is spent")
-                    continue
-                keys[key] = threads.submit(self._answer, key, body, tokens)
-                running[keys[key]] = [position]
-            while running:
-                yield from _finished(running)
+            for request in requests:
+                body = request.body(self._config)
+                key = request_key(self._config, body)
+                if key not in futures:
+                    futures[key] = threads.submit(self._answer, key, body, request.tokens(self._config))
+                waiting.append(futures[key])
+                while len(waiting) > AHEAD * self._config.concurrency:
+                    yield from _result(waiting.popleft())
+            while waiting:
+                yield from _result(waiting.popleft())
         finally:
             self._stopping.set()
             threads.shutdown(wait=True, cancel_futures=True)
 
-    def _cached(self, requests: Iterable[Request]) -> Iterator[tuple[int, str, bytes, int, Answer | None]]:
-        """Position, key, body, estimated tokens and the answer in the cache, if any, of each request."""
-        for position, request in enumerate(requests):
-            body = request.body(self.config)
-            key = request_key(self.config, body)
-            found = self._cache.get(key)
-            answer = None if found is None else parse_answer(found, cached=True)
-            yield position, key, body, request.tokens(self.config), answer
-
     def _answer(self, key: str, body: bytes, tokens: int) -> Answer | None:
-        """Send a request, for which the budget has a reservation, until it is answered; None if stopped before."""
+        """The answer to a request, which is kept and counted; None if another one stops all."""
+        if (found := self._cache.get(key)) is not None:
+            return parse_answer(found, cached=True)
+        call, answer, response = self._call, None, None
+        call.tokens, call.reserved, call.sent, call.free = tokens, 0, 0, 0
         try:
-            return self._attempts(key, body, tokens)
+            answer, response = self._attempts(json.loads(body))
+            return answer
         except BaseException:
             self._stopping.set()  # before another thread begins a request
             raise
+        finally:
+            if paid := call.sent - call.free:
+                last = tokens if answer is None or answer.tokens is None else answer.tokens
+                self._cache.spend(self._purpose, Spent(paid, (paid - 1) * tokens + last), key, response)
+            with self._changed:
+                before = self._reserved
+                self._reserved = Spent(before.requests - call.reserved, before.tokens - call.reserved * tokens)
+                self._changed.notify_all()
 
-    def _attempts(self, key: str, body: bytes, tokens: int) -> Answer | None:
+    def _attempts(self, value: dict[str, Any]) -> tuple[Answer | None, bytes | None]:
+        """The answer to a request, and the response it is in."""
+        import openai
+
+        url, create = self._config.chat_url, self._client.chat.completions.with_streaming_response.create
+        model, messages = value.pop("model", ""), value.pop("messages")
         why = ""
-        for attempt in range(self.config.attempts):
-            if attempt and not self._budget.reserve(tokens):
-                return Answer("budget", detail=f"the budget is spent; the last attempt: {why}")
-            response = self._post(body) if not self._wait() else _Response(0, b"", "stopped", False)
-            answer, why = None, response.why
-            if response.status == 200:
+        try:
+            for attempt in range(self._config.attempts):
+                self._stopping.wait(min(60.0, PAUSE * 2 ** (attempt - 1)) if attempt else 0)
+                if self._stopping.is_set():
+                    return None, None
                 try:
-                    answer = parse_answer(response.data)
+                    with create(
+                        model=model, messages=messages, extra_body=value, extra_headers=self._headers
+                    ) as response:
+                        data = _read(response)
+                    answer = parse_answer(data)
                 except ValueError as error:
                     why = str(error)
-            spent = Spent()
-            if response.spent:
-                counted = None if answer is None else answer.tokens
-                spent = Spent(1, tokens if counted is None else counted)
-                self._cache.spend(self._purpose, spent, key, response.data if answer is not None else None)
-            self._budget.settle(tokens, spent)
-            if answer is not None:
+                    continue
                 self._answered += 1
-                return answer
-            if self._stopping.is_set():
-                return None
-            self._refuse(response)
-            if 400 <= response.status < 500 and response.status not in AGAIN:
-                return Answer("refused", detail=response.why)
-            self._pause(attempt, response)
-        raise EndpointError(f"{self.config.chat_url}: no answer after {self.config.attempts} attempts; the last: {why}")
+                return answer, data
+        except _BudgetError:
+            return Answer("budget", detail="the budget is spent"), None
+        except openai.APIStatusError as error:
+            said = " ".join(error.response.text[:200].split())
+            why = f"HTTP {error.status_code} {error.response.reason_phrase}".rstrip() + (f": {said}" if said else "")
+            if 400 <= error.status_code < 500 and error.status_code not in (*NEVER, *AGAIN):
+                self._refused += 1
+                if not self._answered and self._refused >= REFUSALS:
+                    raise EndpointError(f"{url}: refuses every request: {why}") from None
+                return Answer("refused", detail=why), None
+            if asked := error.response.headers.get("Retry-After"):
+                why += f" (the server asks to wait {asked} s)"
+        except openai.APITimeoutError:
+            why = f"no answer within {self._config.timeout:g} s"
+        except openai.APIConnectionError as error:
+            why = f"no connection: {error.__cause__}"
+            if type(error.__cause__).__name__ == "ConnectError":  # of the HTTP library: nothing was asked
+                self._call.free = self._call.sent
+        raise EndpointError(f"{url}: no answer after {self._call.sent} attempts; the last: {why}")
 
-    def _post(self, body: bytes) -> _Response:
-        """Send a request once."""
-        import urllib3
+    def _on_request(self, _: object) -> None:
+        """Called before each attempt: reserve it, unless the one before it was refused and left its reservation."""
+        call = self._call
+        if call.sent - call.free == call.reserved:
+            with self._changed:
+                while not (fits := self._fits(call.tokens)) and not call.reserved and self._reserved.requests:
+                    self._changed.wait()  # for what others have reserved and may give back
+                if self._stopping.is_set() or not fits:
+                    raise _BudgetError
+                self._reserved = Spent(self._reserved.requests + 1, self._reserved.tokens + call.tokens)
+            call.reserved += 1
+        call.sent += 1
 
-        headers = {"Content-Type": "application/json", "Accept": "application/json"}
-        if key := os.environ.get(self.config.key_variable):
-            headers["Authorization"] = f"Bearer {key}"
-        timeout = urllib3.Timeout(connect=min(30.0, self.config.timeout), read=self.config.timeout)
-        url = self.config.chat_url
-        try:
-            got = self._pool.request(
-                "POST", url, body=body, headers=headers, timeout=timeout, retries=False, redirect=False,
-                preload_content=False,
-            )  # fmt: skip
-            data = _read(got)
-        except (urllib3.exceptions.NewConnectionError, urllib3.exceptions.ConnectTimeoutError) as error:
-            return _Response(0, b"", f"no connection: {_plain(error)}", False)
-        except urllib3.exceptions.ReadTimeoutError:
-            return _Response(0, b"", f"no answer within {self.config.timeout:g} s", True)
-        except urllib3.exceptions.HTTPError as error:
-            return _Response(0, b"", f"the connection broke: {_plain(error)}", True)
-        if got.status == 200 and len(data) > MAX_ANSWER:
-            return _Response(0, b"", f"an answer must have <= {MAX_ANSWER:,} bytes, has more", True)
-        if got.status == 200:
-            return _Response(200, data, "", True)
-        said = " ".join(data[:200].decode("utf-8", "replace").split())
-        why = f"HTTP {got.status} {got.reason or ''}".rstrip() + (f": {said}" if said else "")
-        return _Response(got.status, b"", why, False, _seconds(got.headers.get("Retry-After")))
+    def _on_response(self, response: Any) -> None:
+        """Called at each response, before its body is read: all but HTTP 200 cost nothing."""
+        self._call.free += response.status_code != 200
 
-    def _refuse(self, response: _Response) -> None:
-        """Raise EndpointError if a response says that no request will ever be answered."""
-        status = response.status
-        if status in NEVER or 0 < status < 400 and status != 200:
-            raise EndpointError(f"{self.config.chat_url}: {response.why}")
-        if 400 <= status < 500 and status not in AGAIN:
-            self._refused += 1
-            if not self._answered and self._refused >= REFUSALS:
-                raise EndpointError(f"{self.config.chat_url}: refuses every request: {response.why}")
-        if response.wait > MAX_WAIT:
-            raise EndpointError(f"{self.config.chat_url}: asks to wait {response.wait:.0f} s: {response.why}")
-
-    def _pause(self, attempt: int, response: _Response) -> None:
-        """Let this thread wait before its next attempt, and all threads if the server asks for it."""
-        if response.wait:
-            self._paused_until = max(self._paused_until, time.monotonic() + response.wait)
-        delay = min(MAX_WAIT, self.config.backoff * 2**attempt) * random.uniform(0.5, 1)
-        if attempt + 1 < self.config.attempts:
-            self._stopping.wait(delay)
-
-    def _wait(self) -> bool:
-        """Wait as long as the server asked for; returns whether the caller has stopped meanwhile."""
-        while not self._stopping.is_set() and (left := self._paused_until - time.monotonic()) > 0:
-            self._stopping.wait(left)
-        return self._stopping.is_set()
+    def _fits(self, tokens: int) -> bool:
+        """Whether the budget allows one more request of so many tokens."""
+        used = zip(self.spent, self._reserved, (1, tokens), strict=True)
+        limits = (self._config.max_requests, self._config.max_total_tokens)
+        return all(limit is None or sum(some) <= limit for limit, some in zip(limits, used, strict=True))
 
 
-def _finished(running: dict[Future[Answer | None], list[int]]) -> Iterator[tuple[int, Answer]]:
-    """Wait for a running request, and take those that are finished out of `running`."""
-    for future in wait(running, return_when=FIRST_COMPLETED).done:
-        answer = future.result()
-        positions = running.pop(future)
-        if answer is not None:
-            yield from ((position, answer) for position in positions)
-
-
-def _pool(config: EndpointConfig) -> PoolManager:
-    """Connections to the endpoint, through the proxy that the environment names for it, if any."""
-    import urllib3
-
-    parts = urlsplit(config.url)
-    proxy = None if proxy_bypass(parts.netloc) else getproxies().get(parts.scheme)
-    if proxy:
-        return urllib3.ProxyManager(proxy, maxsize=config.concurrency)
-    return urllib3.PoolManager(maxsize=config.concurrency)
-
-
-def _read(response: BaseHTTPResponse) -> bytes:
-    """The decompressed body of a response; of one that is longer than MAX_ANSWER, the beginning."""
+def _read(response: Any) -> bytes:
+    """The decompressed body of a response. Raises ValueError if it is longer than MAX_ANSWER or breaks off."""
     found = bytearray()
-    while len(found) <= MAX_ANSWER and (piece := response.read(PIECE)):
-        found += piece
+    try:
+        for piece in response.iter_bytes():
+            found += piece
+            if len(found) > MAX_ANSWER:
+                break
+    except Exception as error:  # of the HTTP library that openai uses, which depends on its version
+        raise ValueError(f"the connection broke: {error}") from error
     if len(found) > MAX_ANSWER:
-        response.close()
-    response.release_conn()
+        raise ValueError(f"an answer must have <= {MAX_ANSWER:,} bytes, has more")
     return bytes(found)
 
 
-def _plain(error: Exception) -> str:
-    """The last part of an error's message, without the addresses of objects."""
-    return str(error).rpartition(": ")[2].strip("()'\" ") or type(error).__name__
+def _result(future: Future[Answer | None]) -> Iterator[Answer]:
+    """The answer; none if another request stops all, whose error follows."""
+    if (answer := future.result()) is not None:
+        yield answer
 
 
-def _seconds(header: str | None) -> float:
-    """The seconds of a Retry-After header; 0 if there is none or it is not readable."""
-    import urllib3
+class Asker(Protocol):
+    """A language model behind an endpoint, or a local one; see Endpoint."""
 
-    try:
-        asked = urllib3.Retry().parse_retry_after(header) if header else 0.0
-    except urllib3.exceptions.InvalidHeader:
-        return 0.0
-    return asked if math.isfinite(asked) else 0.0
+    def ask(self, requests: Iterable[Request]) -> Iterator[Answer]: ...  # noqa: D102
+
+    @property
+    def spent(self) -> Spent: ...  # noqa: D102
+
+
+class Answers(NamedTuple):
+    """The answers in the order of their requests, and a hash of them.
+
+    counts: answered, refused, not_asked (the budget was spent), cached. spent: in this call.
+    """
+
+    answers: tuple[Answer, ...]
+    sha256: str
+    counts: dict[str, int]
+    spent: Spent
+
+
+def cache_path(run: Path) -> Path:
+    """The cache of answers in a run's folder; it outlives the tables that are made of it.
+
+    Raises ValueError for a run on a store: a database needs a local disk.
+    """
+    return local_path(run, "the cache of answers (--cache)") / "_answers" / "answers.sqlite"
+
+
+def collect(name: str, asker: Asker, requests: Iterable[Request], progress: Progress, total: int) -> Answers:
+    """Ask all requests of a stage, with progress. name: of the stage. total: the number of requests.
+
+    Raises EndpointError when the endpoint is down, broken or refuses everything; the answers until then are kept.
+    """
+    before, answers = asker.spent, []
+    digest, counts = sha256(), Counter({"answered": 0, "refused": 0, "not_asked": 0, "cached": 0})
+    with in_progress(progress, name, total, unit="requests"):
+        for answer in asker.ask(requests):
+            answers.append(answer)
+            digest.update(repr((answer.status, answer.text, answer.detail, answer.model, answer.fingerprint)).encode())
+            counts["not_asked" if answer.status == "budget" else answer.status] += 1
+            counts["cached"] += answer.cached
+            progress.advance(1)
+    spent = Spent(asker.spent.requests - before.requests, asker.spent.tokens - before.tokens)
+    return Answers(tuple(answers), digest.hexdigest(), dict(counts), spent)

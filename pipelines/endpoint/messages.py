@@ -1,21 +1,76 @@
-"""Chat requests and answers as OpenAI-compatible servers exchange them."""
+"""Chat requests and answers as OpenAI-compatible servers exchange them, and the JSON that is asked for in answers."""
 
 from __future__ import annotations
 
 import base64
 import json
 import mimetypes
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
-from .config import EndpointConfig
+from ..engine.bounds import above_zero, at_least
 
-Status = Literal["answered", "refused", "budget"]
 MAX_TOKENS = 1 << 31  # of a prompt or an answer, beyond which a server's count is none
 IMAGE_TOKENS = 1000  # reserved for each image of a request; most models count fewer
+MAX_TEXT = 2000  # characters of a negative in an answer
+_START = re.compile(r"[{\[]")
+_FENCED = re.compile(r"```(?:json)?\s*\n?(.*?)```", re.DOTALL)
+_THOUGHT = re.compile(r"<think>.*?</think>", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class EndpointConfig:
+    """An endpoint and how it is asked.
+
+    url: of the API, up to and without `/chat/completions`, e.g. http://localhost:8000/v1. model: its name there.
+    temperature, max_tokens, seed: sent with each request; None: not sent. extra: a JSON object of further fields of the
+    request, such as {"response_format": {"type": "json_object"}}; a null removes a field. key_variable: environment
+    variable with the API key, if the server wants one.
+    concurrency: requests in flight at once. timeout: seconds to wait for an answer. attempts: how often a request is
+    sent before the endpoint counts as broken. max_requests, max_total_tokens: the budget, which earlier calls with the
+    same cache count towards; None: unlimited.
+    Raises ValueError for a value out of range, a URL that is not http(s), or `extra` that is not a JSON object.
+    """
+
+    url: str
+    model: str
+    temperature: float | None = None
+    max_tokens: int | None = None
+    seed: int | None = None
+    extra: str = "{}"
+    key_variable: str = "OPENAI_API_KEY"
+    concurrency: int = 8
+    timeout: float = 120.0
+    attempts: int = 6
+    max_requests: int | None = None
+    max_total_tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        at_least(self, 1, ("max_tokens", "concurrency", "attempts"))
+        at_least(self, 0, ("temperature", "max_requests", "max_total_tokens"))
+        above_zero(self, ("timeout",))
+        parts = urlsplit(self.url)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.password:
+            shown = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+            raise ValueError(f"url must be http(s)://host[:port]/path without user and password, was: {shown}")
+        if not self.model:
+            raise ValueError("model must be the name of a model, was empty")
+        try:
+            extra = json.loads(self.extra)
+        except ValueError:
+            extra = None
+        if not isinstance(extra, dict):
+            raise ValueError(f"extra must be a JSON object, was: {self.extra}")
+
+    @property
+    def chat_url(self) -> str:
+        """The URL that chat requests are posted to."""
+        return f"{self.url.rstrip('/')}/chat/completions"
 
 
 @dataclass(frozen=True)
@@ -26,28 +81,25 @@ class Request:
     fields: Mapping[str, Any] = field(default_factory=dict)
 
     def body(self, config: EndpointConfig) -> bytes:
-        """The JSON that is posted; equal requests give equal bytes."""
+        """The request as JSON; equal requests give equal bytes."""
         own = {"temperature": config.temperature, "max_tokens": config.max_tokens, "seed": config.seed}
         value = {"model": config.model, "messages": list(self.messages), **own, **json.loads(config.extra)}
-        value |= self.fields
-        value = {name: item for name, item in value.items() if item is not None}
+        value = {name: item for name, item in (value | dict(self.fields)).items() if item is not None}
         return json.dumps(value, sort_keys=True, ensure_ascii=False).encode()
 
     def tokens(self, config: EndpointConfig) -> int:
         """An upper estimate of the tokens that the request costs, its answer included: 3 bytes of text a token."""
-        parts = [part for message in self.messages for part in _parts(message["content"])]
-        text = sum(len(part["text"].encode()) for part in parts if part["type"] == "text")
-        images = sum(part["type"] != "text" for part in parts)
-        answer = self.fields.get("max_tokens") or config.max_tokens or 0
-        return -(-text // 3) + IMAGE_TOKENS * images + int(answer)
-
-
-def _parts(content: Any) -> Sequence[Mapping[str, Any]]:
-    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+        estimate = int(self.fields.get("max_tokens") or config.max_tokens or 0)
+        size = 0
+        for content in (message["content"] for message in self.messages):
+            for part in [{"text": content}] if isinstance(content, str) else content:
+                size += len(part.get("text", "").encode())
+                estimate += 0 if "text" in part else IMAGE_TOKENS
+        return estimate + -(-size // 3)
 
 
 def request_key(config: EndpointConfig, body: bytes) -> str:
-    """The key of a request in the cache: the sha256 of the URL and of the bytes posted there, in hex."""
+    """The key of a request in the cache: the sha256 of the URL and of the request's JSON, in hex."""
     return sha256(config.chat_url.encode() + b"\n" + body).hexdigest()
 
 
@@ -57,18 +109,16 @@ def chat(user: str, system: str = "", images: Sequence[Path] = (), **fields: Any
     images: image files shown before the text, sent as data URLs. fields: see Request. Raises OSError for an image that
     cannot be read, ValueError for a file whose name is not that of an image.
     """
-    shown = [{"type": "image_url", "image_url": {"url": image_url(path)}} for path in images]
+    shown = []
+    for path in images:
+        kind = mimetypes.guess_type(path.name)[0] or ""
+        if not kind.startswith("image/"):
+            raise ValueError(f"image must be a file named as one (.jpg, .png …), was: {path}")
+        data = base64.b64encode(path.read_bytes()).decode()
+        shown.append({"type": "image_url", "image_url": {"url": f"data:{kind};base64,{data}"}})
     content: Any = [*shown, {"type": "text", "text": user}] if shown else user
     first = [{"role": "system", "content": system}] if system else []
     return Request([*first, {"role": "user", "content": content}], fields)
-
-
-def image_url(path: Path) -> str:
-    """An image file as a data URL. Raises OSError if it cannot be read, ValueError if its name is not an image's."""
-    kind = mimetypes.guess_type(path.name)[0] or ""
-    if not kind.startswith("image/"):
-        raise ValueError(f"image must be a file named as one (.jpg, .png …), was: {path}")
-    return f"data:{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"
 
 
 @dataclass(frozen=True)
@@ -77,19 +127,16 @@ class Answer:
 
     status: "answered"; "refused": the server does not accept this request (HTTP 4xx), `detail` says why; "budget": it
     was not sent because the budget is spent. text: of the first choice. model, fingerprint: as the server names them,
-    empty if it does not. finish: why the text ends ("stop", "length" …). tokens: of prompt and answer together, as the
-    server counts them; None if it does not, or not between 0 and MAX_TOKENS. logprobs: as in the server's JSON. cached:
-    taken from the disk.
+    empty if it does not. tokens: of prompt and answer together, as the server counts them; None if it does not, or not
+    between 0 and MAX_TOKENS. cached: taken from the disk.
     """
 
-    status: Status
+    status: Literal["answered", "refused", "budget"]
     text: str = ""
     detail: str = ""
     model: str = ""
     fingerprint: str = ""
-    finish: str = ""
     tokens: int | None = None
-    logprobs: Any = None
     cached: bool = False
 
 
@@ -97,8 +144,7 @@ def parse_answer(data: bytes, *, cached: bool = False) -> Answer:
     """The answer in the JSON of a response. Raises ValueError if it is not that of a chat completion."""
     try:
         value = json.loads(data)
-        choice = value["choices"][0]
-        content = choice["message"]["content"]
+        content = value["choices"][0]["message"]["content"]
         usage = value.get("usage") or {}
         named = [usage.get(name) for name in ("prompt_tokens", "completion_tokens")]
         counted = [count for count in named if isinstance(count, int) and 0 <= count <= MAX_TOKENS]
@@ -107,13 +153,40 @@ def parse_answer(data: bytes, *, cached: bool = False) -> Answer:
             raise TypeError(f"content must be text, was: {type(text).__name__}")
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError) as error:
         raise ValueError(f"not a chat completion: {type(error).__name__}: {error}") from error
-    return Answer(
-        "answered",
-        text,
-        model=str(value.get("model") or ""),
-        fingerprint=str(value.get("system_fingerprint") or ""),
-        finish=str(choice.get("finish_reason") or ""),
-        tokens=sum(counted) if counted else None,
-        logprobs=choice.get("logprobs"),
-        cached=cached,
-    )
+    model, fingerprint = (str(value.get(name) or "") for name in ("model", "system_fingerprint"))
+    return Answer("answered", text, "", model, fingerprint, sum(counted) if counted else None, cached)
+
+
+def json_in(text: str) -> Any:
+    """The JSON object or list in an answer: alone, in a fenced block, or after other words (the last that is whole).
+
+    Raises ValueError if there is none.
+    """
+    text = _THOUGHT.sub("", text)
+    decoder = json.JSONDecoder()
+    for part in (*_FENCED.findall(text), text):
+        found, at = None, 0
+        while start := _START.search(part, at):
+            try:
+                found, at = decoder.raw_decode(part, start.start())
+            except (ValueError, RecursionError):
+                at = start.end()
+        if found is not None:
+            return found
+    raise ValueError("must be JSON, has none")
+
+
+def negatives_in(text: str, k: int) -> list[str]:
+    """The first k texts of {"negatives": ["…", …]}, or of such a list alone, with white space normalised.
+
+    Raises ValueError if the answer has another form, or no text in it.
+    """
+    value = json_in(text)
+    if isinstance(value, dict):
+        value = value.get("negatives")
+    if not isinstance(value, list) or not value or not all(isinstance(item, str) for item in value):
+        raise ValueError('must be {"negatives": [texts]}')
+    texts = [" ".join(item.split()) for item in value[:k]]
+    if not all(0 < len(item) <= MAX_TEXT and item.isprintable() for item in texts):
+        raise ValueError(f"each text must have 1 to {MAX_TEXT} printable characters")
+    return texts

@@ -1,164 +1,201 @@
-"""Features of photos, all in a folder or those named in a run's captions, computed by an ONNX model."""
+"""Features of photos, all in a folder or those named in a run's captions: an output of an ONNX model."""
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..engine.storage import sha256_file
 from ..engine.tables import has_table, read_table
 from ..tables.images import Images
-from .backbone import Backbone
-from .preprocess import Crops, UnreadableError, crops
-from .source import Part, SourceImage, finite_part, source_images
+from .preprocess import Crops, UnreadableError, normalised
+from .source import FeaturesConfig, SourceImage, first_line, source_images
 
 if TYPE_CHECKING:
     import numpy as np
 
+PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
+EXPECTED = "an ONNX model with one image input"
+FLOATS = {"tensor(float)": "float32", "tensor(float16)": "float16"}
 SUFFIXES = frozenset([".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm"])
 
 
-@dataclass(frozen=True)
-class Extraction:
-    """How features are computed.
-
-    crops: of a photo. batch: crops computed at once. dtype: of the features; empty: float32. threads: that read photos.
-    keep: whether to keep the features of a photo's crops instead of their mean.
-    """
-
-    crops: Crops
-    batch: int = 32
-    dtype: str = ""
-    threads: int = 1
-    keep: bool = False
-
-
 class Photos:
-    """Photo files as a Source of features: all below a folder, or those named in the captions of a run."""
+    """Photo files as a source of features: all below a folder, or those named in the captions of a run."""
 
-    def __init__(self, source: Path, folder: Path | None, backbone: Backbone, how: Extraction) -> None:
-        """List and hash the photos.
+    def __init__(self, source: Path, config: FeaturesConfig) -> None:
+        """Load the model, list and hash the photos.
 
-        source: a run, or a folder of photos. folder: of the photos; None: `source`. Raises FileNotFoundError for
-        missing photos, ValueError for settings that the model cannot be used with.
-        """
-        fixed = (backbone.input.height, backbone.input.width)
-        if any(size not in (0, how.crops.crop) for size in fixed):
-            raise ValueError(f"crop must be {fixed[0]} as {backbone.path.name} reads {fixed}, was: {how.crops.crop}")
-        if how.crops.ten and backbone.grid:
-            raise ValueError("ten crops and grid exclude each other: ten crops have no common regions")
-        self._backbone, self._how = backbone, how
-        self._folder = photo_folder(source, folder)
-        self.images, self._files = find_photos(source, self._folder)
-        self.backbone = backbone.name
-        self.dtype = how.dtype or "float32"
-        self.inputs = {**backbone.inputs(), "photos": hash_photos(self._folder, self._files, how.threads)}
-        blank = self.encode_crops([_blank(how.crops)])
-        self.shape = tuple(int(size) for size in blank.shape[1:])
-
-    def encode_crops(self, photos: Sequence[np.ndarray]) -> np.ndarray:
-        """The features (n, *shape) of n photos, given the crops (1 or 10, 3, H, W) of each.
-
-        They are means over the crops, or those of all crops, (n, 10, D), if these are kept.
+        source: a run, or a folder of photos. Raises FileNotFoundError for a missing model or photos, ValueError naming
+        the model and the rule, ImportError without ONNX Runtime.
         """
         import numpy as np
 
-        made = self._backbone.encode(np.concatenate(photos))
-        if self._how.crops.count == 1:
-            return made
-        made = made.reshape(len(photos), self._how.crops.count, *made.shape[1:])
-        return made if self._how.keep else made.mean(axis=1, dtype=np.float32)
+        self._how, self._grid, self._batch = Crops(config.resize, config.crop), config.grid, config.batch
+        self._threads = config.threads or len(os.sched_getaffinity(0))
+        self._path = model = config.onnx or Path()
+        self._session = _session(model, config.device, self._threads)
+        outputs = [one.name for one in self._session.get_outputs()]
+        self._layer = config.layer or outputs[0]
+        if self._layer not in outputs:
+            raise ValueError(f"{model}: layer must be an output of the model, {', '.join(outputs)}; was: {self._layer}")
+        given = self._session.get_inputs()
+        shape = given[0].shape if len(given) == 1 and len(given[0].shape) == 4 and given[0].type in FLOATS else [0] * 4
+        self._channels_last = shape[3] == 3 and shape[1] != 3
+        if isinstance(shape[1], int) and shape[1] != 3 and not self._channels_last:
+            were = ", ".join(f"{one.name} {one.type} {one.shape}" for one in given) or "none"
+            raise ValueError(f"{model}: must be {EXPECTED}, floats (batch, 3, height, width) or (…, 3), has {were}")
+        self._input, self._dtype = given[0].name, FLOATS[given[0].type]
+        self._prescribed = shape[0] if isinstance(shape[0], int) else 0  # the batch, 0: any
+        size = shape[1:3] if self._channels_last else shape[2:]
+        if any(isinstance(side, int) and side != config.crop for side in size):
+            raise ValueError(f"crop must be {size[0]} as {model.name} reads {tuple(size)}, was: {config.crop}")
+        self._folder, self.images, self._files = find_photos(source, config.images)
+        self.backbone = f"{model.name}:{self._layer}{' grid' if self._grid else ''}"
+        self.dtype = config.dtype or "float32"
+        self.shape = self._encode(np.zeros((1, 3, config.crop, config.crop), np.float32)).shape[1:]
+        # exporters put weights beyond 2 GB into files that are named as the model, with something behind the name
+        models = sorted(model.parent.glob(f"{glob.escape(model.name)}*"))
+        self.inputs = {path.name: f"sha256 {sha256_file(path)}" for path in models}
+        names = sorted({file for file in self._files if file})
+        digest = hashlib.sha256()
+        with ThreadPoolExecutor(self._threads) as pool:
+            for name, found in zip(names, pool.map(lambda name: sha256_file(self._folder / name), names), strict=True):
+                digest.update(f"{name}\0{found}\n".encode(errors="surrogateescape"))
+        self.inputs["photos"] = f"{len(names)} files, sha256 {digest.hexdigest()}"
 
-    def read(self, start: int, stop: int) -> Part:
-        """Compute features, see Source. Threads decode the next photos while the model runs."""
+    def read(self, start: int, stop: int) -> tuple[list[SourceImage], np.ndarray]:
+        """Compute features, see `.source`. Threads decode the photos of the next batch while the model runs."""
         import numpy as np
 
-        rejected = {at for at in range(start, stop) if self.images[at].reason}
-        unread: dict[int, SourceImage] = {}
-        wanted = [at for at in range(start, stop) if at not in rejected]
-        kept: list[int] = []
+        images = self.images[start:stop]
+        readable = [at for at, image in enumerate(images) if not image.reason]
+        batches = [readable[at : at + self._batch] for at in range(0, len(readable), self._batch)]
         parts = [np.empty((0, *self.shape), np.float32)]
-        with ThreadPoolExecutor(self._how.threads) as pool:
-            size = max(1, self._how.batch // self._how.crops.count)
-            for positions, futures in _ahead(pool, self._crops, _cut(wanted, size)):
-                photos = []
-                for at, future in zip(positions, futures, strict=True):
+        with ThreadPoolExecutor(self._threads) as pool:
+            ahead: list[Future] = []
+            for batch, following in pairwise([[], *batches, []]):
+                now, ahead = ahead, [pool.submit(self._pixels, start + at) for at in following]
+                pixels = []
+                for at, future in zip(batch, now, strict=True):
                     try:
-                        photos.append(future.result())
-                        kept.append(at)
+                        pixels.append(future.result())
                     except UnreadableError as error:
-                        unread[at] = self.images[at]._replace(reason=error.reason, detail=error.detail)
-                if photos:
-                    parts.append(self.encode_crops(photos))
+                        images[at] = images[at]._replace(reason=error.reason, detail=error.detail)
+                if pixels:
+                    parts.append(self._encode(np.stack(pixels)))
         with np.errstate(over="ignore"):
-            features = np.concatenate(parts).astype(self.dtype)
-        missing = [unread.get(at, self.images[at]) for at in sorted(rejected | set(unread))]
-        return finite_part([self.images[at] for at in kept], features, missing)
+            return images, np.concatenate(parts).astype(self.dtype)
 
-    def _crops(self, at: int) -> np.ndarray:
+    def _pixels(self, at: int) -> np.ndarray:
         try:
             data = (self._folder / self._files[at]).read_bytes()
         except OSError as error:
             raise UnreadableError("unreadable", f"cannot be read: {error.strerror}") from None
-        return crops(data, self._how.crops)
+        return normalised(data, self._how)
+
+    def _encode(self, images: np.ndarray) -> np.ndarray:
+        """The features of images (n, 3, H, W) float32: (n, D) or, with `grid`, (n, R, D) float32.
+
+        The regions of a feature map (C, h, w) are its h * w positions, row by row; those of a sequence (R, D) are its
+        elements. Without `grid`, their mean. Raises ValueError when the output has another shape or the model cannot be
+        run on such images.
+        """
+        import numpy as np
+
+        given = images.transpose(0, 2, 3, 1) if self._channels_last else images
+        step = self._prescribed or len(given)
+        parts = [given[at : at + step] for at in range(0, len(given), step)]
+        parts[-1] = np.pad(
+            parts[-1], [(0, step - len(parts[-1])), (0, 0), (0, 0), (0, 0)]
+        )  # a prescribed batch is full
+        try:
+            run = (self._session.run([self._layer], {self._input: part.astype(self._dtype)}) for part in parts)
+            made = np.concatenate([one for (one,) in run])
+        except Exception as error:  # ONNX Runtime's own
+            raise ValueError(
+                f"{self._path}: cannot be run on images of {given.shape[1:]}: {first_line(error)}"
+            ) from None
+        said = f"{self._path}: layer {self._layer} must be"
+        if made.ndim not in (2, 3, 4) or len(made) != step * len(parts) or made.dtype.kind != "f":
+            raise ValueError(
+                f"{said} floats, one row per image, was: {made.dtype} {made.shape} of {len(images)} images"
+            )
+        made = made[: len(images)].astype(np.float32, copy=False)
+        if made.ndim == 4:
+            made = made if self._channels_last else made.transpose(0, 2, 3, 1)
+            made = made.reshape(len(made), -1, made.shape[3])
+        if made.ndim == 2 and self._grid:
+            raise ValueError(f"{said} a map (C, h, w) or tokens (R, D) per image, was: {made.shape[1:]}")
+        return made if made.ndim == 2 or self._grid else made.mean(axis=1, dtype="float32")
 
 
-def photo_folder(source: Path, folder: Path | None) -> Path:
-    """The folder of the photos: `folder`, or `source` if it is None.
+def _session(model: Path, device: str, threads: int) -> Any:
+    """The model in ONNX Runtime; raises as Photos."""
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise ImportError('photos need ONNX Runtime and Pillow: pip install "negcap[features]"') from error
+    if device not in PROVIDERS:
+        raise ValueError(f"device must be one of {', '.join(PROVIDERS)}, was: {device}")
+    if PROVIDERS[device] not in onnxruntime.get_available_providers():
+        raise ValueError(f"device {device} needs an ONNX Runtime with {PROVIDERS[device]}")
+    if not model.is_file():
+        raise FileNotFoundError(f"{model}: no such file, expected {EXPECTED}")
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.use_deterministic_compute = True
+    options.log_severity_level = 4
+    try:
+        return onnxruntime.InferenceSession(str(model), options, providers=[PROVIDERS[device]])
+    except Exception as error:  # ONNX Runtime's own
+        raise ValueError(f"{model}: must be {EXPECTED}, cannot be read: {first_line(error)}") from None
 
-    Raises FileNotFoundError if this is not a folder, or if `source` is a run and `folder` is None.
-    """
-    if is_run(source) and folder is None:
-        raise FileNotFoundError(f"{source} is a run: images must be the folder of its photos, is not given")
-    found = folder or source
-    if not found.is_dir():
-        raise FileNotFoundError(f"images must be a folder, was: {found}")
-    return found
 
-
-def is_run(source: Path) -> bool:
-    """Whether a folder is a run with captions, in which the images are named."""
-    return has_table(source, "captions")
-
-
-def find_photos(source: Path, folder: Path) -> tuple[list[SourceImage], list[str]]:
+def find_photos(source: Path, folder: Path | None) -> tuple[Path, list[SourceImage], list[str]]:
     """The images named in the captions of run `source`, or else all photo files below `folder`, sorted by name.
 
-    Returns the images, with a reason if they cannot be used (a path out of the folder, a repeated id, a missing file),
-    and for each its path in `folder`, or "". Links are followed. Raises FileNotFoundError when no photo can be read.
+    folder: of the photos; None: `source`, which must then be no run. Returns this folder, the images, with a reason if
+    they cannot be used (a path out of the folder, a repeated id, a missing file), and for each its path in the folder,
+    or "". Links are followed. Raises FileNotFoundError when there is no such folder or no photo can be read.
     """
-    if is_run(source):
+    is_run = has_table(source, "captions")
+    if is_run and folder is None:
+        raise FileNotFoundError(f"{source} is a run: images must be the folder of its photos, is not given")
+    folder = folder or source
+    there = Images(folder)
+    if is_run:
         named: dict[str, str] = {}
         for table in read_table(source, "captions", ("image_id", "image")):
             named.update(zip(table["image_id"].to_pylist(), table["image"].to_pylist(), strict=True))
         images = source_images(named.items())
     else:
         images = source_images(("", name) for name in sorted(_walk(folder)))
-    there = Images(folder)
-    files = []
+    files = [""] * len(images)
     for at, image in enumerate(images):
-        file = None
-        if not image.reason:
-            try:
-                file = there.find(image.image)
-                reason, detail = "missing", "must be a file in the image folder, is missing"
-            except ValueError as error:
-                reason, detail = "unsafe_path", str(error)
-            if file is None:
-                images[at] = image._replace(reason=reason, detail=detail)
-        files.append(file or "")
+        if image.reason:
+            continue
+        try:
+            files[at] = there.find(image.image) or ""
+            reason, detail = "missing", "must be a file in the image folder, is missing"
+        except ValueError as error:
+            reason, detail = "unsafe_path", str(error)
+        if not files[at]:
+            images[at] = image._replace(reason=reason, detail=detail)
     if not any(files):
         first = next((f", the first: {image.image}: {image.reason}" for image in images), "")
         raise FileNotFoundError(f"{folder}: must have photos ({', '.join(sorted(SUFFIXES))}), has none to read{first}")
-    return images, files
+    return folder, images, files
 
 
 def _walk(folder: Path) -> Iterator[str]:
+    """The paths of the photo files below a folder, relative to it."""
     seen: set[str] = set()
     for where, folders, names in os.walk(folder, followlinks=True):
         place = os.path.realpath(where)
@@ -166,39 +203,5 @@ def _walk(folder: Path) -> Iterator[str]:
             folders.clear()
             continue
         seen.add(place)
-        for name in names:
-            path = Path(where, name)
-            if path.suffix.lower() in SUFFIXES:
-                yield path.relative_to(folder).as_posix()
-
-
-def hash_photos(folder: Path, files: Sequence[str], threads: int) -> str:
-    """The number of distinct files and one sha256 over their names and bytes, in any order: `60 files, sha256 …`."""
-    names = sorted({file for file in files if file})
-    digest = hashlib.sha256()
-    with ThreadPoolExecutor(threads) as pool:
-        for name, found in zip(names, pool.map(lambda name: sha256_file(folder / name), names), strict=True):
-            digest.update(f"{name}\0{found}\n".encode(errors="surrogateescape"))
-    return f"{len(names)} files, sha256 {digest.hexdigest()}"
-
-
-def _cut(positions: list[int], size: int) -> list[list[int]]:
-    return [positions[at : at + size] for at in range(0, len(positions), size)]
-
-
-def _ahead(
-    pool: ThreadPoolExecutor, function: object, batches: list[list[int]]
-) -> Iterator[tuple[list[int], list[Future]]]:
-    """Yield batches with their futures; the next batch is submitted before one is yielded."""
-    submitted: list[tuple[list[int], list[Future]]] = []
-    for batch in batches:
-        submitted.append((batch, [pool.submit(function, at) for at in batch]))  # type: ignore[arg-type]
-        if len(submitted) > 1:
-            yield submitted.pop(0)
-    yield from submitted
-
-
-def _blank(how: Crops) -> np.ndarray:
-    import numpy as np
-
-    return np.zeros((how.count, 3, how.crop, how.crop), np.float32)
+        paths = (Path(where, name) for name in names)
+        yield from (path.relative_to(folder).as_posix() for path in paths if path.suffix.lower() in SUFFIXES)

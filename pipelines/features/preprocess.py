@@ -29,32 +29,19 @@ class UnreadableError(ValueError):
 
 @dataclass(frozen=True)
 class Crops:
-    """How photos are cropped: the shorter side is resized to `resize` pixels, a crop has `crop` x `crop` pixels.
+    """How photos are cropped: the shorter side is resized to `resize` pixels, the centre has `crop` x `crop` pixels.
 
-    ten: take ten crops (the four corners and the centre, each also mirrored) instead of the centre only. Raises
-    ValueError if a crop would not fit.
+    Raises ValueError if the crop would not fit.
     """
 
     resize: int = 256
     crop: int = 224
-    ten: bool = False
 
     def __post_init__(self) -> None:
         if self.crop < 1:
             raise ValueError(f"crop must be >= 1, was: {self.crop}")
         if self.resize < self.crop:
             raise ValueError(f"resize must be >= crop ({self.crop}), was: {self.resize}")
-
-    @property
-    def count(self) -> int:
-        """The number of crops per photo, 1 or 10."""
-        return 10 if self.ten else 1
-
-    def corners(self, width: int, height: int) -> list[tuple[int, int]]:
-        """(left, top) of the crops that are not mirrored: the centre, or the four corners, then the centre."""
-        right, bottom = width - self.crop, height - self.crop
-        centre = (round(right / 2), round(bottom / 2))
-        return [(0, 0), (right, 0), (0, bottom), (right, bottom), centre] if self.ten else [centre]
 
 
 def decode(data: bytes, shorter: int = MAX_PIXELS) -> Image:
@@ -113,31 +100,29 @@ def _check_size(width: int, height: int, has: str) -> None:
         raise UnreadableError("too_large", f"an image must have <= {MAX_PIXELS:,} pixels, {has} {width} x {height}")
 
 
-def resized(photo: Image, shorter: int) -> Image:
-    """A photo resized so that its shorter side has `shorter` pixels; the other side is rounded down.
+def cropped(photo: Image, how: Crops) -> Image:
+    """The centre of a photo that is resized so that its shorter side has `how.resize` pixels, the other rounded down.
 
     Raises UnreadableError for one so narrow that it would then have too many pixels.
     """
     from PIL import Image
 
     width, height = photo.size
-    size = (shorter, shorter * height // width) if width <= height else (shorter * width // height, shorter)
+    resize = how.resize
+    size = (resize, resize * height // width) if width <= height else (resize * width // height, resize)
     _check_size(*size, f"{width} x {height} resized has")
-    return photo if size == photo.size else photo.resize(size, Image.Resampling.BILINEAR)
+    photo = photo if size == photo.size else photo.resize(size, Image.Resampling.BILINEAR)
+    left, top = (round((side - how.crop) / 2) for side in size)
+    return photo.crop((left, top, left + how.crop, top + how.crop))
 
 
-def crops(data: bytes, how: Crops) -> np.ndarray:
-    """The normalised crops of a photo, given its file's bytes: (1 or 10, 3, crop, crop) float32, mirrored ones last.
+def normalised(data: bytes, how: Crops) -> np.ndarray:
+    """The centre of a photo, given its file's bytes, less ImageNet's mean, by its deviation: (3, crop, crop) float32.
 
     Raises UnreadableError.
     """
     import numpy as np
 
-    photo = resized(decode(data), how.resize)
-    size = how.crop
-    cut = [photo.crop((left, top, left + size, top + size)) for left, top in how.corners(*photo.size)]
-    numbers = np.stack([np.asarray(one, np.float32) for one in cut]) / np.float32(255)
-    pixels: np.ndarray = (numbers - np.array(MEAN, np.float32)) / np.array(STD, np.float32)
-    if how.ten:
-        pixels = np.concatenate([pixels, pixels[:, :, ::-1]])
-    return np.ascontiguousarray(pixels.transpose(0, 3, 1, 2))
+    numbers = np.asarray(cropped(decode(data), how), np.float32) / np.float32(255)
+    pixels = (numbers - np.array(MEAN, np.float32)) / np.array(STD, np.float32)
+    return np.ascontiguousarray(pixels.transpose(2, 0, 1))

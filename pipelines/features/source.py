@@ -1,17 +1,78 @@
-"""Sources of features: images in a fixed order, each with a feature or the reason why it has none."""
+"""Sources of features: images in a fixed order, each with a feature or the reason why it has none.
+
+A source, of arrays or of photos, has `images`; `backbone`, the name of the model that makes the features; `shape` and
+`dtype` of one feature; `inputs`, a name and a hash for each file that is read; and `read(start, stop)`, which gives
+images[start:stop], now with all reasons, and the features (n, *shape) of the n of them that have no reason. It raises
+ValueError, naming the file, when one cannot be read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
+from ...schemas.features import DTYPES, REJECTED_IMAGES, TABLE, tensors
 from ...schemas.features import features as schema_of
-from ...schemas.features import tensors
+from ..engine.bounds import at_least, word
 from ..readers.record import Record, Rejected, clean, excerpt, image_id
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
+
+
+_TABLE = re.compile(rf"{TABLE}(_[a-z0-9]+)?")
+
+
+@dataclass(frozen=True)
+class FeaturesConfig:
+    """What to read of a source, and how. Raises ValueError for a value that is not valid.
+
+    Arrays of a VSE++ folder: `array` names the files, `{split}_{array}.npy`. backbone: the model that made them.
+    Photos: `onnx` is the model. layer: an output of it; empty: the first. images: the folder to which the paths in a
+    run's captions are relative. grid: keep regions instead of their mean. resize, crop: in pixels, see Crops. batch:
+    photos computed at once. device: cpu or cuda. threads: 0: one per core.
+    Both: dtype: to store; empty: float16 for arrays of float16 or bytes, else float32. table: to write: `features`, or
+    `features_<name>` to keep several. limit: read only the first N images. shard_size: images per shard; None: what
+    fits in 64 MiB, at most 1,000. strict: stop at the first image without a feature.
+    """
+
+    array: str = "ims"
+    backbone: str = ""
+    onnx: Path | None = None
+    layer: str = ""
+    images: Path | None = None
+    grid: bool = False
+    resize: int = 256
+    crop: int = 224
+    batch: int = 32
+    device: str = "cpu"
+    threads: int = 0
+    dtype: str = ""
+    table: str = TABLE
+    limit: int | None = None
+    shard_size: int | None = None
+    strict: bool = False
+
+    def __post_init__(self) -> None:
+        at_least(self, 1, ("batch", "limit", "shard_size"))
+        at_least(self, 0, ["threads"])
+        if self.dtype:
+            word("dtype", self.dtype, DTYPES)
+        if not _TABLE.fullmatch(self.table):
+            raise ValueError(f"table must be {TABLE}, or {TABLE}_ and a name of a-z and 0-9, was: {self.table}")
+        if self.onnx is None:
+            for name in ("layer", "images", "grid"):
+                if getattr(self, name):
+                    raise ValueError(f"{name} is for photos: onnx must be given with it")
+
+    @property
+    def rejections(self) -> str:
+        """Name of the table of images without a feature: `rejected_images`, or `rejected_images_<name>`."""
+        return REJECTED_IMAGES.metadata[b"table"].decode() + self.table.removeprefix(TABLE)
 
 
 class SourceImage(NamedTuple):
@@ -21,31 +82,6 @@ class SourceImage(NamedTuple):
     image: str
     reason: str = ""
     detail: str = ""
-
-
-class Part(NamedTuple):
-    """Consecutive images of a source: the ids and features (n, *shape) of n of them, and the images without feature."""
-
-    image_ids: list[str]
-    features: np.ndarray
-    rejected: list[SourceImage]
-
-
-class Source(Protocol):
-    """Images in a fixed order, and how to read their features.
-
-    backbone: name of the model that makes the features. shape, dtype: of one feature. inputs: a name and a hash for
-    each file that is read.
-    """
-
-    images: list[SourceImage]
-    backbone: str
-    shape: tuple[int, ...]
-    dtype: str
-    inputs: dict[str, str]
-
-    def read(self, start: int, stop: int) -> Part:
-        """The features of images[start:stop]. Raises ValueError, naming the file, when one cannot be read."""
 
 
 def source_images(images: Iterable[tuple[str, str]]) -> list[SourceImage]:
@@ -65,24 +101,10 @@ def source_images(images: Iterable[tuple[str, str]]) -> list[SourceImage]:
         if name in seen:
             detail = f"image_id must be distinct, {name} is also that of {seen[name]}"
             found.append(SourceImage(name, record.image, "duplicate_image_id", detail))
-            continue
-        seen[name] = record.image
-        found.append(SourceImage(name, record.image))
+        else:
+            seen[name] = record.image
+            found.append(SourceImage(name, record.image))
     return found
-
-
-def finite_part(images: Sequence[SourceImage], features: np.ndarray, rejected: Sequence[SourceImage] = ()) -> Part:
-    """Images and their features (n, *shape) as a Part; those with infinite numbers or NaN are added to `rejected`."""
-    import numpy as np
-
-    good = np.isfinite(features).all(axis=tuple(range(1, features.ndim)))
-    bad = [
-        image._replace(reason="not_finite", detail=f"a feature must be finite in {features.dtype}, has nan or infinity")
-        for image, fine in zip(images, good, strict=True)
-        if not fine
-    ]
-    ids = [image.image_id for image, fine in zip(images, good, strict=True) if fine]
-    return Part(ids, features if good.all() else features[good], [*rejected, *bad])
 
 
 def table_of(image_ids: list[str], numbers: np.ndarray) -> pa.Table:
@@ -92,3 +114,8 @@ def table_of(image_ids: list[str], numbers: np.ndarray) -> pa.Table:
     schema = schema_of(numbers.shape[1:], numbers.dtype.name)
     column = tensors(pa.array(numbers.reshape(-1)), numbers.shape[1:])
     return pa.table([pa.array(image_ids, pa.string()), column], schema=schema)
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message, or its type."""
+    return str(error).strip().split("\n")[0].rstrip(".")[:300] or type(error).__name__

@@ -15,9 +15,8 @@ from ...augment.caption import Caption, from_parses
 from ...augment.edits import Edit, apply, cased
 from ...augment.language.grammar import article
 from ...augment.recovery.recover import word_slots
-from ..endpoint.cache import AnswerCache, Spent
-from ..endpoint.config import EndpointConfig
-from ..endpoint.messages import Answer, Request, parse_answer, request_key
+from ..endpoint.client import AnswerCache, Spent
+from ..endpoint.messages import Answer, EndpointConfig, Request, parse_answer, request_key
 from ..engine.manifest import hash_path
 from .device import choose_device
 from .scorer import CAUSAL, MASKED, check_scorer, load_scorer, read_parts
@@ -137,17 +136,17 @@ class LocalModel:
         """Requests and tokens that were computed for this purpose since the cache was made."""
         return self._cache.spent(self._purpose)
 
-    def ask(self, requests: Iterable[Request]) -> Iterator[tuple[int, Answer]]:
-        """Yield (position, Answer) of each request, in order."""
-        for position, request in enumerate(requests):
+    def ask(self, requests: Iterable[Request]) -> Iterator[Answer]:
+        """Yield the answer to each request, in their order."""
+        for request in requests:
             body = request.body(self._config)
             key = request_key(self._config, self.fingerprint.encode() + body)
             if (found := self._cache.get(key)) is not None:
-                yield position, parse_answer(found, cached=True)
+                yield parse_answer(found, cached=True)
                 continue
             response, tokens = self._generate(json.loads(body))
             self._cache.spend(self._purpose, Spent(1, tokens), key, response)
-            yield position, parse_answer(response)
+            yield parse_answer(response)
 
     def _generate(self, body: dict[str, Any]) -> tuple[bytes, int]:
         """The response to a request, as a server would send it, and the number of tokens of both."""

@@ -11,13 +11,7 @@ from pathlib import Path
 from string import Template
 
 PROPOSALS = ("replace_object", "replace_attribute", "replace_relation", "swap", "add", "negate", "free")
-READINGS = ("blind", "image")
-NAMES = (*PROPOSALS, *READINGS)
-FIELDS = {
-    **dict.fromkeys(PROPOSALS, frozenset({"caption", "captions", "k"})),
-    "blind": frozenset({"a", "b"}),
-    "image": frozenset({"text"}),
-}
+FIELDS = {**dict.fromkeys(PROPOSALS, {"caption", "captions", "k"}), "blind": {"a", "b"}, "image": {"text"}}
 SHIPPED = Path(__file__).parent
 
 
@@ -36,25 +30,21 @@ class Prompt:
 
 
 def load(name: str, folder: Path | None = None) -> Prompt:
-    """A prompt, from the file `<name>.txt` of `folder` if it is there, else the shipped one.
+    """A prompt, a key of FIELDS, from the file `<name>.txt` of `folder` if it is there, else the shipped one.
 
-    Raises ValueError for another name, or a file without the line of dashes or with a field that it cannot have.
+    Raises FileNotFoundError without the folder, ValueError for a file without the line of dashes or with a field that
+    the prompt cannot have.
     """
-    if name not in NAMES:
-        raise ValueError(f"prompt must be one of {', '.join(NAMES)}, was: {name}")
-    path = SHIPPED / f"{name}.txt"
-    if folder is not None:
-        if not folder.is_dir():
-            raise FileNotFoundError(f"{folder}: no such folder of prompts")
-        path = own if (own := folder / path.name).is_file() else path
-    data = path.read_bytes()
+    if folder is not None and not folder.is_dir():
+        raise FileNotFoundError(f"{folder}: no such folder of prompts")
+    path = (folder or SHIPPED) / f"{name}.txt"
+    data = (path if path.is_file() else SHIPPED / path.name).read_bytes()
     try:
-        text = data.decode()
-        system, line, user = text.partition("\n---\n")
+        system, line, user = data.decode().partition("\n---\n")
         if not line:
             raise ValueError("it must have a line of three dashes between system and user message")
-        used = {field for part in (system, user) for field in Template(part).get_identifiers()}
-        if not used <= FIELDS[name] or not all(Template(part).is_valid() for part in (system, user)):
+        both = Template(system + user)
+        if not both.is_valid() or not FIELDS[name].issuperset(both.get_identifiers()):
             raise ValueError(f"its fields must be among {', '.join(sorted(FIELDS[name]))}; $$ is a dollar sign")
     except ValueError as error:
         raise ValueError(f"{path}: is not a prompt: {error}") from None
@@ -64,10 +54,7 @@ def load(name: str, folder: Path | None = None) -> Prompt:
 def copy_prompts(folder: Path) -> list[Path]:
     """Write the shipped prompts into a folder, to be edited; files that are there stay. Returns those written."""
     folder.mkdir(parents=True, exist_ok=True)
-    written = []
-    for name in NAMES:
-        path = folder / f"{name}.txt"
-        if not path.exists():
-            path.write_bytes((SHIPPED / path.name).read_bytes())
-            written.append(path)
+    written = [path for name in FIELDS if not (path := folder / f"{name}.txt").exists()]
+    for path in written:
+        path.write_bytes((SHIPPED / path.name).read_bytes())
     return written

@@ -28,11 +28,8 @@ def head_lemmas(texts: Sequence[str], least: int = MIN_HEADS) -> list[str]:
     """The lemmas, sorted, of common nouns that head noun phrases in `texts` at least `least` times."""
     from ...augment.language.parse import parse
 
-    counts: Counter[str] = Counter()
-    for caption in parse(texts):
-        counts.update(
-            caption.tokens[chunk.root].lemma for chunk in caption.chunks if caption.tokens[chunk.root].pos == "NOUN"
-        )
+    roots = (caption.tokens[chunk.root] for caption in parse(texts) for chunk in caption.chunks)
+    counts = Counter(root.lemma for root in roots if root.pos == "NOUN")
     return sorted(lemma for lemma, n in counts.items() if n >= least and lemma.isalpha())
 
 
@@ -62,14 +59,12 @@ def fit(norms: dict[str, float], held_out: Iterable[str]) -> tuple[dict[str, flo
     matrix, names = matrix[:, kept].tocsr(), vectorizer.get_feature_names_out()[kept]
     target = np.array([norms[word] for word, _ in known])
     folds = KFold(5, shuffle=True, random_state=0)
+    weighted, models = {"sample_weight": weight}, {alpha: Ridge(alpha=alpha, solver="lsqr") for alpha in ALPHAS}
     predictions = {
-        alpha: cross_val_predict(
-            Ridge(alpha=alpha, solver="lsqr"), matrix, target, cv=folds, params={"sample_weight": weight}
-        )
-        for alpha in ALPHAS
+        a: cross_val_predict(model, matrix, target, cv=folds, params=weighted) for a, model in models.items()
     }
     alpha = max(ALPHAS, key=lambda a: roc_auc_score(target > THRESHOLD, predictions[a], sample_weight=weight))
-    model = Ridge(alpha=alpha, solver="lsqr").fit(matrix, target, sample_weight=weight)
+    model = models[alpha].fit(matrix, target, **weighted)
     shift = THRESHOLD - float(np.quantile(predictions[alpha][target > THRESHOLD], 1 - RECALL))
     weights = {str(name): round(float(w), 4) for name, w in zip(names, model.coef_, strict=True) if abs(w) >= 5e-4}
     return weights, round(float(model.intercept_) + shift, 4), alpha
@@ -95,12 +90,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--output", type=Path, default=Path("augment/data/concreteness.json"))
     options = parser.parse_args(arguments)
     norms = read_norms(options.list)
-    texts = [
-        record.text
-        for source in options.captions
-        for record in read(source, detect(source), ReadOptions())
-        if isinstance(record, Record)
-    ]
+    records = (record for source in options.captions for record in read(source, detect(source), ReadOptions()))
+    texts = [record.text for record in records if isinstance(record, Record)]
     heads = [lemma for lemma in head_lemmas(texts) if lemma in norms and features(lemma)]
     weights, intercept, alpha = fit(norms, heads)
     model = Concreteness(weights=weights, intercept=intercept)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import argparse
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,21 +27,6 @@ FILES = (
     "index.sense",
 )
 POS_FILES = {"n": "noun", "v": "verb", "a": "adj", "r": "adv"}
-# Lexicographer files by number, and the part of speech of each: lexnames(5WN). Debian's package lacks the file itself.
-LEXNAMES = {
-    3: ("adj.all", "adj.pert"),
-    4: ("adv.all",),
-    1: tuple(
-        f"noun.{name}"
-        for name in "Tops act animal artifact attribute body cognition communication event feeling food group location"
-        " motive object person phenomenon plant possession process quantity relation shape state substance time".split()
-    ),
-    2: tuple(
-        f"verb.{name}"
-        for name in "body change cognition communication competition consumption contact creation emotion motion"
-        " perception possession social stative weather".split()
-    ),
-}
 RELATIONS = {
     "hypernyms": "hypernyms",
     "instance_of": "instance_hypernyms",
@@ -53,23 +39,21 @@ RELATIONS = {
 }
 
 
-def lexnames() -> str:
-    """The text of the `lexnames` file, one line of number, name and part of speech per lexicographer file.
-
-    `adj.ppl` is the last line, as in WordNet.
-    """
-    rows = [(name, pos) for pos, names in LEXNAMES.items() for name in names] + [("adj.ppl", 3)]
-    return "".join(f"{number:02d}\t{name}\t{pos}\n" for number, (name, pos) in enumerate(rows))
-
-
 def open_wordnet(source: Path, folder: Path) -> WordNetCorpusReader:
     """Open the WordNet files in the folder `source` with NLTK's reader.
 
-    folder: an empty folder; links to the files are made in `folder`/corpora, where NLTK can read them. Raises
-    FileNotFoundError with the first file that `source` lacks.
+    folder: an empty folder; the files are copied to `folder`/corpora, where NLTK can read them, with that of the
+    lexicographer files' names (lexnames.txt), which Debian's package lacks. Raises FileNotFoundError with the first
+    file that `source` lacks.
     """
     import nltk
     from nltk.corpus.reader.wordnet import WordNetCorpusReader
+
+    class English(WordNetCorpusReader):
+        """NLTK's reader without its multilingual tables, which map WordNets of several languages onto each other."""
+
+        def map_wn(self, version: str = "wordnet") -> None:
+            """Do nothing, since no other WordNet is read."""
 
     target = folder / "corpora" / "wordnet"
     target.mkdir(parents=True)
@@ -79,20 +63,9 @@ def open_wordnet(source: Path, folder: Path) -> WordNetCorpusReader:
                 f"{source / name}: no such file; WordNet 3.0 is in Debian's wordnet-base and wordnet-sense-index"
             )
         shutil.copyfile(source / name, target / name)
-    (target / "lexnames").write_text(lexnames(), "utf-8")
+    shutil.copyfile(Path(__file__).with_name("lexnames.txt"), target / "lexnames")
     nltk.data.path.insert(0, str(folder))
-
-    class English(WordNetCorpusReader):
-        """NLTK's reader without its multilingual tables, which map WordNets of several languages onto each other."""
-
-        def map_wn(self, version: str = "wordnet") -> None:
-            """Do nothing, since no other WordNet is read."""
-
-    return English(str(target), omw_reader=_NoMultilingual())
-
-
-class _NoMultilingual:
-    """Replaces NLTK's multilingual corpus, which English does not need."""
+    return English(str(target), omw_reader=object())  # anything but None, which would load the multilingual tables
 
 
 def table(reader: WordNetCorpusReader) -> pa.Table:
@@ -105,41 +78,33 @@ def table(reader: WordNetCorpusReader) -> pa.Table:
     )
     rows = {(_search_pos(synset.pos()), synset.offset()): row for row, synset in enumerate(synsets)}
     ranks = {pos: _ranks(reader, pos) for pos in POS_FILES}
-    senses = [list(_lemmas(synset)) for synset in synsets]
-    flat: dict[tuple[int, str], int] = {}
-    for row, lemmas in enumerate(senses):
-        for text, _ in lemmas:
-            flat[row, text] = len(flat)
+    senses = [_lemmas(synset) for synset in synsets]
+    in_order = [(row, text) for row, lemmas in enumerate(senses) for text, _ in lemmas]
+    flat = {sense: number for number, sense in enumerate(in_order)}
 
     def targets(related: list[Synset]) -> list[int]:
         return sorted(rows[_search_pos(synset.pos()), synset.offset()] for synset in related)
 
     def sense_targets(related: list[Lemma]) -> list[int]:
-        pairs = ((targets([lemma.synset()])[0], _text(lemma.name())) for lemma in related)
-        return sorted({flat[pair] for pair in pairs})
+        return sorted({flat[targets([lemma.synset()])[0], _text(lemma.name())] for lemma in related})
 
     irregular = _irregular(reader, ranks, rows)
-    columns: dict[str, list[Any]] = {name: [] for name in TAXONOMY.names}
+    made = []
     for row, (synset, lemmas) in enumerate(zip(synsets, senses, strict=True)):
-        pos = _search_pos(synset.pos())
-        columns["pos"].append(synset.pos())
-        columns["lexname"].append(synset.lexname())
-        columns["senses"].append(
-            [
-                {
-                    "lemma": text,
-                    "rank": ranks[pos][text, synset.offset()],
-                    "count": lemma.count(),
-                    "antonyms": sense_targets(lemma.antonyms()),
-                    "derived": sense_targets(lemma.derivationally_related_forms()),
-                }
-                for text, lemma in lemmas
-            ]
-        )
-        columns["irregular"].append(irregular.get(row, []))
-        for column, method in RELATIONS.items():
-            columns[column].append(targets(getattr(synset, method)()))
-    return pa.table(columns, TAXONOMY)
+        ranked = ranks[_search_pos(synset.pos())]
+        found: dict[str, Any] = {"pos": synset.pos(), "lexname": synset.lexname(), "irregular": irregular.get(row, [])}
+        found["senses"] = [
+            {
+                "lemma": text,
+                "rank": ranked[text, synset.offset()],
+                "count": lemma.count(),
+                "antonyms": sense_targets(lemma.antonyms()),
+                "derived": sense_targets(lemma.derivationally_related_forms()),
+            }
+            for text, lemma in lemmas
+        ]
+        made.append(found | {column: targets(getattr(synset, method)()) for column, method in RELATIONS.items()})
+    return pa.Table.from_pylist(made, TAXONOMY)
 
 
 def _search_pos(pos: str) -> str:
@@ -152,14 +117,12 @@ def _text(name: str) -> str:
     return name.lower().replace("_", " ")
 
 
-def _lemmas(synset: Synset) -> Iterator[tuple[str, Lemma]]:
+def _lemmas(synset: Synset) -> list[tuple[str, Lemma]]:
     """(text, lemma) of the synset's lemmas; of those that differ only in case ("Moon", "moon"), the first."""
-    seen: set[str] = set()
+    found: dict[str, Lemma] = {}
     for lemma in synset.lemmas():
-        text = _text(lemma.name())
-        if text not in seen:
-            seen.add(text)
-            yield text, lemma
+        found.setdefault(_text(lemma.name()), lemma)
+    return list(found.items())
 
 
 def _ranks(reader: WordNetCorpusReader, pos: str) -> dict[tuple[str, int], int]:
@@ -192,35 +155,17 @@ def _irregular(
 
 def licence(source: Path) -> str:
     """The text of WordNet's licence, from the numbered lines at the start of its files; all copies must include it."""
-    lines = []
     with (source / "data.noun").open(encoding="utf-8") as file:
-        for line in file:
-            if not line.startswith("  "):
-                break
-            lines.append(line[:-1].strip().partition(" ")[2].rstrip())
-    return "\n".join(lines).strip() + "\n"
-
-
-def write(table: pa.Table, path: Path, metadata: dict[str, str]) -> None:
-    """Write the table as one zstd Parquet file; metadata: its provenance, added to the schema."""
-    import pyarrow.parquet as pq
-
-    from ...schemas.fields import check
-
-    check(table, TAXONOMY)
-    pq.write_table(
-        table.replace_schema_metadata({**(table.schema.metadata or {}), **metadata}),
-        path,
-        compression="zstd",
-        compression_level=19,
-        row_group_size=1 << 20,
-        store_schema=True,
-        write_statistics=False,
-    )
+        numbered = takewhile(lambda line: line.startswith("  "), file)
+        return "\n".join(line.strip().partition(" ")[2].rstrip() for line in numbered).strip() + "\n"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Build WordNet's taxonomy as one Parquet file, without glosses and examples, with its licence beside it."""
+    import pyarrow.parquet as pq
+
+    from ...schemas.fields import check
+
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument(
         "--source", type=Path, default=Path("/usr/share/wordnet"), help="folder of an installed WordNet"
@@ -234,7 +179,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
             parser.error(str(error))
         taxonomy = table(reader)
         metadata = {"source": f"WordNet {reader.get_version()}, Princeton University; see WORDNET_LICENSE.txt"}
-    write(taxonomy, options.output, metadata)
+    check(taxonomy, TAXONOMY)
+    pq.write_table(
+        taxonomy.replace_schema_metadata({**(taxonomy.schema.metadata or {}), **metadata}),
+        options.output,
+        compression="zstd",
+        compression_level=19,
+        row_group_size=1 << 20,
+        write_statistics=False,
+    )
     (options.output.parent / "WORDNET_LICENSE.txt").write_text(licence(options.source), "utf-8")
     print(f"{options.output}: {taxonomy.num_rows} synsets, {options.output.stat().st_size} bytes")
 

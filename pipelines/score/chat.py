@@ -14,10 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..endpoint.client import Endpoint
-from ..endpoint.collect import cache_path, collect
-from ..endpoint.config import EndpointConfig
-from ..endpoint.messages import Answer, Request, chat
+from ..endpoint.client import Endpoint, cache_path, collect
+from ..endpoint.messages import Answer, EndpointConfig, Request, chat
 from ..engine.stage import Progress
 from .blind import Baseline
 from .config import ScoreConfig

@@ -5,8 +5,7 @@ The stages `import` and `propose` end with this one; they differ only in where t
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections import Counter, defaultdict
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-Row = Mapping[str, Any]
+Row = dict[str, Any]
 
 
 def make(
@@ -43,8 +42,7 @@ def make(
     captions = from_parses(parses)
     offered = _offered(proposals, {caption.image_id for caption in captions})
     own = [offered.get(caption.caption_id, []) for caption in captions]
-    texts = [row for rows in own for row in rows if not row["problem"]]
-    parsed = iter(parse([row["text"] for row in texts], config.spacy_model))
+    parsed = iter(parse([row["text"] for rows in own for row in rows if not row["problem"]], config.spacy_model))
     negatives = [[next(parsed) for row in rows if not row["problem"]] for rows in own]
     every = [context for images in batches(by_image(captions)) for context in contexts(images, entries, known)]
     scorer = None if config.scorer is None else load_scorer(config.scorer)
@@ -57,59 +55,51 @@ def _tables(parses: pa.Table, proposed: list[list[Row]], results: list[list[Judg
 
     negatives, rejections = Rows(), Rows()
     counts = Counter({"captions": len(proposed)})
-    records: list[dict[str, Any]] = []
+    records: list[Row] = []
     for row, (rows, judged) in enumerate(zip(proposed, results, strict=True)):
-        drawn: Counter[str] = Counter()
-        by_operator: dict[str, list[Judged]] = {}
-        for record, one in _paired(rows, judged):
-            found: dict[str, Any] = {"operator": "", "negative_id": None, "reason": record["problem"] or None}
-            found |= {"p_true": None, "plausibility": None}
-            if one is not None:
-                found |= {"operator": one.operator, "p_true": one.outcome.p_true}
-                found["plausibility"] = one.outcome.plausibility
-                by_operator.setdefault(one.operator, []).append(one)
-                if isinstance(one.outcome, Accepted):
-                    found["negative_id"] = f"{record['caption_id']}#{one.operator}:{drawn[one.operator]}"
-                    drawn[one.operator] += 1
-                else:
-                    found["reason"] = one.outcome.reason
-                    counts[f"rejected.{one.operator}.{one.outcome.reason}"] += 1
-            else:
+        kept: dict[str, list[Accepted]] = defaultdict(list)  # by operator, as refused
+        refused: dict[str, list[Any]] = defaultdict(list)
+        waiting = iter(judged)
+        for record in rows:
+            record = {**record, "operator": "", "negative_id": None, "p_true": None, "plausibility": None}
+            records.append(record | {"reason": record["problem"]})
+            if record["problem"]:
                 counts[f"problem.{record['problem']}"] += 1
-            records.append({**record, **found})
-        for operator, some in sorted(by_operator.items()):
-            kept = [one.outcome for one in some if isinstance(one.outcome, Accepted)]
-            refused = [one.outcome for one in some if not isinstance(one.outcome, Accepted)]
-            negatives.add(row, operator, kept)
-            rejections.add(row, operator, refused)
-            counts[f"{operator}.rows"] += len(kept)
-            counts[f"{operator}.captions"] += bool(kept)
+                continue
+            operator, outcome = (one := next(waiting)).operator, one.outcome
+            found = {"operator": operator, "p_true": outcome.p_true, "plausibility": outcome.plausibility}
+            if isinstance(outcome, Accepted):
+                found |= {"negative_id": f"{record['caption_id']}#{operator}:{len(kept[operator])}", "reason": None}
+                kept[operator].append(outcome)
+            else:
+                found["reason"] = outcome.reason
+                refused[operator].append(outcome)
+                counts[f"rejected.{operator}.{outcome.reason}"] += 1
+            records[-1] |= found
+        for operator in sorted({*kept, *refused}):
+            negatives.add(row, operator, kept[operator])
+            rejections.add(row, operator, refused[operator])
+            counts[f"{operator}.rows"] += len(kept[operator])
+            counts[f"{operator}.captions"] += bool(kept[operator])
         counts["proposals"] += len(rows)
-        counts["captions.without"] += not drawn
-    made = pa.Table.from_pylist([{name: record[name] for name in JUDGED.names} for record in records], schema=JUDGED)
+        counts["captions.without"] += not any(kept.values())
     tables = {
         "rejections": rejections.table(parses, REJECTIONS),
         "positives": POSITIVES.empty_table(),
-        "judged": made,
+        "judged": pa.Table.from_pylist(records, JUDGED),
         "negatives": negatives.table(parses, NEGATIVES),
     }
     return StageResult(tables, counts)
 
 
-def _paired(rows: list[Row], judged: list[Judged]) -> Iterator[tuple[Row, Judged | None]]:
-    """Each proposal with its result; None for one without a text."""
-    results = iter(judged)
-    for row in rows:
-        yield row, None if row["problem"] else next(results)
-
-
 def _offered(proposals: WholeTable, images: set[str]) -> dict[str, list[Row]]:
     """The proposals for the captions of some images, by caption_id, in order; reads only their shards."""
-    found: dict[str, list[Row]] = {}
-    for number in sorted({at for image in images if (at := _shards(proposals).get(image)) is not None}):
+    found: dict[str, list[Row]] = defaultdict(list)
+    of_image = _shards(proposals)
+    for number in sorted({of_image[image] for image in images if image in of_image}):
         for row in _shard(proposals, number):
             if row["image_id"] in images:
-                found.setdefault(row["caption_id"], []).append(row)
+                found[row["caption_id"]].append(row)
     return found
 
 

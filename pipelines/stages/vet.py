@@ -2,35 +2,34 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ...augment.rng import record_rng
 from ...schemas.negatives import POSITIVE, READINGS, VERDICTS
-from ..endpoint.collect import Answers, Asker, collect
-from ..endpoint.json_answers import json_in
-from ..endpoint.messages import Answer, Request, chat
-from ..engine.bounds import at_least, one_of
+from ..endpoint.client import Answers, Asker, collect
+from ..endpoint.messages import Answer, Request, chat, json_in
+from ..engine.bounds import at_least, one_of, word
 from ..engine.manifest import describe, read_manifest
 from ..engine.run import hash_inputs
-from ..engine.source import Parts, SourceStage, run_source
+from ..engine.source import SourceStage, run_source
 from ..engine.stage import Progress, StageResult
 from ..engine.tables import has_table, shards_of
 from ..prompts import Prompt, load
 from ..tables.columns import UNSPLIT
 from ..tables.denials import with_true
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from ..tables.images import Images
 
 NAME = "vet"
 TABLES = ("negatives", "refined")
 COLUMNS = ("negative_id", "caption_id", "image_id", "split", "family", "operator", "caption", "text", "replaced")
 CAPTION, NEGATIVE = "caption", "negative"
+OTHER = {CAPTION: NEGATIVE, NEGATIVE: CAPTION}
 Row = dict[str, Any]
 
 
@@ -58,8 +57,7 @@ class VetConfig:
         at_least(self, 1, ["sample"])
         one_of(self, {"table": TABLES})
         for reading in self.readings:
-            if reading not in READINGS:
-                raise ValueError(f"reading must be one of {', '.join(READINGS)}, was: {reading}")
+            word("reading", reading, READINGS)
         if "image" in self.readings and self.images is None:
             raise ValueError("reading image needs a folder of images")
 
@@ -79,11 +77,11 @@ class _Question(NamedTuple):
 
     def request(self) -> Request:
         """What the reader is asked."""
-        if not self.first:
+        if self.photo is not None:
             system, user = self.prompt.filled(text=self.row["text"])
-            return chat(user, system, [] if self.photo is None else [self.photo])
+            return chat(user, system, [self.photo])
         texts = {CAPTION: plain(self.row["caption"]), NEGATIVE: plain(self.row["text"])}
-        system, user = self.prompt.filled(a=texts.pop(self.first), b=texts.popitem()[1])
+        system, user = self.prompt.filled(a=texts[self.first], b=texts[OTHER[self.first]])
         return chat(user, system)
 
 
@@ -107,35 +105,29 @@ def vet(
     """
     prompts = {name: load(name, config.prompts) for name in config.readings}
     shards = [shard.read(COLUMNS).to_pylist() for shard in shards_of(run, config.table)]
-    chosen = _chosen([row for shard in shards for row in shard], config)
-    read = with_true(run, [row for shard in shards for row in shard if row["negative_id"] in chosen])
+    chosen = _chosen(list(chain(*shards)), config)
+    read = with_true(run, [row for row in chain(*shards) if row["negative_id"] in chosen])
     paired = {row["negative_id"]: row for row in read}
-    images = _images(run, config) if config.images is not None else {}
+    photos = {} if config.images is None else _photos(run, Images(config.images))
     asked = [
         [
             question
             for row in shard
             if row["negative_id"] in paired
-            for question in _questions(paired[row["negative_id"]], prompts, images)
+            for question in _questions(paired[row["negative_id"]], prompts, photos)
         ]
         for shard in shards
     ]
-    askable = [one for shard in asked for one in shard if one.askable]
-    answers = collect(NAME, asker, (one.request() for one in askable), progress, len(askable))
+    askable = [question for question in chain(*asked) if question.askable]
+    answers = collect(NAME, asker, (question.request() for question in askable), progress, len(askable))
     given = iter(answers.answers)
     made = [list(_verdicts([(one, next(given) if one.askable else None) for one in shard], model)) for shard in asked]
-    described = {
-        name: value for name, value in describe(config).items() if name not in ("prompts", "images", "readings")
-    }
+    left_out = ("prompts", "images", "readings")
+    described = {name: describe(value) for name, value in vars(config).items() if name not in left_out}
     described |= {"model": dict(model), "answers": answers.sha256}
     own = [{**described, "reading": name, "prompt": prompt.sha256} for name, prompt in prompts.items()]
     inputs = hash_inputs(NAME, run, (config.table,))
     before, readers = _before(run, inputs, own, overwrite)
-
-    def parts() -> Parts:
-        for number, rows in enumerate(made):
-            yield partial(_part, [*before.get(number, ()), *rows])
-
     stage = SourceStage(
         name=NAME,
         module=__name__,
@@ -143,7 +135,7 @@ def vet(
         config={"readers": [*readers, *own]},
         inputs=inputs,
         metadata=metadata,
-        parts=parts,
+        parts=lambda: (partial(_part, [*before[number], *rows]) for number, rows in enumerate(made)),
         shards=len(shards),
     )
     run_source(stage, run, progress=progress, overwrite=True)
@@ -151,36 +143,34 @@ def vet(
 
 
 def _before(
-    run: Path, inputs: Mapping[str, str], own: Sequence[Mapping[str, Any]], overwrite: bool
+    run: Path, inputs: Mapping[str, str], own: Iterable[Mapping[str, Any]], overwrite: bool
 ) -> tuple[dict[int, list[Row]], list[Any]]:
     """The verdicts by shard, and the configs, of the other readers and readings that the table has.
 
     Raises ValueError if the table is of other negatives, unless `overwrite`: then there are none.
     """
+    rows: dict[int, list[Row]] = defaultdict(list)
     manifest = read_manifest(run / "verdicts") if has_table(run, "verdicts") else None
     if manifest is None or not manifest.complete:
-        return {}, []
+        return rows, []
     if dict(manifest.identity.inputs) != dict(inputs):
         if not overwrite:
             raise ValueError(f"{run / 'verdicts'} is of other negatives: --overwrite replaces it")
-        return {}, []
+        return rows, []
     new = {(one["model"]["model"], one["reading"]) for one in own}
+    for number, shard in enumerate(shards_of(run, "verdicts")):
+        rows[number] = [row for row in shard.read().to_pylist() if (row["reader"], row["reading"]) not in new]
     known = manifest.identity.config["readers"]
-    others = [one for one in known if (one["model"]["model"], one["reading"]) not in new]
-    rows = {
-        number: [row for row in shard.read().to_pylist() if (row["reader"], row["reading"]) not in new]
-        for number, shard in enumerate(shards_of(run, "verdicts"))
-    }
-    return rows, others
+    return rows, [one for one in known if (one["model"]["model"], one["reading"]) not in new]
 
 
-def _chosen(rows: Sequence[Row], config: VetConfig) -> set[str]:
+def _chosen(rows: Iterable[Row], config: VetConfig) -> set[str]:
     """The ids of the negatives that are read. Raises ValueError if there are none."""
-    by_operator: dict[str, list[str]] = {}
+    by_operator: dict[str, list[str]] = defaultdict(list)
     for row in rows:
         wanted = not config.operators or row["operator"] in config.operators
         if wanted and row["family"] != POSITIVE and (not config.splits or (row["split"] or UNSPLIT) in config.splits):
-            by_operator.setdefault(row["operator"], []).append(row["negative_id"])
+            by_operator[row["operator"]].append(row["negative_id"])
     if not by_operator:
         raise ValueError(f"there are no {config.table} of these operators and splits to read")
     chosen: set[str] = set()
@@ -191,17 +181,15 @@ def _chosen(rows: Sequence[Row], config: VetConfig) -> set[str]:
     return chosen
 
 
-def _images(run: Path, config: VetConfig) -> dict[str, Path | None]:
-    """The image file of each image_id; None if it is missing. Raises FileNotFoundError without the folder."""
-    folder = config.images
-    if folder is None or not folder.is_dir():
-        raise FileNotFoundError(f"{folder}: no such folder of images")
+def _photos(run: Path, images: Images) -> dict[str, Path | None]:
+    """The image file of each image_id; None if it is missing. Raises ValueError for a path out of the folder."""
     found: dict[str, Path | None] = {}
-    for table in (shard.read(("image_id", "image")) for shard in shards_of(run, "captions")):
+    for shard in shards_of(run, "captions"):
+        table = shard.read(("image_id", "image"))
         for key, image in zip(table["image_id"].to_pylist(), table["image"].to_pylist(), strict=True):
             if key not in found:
-                places = (folder / image, folder / Path(image).name)
-                found[key] = next((path for path in places if path.is_file()), None)
+                file = images.find(image)
+                found[key] = None if file is None else images.folder / file
     return found
 
 
@@ -210,22 +198,20 @@ def plain(text: str) -> str:
     return " ".join(text.split()).rstrip(" .").lower()
 
 
-def _questions(row: Row, prompts: Mapping[str, Prompt], images: Mapping[str, Path | None]) -> Iterator[_Question]:
-    if (prompt := prompts.get("blind")) is not None:
-        yield _Question(row, prompt, CAPTION)
-        yield _Question(row, prompt, NEGATIVE)
-    if (prompt := prompts.get("image")) is not None:
-        yield _Question(row, prompt, "", images.get(row["image_id"]))
+def _questions(row: Row, prompts: Mapping[str, Prompt], photos: Mapping[str, Path | None]) -> Iterator[_Question]:
+    if "blind" in prompts:
+        yield _Question(row, prompts["blind"], CAPTION)
+        yield _Question(row, prompts["blind"], NEGATIVE)
+    if "image" in prompts:
+        yield _Question(row, prompts["image"], "", photos.get(row["image_id"]))
 
 
-def _verdicts(
-    answered: Sequence[tuple[_Question, Answer | None]], model: Mapping[str, Any]
-) -> Iterator[dict[str, Any]]:
+def _verdicts(answered: Iterable[tuple[_Question, Answer | None]], model: Mapping[str, Any]) -> Iterator[Row]:
     """The rows of the questions that have an answer, or none because there is no image."""
     for (row, prompt, first, _), answer in answered:
         if answer is not None and answer.status == "budget":
             continue
-        found: dict[str, Any] = dict.fromkeys(VERDICTS.names)
+        found: Row = dict.fromkeys(VERDICTS.names)
         found |= {name: row[name] for name in ("negative_id", "caption_id", "image_id", "operator")}
         found |= {"reading": prompt.name, "first": first, "reader": str(model["model"]), "prompt": prompt.sha256}
         found |= {"temperature": model.get("temperature"), "fingerprint": "", "problem": ""}
@@ -242,7 +228,7 @@ def _verdicts(
         yield found
 
 
-def read_verdict(text: str, first: str) -> dict[str, Any]:
+def read_verdict(text: str, first: str) -> Row:
     """The columns of a verdict in an answer. first: what stood first (caption or negative); empty: the photo was seen.
 
     Raises ValueError if the answer is not the JSON that the prompt asks for.
@@ -250,35 +236,28 @@ def read_verdict(text: str, first: str) -> dict[str, Any]:
     value = json_in(text)
     if not isinstance(value, dict):
         raise ValueError("must be a JSON object")
-    confidence = value.get("confidence")
-    found: dict[str, Any] = {"confidence": None}
-    if isinstance(confidence, int | float) and not isinstance(confidence, bool) and 0 <= confidence <= 1:
-        found["confidence"] = float(confidence)
+
+    def truth(name: str) -> bool:
+        found = {"true": True, "yes": True, "false": False, "no": False}.get(str(value.get(name)).strip().lower())
+        if found is None:
+            raise ValueError(f"{name} must be true or false")
+        return found
+
+    found: Row = {"confidence": None}
+    sure = value.get("confidence")
+    if isinstance(sure, int | float) and not isinstance(sure, bool) and 0 <= sure <= 1:
+        found["confidence"] = float(sure)
     if not first:
-        return {**found, "false": _truth(value, "false"), "odd": NEGATIVE if _truth(value, "odd") else "none"}
-    sides = {"a": first, "b": NEGATIVE if first == CAPTION else CAPTION}
+        return found | {"false": truth("false"), "odd": NEGATIVE if truth("odd") else "none"}
+    sides = {"a": first, "b": OTHER[first]}
     choice, odd = (str(value.get(name, "")).strip().lower() for name in ("choice", "odd"))
     if choice not in sides or odd not in (*sides, "none", "both"):
         raise ValueError("choice must be A or B, odd none, A, B or both")
-    return {
-        **found,
-        "told": sides[choice] == CAPTION,
-        "odd": sides.get(odd, odd),
-        "both_true": _truth(value, "both"),
-    }
-
-
-def _truth(value: Mapping[str, Any], name: str) -> bool:
-    found = {"true": True, "yes": True, "false": False, "no": False}.get(str(value.get(name)).strip().lower())
-    if found is None:
-        raise ValueError(f"{name} must be true or false")
-    return found
+    return found | {"told": sides[choice] == CAPTION, "odd": sides.get(odd, odd), "both_true": truth("both")}
 
 
 def _part(rows: Sequence[Row]) -> StageResult:
     import pyarrow as pa
 
-    table: pa.Table = pa.Table.from_pylist(list(rows), VERDICTS)
-    counts = Counter({"verdicts": len(rows)})
-    counts.update(f"problem.{row['problem']}" for row in rows if row["problem"])
-    return StageResult({"verdicts": table}, counts)
+    problems = Counter(f"problem.{row['problem']}" for row in rows if row["problem"])
+    return StageResult({"verdicts": pa.Table.from_pylist(list(rows), VERDICTS)}, {"verdicts": len(rows), **problems})

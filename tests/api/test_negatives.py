@@ -16,7 +16,7 @@ from negcap.pipelines.api import augmenter, batches, functions
 from negcap.pipelines.api import functions as graph
 from negcap.pipelines.api import functions as read
 from negcap.pipelines.cli import main
-from negcap.pipelines.ingestion.config import IngestConfig
+from negcap.pipelines.ingestion.rows import IngestConfig
 from negcap.pipelines.sample import path
 from negcap.pipelines.tables.corpus import load_lexicon
 from tests.pipelines.publish.fixtures import rows, write_run

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ...engine.manifest import manifest_of
 from ...engine.settings import AtLeastOne, NotNegative, Settings
-from ...features.preprocess import Crops, decode, resized
+from ...features.preprocess import Crops, cropped, decode
 from ...tables.images import Images
 from ..captions import Captions, read_captions
 from ..checkpoint import read_vocabularies
@@ -95,10 +95,7 @@ def _covered(photo: Path, run: Path, table: str) -> Image:
     image, manifest = decode(photo.read_bytes()), manifest_of(run, table)
     made = manifest.identity.config if manifest else {}
     if made.get("grid"):
-        crop = Crops(made["resize"], made["crop"])
-        image = resized(image, crop.resize)
-        left, top = crop.corners(*image.size)[-1]
-        image = image.crop((left, top, left + crop.crop, top + crop.crop))
+        image = cropped(image, Crops(made["resize"], made["crop"]))
     return image.convert("L").resize((SIDE, SIDE))
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,8 +15,7 @@ from ....augment.cloze.states import SPECIAL, Units, by_first_word, joined, norm
 MAX_UNITS = 40  # longer captions are cut into pieces of this length
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(NamedTuple):
     """What was read from a source. name: its file or folder, without the path. texts: its distinct captions in order.
 
     left_out, rejected: how many captions were left out for their image, and could not be read.
@@ -83,19 +82,18 @@ def tokenised(texts: Iterable[str]) -> Iterator[list[str]]:
 
 def phrases() -> list[str]:
     """The phrases that are read as one unit: prepositions of several words, and compounds of the reference lexicon."""
-    import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
     from ....augment.data import data_path
     from ....augment.language.semantic_classes import prepositions
 
-    table = pq.read_table(data_path("reference_lexicon") / "lexicon.parquet")
-    surfaces = table.filter(pc.equal(table["kind"], "surface"))
-    nouns = set(table.filter(pc.equal(table["kind"], "noun"))["entry"].to_pylist())
+    rows = pq.read_table(data_path("reference_lexicon") / "lexicon.parquet").select(["kind", "entry", "place"])
+    entries = list(zip(*rows.to_pydict().values(), strict=True))
+    nouns = {entry for kind, entry, _ in entries if kind == "noun" and " " in entry}
     compounds = {
         place.partition(":")[2]
-        for entry, place in zip(surfaces["entry"].to_pylist(), surfaces["place"].to_pylist(), strict=True)
-        if entry in nouns and " " in entry and place.startswith(("nn:", "nns:"))
+        for kind, entry, place in entries
+        if kind == "surface" and entry in nouns and place.startswith(("nn:", "nns:"))
     }
     return sorted(name for name in compounds | prepositions().entries if " " in name)
 
@@ -126,8 +124,6 @@ def encode(captions: Iterable[Sequence[str]], units: Units) -> list[np.ndarray]:
     """
     encoded = []
     for words in captions:
-        numbers, _ = units.read(words)
-        for start in range(1, len(numbers) - 1, MAX_UNITS):
-            piece = numbers[start : min(start + MAX_UNITS, len(numbers) - 1)]
-            encoded.append(np.array([0, *piece, 1], np.int32))
+        inner = units.read(words)[0][1:-1]
+        encoded += [np.array([0, *inner[at : at + MAX_UNITS], 1], np.int32) for at in range(0, len(inner), MAX_UNITS)]
     return encoded

@@ -1,25 +1,55 @@
-"""Write a trained cloze network to the file that negcap reads, read it back, and enlarge its vocabulary."""
+"""Trained cloze networks: their perplexity, the file that negcap reads, and a larger vocabulary."""
 
 from __future__ import annotations
 
+import io
 import json
-import os
+import math
 from collections.abc import Mapping
 from importlib.metadata import version
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from ....augment.cloze.file import ABOUT, UNITS, read_model, stored
-from ....augment.cloze.states import UNKNOWN, Units
-from .evaluation import perplexity
-from .network import Cloze, Sizes
-from .train import log_frequencies
+from ....augment.cloze.states import SPECIAL, UNKNOWN, Units
+from ...engine.storage import write_atomically
+from .network import UNKNOWN_UNIT, Cloze, Sizes, log_frequencies
+
+BATCH = 256  # captions whose perplexity is measured at once
 
 
+@torch.no_grad()
+def perplexity(net: Cloze, captions: list[np.ndarray]) -> tuple[float, float]:
+    """The perplexity of encoded captions, and the mean log of the sum of all probabilities, which is 0 at best.
+
+    The perplexity is exp of the mean of -log p(word | the rest of its caption), over the words that are units and with
+    p normalised over the whole vocabulary. Switches dropout off. Raises ValueError if no word is a unit.
+    """
+    net.eval()
+    loss, log_sum, words = 0.0, 0.0, 0
+    for _, group in groupby(sorted(captions, key=len), key=len):
+        rows = list(group)
+        for at in range(0, len(rows), BATCH):
+            units = torch.from_numpy(np.stack(rows[at : at + BATCH])).long()
+            targets = units[:, 1:-1].flatten()
+            known = targets != UNKNOWN_UNIT
+            contexts, targets = net.contexts(units).flatten(0, 1)[known], targets[known]
+            scores = contexts @ net.vectors.T + net.bias
+            scores[:, : len(SPECIAL)] = -torch.inf
+            total = torch.logsumexp(scores, -1)
+            loss += float((total - scores.gather(1, targets[:, None])[:, 0]).sum())
+            log_sum += float(total.sum())
+            words += len(targets)
+    if not words:
+        raise ValueError("the captions to measure perplexity on must have words that the model knows, have none")
+    return math.exp(loss / words), log_sum / words
+
+
+@torch.no_grad()
 def save(
     path: Path,
     net: Cloze,
@@ -33,20 +63,18 @@ def save(
     The biases of `net` are rounded as in the file, and its `fixed_point` is set, which rounds the rest, so that the
     perplexity recorded is that of what is written. held_out: encoded captions to measure the perplexity on, if there
     are any. The biases are shifted so that the log of the sum of all probabilities is 0 on average, on held_out or else
-    on the captions trained_on, if there are any.
-    facts: what else to record (what the model was trained on and how), as JSON has it. The same arguments give the same
-    bytes. Raises ValueError if a parameter is not finite, or too large for sums to be exact (see
-    `negcap.augment.cloze.fixed_point`).
+    on the captions trained_on, if there are any. facts: what else to record (what the model was trained on and how), as
+    JSON has it. The same arguments give the same bytes. Raises ValueError if a parameter is not finite, or too large
+    for sums to be exact (see `negcap.augment.cloze.fixed_point`).
     """
     net.fixed_point = True
-    with torch.no_grad():
-        if centred_on := held_out or trained_on:
-            net.bias.sub_(perplexity(net, centred_on)[1])
-        arrays: dict[str, np.ndarray] = {}
-        for name, value in net.state_dict().items():
-            arrays |= stored(name, value.numpy())
-            if value.ndim != 2:
-                value.copy_(value.half())
+    if centred_on := held_out or trained_on:
+        net.bias.sub_(perplexity(net, centred_on)[1])
+    arrays: dict[str, np.ndarray] = {}
+    for name, value in net.state_dict().items():
+        arrays |= stored(name, value.numpy())
+        if value.ndim != 2:
+            value.copy_(value.half())
     about: dict[str, Any] = {**facts, "negcap_version": version("negcap"), "units": len(units.names)}
     if held_out:
         measured, log_sum = perplexity(net, held_out)
@@ -54,27 +82,21 @@ def save(
     arrays[UNITS] = np.frombuffer("\n".join(units.names).encode(), np.uint8)
     arrays[ABOUT] = np.frombuffer(json.dumps(about, sort_keys=True, ensure_ascii=False).encode(), np.uint8)
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.new")
-    with temporary.open("wb") as file:
-        # An archive without times: its members' date is always 1980.
-        np.savez_compressed(file, allow_pickle=False, **arrays)
-    os.replace(temporary, path)
+    archive = io.BytesIO()
+    np.savez_compressed(archive, allow_pickle=False, **arrays)  # without times: its members' date is always 1980
+    write_atomically(path, archive.getbuffer())
     return about
 
 
 def load(path: Path, dropout: float = 0.0) -> tuple[Units, Cloze]:
-    """The units (vocabulary) and the network, in fixed point, of a model file that `save` has written. dropout: of the
-    network, in training.
+    """The units (vocabulary) and the network, in fixed point, of a model file that `save` has written.
 
-    Raises FileNotFoundError or ValueError, naming the file, if it is missing or damaged.
+    dropout: of the network, in training. Raises FileNotFoundError or ValueError, naming the file, if it is missing or
+    damaged.
     """
     units, arrays = read_model(path)
-    sizes = Sizes(
-        words=arrays["embedding.weight"].shape[1],
-        states=len(arrays["query.bias"]),
-        hidden=len(arrays["hidden.bias"]),
-        heads=len(arrays["distance"]),
-    )
+    words, states = arrays["embedding.weight"].shape[1], len(arrays["query.bias"])
+    sizes = Sizes(words, states, len(arrays["hidden.bias"]), heads=len(arrays["distance"]))
     net = Cloze(len(units.names), sizes, dropout)
     net.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items()})
     net.fixed_point = True
@@ -88,15 +110,12 @@ def enlarged(net: Cloze, old: Units, new: Units, counts: np.ndarray) -> Cloze:
     that the network reads new words as it did before. Their biases are the logs of their relative frequencies. counts:
     of each unit of `new`, (units,).
     """
-    made = Cloze(len(new.names), net.sizes, net.dropout.p)
-    parameters = dict(net.state_dict())
-    added = new.names[len(old.names) :]
-    if added:
+    made, parameters = Cloze(len(new.names), net.sizes, net.dropout.p), dict(net.state_dict())
+    if added := new.names[len(old.names) :]:
         vectors, unknown = parameters["embedding.weight"], old.number[UNKNOWN]
         rows = [vectors[[old.number.get(word, unknown) for word in name.split(" ")]].mean(0) for name in added]
-        biases: Tensor = log_frequencies(counts)[len(old.names) :].float()
         parameters["embedding.weight"] = torch.cat([vectors, torch.stack(rows)])
-        parameters["bias"] = torch.cat([parameters["bias"], biases])
+        parameters["bias"] = torch.cat([parameters["bias"], log_frequencies(counts)[len(old.names) :].float()])
     made.load_state_dict(parameters)
     made.fixed_point = net.fixed_point
     return made

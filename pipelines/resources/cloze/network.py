@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple, cast
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -29,7 +30,9 @@ from ....augment.cloze.fixed_point import (
     Quantised,
     Table,
 )
+from ....augment.cloze.states import SPECIAL, UNKNOWN
 
+UNKNOWN_UNIT = SPECIAL.index(UNKNOWN)
 FARTHEST = 7  # distances of this many units and more share one bias of the attention
 
 
@@ -42,6 +45,11 @@ class Sizes(NamedTuple):
     states: int = 256
     hidden: int = 384
     heads: int = 4
+
+
+def log_frequencies(counts: np.ndarray) -> Tensor:
+    """The log of each unit's share of the occurrences of all units but the special ones: (units,)."""
+    return torch.from_numpy(counts / counts[len(SPECIAL) :].sum()).clamp_min(1e-9).log()
 
 
 class Cloze(nn.Module):

@@ -1,22 +1,21 @@
-"""Train a cloze model by sampled softmax."""
+"""Train a cloze model by sampled softmax: the softmax over a large vocabulary, estimated from a sample of it."""
 
 from __future__ import annotations
 
+import copy
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import groupby
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ....augment.cloze.states import SPECIAL, UNKNOWN
-from .network import Cloze, Sizes
-from .sampled_softmax import Drawing, drawing, sampled_loss
+from ....augment.cloze.states import SPECIAL
+from .network import UNKNOWN_UNIT, Cloze, Sizes, log_frequencies
 
-UNKNOWN_UNIT = SPECIAL.index(UNKNOWN)
 MEAN_LENGTH = 13  # of a caption in units, with START and END: what turns a batch of captions into one of words
 SMALLEST_BATCH = 8
 REPORT_EVERY = 200  # steps
@@ -60,13 +59,63 @@ class TrainingConfig:
     half: bool = field(default_factory=has_bfloat16)
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch", "warm_up", "samples"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be >= 1, was: {getattr(self, name)}")
-        if self.fixed_point < 0:
-            raise ValueError(f"fixed_point must be >= 0, was: {self.fixed_point}")
+        for name, least in (("epochs", 1), ("batch", 1), ("warm_up", 1), ("samples", 1), ("fixed_point", 0)):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} must be >= {least}, was: {getattr(self, name)}")
         if self.learning_rate <= 0:
             raise ValueError(f"learning_rate must be > 0, was: {self.learning_rate}")
+
+
+def sampled_loss(
+    net: Cloze, contexts: Tensor, targets: Tensor, drawn: Tensor, log_chance: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The mean loss of the targets in nats, and the mean squared log of the sum of all probabilities.
+
+    With s(w) for the score of unit w in a context, t for its target, D for the drawn units and q(w) for the chance that
+    w is among them, the sum of all probabilities is estimated as Z = exp s(t) + sum of exp s(w) / q(w) over D without
+    t, and the loss is log Z - s(t): Jean, Cho, Memisevic and Bengio, "On Using Very Large Target Vocabulary for Neural
+    Machine Translation", 2015. If D is the whole vocabulary, this is the softmax.
+
+    contexts: (n, words). targets: (n,). drawn: (samples,), distinct. log_chance: log q, (units,).
+    """
+    vectors = net.vectors
+    true = (contexts * vectors[targets]).sum(-1) + net.bias[targets]
+    others = contexts @ vectors[drawn].T + net.bias[drawn] - log_chance[drawn]
+    others = others.masked_fill(drawn[None] == targets[:, None], -torch.inf)
+    total = torch.logaddexp(true, torch.logsumexp(others, -1))
+    return (total - true).mean(), (total**2).mean()
+
+
+class Drawing(NamedTuple):
+    """How the words are drawn that a batch's targets are told from: each by itself, with a chance of its own.
+
+    rates: (units,), float64. The chance of a unit is 1 - exp(-rate); log_chance, (units,), is its logarithm.
+    """
+
+    rates: Tensor
+    log_chance: Tensor
+
+    def draw(self, generator: torch.Generator) -> Tensor:
+        """Some distinct units, in ascending order."""
+        keys = torch.empty_like(self.rates).exponential_(generator=generator)
+        return (keys < self.rates).nonzero()[:, 0]
+
+
+def drawing(counts: np.ndarray, samples: int) -> Drawing:
+    """Draw units in proportion to count^0.75, such that `samples` of them are expected; never the special ones.
+
+    counts: of each unit, (units,); a unit without occurrences is drawn as one that occurs once.
+    """
+    weights = torch.from_numpy(np.maximum(counts, 1).astype(np.float64) ** 0.75)
+    weights[: len(SPECIAL)] = 0.0
+    samples = min(samples, len(weights) - len(SPECIAL))
+    low, high = 0.0, 1e12
+    for _ in range(200):
+        scale = (low + high) / 2
+        expected = float((1 - torch.exp(-weights * scale)).sum())
+        low, high = (scale, high) if expected < samples else (low, scale)
+    chance = 1 - torch.exp(-weights * low)
+    return Drawing(weights * low, torch.log(chance.clamp_min(1e-12)).float())
 
 
 def batches(captions: list[np.ndarray], size: int, generator: np.random.Generator) -> list[np.ndarray]:
@@ -83,24 +132,20 @@ def batches(captions: list[np.ndarray], size: int, generator: np.random.Generato
     return [made[i] for i in generator.permutation(len(made))]
 
 
+@torch.random.fork_rng(devices=[])
 def new_network(counts: np.ndarray, sizes: Sizes, config: TrainingConfig) -> Cloze:
     """A network with random weights, whose biases are the logs of the units' relative frequencies.
 
     counts: of each unit, (units,).
     """
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(config.seed)
-        net = Cloze(len(counts), sizes, config.dropout)
+    torch.manual_seed(config.seed)
+    net = Cloze(len(counts), sizes, config.dropout)
     with torch.no_grad():
         net.bias.copy_(log_frequencies(counts))
     return net
 
 
-def log_frequencies(counts: np.ndarray) -> Tensor:
-    """The log of each unit's share of the occurrences of all units but the special ones: (units,)."""
-    return torch.from_numpy(counts / counts[len(SPECIAL) :].sum()).clamp_min(1e-9).log()
-
-
+@torch.random.fork_rng(devices=[])
 def train(
     net: Cloze,
     captions: list[np.ndarray],
@@ -115,43 +160,33 @@ def train(
     average after each epoch. The same arguments give the same weights on the same machine with the same number of
     threads.
     """
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(config.seed)  # of dropout, which takes no generator
-        return _train(net, captions, counts, config, report, after_epoch)
-
-
-def _train(
-    net: Cloze,
-    captions: list[np.ndarray],
-    counts: np.ndarray,
-    config: TrainingConfig,
-    report: Callable[[str], None],
-    after_epoch: Callable[[Cloze, int], None],
-) -> Cloze:
+    torch.manual_seed(config.seed)  # of dropout, which takes no generator
     order, generator = np.random.default_rng(config.seed), torch.Generator().manual_seed(config.seed)
     sampling = drawing(counts, config.samples)
     optimizer = torch.optim.AdamW(
         net.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay, betas=(0.9, 0.98)
     )
     steps = config.epochs * len(batches(captions, config.batch, np.random.default_rng(0)))
-    average = {name: value.detach().clone() for name, value in net.state_dict().items()}
+    average = copy.deepcopy(net)
     step, started = 0, time.monotonic()
     for epoch in range(1, config.epochs + 1):
         net.train()
-        net.fixed_point = epoch > config.epochs - config.fixed_point
+        net.fixed_point = average.fixed_point = epoch > config.epochs - config.fixed_point
         sums = np.zeros(3)  # of the loss and the squared log over the targets of this epoch, and their number
         for batch in batches(captions, config.batch, order):
             if (batch[:, 1:-1] == UNKNOWN_UNIT).all():
                 continue  # nothing to predict
-            for group in optimizer.param_groups:
-                group["lr"] = config.learning_rate * rate(step, steps, config.warm_up)
+            optimizer.param_groups[0]["lr"] = config.learning_rate * rate(step, steps, config.warm_up)
             loss, normal, words = _losses(net, torch.from_numpy(batch).long(), sampling, config, generator)
             optimizer.zero_grad(set_to_none=True)
             (loss + config.normalise * normal).backward()
             nn.utils.clip_grad_norm_(net.parameters(), 1.0)
             optimizer.step()
             step += 1
-            _move(average, net, min(config.average, (1 + step) / (10 + step)))
+            decay = min(config.average, (1 + step) / (10 + step))
+            with torch.no_grad():
+                for mean, value in zip(average.parameters(), net.parameters(), strict=True):
+                    mean.lerp_(value, 1 - decay)
             sums += np.array([loss.item() * words, normal.item() * words, words])
             if step % REPORT_EVERY == 0:
                 minutes = (time.monotonic() - started) / step * (steps - step) / 60
@@ -159,9 +194,8 @@ def _train(
                     f"epoch {epoch}, step {step}/{steps}: loss {sums[0] / sums[2]:.3f}, squared log of the sum "
                     f"{sums[1] / sums[2]:.3f}, {minutes:.0f} min left"
                 )
-        with _weights(net, average):
-            after_epoch(net, epoch)
-    net.load_state_dict(average)
+        after_epoch(average, epoch)
+    net.load_state_dict(average.state_dict())
     return net
 
 
@@ -187,21 +221,3 @@ def _losses(
         contexts = net.contexts(read).flatten(0, 1)
         loss, normal = sampled_loss(net, contexts[known], targets[known], drawn, sampling.log_chance)
     return loss, normal, int(known.sum())
-
-
-@torch.no_grad()
-def _move(average: dict[str, Tensor], net: Cloze, decay: float) -> None:
-    """Move the average of the weights towards the present ones."""
-    for name, value in net.state_dict().items():
-        average[name].lerp_(value, 1 - decay)
-
-
-@contextmanager
-def _weights(net: Cloze, weights: dict[str, Tensor]) -> Iterator[None]:
-    """Temporarily give a network these weights."""
-    own = {name: value.detach().clone() for name, value in net.state_dict().items()}
-    net.load_state_dict(weights)
-    try:
-        yield
-    finally:
-        net.load_state_dict(own)

@@ -5,45 +5,33 @@ import json
 import os
 import shutil
 import sys
+import tomllib
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from .caption_trees import caption_trees
-from .evaluation import accuracy, component_shares, megabytes, words_per_second
-from .self_training import agreed_trees, coco_captions
-from .train import TrainingConfig, train
+from .augmentation import agreed_trees, coco_captions
+from .captions import caption_trees
+from .clear import read_clear
+from .train import TrainingConfig, accuracy, speed, train
 from .tree import REDISTRIBUTABLE_HOSTS, Tree
-from .ud_to_clear import read_clear
 
 if TYPE_CHECKING:
     from spacy.language import Language
 
 DEFAULT_OUTPUT = Path(__file__).parents[3] / "augment" / "data" / "english_parser"
-GRAMMAR_CAPTIONS = 7_000
+MORE_CAPTIONS = partial(caption_trees, 7_000)
 SELF_TRAINED = 9_000
 SPEED_SAMPLE = 5_000
-SOURCES = [
-    {"name": "UD English EWT, train", "license": "CC BY-SA 4.0",
-     "url": "https://universaldependencies.org/treebanks/en_ewt"},
-    {"name": "UD English GUM, train: only documents from Wikinews, Wikipedia, Wikivoyage and Wikisource",
-     "license": "annotations CC BY 4.0; texts CC BY 2.5, CC BY-SA 3.0 and public domain",
-     "url": "https://universaldependencies.org/treebanks/en_gum"},
-    {"name": "caption trees made by a grammar (pipelines/resources/parser)", "license": "Apache-2.0",
-     "url": ""},
-    {"name": "spacy-lookups-data, English lemma exceptions and index (from WordNet 3.0)",
-     "license": "MIT; WordNet licence",
-     "url": "https://github.com/explosion/spacy-lookups-data"},
-]  # fmt: skip
-COCO_SOURCE = {
-    "name": "COCO captions val2017, parsed by two earlier models that agree",
-    "license": "CC BY 4.0",
-    "url": "https://cocodataset.org",
-}
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Train a parser, or evaluate one with --evaluate; `arguments` defaults to sys.argv. Returns the exit status."""
+    """Train a parser, or evaluate one with --evaluate; `arguments` defaults to sys.argv. Returns the exit status.
+
+    The training sentences are all of EWT, and those documents of GUM whose licence allows to adapt and redistribute
+    them.
+    """
     options = _options(arguments)
     try:
         dev = list(read_clear(treebank(options.treebanks, "en_ewt", "dev")))
@@ -51,15 +39,17 @@ def main(arguments: list[str] | None = None) -> int:
         if options.evaluate:
             import spacy
 
-            print(json.dumps(figures(spacy.load(options.output), dev, captions, options.output), indent=2))
+            shown = figures(spacy.load(options.output), dev, captions)
+            print(json.dumps({**shown, "megabytes": megabytes(options.output)}, indent=2))
             return 0
-        trees = training_trees(options.treebanks)
+        trees = list(read_clear(treebank(options.treebanks, "en_ewt", "train")))
+        trees += read_clear(treebank(options.treebanks, "en_gum", "train"), REDISTRIBUTABLE_HOSTS)
     except (OSError, ValueError) as error:
         print(f"parser: {error}", file=sys.stderr)
         return 2
     config = TrainingConfig(seed=options.seed, width=options.width, depth=options.depth, epochs=options.epochs)
     agreed = self_trained(trees, captions, config) if captions else []
-    nlp = train(config, trees, agreed, _report, lambda rng: caption_trees(GRAMMAR_CAPTIONS, rng))
+    nlp = train(config, trees, agreed, _report, MORE_CAPTIONS)
     save(nlp, options.output, dev, captions, config)
     return 0
 
@@ -67,48 +57,33 @@ def main(arguments: list[str] | None = None) -> int:
 def treebank(folder: Path, name: str, split: str) -> Path:
     """Return the file `{name}-{split}.conllu[.gz]` or `{name}-ud-{split}.conllu[.gz]` below a folder.
 
-    Raises
-    ------
-    FileNotFoundError
-        If there is none.
+    Raises FileNotFoundError if there is none.
     """
     for pattern in (f"{name}-{split}.conllu*", f"{name}-ud-{split}.conllu*"):
-        found = sorted(folder.rglob(pattern))
-        if found:
+        if found := sorted(folder.rglob(pattern)):
             return found[0]
     raise FileNotFoundError(f"{folder}: expected {name}-{split}.conllu or {name}-ud-{split}.conllu, plain or gzipped")
 
 
-def training_trees(folder: Path) -> list[Tree]:
-    """Return the training sentences of the treebanks below `folder`, converted to the labels of spaCy's models.
-
-    They are all of EWT, and those documents of GUM whose licence allows to adapt and redistribute them.
-    """
-    gum = read_clear(treebank(folder, "en_gum", "train"), REDISTRIBUTABLE_HOSTS)
-    return [*read_clear(treebank(folder, "en_ewt", "train")), *gum]
-
-
 def self_trained(trees: list[Tree], captions: list[str], config: TrainingConfig) -> list[Tree]:
     """Train two smaller models on `trees` and return the parses of those captions on which the two agree."""
-    models = []
-    for seed, width, depth, epochs in ((config.seed, 96, 4, 7), (config.seed + 1, 64, 3, 6)):
-        smaller = TrainingConfig(seed=seed, width=width, depth=depth, epochs=epochs)
-        models.append(train(smaller, trees, [], _report, lambda rng: caption_trees(GRAMMAR_CAPTIONS, rng)))
-    agreed = agreed_trees(models[0], models[1], captions, SELF_TRAINED, Random(config.seed))
+    first, second = (
+        train(TrainingConfig(seed=seed, width=width, depth=depth, epochs=epochs), trees, [], _report, MORE_CAPTIONS)
+        for seed, width, depth, epochs in ((config.seed, 96, 4, 7), (config.seed + 1, 64, 3, 6))
+    )
+    agreed = agreed_trees(first, second, captions, SELF_TRAINED, Random(config.seed))
     _report(f"self-training: the models agree on {len(agreed)} of the captions drawn from {len(captions)}")
     return agreed
 
 
-def figures(nlp: "Language", dev: list[Tree], captions: list[str], folder: Path) -> dict[str, Any]:
-    """Return `ewt_dev` (accuracies in %) and `megabytes`, and if captions are given, also speed.
+def figures(nlp: "Language", dev: list[Tree], captions: list[str]) -> dict[str, Any]:
+    """Return the accuracies on `ewt_dev` in percent and, if captions are given, what `speed` measures on them."""
+    return {"ewt_dev": accuracy(nlp, dev), **(speed(nlp, captions[:SPEED_SAMPLE]) if captions else {})}
 
-    The speed is `words_per_second` and `time_share` (% by component). folder: of the pipeline, for its size only.
-    """
-    shown: dict[str, Any] = {"ewt_dev": accuracy(nlp, dev), "megabytes": megabytes(folder) if folder.exists() else None}
-    if captions:
-        shown["words_per_second"] = words_per_second(nlp, captions[:SPEED_SAMPLE])
-        shown["time_share"] = component_shares(nlp, captions[:SPEED_SAMPLE])
-    return shown
+
+def megabytes(folder: Path) -> float:
+    """Return the size of all files below a folder, in MB (10^6 bytes)."""
+    return round(sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6, 2)
 
 
 def save(nlp: "Language", folder: Path, dev: list[Tree], captions: list[str], config: TrainingConfig) -> None:
@@ -116,16 +91,14 @@ def save(nlp: "Language", folder: Path, dev: list[Tree], captions: list[str], co
 
     It is written to a temporary folder first, which then replaces `folder`.
     """
-    measured = figures(nlp, dev, captions, Path("-"))
-    measured.pop("megabytes")
-    nlp.meta.update({
-        "name": "negcap_parser", "version": "1.0.0", "spacy_version": ">=3.8.0,<3.9.0",
-        "author": "negcap", "license": "CC BY-SA 4.0", "url": "",
-        "description": "English for image captions: Penn tags, UPOS, CLEAR dependencies, lemmas, as en_core_web_*. "
-        f"tok2vec {config.width}x{config.depth}, seed {config.seed}.",
-        "sources": SOURCES + ([COCO_SOURCE] if captions else []),
-        "performance": measured,
-    })  # fmt: skip
+    measured = figures(nlp, dev, captions)
+    meta = tomllib.loads(Path(__file__).with_name("meta.toml").read_text("utf-8"))
+    meta["description"] = (
+        "English for image captions: Penn tags, UPOS, CLEAR dependencies, lemmas, as en_core_web_*. "
+        f"tok2vec {config.width}x{config.depth}, seed {config.seed}."
+    )
+    meta["sources"] = meta["sources"][: None if captions else -1]
+    nlp.meta.update({**meta, "performance": measured})
     new, old = folder.with_name(f".{folder.name}.new"), folder.with_name(f".{folder.name}.old")
     for leftover in (new, old):
         shutil.rmtree(leftover, ignore_errors=True)
@@ -143,10 +116,8 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--captions", type=Path, help="COCO caption annotations, for self-training and for the speed")
     parser.add_argument("--output", type=Path, default=DEFAULT_OUTPUT, help="folder of the pipeline")
     parser.add_argument("--evaluate", action="store_true", help="do not train; print accuracy and speed of --output")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--epochs", type=int, default=14)
-    parser.add_argument("--width", type=int, default=96)
-    parser.add_argument("--depth", type=int, default=4)
+    for name, default in (("seed", 1), ("epochs", 14), ("width", 96), ("depth", 4)):
+        parser.add_argument(f"--{name}", type=int, default=default)
     return parser.parse_args(arguments)
 
 

@@ -1,75 +1,42 @@
-"""Dependency trees under construction: words with dependents to their left and right; `flatten` makes a `Tree`."""
+"""What the caption grammar builds with: its vocabulary (captions.toml), inflected forms, trees under construction."""
 
+import tomllib
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
-from .attributes import TAG_TO_POS
+from .lexical import TAG_TO_POS
 from .tree import Tree
 
-ING = {
-    "picnic": "picnicking",
-    "lie": "lying",
-    "tie": "tying",
-    "die": "dying",
-    "dye": "dyeing",
-    "ski": "skiing",
-    "be": "being",
-}
-PAST = {
-    "spin": "spun", "draw": "drawn", "sew": "sewn", "write": "written", "shear": "shorn", "sweep": "swept",
-    "make": "made", "set": "set", "see": "seen", "cut": "cut", "leave": "left", "build": "built",
-    "throw": "thrown",
-    "ride": "ridden", "lead": "led", "hold": "held", "show": "shown", "light": "lit", "take": "taken",
-    "drive": "driven",
-    "hang": "hung", "eat": "eaten", "catch": "caught", "feed": "fed", "drag": "dragged",
-    "wrap": "wrapped", "strap": "strapped", "plug": "plugged", "top": "topped", "equip": "equipped",
-    "do": "done",
-    "put": "put", "hit": "hit", "fly": "flown", "bring": "brought", "buy": "bought", "give": "given",
-}  # fmt: skip
-DOUBLING = {"run", "trek", "sit", "swim", "skip", "stop", "shop", "hug", "cut", "hit", "grab", "dig", "jog", "pet",
-    "sled", "trot", "step", "spin", "nap", "clap", "chat", "sip", "flip", "mop", "drop",
-            "tip", "rub", "scrub", "tug", "zip", "trim", "spar", "slip",
-            "get", "set", "put", "wrap", "strap", "drag", "plug", "top", "squat", "bat"}  # fmt: skip
+
+def _split(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _split(entries) for name, entries in value.items()}
+    return value.split() if isinstance(value, str) else value
 
 
-def ing(verb: str) -> str:
-    """Return the present participle: ride -> riding, run -> running."""
-    if verb in ING:
-        return ING[verb]
-    if verb in DOUBLING:
-        return verb + verb[-1] + "ing"
-    return (verb[:-1] if verb.endswith("e") and not verb.endswith("ee") else verb) + "ing"
+WORDS: dict[str, Any] = _split(tomllib.loads(Path(__file__).with_name("captions.toml").read_text("utf-8")))
+IRREGULAR = {tag: dict(pair.split(":") for pair in pairs) for tag, pairs in WORDS["irregular"].items()}
 
 
-def third(verb: str) -> str:
-    """Return the third person singular: watch -> watches, try -> tries."""
-    if verb in ("be", "have", "do"):
-        return {"be": "is", "have": "has", "do": "does"}[verb]
-    if verb.endswith(("s", "x", "z", "ch", "sh")):
-        return verb + "es"
-    return verb[:-1] + "ies" if verb.endswith("y") and verb[-2] not in "aeou" else verb + "s"
+def inflected(word: str, tag: str) -> str:
+    """Return the form of a noun or verb that has a Penn tag.
 
-
-def participle(verb: str) -> str:
-    """Return the past participle: cover -> covered, make -> made."""
-    if verb in PAST:
-        return PAST[verb]
-    if verb in DOUBLING:
-        return verb + verb[-1] + "ed"
-    if verb.endswith("y") and verb[-2] not in "aeou":
-        return verb[:-1] + "ied"
-    return verb + ("d" if verb.endswith("e") else "ed")
-
-
-def plural(noun: str) -> str:
-    """Return the plural of a noun of the caption vocabulary."""
-    irregular = {"man": "men", "woman": "women", "child": "children", "person": "people", "sheep": "sheep",
-    "deer": "deer",
-                 "fish": "fish", "goose": "geese", "mouse": "mice", "knife": "knives", "shelf": "shelves",
-                 "ox": "oxen",
-                 "calf": "calves", "policeman": "policemen", "fireman": "firemen", "fisherman": "fishermen",
-                 "lady": "ladies",
-                 "gentleman": "gentlemen", "foot": "feet", "scarf": "scarves", "leaf": "leaves"}  # fmt: skip
-    return irregular.get(noun) or third(noun)
+    NNS: man -> men. VBZ: watch -> watches. VBG: ride -> riding, run -> running. VBN: cover -> covered, make -> made.
+    """
+    if word in IRREGULAR.get(tag, {}):
+        return IRREGULAR[tag][word]
+    ends_in_y = word.endswith("y") and word[-2] not in "aeou"
+    stem = word + word[-1] if word in WORDS["doubling"] else word
+    if tag == "VBG":
+        return (word[:-1] if word.endswith("e") and not word.endswith("ee") else stem) + "ing"
+    if tag == "VBN":
+        return word[:-1] + "ied" if ends_in_y else stem + ("d" if stem.endswith("e") else "ed")
+    if tag not in ("VBZ", "NNS"):
+        return word
+    if word.endswith(("s", "x", "z", "ch", "sh")):
+        return word + "es"
+    return word[:-1] + "ies" if ends_in_y else word + "s"
 
 
 @dataclass
@@ -87,33 +54,51 @@ class Node:
         self.dep = dep
         return self
 
+    def before(self, *nodes: "Node") -> "Node":
+        """Put dependents before all others, and return the node itself."""
+        self.left[:0] = nodes
+        return self
+
+    def after(self, *nodes: "Node") -> "Node":
+        """Put dependents behind all others, and return the node itself."""
+        self.right += nodes
+        return self
+
+
+def leaf(described: str) -> Node:
+    """Return a node without dependents from its form, tag and, if it has one already, label: "the/DT/det"."""
+    form, tag, dep = f"{described}/".split("/")[:3]
+    return Node(form, tag, dep)
+
+
+def comma() -> Node:
+    """Return a comma, as a dependent of any word."""
+    return leaf(",/,/punct")
+
 
 def flatten(root: Node) -> Tree:
     """Return the tree below `root` in word order: left dependents, the word, right dependents; labels the root ROOT."""
     tree = Tree([], [], [], [], [], [])
-    _visit(root.labelled("ROOT"), tree)
-    for index, form in enumerate(tree.forms[:-1]):
-        glued = tree.forms[index + 1] in (".", ",", "'s", "'", "-") or form == "-"
-        tree.spaces[index] = not glued
+
+    def visit(node: Node) -> int:
+        lefts = [visit(child) for child in node.left]
+        place = len(tree)
+        tree.forms.append(node.form)
+        tree.tags.append(node.tag)
+        tree.pos.append("AUX" if node.dep in ("aux", "auxpass") and node.tag != "TO" else TAG_TO_POS[node.tag])
+        tree.deps.append(node.dep)
+        tree.heads.append(-1)
+        for child in lefts + [visit(child) for child in node.right]:
+            tree.heads[child] = place
+        return place
+
+    visit(root.labelled("ROOT"))
+    followed = zip(tree.forms, tree.forms[1:], strict=False)
+    tree.spaces = [form != "-" and after not in (".", ",", "'s", "'", "-") for form, after in followed] + [True]
     return tree
 
 
-def _visit(node: Node, tree: Tree) -> int:
-    lefts = [_visit(child, tree) for child in node.left]
-    place = len(tree.forms)
-    tree.forms.append(node.form)
-    tree.tags.append(node.tag)
-    tree.pos.append("AUX" if node.dep in ("aux", "auxpass") and node.tag != "TO" else TAG_TO_POS[node.tag])
-    tree.deps.append(node.dep)
-    tree.heads.append(-1)
-    tree.spaces.append(True)
-    rights = [_visit(child, tree) for child in node.right]
-    for child in lefts + rights:
-        tree.heads[child] = place
-    return place
-
-
-def coordinate(parts: list[Node], conjunction: str = "and", oxford: bool = False) -> Node:
+def coordinate(parts: list[Node], oxford: bool = False) -> Node:
     """Coordinate noun or verb phrases (a, b and c) in place, and return the first.
 
     Each conjunct, with the conjunction and the comma before it, becomes a dependent of the previous conjunct. oxford:
@@ -122,10 +107,10 @@ def coordinate(parts: list[Node], conjunction: str = "and", oxford: bool = False
     for index in range(len(parts) - 1, 0, -1):
         previous, last = parts[index - 1], index == len(parts) - 1
         if not last or oxford and len(parts) > 2:
-            previous.right.append(Node(",", ",", "punct"))
+            previous.after(comma())
         if last:
-            previous.right.append(Node(conjunction, "CC", "cc"))
-        previous.right.append(parts[index].labelled("conj"))
+            previous.after(leaf("and/CC/cc"))
+        previous.after(parts[index].labelled("conj"))
     return parts[0]
 
 
@@ -136,14 +121,13 @@ def preposition(name: str, complement: Node, dep: str = "prep") -> Node:
     (advmod), then "to" below it. "in_front_of": in -> front (pobj) -> of. "out_of", "down_at": a chain of two
     prepositions.
     """
-    words = name.split("_")
-    if not complement.dep == "pcomp":
-        complement.dep = "pobj"
-    inner = Node(words[-1], "IN", "prep" if len(words) > 1 else dep, right=[complement])
-    if len(words) == 1:
-        return inner
-    if words[0] in ("next", "close"):
-        return Node(words[0], "RB", "advmod", right=[inner])
-    if len(words) == 3:
-        return Node(words[0], "IN", dep, right=[Node(words[1], "NN", "pobj", right=[inner])])
-    return Node(words[0], "IN", dep, right=[inner])
+    first, *words = name.split("_")
+    complement.labelled("pobj")
+    if not words:
+        return Node(first, "IN", dep, right=[complement])
+    inner = Node(words[-1], "IN", "prep", right=[complement])
+    if first in ("next", "close"):
+        return Node(first, "RB", "advmod", right=[inner])
+    if len(words) == 2:
+        inner = Node(words[0], "NN", "pobj", right=[inner])
+    return Node(first, "IN", dep, right=[inner])

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ...engine.shards import sha256_file
-from ...features.backbone import PROVIDERS
+from ...features.photos import PROVIDERS
 from ...features.preprocess import open_images
 from ..config import ScoreConfig
 from ..test_set import TestSet

@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from random import Random
 
 import numpy as np
@@ -163,38 +163,27 @@ def test_rivals_exclude_one_another(tables: tuple) -> None:
     assert not [entry for entry in entries if entry["kind"] not in ("attribute", "relation") and entry["rivals"]]
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "expected"),
-    [
-        ("two", "three", True), ("one", "two", False), ("two", "two", False), ("two", "several", False),
-        ("wet", "dry", True), ("red", "pink", False), ("two", "red", False),
-    ],
-)  # fmt: skip
-def test_which_attributes_exclude_one_another(one: str, other: str, expected: bool) -> None:
-    assert are_incompatible(one, other) == are_incompatible(other, one) == expected
+PAIRS = {  # function: pairs of words of which it is true, and others
+    are_incompatible: (
+        "two/three, wet/dry",
+        "one/two, two/two, two/several, red/pink, two/red",
+    ),
+    relations.are_incompatible: (
+        "on/under, sit on/stand on, sit on/sit under, eat/drive, in front of/behind",
+        "on/atop, sit on/on, wear/on, hold/carry, look at/look under, of/for",
+    ),
+    relations.may_be_same: (
+        "on/on, on/atop, on/sit on, sit on/sit atop, hold/carry",
+        "sit on/stand on, on/under, wear/on",
+    ),
+}
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "expected"),
-    [
-        ("on", "under", True), ("on", "atop", False), ("sit on", "stand on", True), ("sit on", "sit under", True),
-        ("sit on", "on", False), ("wear", "on", False), ("eat", "drive", True), ("hold", "carry", False),
-        ("look at", "look under", False), ("of", "for", False), ("in front of", "behind", True),
-    ],
-)  # fmt: skip
-def test_which_relations_exclude_one_another(one: str, other: str, expected: bool) -> None:
-    assert relations.are_incompatible(one, other) == relations.are_incompatible(other, one) == expected
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "expected"),
-    [
-        ("on", "on", True), ("on", "atop", True), ("on", "sit on", True), ("sit on", "sit atop", True),
-        ("sit on", "stand on", False), ("on", "under", False), ("hold", "carry", True), ("wear", "on", False),
-    ],
-)  # fmt: skip
-def test_which_relations_may_mean_the_same(one: str, other: str, expected: bool) -> None:
-    assert relations.may_be_same(one, other) == relations.may_be_same(other, one) == expected
+@pytest.mark.parametrize("function", PAIRS, ids=lambda function: f"{function.__module__}.{function.__name__}")
+def test_which_words_exclude_one_another_or_may_mean_the_same(function: Callable[[str, str], bool]) -> None:
+    for expected, pairs in zip((True, False), PAIRS[function], strict=True):
+        for one, other in (pair.split("/") for pair in pairs.split(", ")):
+            assert function(one, other) == function(other, one) == expected, (one, other)
 
 
 @pytest.mark.parametrize(
@@ -265,12 +254,13 @@ def test_every_image_pair_and_triple_has_its_row(tables: tuple) -> None:
 # sampling
 
 
+def ragged_of(rows: Iterable[list[int]]) -> Ragged:
+    return Ragged.from_lists(pa.array(list(rows), pa.list_(pa.int32())))
+
+
 @given(st.lists(st.sets(st.integers(0, 9)), min_size=1, max_size=5), st.integers(0, 2**32))
 def test_draws_lie_outside_a_row_or_inside(rows: list[set[int]], seed: int) -> None:
-    ragged, rng = (
-        Ragged.from_lists(pa.array([sorted(row) for row in rows], pa.list_(pa.int32()))),
-        np.random.default_rng(seed),
-    )
+    ragged, rng = ragged_of(map(sorted, rows)), np.random.default_rng(seed)
     wanted = rng.integers(0, len(rows), 7)
     for row, drawn in zip(wanted, ragged.sample_outside(wanted, 20, rng, 10), strict=True):
         assert set(drawn.tolist()) <= (set(range(10)) - rows[row] or {NOTHING})
@@ -281,10 +271,7 @@ def test_draws_lie_outside_a_row_or_inside(rows: list[set[int]], seed: int) -> N
 @settings(deadline=None)
 @given(st.lists(st.sets(st.integers(0, 9)), min_size=1, max_size=5), st.integers(0, 2**32))
 def test_draws_from_a_pool_and_in_an_order(rows: list[set[int]], seed: int) -> None:
-    ragged, rng = (
-        Ragged.from_lists(pa.array([sorted(row) for row in rows], pa.list_(pa.int32()))),
-        np.random.default_rng(seed),
-    )
+    ragged, rng = ragged_of(map(sorted, rows)), np.random.default_rng(seed)
     wanted, pool, order = rng.integers(0, len(rows), 7), rng.permutation(10)[:6], rng.permutation(10)
     for row, drawn in zip(wanted, ragged.sample_from(wanted, 20, rng, pool), strict=True):
         assert set(drawn.tolist()) <= (set(pool.tolist()) - rows[row] or {NOTHING})
@@ -295,7 +282,7 @@ def test_draws_from_a_pool_and_in_an_order(rows: list[set[int]], seed: int) -> N
 
 def test_draws_from_pools_are_uniform() -> None:
     """Each caption's words stay uniform over calls, though those of one call share their pool or order."""
-    ragged, rng = Ragged.from_lists(pa.array([[0, 3, 4, 9]], pa.list_(pa.int32()))), np.random.default_rng(0)
+    ragged, rng = ragged_of([[0, 3, 4, 9]]), np.random.default_rng(0)
     row, calls = np.array([0]), 3000
     outside = [ragged.sample_from(row, 2, rng, rng.permutation(10)[:6])[0] for _ in range(calls)]
     inside = [ragged.sample_first(row, 2, rng.permutation(10))[0] for _ in range(calls)]
@@ -322,7 +309,7 @@ def test_by_the_papers_rule_any_word_that_no_caption_of_the_image_states_is_fals
 
 
 def test_draws_are_uniform() -> None:
-    ragged, rng = Ragged.from_lists(pa.array([[], [0, 3, 4, 9], [1]], pa.list_(pa.int32()))), np.random.default_rng(0)
+    ragged, rng = ragged_of([[], [0, 3, 4, 9], [1]]), np.random.default_rng(0)
     outside = np.bincount(ragged.sample_outside(np.array([1]), 6000, rng, 10)[0], minlength=10)
     assert outside[[0, 3, 4, 9]].sum() == 0 and np.all(abs(outside[[1, 2, 5, 6, 7, 8]] - 1000) < 150)
     inside = np.bincount(ragged.sample_inside(np.array([1]), 4000, rng)[0], minlength=10)

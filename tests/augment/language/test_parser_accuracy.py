@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from negcap.pipelines.resources.parser.__main__ import main, treebank
-from negcap.pipelines.resources.parser.evaluation import accuracy
-from negcap.pipelines.resources.parser.ud_to_clear import read_clear
+from negcap.pipelines.resources.parser.clear import read_clear
+from negcap.pipelines.resources.parser.train import accuracy
 from tests.conftest import DATA, ROOT
 
 MODEL = ROOT / "augment" / "data" / "english_parser"

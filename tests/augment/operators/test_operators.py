@@ -15,12 +15,9 @@ from tests.augment.fixtures import accepted, proposals, sample_lexicon
 pytestmark = pytest.mark.usefixtures("without_floors")
 
 
-def test_an_unknown_operator_lists_the_valid_ones() -> None:
+def test_an_unknown_operator_or_preset_lists_the_valid_ones() -> None:
     with pytest.raises(ValueError, match="noun, numeral, shuffle, preposition, .*, was: adverb"):
         operator("adverb")
-
-
-def test_an_unknown_preset_lists_the_valid_ones() -> None:
     with pytest.raises(ValueError, match="preset must be one of vse-c, univse, negation, all, .*, was: vse"):
         preset("vse")
 
@@ -46,16 +43,25 @@ def test_noun_replaces_heads_in_form() -> None:
 
 
 @pytest.mark.parametrize(
-    ("texts", "never"),
+    ("name", "texts", "never"),
     [
-        (("A dog is lying on a couch.",), ["animal", "puppy", "sofa", "dog is lying on a dog"]),
-        (("A man is riding a horse.",), ["A person", "A guy", "A rider"]),
-        (("A dog is lying on a couch.", "A cat is next to a dog."), ["cat"]),
-        (("A man is riding a bike.", "A woman watches a man."), ["woman", "lady"]),
+        ("noun", ("A dog is lying on a couch.",), ["animal", "puppy", "sofa", "dog is lying on a dog"]),
+        ("noun", ("A man is riding a horse.",), ["A person", "A guy", "A rider"]),
+        ("noun", ("A dog is lying on a couch.", "A cat is next to a dog."), ["cat"]),
+        ("noun", ("A man is riding a bike.", "A woman watches a man."), ["woman", "lady"]),
+        ("numeral", ("A dog is running.", "Two dogs run."), ["Two"]),
+        ("numeral", ("The two dogs are running.",), [" one dog", " a dog"]),
+        ("numeral", ("A man with his two dogs.",), [" one dog", " a dog"]),
+        ("numeral", ("The man's two dogs run.",), [" one dog", " a dog"]),
+        ("numeral", ("A dog runs between two cars.",), ["between a car"]),
+        ("numeral", ("Two dogs run together.",), ["A dog", "One dog"]),
+        ("numeral", ("Three cats look at each other.",), ["A cat", "One cat"]),
+        ("preposition", ("A cat is sleeping under the table.",), ["beneath the", "below the", "underneath the"]),
+        ("preposition", ("A cat under the table.", "A cat is on the table."), [" on the table"]),
     ],
 )
-def test_noun_never_says_what_may_be_true(texts: tuple[str, ...], never: list[str]) -> None:
-    made = accepted("noun", *texts)
+def test_nothing_is_said_that_may_be_true_or_is_no_english(name: str, texts: tuple[str, ...], never: list[str]) -> None:
+    made = accepted(name, *texts)
     assert made
     assert not [text for text in made for word in never if word in text]
 
@@ -91,9 +97,8 @@ def test_numeral_carries_the_grammar_along(text: str, among: str) -> None:
     assert among in accepted("numeral", text)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+LEFT_ALONE = {
+    "numeral": [  # no counts, and articles that two nouns share
         "A couple of dogs are running.",
         "A lot of dogs are running.",
         "Several dogs are running.",
@@ -103,17 +108,46 @@ def test_numeral_carries_the_grammar_along(text: str, among: str) -> None:
         "There is no cat and no dog in rooms.",
         "A photo of dogs.",
         "Two pictures of dogs.",
+        "A man and woman run.",
+        "There is a hat and coat.",
     ],
-)
-def test_numeral_leaves_what_is_no_count(text: str) -> None:
-    assert not accepted("numeral", text)
+    "preposition": [  # particles, agents, set phrases, and verbs that own theirs
+        "A man sits down.",
+        "A group of people.",
+        "The ball is thrown by a man.",
+        "A tree in the background.",
+        "An out of focus dog.",
+        "A dog runs in and out of a house.",
+        "A carry-on bag.",
+        "Two dogs run side by side.",
+        "A dog is out in the snow.",
+        "A dog jumps from a bench to a chair.",
+        "A dog with a ball in its mouth.",
+        "A discussion in a general agreement.",
+        "A man holds onto a rope.",
+        "A boy in a shirt with a stripe on is here.",
+        "A man uses a cart to water.",
+        "A cat on couch.",
+        "A dog looks at a ball.",
+        "A dog wrapped in a towel.",
+    ],
+    "shuffle": [  # symmetric relations, a place for no place, what is named twice
+        "A dog and a cat are sleeping.",
+        "A room with a bed, a chair and a table.",
+        "A dog next to a cat.",
+        "A dog with a cat.",
+        "A man is standing near a horse.",
+        "A girl watches a street.",
+        "A girl watches a dog as the dog runs.",
+        "A girl and a boy watch a dog.",
+        "A girl with a dog watches a man on.",
+    ],
+}
 
 
-@pytest.mark.parametrize("text", ["The two dogs are running.", "A man with his two dogs.", "The man's two dogs run."])
-def test_numeral_puts_no_article_behind_a_determiner(text: str) -> None:
-    made = accepted("numeral", text)
-    assert made
-    assert not [one for one in made if " one dog" in one or " a dog" in one]
+@pytest.mark.parametrize(("name", "text"), [(name, text) for name, texts in LEFT_ALONE.items() for text in texts])
+def test_what_cannot_be_exchanged_is_left_alone(name: str, text: str) -> None:
+    assert not set().union(*(accepted(name, text, seed=seed) for seed in range(40 if name == "shuffle" else 1)))
 
 
 @pytest.mark.parametrize(
@@ -152,32 +186,10 @@ def test_forms_of_noun_slots(text: str, entry: str, form: str, plural: bool) -> 
     assert (slots[entry].form, slots[entry].plural) == (form, plural)
 
 
-def test_numeral_heeds_the_siblings() -> None:
-    assert not [text for text in accepted("numeral", "A dog is running.", "Two dogs run.") if text.startswith("Two")]
-
-
 def test_shuffle_exchanges_two_phrases() -> None:
     made = set().union(*(accepted("shuffle", "A boy throws a ball to a dog.", seed=seed) for seed in range(60)))
-    assert made <= {
-        "A ball throws a boy to a dog.",
-        "A dog throws a ball to a boy.",
-        "A boy throws a dog to a ball.",
-    }
+    assert made <= {"A ball throws a boy to a dog.", "A dog throws a ball to a boy.", "A boy throws a dog to a ball."}
     assert "A dog throws a ball to a boy." in made
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "A dog and a cat are sleeping.",
-        "A room with a bed, a chair and a table.",
-        "A dog next to a cat.",
-        "A dog with a cat.",
-        "A man is standing near a horse.",
-    ],
-)
-def test_shuffle_never_across_a_symmetric_relation(text: str) -> None:
-    assert not set().union(*(accepted("shuffle", text, seed=seed) for seed in range(40)))
 
 
 @pytest.mark.parametrize(
@@ -204,61 +216,15 @@ def test_shuffle_tells_two_things_of_one_kind_apart() -> None:
     assert "A girl is behind a red car and a boy is behind a blue car." in made
 
 
-def test_shuffle_exchanges_places_with_places_and_nothing_twice_named() -> None:
-    def made(text: str) -> set[str]:
-        return set().union(*(accepted("shuffle", text, seed=seed) for seed in range(20)))
-
-    assert made("A girl watches a dog.") == {"A dog watches a girl."}
-    assert not made("A girl watches a street.")
-    assert not made("A girl watches a dog as the dog runs.")
-    assert not made("A girl and a boy watch a dog.")
-    assert not made("A girl with a dog watches a man on.")
-
-
-def test_preposition_stays_outside_its_sets() -> None:
+def test_an_exchange_of_prepositions() -> None:
     made = accepted("preposition", "A cat is sleeping under the table.")
     assert any(" on the table" in text for text in made)
-    assert not [
-        text for text in made if any(f" {word} the table" in text for word in ("beneath", "below", "underneath"))
-    ]
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "A man sits down.",
-        "A group of people.",
-        "The ball is thrown by a man.",
-        "A tree in the background.",
-        "An out of focus dog.",
-        "A dog runs in and out of a house.",
-        "A carry-on bag.",
-        "Two dogs run side by side.",
-        "A dog is out in the snow.",
-        "A dog jumps from a bench to a chair.",
-        "A dog with a ball in its mouth.",
-        "A discussion in a general agreement.",
-        "A man holds onto a rope.",
-        "A boy in a shirt with a stripe on is here.",
-        "A man uses a cart to water.",
-        "A cat on couch.",
-    ],
-)
-def test_preposition_leaves_particles_agents_and_set_phrases(text: str) -> None:
-    assert not accepted("preposition", text)
+    assert accepted("preposition", "A dog stands on a table.")
 
 
 def test_preposition_takes_several_words_as_one() -> None:
     (slot,) = preposition_slots(parse(["A dog is standing in front of a car."])[0])
     assert (slot.entry, slot.end - slot.start) == ("in front of", 3)
-
-
-def test_preposition_heeds_the_siblings() -> None:
-    assert not [
-        text
-        for text in accepted("preposition", "A cat under the table.", "A cat is on the table.")
-        if " on the table" in text
-    ]
 
 
 def test_table_8_of_vse_c_is_kept_apart() -> None:
@@ -281,12 +247,6 @@ def test_what_excludes_each_other_depends_on_the_noun() -> None:
     assert table.may_replace("in", "on top of", "box") and not table.may_replace("in", "on top of", "chair")
     assert table.may_replace("with", "without", "hat") and table.may_replace("without", "with", "hat")
     assert not table.may_replace("with", "under", "hat") and not table.may_replace("under", "with", "hat")
-
-
-@pytest.mark.parametrize("text", ["A dog looks at a ball.", "A dog wrapped in a towel."])
-def test_preposition_leaves_verbs_that_own_theirs(text: str) -> None:
-    assert not accepted("preposition", text)
-    assert accepted("preposition", "A dog stands on a table.")
 
 
 def replacements(kind: str, text: str) -> dict[str, set[str]]:
@@ -363,26 +323,13 @@ def test_who_is_in_clothes_is_near_none_and_under_none() -> None:
     assert any("next to" in text for text in accepted("preposition", "A man in a car."))
 
 
-@pytest.mark.parametrize("text", ["Two dogs run together.", "Three cats look at each other."])
-def test_nothing_is_together_with_itself(text: str) -> None:
-    assert accepted("numeral", text) and not [
-        made for made in accepted("numeral", text) if made.startswith(("A ", "One "))
-    ]
-
-
 def test_a_pronoun_follows_what_it_means() -> None:
     made = accepted("numeral", "There is a boat with a dog in it.")
     assert {text for text in made if "two boats" in text} == {"There are two boats with a dog in them."}
     assert {text for text in made if "two dogs" in text} <= {"There is a boat with two dogs in it."}
 
 
-@pytest.mark.parametrize("text", ["A man and woman run.", "There is a hat and coat."])
-def test_numeral_leaves_an_article_that_two_share(text: str) -> None:
-    assert not accepted("numeral", text)
-
-
 def test_nothing_is_between_one() -> None:
-    assert not [text for text in accepted("numeral", "A dog runs between two cars.") if "between a car" in text]
     made = set().union(*(accepted("preposition", "A dog sits on a car.", seed=seed) for seed in range(5)))
     assert made and not [text for text in made if "between" in text]
 

@@ -103,17 +103,13 @@ def test_of_rare_words_nothing_is_counted(scenes: list[list[Caption]], lexicon: 
     assert "umbrella" in add([count_pairs(some + scenes, EntailedEntries(lexicon))])["said"].to_pylist()
 
 
-def test_a_word_speaks_for_what_comes_with_it_and_unknown_words_for_nothing() -> None:
+def test_a_word_speaks_for_what_it_or_its_kind_comes_with_and_unknown_words_for_nothing() -> None:
     beach, kitchen = (np.array([0]), np.array([0])), (np.array([1]), np.array([1]))
     counted = associations.count([[beach, beach]] * 40 + [[kitchen, kitchen]] * 40, 2, 2)
     known = Associations(counted, ["beach", "stove"], ["umbrella", "kettle"])
     assert known.score(["beach"])[0] > 0.3 > -0.3 > known.score(["beach"])[1]
     assert (known.score(["zeppelin"]) == 0).all()
     assert np.allclose(known.score({"beach", "stove"}), known.score(["stove", "beach"]))
-
-
-def test_a_rare_word_speaks_for_what_its_kind_comes_with() -> None:
-    beach, kitchen = (np.array([0]), np.array([0])), (np.array([1]), np.array([1]))
     counted = associations.count([[beach, beach]] * 60 + [[kitchen, kitchen]] * 60, 3, 2)
     known = Associations(counted, ["puppy", "stove", "dog"], ["umbrella", "kettle"])
     assert counted.mentioned[2] == 0
@@ -249,13 +245,18 @@ def test_the_number_of_what_stands_in_two_places_is_not_estimated(
     assert {image.p_true(one, captions[0]) is not None for one in made} == {alone}
 
 
-@pytest.mark.parametrize("limit", [-0.1, 1.5])
-def test_a_limit_that_is_no_probability_is_refused(limit: float) -> None:
-    for config in (Settings, BalanceConfig):
-        with pytest.raises(ValueError, match=f"max_true must be between 0 and 1, was: {limit}"):
-            config(max_true=limit)
-
-
-def test_a_sample_of_nothing_is_refused() -> None:
-    with pytest.raises(ValueError, match="truth_sample must be >= 1, was: 0"):
-        TruthConfig(truth_sample=0)
+@pytest.mark.parametrize(
+    ("config", "given", "rule"),
+    [
+        *(
+            (made, {"max_true": limit}, "between 0 and 1")
+            for made in (Settings, BalanceConfig)
+            for limit in (-0.1, 1.5)
+        ),
+        (TruthConfig, {"truth_sample": 0}, ">= 1"),
+    ],
+)
+def test_bad_configs_are_named(config: type, given: dict[str, float], rule: str) -> None:
+    ((name, value),) = given.items()
+    with pytest.raises(ValueError, match=f"{name} must be {rule}, was: {value}"):
+        config(**given)

@@ -49,7 +49,7 @@ def serving(behaviour: Behaviour) -> Iterator[Server]:
             with state.lock:
                 number = len(state.bodies)
                 state.bodies.append(body)
-                state.headers = dict(self.headers)
+                state.headers = {name.lower(): value for name, value in self.headers.items()}
                 state.running += 1
                 state.most_running = max(state.most_running, state.running)
             try:

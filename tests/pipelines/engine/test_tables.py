@@ -136,6 +136,8 @@ OWN_FILES = {  # sources that open Parquet files which are no tables of a run, o
     "pipelines/readers/pairs.py",
     "pipelines/readers/table.py",
     "pipelines/tables/corpus.py",
+    "pipelines/ingestion/grouping.py",
+    "pipelines/stages/ingest.py",
     "pipelines/stages/lexicon.py",
     "pipelines/resources/cloze/corpus.py",
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import shutil
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +16,7 @@ import pytest
 from negcap.pipelines.cli import main
 from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.features import preprocess
-from negcap.pipelines.features.preprocess import MEAN, STD, Crops, UnreadableError, crops, decode, resized
-from negcap.pipelines.stages.features import FeaturesConfig
+from negcap.pipelines.features.preprocess import MEAN, STD, Crops, UnreadableError, decode, normalised
 from negcap.schemas.captions import CAPTIONS
 from negcap.schemas.features import IMAGE_REASONS, features, tensors
 from tests.tables import write_table
@@ -50,15 +50,14 @@ def metadata(run: Path, table: str = "features") -> dict[str, str]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Two splits with names, (N, D) float16; a byte grid of the first with its scale."""
+    """Two splits with names, (N, D) float16; and a grid (N, R, D) float32."""
     folder = tmp_path / "precomp"
     folder.mkdir()
     rng = np.random.default_rng(0)
     for split in ("dev", "train"):
         np.save(folder / f"{split}_ims.npy", rng.normal(size=(IDS, WIDTH)).astype(np.float16))
-        np.save(folder / f"{split}_grid.npy", rng.integers(0, 256, (IDS, REGIONS, WIDTH), np.uint8))
+        np.save(folder / f"{split}_grid.npy", rng.normal(size=(IDS, REGIONS, WIDTH)).astype(np.float32))
         (folder / f"{split}_images.txt").write_text("".join(f"{split}{i}.jpg\n" for i in range(IDS)))
-    np.savez(folder / "grid_scale.npz", low=np.full(WIDTH, -1, np.float32), high=np.arange(WIDTH, dtype=np.float32))
     return folder
 
 
@@ -66,47 +65,43 @@ def test_arrays_become_features_train_first(folder: Path, tmp_path: Path, capsys
     run = tmp_path / "run"
     assert extract(folder, "--output", run, "--backbone", "ResNet of the tests") == 0
     assert "14 images, 5 float16 each, ResNet of the tests" in capsys.readouterr().out
-    found = rows(run)
-    assert list(found) == [f"{split}{i}" for split in ("train", "dev") for i in range(IDS)]
-    assert np.array_equal([found[f"dev{i}"] for i in range(IDS)], np.load(folder / "dev_ims.npy"))
-    assert rejected(run) == {}
     assert (metadata(run)["backbone"], metadata(run)["shape"]) == ("ResNet of the tests", "[5]")
+    grid = ("--array", "grid", "--table", "features_grid", "--dtype", "float16", "--output", run)
+    assert extract(folder, *grid) == 0
+    for table, array in (("features", "ims"), ("features_grid", "grid")):
+        found = rows(run, table)
+        assert list(found) == [f"{split}{i}" for split in ("train", "dev") for i in range(IDS)]
+        stored = np.load(folder / f"dev_{array}.npy").astype(np.float16)
+        assert np.array_equal([found[f"dev{i}"] for i in range(IDS)], stored) and found["dev3"].dtype == np.float16
+    assert rejected(run) == rejected(run, "rejected_images_grid") == {}
     assert main(["verify", str(run), "--quiet"]) == 0
 
 
-def test_bytes_are_scaled(folder: Path, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    assert extract(folder, "--array", "grid", "--table", "features_grid", "--dtype", "float32", "--output", run) == 0
-    stored = np.load(folder / "dev_grid.npy").astype(float)
-    expected = -1 + stored / 255 * (np.arange(WIDTH) + 1)
-    found = rows(run, "features_grid")
-    assert found["dev3"].dtype == np.float32
-    assert found["dev3"].shape == (REGIONS, WIDTH)
-    assert np.allclose([found[f"dev{i}"] for i in range(IDS)], expected, atol=1e-6)
-    assert rejected(run, "rejected_images_grid") == {}
+def test_bytes_are_scaled(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stored = np.random.default_rng(1).integers(0, 256, (IDS, REGIONS, WIDTH), np.uint8)
+    np.save(folder / "dev_grid.npy", stored)
+    low, high = np.full(WIDTH, -1, np.float32), np.arange(WIDTH, dtype=np.float32)
+    for wrong in (None, {"low": low}, {"low": [2.0], "high": [1.0]}, {"low": [0, 1], "high": [1, 2]}):
+        if wrong is not None:
+            np.savez(folder / "grid_scale.npz", **{name: np.array(value) for name, value in wrong.items()})
+        assert extract(folder / "dev_grid.npy", "--output", tmp_path / "run") == 2
+        assert "grid_scale.npz: must hold low and high" in capsys.readouterr().err
+    np.savez(folder / "grid_scale.npz", low=low, high=high)
+    assert extract(folder / "dev_grid.npy", "--dtype", "float32", "--output", tmp_path / "run") == 0
+    found = np.array(list(rows(tmp_path / "run").values()))
+    assert found.dtype == np.float32 and np.allclose(found, low + stored / 255 * (high - low), atol=1e-6)
 
 
-def test_two_tables_of_features_live_in_one_run(folder: Path, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    assert extract(folder, "--output", run) == extract(folder, "--array", "grid", "--table", "features_grid",
-                                                       "--output", run) == 0  # fmt: skip
-    assert set(rows(run)) == set(rows(run, "features_grid"))
-    assert main(["verify", str(run), "--quiet"]) == 0
-
-
-def test_five_equal_rows_an_image_are_one(folder: Path, tmp_path: Path) -> None:
+def test_five_equal_rows_an_image_are_one(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     once = np.load(folder / "dev_ims.npy")
-    np.save(folder / "dev_ims.npy", np.repeat(once, 5, axis=0))
+    five = np.repeat(once, 5, axis=0)
+    np.save(folder / "dev_ims.npy", five)
     run = tmp_path / "run"
     assert extract(folder / "dev_ims.npy", "--output", run, "--per-shard", 3) == 0
     assert np.array_equal(list(rows(run).values()), once)
-
-
-def test_five_unequal_rows_are_refused(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    five = np.repeat(np.load(folder / "dev_ims.npy"), 5, axis=0)
     five[17, 2] += 1
     np.save(folder / "dev_ims.npy", five)
-    assert extract(folder / "dev_ims.npy", "--output", tmp_path / "run") == 2
+    assert extract(folder / "dev_ims.npy", "--output", tmp_path / "other") == 2
     assert "5 equal rows per image, those of image 3 differ" in capsys.readouterr().err
 
 
@@ -142,61 +137,37 @@ def test_bad_rows_are_rejected_with_a_reason(folder: Path, tmp_path: Path, capsy
     assert not (tmp_path / "strict").exists()
 
 
-def damage(folder: Path, how: str) -> None:
-    path = folder / "dev_ims.npy"
-    if how == "cut":
-        path.write_bytes(path.read_bytes()[:-10])
-    elif how == "text":
-        path.write_text("no array")
-    elif how == "pickle":
-        np.save(path, np.array([{"a": 1}, None], object), allow_pickle=True)
-    elif how == "words":
-        np.save(path, np.array([["a", "b"]] * IDS))
-    elif how == "flat":
-        np.save(path, np.zeros(IDS))
-    elif how == "rows":
-        np.save(path, np.zeros((IDS - 1, WIDTH), np.float16))
-    elif how == "width":
-        np.save(path, np.zeros((IDS, WIDTH + 1), np.float16))
-    elif how == "bytes":
-        for split in ("dev", "train"):
-            np.save(folder / f"{split}_ims.npy", np.zeros((IDS, WIDTH), np.uint8))
-    elif how == "none":
-        path.unlink()
-        (folder / "train_ims.npy").unlink()
-
-
 @pytest.mark.parametrize(
-    ("how", "said"),
+    ("stored", "said"),
     [
-        ("cut", "dev_ims.npy: must be a NumPy array"),
-        ("text", "dev_ims.npy: must be a NumPy array"),
-        ("pickle", "dev_ims.npy: must be a NumPy array"),
-        ("words", "floats or uint8, was: <U1"),
-        ("flat", "(N, D) or (N, R, D) of numbers, was: (7,)"),
-        ("rows", "per line of dev_images.txt: 7 or 35, has 6"),
-        ("width", "dev_ims.npy: must have rows of float16 (5,) as train_ims.npy, has float16 (6,)"),
-        ("bytes", "uint8 needs ims_scale.npz with low and high beside it"),
-        ("none", "must have arrays named <split>_ims.npy, has dev_grid.npy"),
+        (b"no array", "dev_ims.npy: must be a NumPy array"),
+        (np.array([{"a": 1}, None], object), "dev_ims.npy: must be a NumPy array"),
+        (np.array([["a", "b"]] * IDS), "(N, D) or (N, R, D) of floats or bytes, was: <U1"),
+        (np.zeros(IDS), "(N, D) or (N, R, D) of floats or bytes, was: float64 (7,)"),
+        (np.zeros((IDS, WIDTH), np.int8), "of floats or bytes, was: int8 (7, 5)"),
+        (np.zeros((IDS - 1, WIDTH), np.float16), "per line of dev_images.txt: 7 or 35, has 6"),
+        (
+            np.zeros((IDS, WIDTH + 1), np.float16),
+            "dev_ims.npy: must have rows of float16 (5,) as train_ims.npy, has float16 (6,)",
+        ),
+        (None, "must have arrays named <split>_ims.npy, has dev_grid.npy"),
     ],
 )
 def test_bad_arrays_are_one_line_and_nothing_is_written(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], how: str, said: str
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], stored: np.ndarray | bytes | None, said: str
 ) -> None:
-    damage(folder, how)
+    if stored is None:
+        for split in ("dev", "train"):
+            (folder / f"{split}_ims.npy").unlink()
+    elif isinstance(stored, bytes):
+        (folder / "dev_ims.npy").write_bytes(stored)
+    else:
+        np.save(folder / "dev_ims.npy", stored, allow_pickle=True)
     assert extract(folder, "--output", tmp_path / "run") == 2
     shown = capsys.readouterr().err
     assert said in shown
     assert shown.count("\n") == 1
     assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.parametrize("stored", [{"low": [1.0] * WIDTH}, {"low": [2.0], "high": [1.0]},
-                                    {"low": [0, 1], "high": [1, 2]}, {"low": ["a"], "high": ["b"]}])  # fmt: skip
-def test_a_bad_scale_is_named(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], stored: dict) -> None:
-    np.savez(folder / "grid_scale.npz", **{name: np.array(value) for name, value in stored.items()})
-    assert extract(folder, "--array", "grid", "--output", tmp_path / "run") == 2
-    assert "grid_scale.npz: " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -263,12 +234,15 @@ def photos(tmp_path: Path) -> Path:
     return folder
 
 
-def model(path: Path, *, channels_last: bool = False, batch: int | str = "N", tokens: bool = False) -> Path:
-    """conv (3 -> 4, 2x2, stride 2) "map" -> ReLU "relu" -> mean of regions "pooled"; weights from a seed."""
+def model(path: Path, *, channels_last: bool = False, batch: int | str = "N", size: int | str = "S") -> Path:
+    """conv (3 -> 4, 2x2, stride 2) "map" -> ReLU "relu" -> mean of regions "pooled" -> "classes"; weights from a seed.
+
+    The outputs are classes, relu and pooled.
+    """
     from onnx import TensorProto, checker, helper, numpy_helper, save
 
     weights = np.random.default_rng(1).normal(size=(4, 3, 2, 2)).astype(np.float32)
-    size = [batch, "H", "W", 3] if channels_last else [batch, 3, "H", "W"]
+    shape = [batch, size, size, 3] if channels_last else [batch, 3, size, size]
     nodes = [
         helper.make_node("Transpose", ["image"], ["turned"], perm=[0, 3, 1, 2] if channels_last else [0, 1, 2, 3]),
         helper.make_node("Conv", ["turned", "weights"], ["map"], name="conv", strides=[2, 2]),
@@ -278,11 +252,12 @@ def model(path: Path, *, channels_last: bool = False, batch: int | str = "N", to
         helper.make_node("MatMul", ["pooled", "head"], ["classes"]),
     ]
     stored = [numpy_helper.from_array(weights, "weights"), numpy_helper.from_array(np.ones((4, 2), np.float32), "head")]
+    shapes = {"classes": [batch, 2], "relu": [batch, 4, "h", "w"], "pooled": [batch, 4]}
     graph = helper.make_graph(
         nodes,
         "small",
-        [helper.make_tensor_value_info("image", TensorProto.FLOAT, size)],
-        [helper.make_tensor_value_info("classes", TensorProto.FLOAT, [batch, 2])],
+        [helper.make_tensor_value_info("image", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, one) for name, one in shapes.items()],
         stored,
     )
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
@@ -291,70 +266,39 @@ def model(path: Path, *, channels_last: bool = False, batch: int | str = "N", to
     return path
 
 
-def expected_map(path: Path, how: Crops) -> np.ndarray:
-    """What the model's "relu" must be, with numpy alone: (crops, regions, 4)."""
+def expected_map(path: Path) -> np.ndarray:
+    """What the model's "relu" must be, with numpy alone: (regions, 4)."""
     weights = np.random.default_rng(1).normal(size=(4, 3, 2, 2)).astype(np.float32)
-    images = crops(path.read_bytes(), how)
-    n, _, size, _ = images.shape
-    cells = images.reshape(n, 3, size // 2, 2, size // 2, 2).transpose(0, 2, 4, 1, 3, 5).reshape(n, -1, 12)
+    image = normalised(path.read_bytes(), Crops(24, 16))
+    cells = image.reshape(3, 8, 2, 8, 2).transpose(1, 3, 0, 2, 4).reshape(64, 12)
     return np.maximum(cells @ weights.reshape(4, 12).T, 0)
 
 
 SIZES = ("--resize", 24, "--crop", 16)
-HOW = Crops(24, 16)
 
 
 @pytest.mark.parametrize("options", [{}, {"channels_last": True}, {"batch": 3}])
-def test_a_layer_of_a_model_is_what_numpy_says(photos: Path, tmp_path: Path, options: dict) -> None:
+def test_an_output_of_a_model_is_what_numpy_says(photos: Path, tmp_path: Path, options: dict) -> None:
     onnx = model(tmp_path / "small.onnx", **options)
     run = tmp_path / "run"
-    asked = ("--onnx", onnx, "--layer", "relu", *SIZES, "--batch", 2, "--output", run)
     # the map of the convolution is channels first whatever the input is, so a channels-last net is read at `pooled`
-    if options.get("channels_last"):
-        asked = ("--onnx", onnx, "--layer", "pooled", *SIZES, "--output", run)
-    assert extract(photos, *asked) == 0
+    layer = "pooled" if options.get("channels_last") else "relu"
+    assert extract(photos, "--onnx", onnx, "--layer", layer, *SIZES, "--batch", 2, "--output", run) == 0
     found = rows(run)
     assert list(found) == ["a", "b", "d", "e", "c"]
     for name, file in (("a", "a.png"), ("c", "sub/c.png"), ("e", "e.png")):
-        assert np.allclose(found[name], expected_map(photos / file, HOW)[0].mean(axis=0), atol=1e-5)
-    assert metadata(run)["backbone"].startswith("small.onnx:")
+        assert np.allclose(found[name], expected_map(photos / file).mean(axis=0), atol=1e-5)
+    assert metadata(run)["backbone"] == f"small.onnx:{layer}"
 
 
-def test_a_grid_keeps_the_regions_in_reading_order(photos: Path, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    assert extract(photos, "--onnx", model(tmp_path / "m.onnx"), "--layer", "relu", "--grid", *SIZES,
-                   "--output", run) == 0  # fmt: skip
+def test_a_grid_keeps_the_regions_and_the_default_is_the_first_output(photos: Path, tmp_path: Path) -> None:
+    run, onnx = tmp_path / "run", model(tmp_path / "m.onnx")
+    assert extract(photos, "--onnx", onnx, "--layer", "relu", "--grid", *SIZES, "--output", run) == 0
     found = rows(run)
     assert found["a"].shape == (64, 4)
-    assert np.allclose(found["b"], expected_map(photos / "b.png", HOW)[0], atol=1e-5)
+    assert np.allclose(found["b"], expected_map(photos / "b.png"), atol=1e-5)
     assert json.loads(metadata(run)["shape"]) == [64, 4]
-
-
-def test_ten_crops_are_averaged(photos: Path, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    assert extract(photos, "--onnx", model(tmp_path / "m.onnx"), "--layer", "pooled", "--ten-crop", *SIZES,
-                   "--output", run, "--batch", 7) == 0  # fmt: skip
-    expected = expected_map(photos / "b.png", Crops(24, 16, ten=True)).mean(axis=(0, 1))
-    assert np.allclose(rows(run)["b"], expected, atol=1e-5)
-
-
-def test_ten_crops_are_kept(photos: Path, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    assert extract(photos, "--onnx", model(tmp_path / "m.onnx"), "--layer", "pooled", "--ten-crop", "--keep-crops",
-                   *SIZES, "--output", run, "--batch", 7, "--table", "features_crops") == 0  # fmt: skip
-    (part,) = (run / "features_crops").glob("*.parquet")
-    found = dict(zip(*(pq.read_table(part)[name].to_pylist() for name in ("image_id", "feature")), strict=True))
-    expected = expected_map(photos / "b.png", Crops(24, 16, ten=True)).mean(axis=1)
-    assert expected.shape == (10, 4) and np.allclose(np.reshape(found["b"], (10, 4)), expected, atol=1e-5)
-    with pytest.raises(ValueError, match="keep_crops keeps ten crops"):
-        FeaturesConfig(onnx=tmp_path / "m.onnx", keep_crops=True)
-
-
-def test_a_node_names_its_output_and_the_default_is_the_models_output(photos: Path, tmp_path: Path) -> None:
-    onnx = model(tmp_path / "m.onnx")
-    assert extract(photos, "--onnx", onnx, "--layer", "conv", *SIZES, "--output", tmp_path / "node") == 0
     assert extract(photos, "--onnx", onnx, *SIZES, "--output", tmp_path / "output") == 0
-    assert metadata(tmp_path / "node")["backbone"] == "m.onnx:map"
     assert metadata(tmp_path / "output")["backbone"] == "m.onnx:classes"
     assert rows(tmp_path / "output")["a"].shape == (2,)
 
@@ -374,77 +318,54 @@ def test_bad_photos_are_rejected_and_the_rest_goes_on(photos: Path, tmp_path: Pa
     (photos / "b.png").write_bytes((photos / "b.png").read_bytes()[:500])
     (photos / "d.png").write_text("<svg/>")
     photo(photos / "other" / "a.png")
-    run = tmp_path / "run"
-    onnx = model(tmp_path / "m.onnx")
-    assert extract(photos, "--onnx", onnx, *SIZES, "--output", run, "--batch", 2) == 0
-    assert list(rows(run)) == ["a", "e", "c"]
-    assert rejected(run) == {"b.png": "unreadable", "d.png": "unreadable", "other/a.png": "duplicate_image_id"}
-    whole = rows(run)["e"]
-    assert extract(photos, "--onnx", onnx, *SIZES, "--output", tmp_path / "alone", "--batch", 1) == 0
-    assert np.allclose(rows(tmp_path / "alone")["e"], whole, atol=1e-6)
-
-
-def test_a_photo_a_pixel_high_is_rejected_before_it_is_made_large(photos: Path, tmp_path: Path) -> None:
-    (photos / "b.png").write_bytes(png("1", (100_000, 1)))
-    run, onnx = tmp_path / "run", model(tmp_path / "m.onnx")
-    assert extract(photos, "--onnx", onnx, "--resize", 256, "--crop", 16, "--output", run) == 0
-    assert (len(rows(run)), rejected(run)) == (4, {"b.png": "too_large"})
-    (detail,) = next(read_table(run, "rejected_images"))["detail"].to_pylist()
-    assert detail == "an image must have <= 100,000,000 pixels, 100000 x 1 resized has 25600000 x 256"
-
-
-@pytest.mark.parametrize("name", ["b\nc.png", "b\u2028c.png", "b\x07.png"])
-def test_a_photo_with_an_odd_name_is_rejected_alone(photos: Path, tmp_path: Path, name: str) -> None:
-    (photos / "b.png").rename(photos / name)
-    onnx = model(tmp_path / "m.onnx")
-    assert extract(photos, "--onnx", onnx, *SIZES, "--output", tmp_path / "run") == 0
-    assert rejected(tmp_path / "run") == {name: "control_characters"}
-
-
-@pytest.mark.parametrize("name", ["b\nc.png", "b\u00a0c.png", "b\\c.png"])
-def test_an_image_of_a_run_that_no_file_can_be_is_rejected_alone(photos: Path, tmp_path: Path, name: str) -> None:
-    run, keys = tmp_path / "run", {"split": "", "language": "en", "origin": "human", "text": "A cup."}
-    found = [
-        {"caption_id": f"t:{i}:0", "image_id": i, "image": image, **keys} for i, image in (("a", "a.png"), ("b", name))
-    ]
-    write_table(run, "captions", pa.Table.from_pylist(found, CAPTIONS))
-    onnx = model(tmp_path / "m.onnx")
-    assert extract(run, "--onnx", onnx, *SIZES, "--images", photos, "--output", run) == 0
-    assert list(rows(run)) == ["a"]
-    assert list(rejected(run).values()) == ["control_characters" if "\n" in name else "unsafe_path"]
+    photo(photos / "odd\u2028name.png")
+    (photos / "thin.png").write_bytes(png("1", (100_000, 1)))  # rejected before it is made large
+    onnx, sizes = model(tmp_path / "m.onnx"), ("--resize", 1_001, "--crop", 16)
+    assert extract(photos, "--onnx", onnx, *sizes, "--output", tmp_path / "run", "--batch", 2) == 0
+    assert list(rows(tmp_path / "run")) == ["a", "e", "c"]
+    assert rejected(tmp_path / "run") == {
+        "b.png": "unreadable",
+        "d.png": "unreadable",
+        "other/a.png": "duplicate_image_id",
+        "odd\u2028name.png": "control_characters",
+        "thin.png": "too_large",
+    }
+    details = next(read_table(tmp_path / "run", "rejected_images"))["detail"].to_pylist()
+    assert "an image must have <= 100,000,000 pixels, 100000 x 1 resized has 100100000 x 1001" in details
+    assert extract(photos, "--onnx", onnx, *sizes, "--output", tmp_path / "alone", "--batch", 1) == 0
+    assert np.allclose(rows(tmp_path / "alone")["e"], rows(tmp_path / "run")["e"], atol=1e-6)
 
 
 def test_photos_of_a_runs_captions(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (photos / "link.png").symlink_to(photo(tmp_path / "elsewhere.png"))
     (photos / "broken.png").symlink_to(tmp_path / "nowhere.png")
-    captions = tmp_path / "captions.csv"
-    images = ("a.png", "a.png", "c.png", "sub/c.png", "link.png", "broken.png", "gone.png", "../elsewhere.png")
-    captions.write_text("image,caption\n" + "".join(f"{image},A cup on a box.\n" for image in images[:2] + images[3:]))
-    run = tmp_path / "run"
-    assert main(["ingest", str(captions), "--output", str(run), "--quiet"]) == 0
+    run, keys = tmp_path / "run", {"split": "", "language": "en", "origin": "human", "text": "A cup."}
+    images = ("a.png", "sub/c.png", "link.png", "broken.png", "gone.png", "b\nc.png", "b\\c.png")
+    found = [{"caption_id": f"t:{i}:0", "image_id": f"i{i}", "image": image, **keys} for i, image in enumerate(images)]
+    write_table(run, "captions", pa.Table.from_pylist(found, CAPTIONS))
     onnx = model(tmp_path / "m.onnx")
     assert extract(run, "--onnx", onnx, *SIZES, "--output", run) == 2
     assert "images must be the folder of its photos" in capsys.readouterr().err
     assert extract(run, "--onnx", onnx, *SIZES, "--images", photos, "--output", run) == 0
-    assert list(rows(run)) == ["a", "c", "link"]
-    assert rejected(run) == {"broken.png": "missing", "gone.png": "missing"}
-    assert main(["verify", str(run), "--quiet"]) == 0
+    assert list(rows(run)) == ["i0", "i1", "i2"]
+    assert list(rejected(run).values()) == ["missing", "missing", "control_characters", "unsafe_path"]
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--layer", "rleu"], "layer must be a tensor or node of the model, the last are turned, map, relu"),
+        (["--layer", "map"], "m.onnx: layer must be an output of the model, classes, relu, pooled; was: map"),
         (["--grid"], "layer classes must be a map (C, h, w) or tokens (R, D) per image, was: (2,)"),
-        (["--grid", "--ten-crop", "--layer", "relu"], "ten crops and grid exclude each other"),
         (["--crop", "300"], "resize must be >= crop (300), was: 256"),
+        (["--crop", "16"], "crop must be 224 as m.onnx reads (224, 224), was: 16"),
         (["--device", "tpu"], "device must be one of cpu, cuda, was: tpu"),
     ],
 )
 def test_bad_extractions_are_one_line(
     photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
 ) -> None:
-    assert extract(photos, "--onnx", model(tmp_path / "m.onnx"), "--output", tmp_path / "run", *arguments) == 2
+    onnx = model(tmp_path / "m.onnx", size=224)
+    assert extract(photos, "--onnx", onnx, "--output", tmp_path / "run", *arguments) == 2
     shown = capsys.readouterr().err
     assert said in shown
     assert shown.count("\n") == 1
@@ -454,27 +375,19 @@ def test_bad_extractions_are_one_line(
 def test_files_that_are_no_models_and_folders_without_photos(
     photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    bad = tmp_path / "bad.onnx"
-    bad.write_bytes(b"\x08\x07no model")
-    assert extract(photos, "--onnx", bad, "--output", tmp_path / "run") == 2
-    assert "bad.onnx: must be an ONNX model with one image input" in capsys.readouterr().err
+    (tmp_path / "bad.onnx").write_bytes(b"\x08\x07no model")
     (tmp_path / "empty").mkdir()
-    assert extract(tmp_path / "empty", "--onnx", model(tmp_path / "m.onnx"), "--output", tmp_path / "run") == 2
-    assert "must have photos" in capsys.readouterr().err
-    (tmp_path / "empty" / "a.jpg").write_text("none")
-    assert extract(tmp_path / "empty", "--onnx", tmp_path / "m.onnx", "--output", tmp_path / "run") == 2
-    assert "must have images that can be read, has none" in capsys.readouterr().err
-
-
-def test_a_model_of_another_size_is_refused(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    import onnx
-
-    made = onnx.load(model(tmp_path / "m.onnx"))
-    for axis in (2, 3):
-        made.graph.input[0].type.tensor_type.shape.dim[axis].dim_value = 32
-    onnx.save(made, tmp_path / "m.onnx")
-    assert extract(photos, "--onnx", tmp_path / "m.onnx", *SIZES, "--output", tmp_path / "run") == 2
-    assert "crop must be 32 as m.onnx reads (32, 32), was: 16" in capsys.readouterr().err
+    model(tmp_path / "m.onnx")
+    for place, name, said in (
+        (photos, "bad", "bad.onnx: must be an ONNX model with one image input"),
+        (tmp_path / "empty", "m", "must have photos"),
+        (tmp_path / "text", "m", "must have images that can be read, has none"),
+    ):
+        if place.name == "text":
+            place.mkdir()
+            (place / "a.jpg").write_text("none")
+        assert extract(place, "--onnx", tmp_path / f"{name}.onnx", "--output", tmp_path / "run") == 2
+        assert said in capsys.readouterr().err
 
 
 # preprocessing
@@ -499,63 +412,48 @@ def png(mode: str, size: tuple[int, int] = (8, 8), colour: object = None, **how:
     ],
 )
 def test_every_mode_becomes_rgb_and_is_normalised(data: bytes, colour: tuple[int, ...]) -> None:
-    made = crops(data, Crops(8, 8))
-    assert made.shape == (1, 3, 8, 8)
-    assert np.allclose(made[0, :, 3, 3], (np.array(colour) / 255 - MEAN) / STD, atol=1e-5)
+    made = normalised(data, Crops(8, 8))
+    assert made.shape == (3, 8, 8)
+    assert np.allclose(made[:, 3, 3], (np.array(colour) / 255 - MEAN) / STD, atol=1e-5)
 
 
-def test_ten_crops_are_corners_centre_and_their_mirrors(tmp_path: Path) -> None:
-    data = photo(tmp_path / "a.png", (12, 10)).read_bytes()
-    made, whole = crops(data, Crops(10, 6, ten=True)), crops(data, Crops(10, 10))
-    assert made.shape == (10, 3, 6, 6)
-    assert np.array_equal(made[5:], made[:5, :, :, ::-1])
-    assert np.array_equal(made[4], crops(data, Crops(10, 6))[0])
-    assert np.array_equal(made[4][:, :, 1:5], whole[0][:, 2:8, 3:7])
-
-
-def test_the_shorter_side_is_resized_in_proportion() -> None:
+def test_the_centre_is_cropped_of_a_photo_resized_in_proportion(tmp_path: Path) -> None:
     from PIL import Image
 
-    assert resized(Image.new("RGB", (640, 427)), 256).size == (383, 256)
-    assert resized(Image.new("RGB", (427, 640)), 256).size == (256, 383)
+    data = photo(tmp_path / "a.png", (12, 10)).read_bytes()
+    assert np.array_equal(normalised(data, Crops(10, 6)), normalised(data, Crops(10, 10))[:, 2:8, 2:8])
+    for size in ((640, 427), (427, 640)):
+        whole = Image.effect_noise(size, 50).convert("RGB")
+        small = whole.resize(tuple(256 * side // 427 for side in size), Image.Resampling.BILINEAR)
+        left, top = (round((side - 224) / 2) for side in small.size)
+        assert preprocess.cropped(whole, Crops()) == small.crop((left, top, left + 224, top + 224))
 
 
 def test_a_photo_is_turned_as_its_camera_says(tmp_path: Path) -> None:
     from PIL import Image
 
-    upright = photo(tmp_path / "a.png", (10, 10))
-    exif = Image.Exif()
+    upright, exif = photo(tmp_path / "a.png", (10, 10)), Image.Exif()
     exif[0x0112] = 3  # upside down
-    turned = Image.open(upright).rotate(180)
-    turned.save(tmp_path / "b.png", exif=exif)
-    assert np.array_equal(
-        crops(upright.read_bytes(), Crops(10, 10)), crops((tmp_path / "b.png").read_bytes(), Crops(10, 10))
-    )
+    Image.open(upright).rotate(180).save(tmp_path / "b.png", exif=exif)
+    one, other = (normalised((tmp_path / name).read_bytes(), Crops(10, 10)) for name in ("a.png", "b.png"))
+    assert np.array_equal(one, other)
 
 
-@pytest.mark.parametrize(("size", "reason"), [((12_000, 9_000), "too_large"), ((20_000, 20_000), "too_large")])
-def test_huge_photos_are_not_decoded(size: tuple[int, int], reason: str) -> None:
+@pytest.mark.parametrize("size", [(12_000, 9_000), (20_000, 20_000)])
+def test_huge_photos_are_not_decoded(size: tuple[int, int]) -> None:
     data = bytearray(png("1"))
     data[16:24] = size[0].to_bytes(4, "big") + size[1].to_bytes(4, "big")
-    import zlib
-
     data[29:33] = zlib.crc32(bytes(data[12:29])).to_bytes(4, "big")
     with pytest.raises(UnreadableError) as refused:
-        crops(bytes(data), Crops())
-    assert refused.value.reason == reason
+        normalised(bytes(data), Crops())
+    assert refused.value.reason == "too_large"
 
 
-# the table
-
-
-def test_the_schema_names_what_it_cannot_be() -> None:
+def test_the_schema_names_what_it_cannot_be_and_tensors_are_rows_of_their_shape() -> None:
     with pytest.raises(ValueError, match="dtype must be one of float16, float32, was: uint8"):
         features((3,), "uint8")
     with pytest.raises(ValueError, match="shape must be"):
         features(())
-
-
-def test_tensors_are_rows_of_their_shape() -> None:
     column = tensors(pa.array(np.arange(12, dtype=np.float32)), (2, 3))
     assert column.to_numpy_ndarray().tolist() == np.arange(12).reshape(2, 2, 3).tolist()
 
@@ -565,13 +463,8 @@ def test_real_arrays_and_photos(real_data: Path, tmp_path: Path) -> None:
     source = real_data / "flickr8k"
     run = tmp_path / "run"
     assert extract(source / "dev_ims.npy", "--output", run) == 0
-    assert extract(source / "dev_grid.npy", "--table", "features_grid", "--output", run) == 0
-    pooled, grid = rows(run), rows(run, "features_grid")
-    assert list(pooled) == list(grid)
+    pooled = rows(run)
     assert np.array_equal(list(pooled.values()), np.load(source / "dev_ims.npy"))
-    scale, stored = np.load(source / "grid_scale.npz"), np.load(source / "dev_grid.npy", mmap_mode="r")
-    real = scale["low"] + stored[17] / 255.0 * (scale["high"] - scale["low"])
-    assert np.allclose(list(grid.values())[17], real, rtol=2e-3, atol=1e-3)
     assert extract(source / "photos", "--onnx", model(tmp_path / "m.onnx"), "--output", tmp_path / "photos") == 0
     photographed = rows(tmp_path / "photos")
     assert len(photographed) == len(list((source / "photos").iterdir()))

@@ -1,0 +1,144 @@
+"""Tables of the parser's two components without weights: attribute ruler and lemmatizer (words in lexical.toml).
+
+Attributes: UPOS from Penn tag, dependency label and, for a few words, form. They follow the conventions of
+`en_core_web_*`: "be" is AUX also as a copula, auxiliaries are AUX, "that" without a noun is PRON, a subordinating "if"
+is SCONJ, "to" before a verb is PART. All patterns compare plain attributes (no sets, no regular expressions), which the
+matcher does without calling Python.
+
+Lemmas: spaCy's English lemmatizer looks up a lower-cased form in `lemma_exc[pos]`, then tries the suffix rules
+`lemma_rules[pos]`; it takes the last result that is in `lemma_index[pos]`, or if none is, the first result. With the
+published tables, "riding" becomes "rid", "vases" becomes "vas", "cookies" becomes "cooky", "is" (AUX) stays as it is,
+and lemmas of closed-class words are never cached. Here the rules are ordered such that the last one is right ("ing" ->
+"e" after "ing" -> ""), all other parts of speech get the identity rule, and index entries without effect (90 %) are
+dropped.
+"""
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from string import ascii_lowercase
+from typing import Any
+
+WORDS = tomllib.loads(Path(__file__).with_name("lexical.toml").read_text("utf-8"))
+TAG_TO_POS = {pair.rpartition(":")[0]: pair.rpartition(":")[2] for pair in WORDS["tags"].split()}
+VERB_TAGS = ("VB", "VBD", "VBG", "VBN", "VBP", "VBZ")
+BE = ("be", "am", "is", "are", "was", "were", "been", "being", "'s", "'m", "'re", "’s", "’m", "’re")
+NOMINAL_DEPS = ("nsubj", "nsubjpass", "dobj", "pobj", "dative", "attr", "conj", "ROOT", "appos", "pcomp")
+IDENTITY = ["", ""]
+RULES: dict[str, list[list[str]]] = {
+    "noun": [
+        *([letter, letter] for letter in ascii_lowercase if letter != "s"),
+        *([end, end] for end in ("ss", "us", "is")),
+        *([end + "es", end] for end in ("s", "x", "z", "ch", "sh")),
+        ["men", "man"], ["ies", "y"], ["ves", "f"], ["s", ""],
+    ],
+    "verb": [
+        *([letter, letter] for letter in ascii_lowercase if letter not in "sdg"),
+        *([vowel + end, vowel + end] for end in "dg" for vowel in "aou"),
+        *([end, end] for end in ("id", "nd", "ld", "rd", "ong", "ang", "ung", "ss")),
+        ["s", ""], ["ies", "y"], ["es", ""], ["es", "e"], ["ed", ""], ["ed", "e"], ["ing", ""], ["ing", "e"],
+    ],
+    "adj": [IDENTITY, ["er", ""], ["est", ""], ["er", "e"], ["est", "e"], ["ier", "y"], ["iest", "y"]],
+    **{pos: [IDENTITY] for pos in "adp adv aux cconj det intj num part pron punct sconj sym x".split()},
+}  # fmt: skip
+OPEN = ("noun", "verb", "adj")
+OWN_LEMMA = {"noun": ("s",), "verb": ("s", "ed", "ing")}  # lemmas that end so look inflected: exceptions
+
+
+def attribute_patterns() -> list[dict[str, Any]]:
+    """Return the patterns for `AttributeRuler.add_patterns`; if several match a word, the last one applies."""
+    tokens = [({"TAG": tag}, pos) for tag, pos in TAG_TO_POS.items()]
+    tokens += [({"TAG": tag, "DEP": dep}, "AUX") for tag in VERB_TAGS for dep in ("aux", "auxpass")]
+    tokens += [({"TAG": tag, "LOWER": form}, "AUX") for tag in VERB_TAGS for form in BE]
+    tokens += [({"TAG": "DT", "DEP": dep}, "PRON") for dep in NOMINAL_DEPS]
+    tokens += [({"TAG": "IN", "DEP": "mark"}, "SCONJ"), ({"TAG": "WDT", "DEP": "det"}, "DET")]
+    tokens += [({"TAG": "RB", "LOWER": form}, "PART") for form in ("not", "n't", "n’t")]
+    others = ("other", "others")
+    tokens += [({"LOWER": form, "TAG": "JJ", "DEP": dep}, "NOUN") for form in others for dep in NOMINAL_DEPS]
+    return [{"patterns": [[token]], "attrs": {"POS": pos}} for token, pos in tokens]
+
+
+@cache
+def lemma_tables() -> dict[str, dict[str, Any]]:
+    """Build `lemma_rules`, `lemma_exc` and `lemma_index` from spacy-lookups-data, which is needed only for training."""
+    from spacy.lookups import load_lookups
+
+    lookups = load_lookups("en", ["lemma_exc", "lemma_index"])
+    published = lookups.get_table("lemma_index")
+    index = {pos: {word for word in published.get(pos) if word.isalpha()} for pos in OPEN}
+    published = lookups.get_table("lemma_exc")
+    exceptions: dict[str, dict[str, list[str]]] = {}
+    for pos in (*OPEN, "adv"):
+        items = published.get(pos).items()
+        exceptions[pos] = {form: found[:1] for form, found in items if form.isalpha() and "_" not in found[0]}
+    for pos, endings in OWN_LEMMA.items():
+        for word in sorted(index[pos]):
+            if word.endswith(endings) and not _is_plural(word, index[pos]):
+                exceptions[pos][word] = [word]
+    for pos, pairs in WORDS["forms"].items():
+        exceptions[pos].update({form: [lemma] for form, lemma in (pair.split(":") for pair in pairs.split())})
+    exceptions["noun"].update({word: [word] for word in WORDS["plural_words"].split()})
+    for pos in ("aux", "pron", "part"):
+        exceptions[pos] = {form: [lemma] for lemma, forms in WORDS[pos].items() for form in forms.split()}
+    for pos in OPEN:
+        _remove_shadowing(RULES[pos], exceptions[pos], index[pos])
+        index[pos] = _prune(pos, exceptions[pos], index[pos])
+    return {
+        "lemma_rules": RULES,
+        "lemma_exc": exceptions,
+        "lemma_index": {pos: dict.fromkeys(sorted(words), True) for pos, words in index.items()},
+    }
+
+
+def lemma(form: str, rules: list[list[str]], exceptions: Mapping[str, list[str]], index: set[str]) -> str:
+    """Return the lemma that spaCy's rule lemmatizer finds for a form with these tables of one part of speech."""
+    found: list[str] = []
+    unknown: list[str] = []
+    for old, new in rules:
+        if form.endswith(old):
+            result = form[: len(form) - len(old)] + new
+            if result in index:
+                found = [result, *(other for other in found if other != result)]
+            elif result:
+                (unknown if result.isalpha() else found).append(result)
+    for result in exceptions.get(form, []):
+        if result not in found:
+            found.insert(0, result)
+    return (found or unknown or [form])[0]
+
+
+def _is_plural(word: str, index: set[str]) -> bool:
+    if word.endswith(("ss", "us", "is")) or word[-1] != "s" or len(word) < 4:
+        return False
+    return word[:-1] in index or word.endswith("es") and word[:-2] in index
+
+
+def _remove_shadowing(rules: list[list[str]], exceptions: dict[str, list[str]], index: set[str]) -> None:
+    """Remove index entries that would take precedence over exceptions: "leave" for "leaves", "bu" for "bus"."""
+    for form, (wanted, *_) in exceptions.items():
+        while (result := lemma(form, rules, exceptions, index)) != wanted and result in index:
+            index.discard(result)
+
+
+def _prune(pos: str, exceptions: Mapping[str, list[str]], index: set[str]) -> set[str]:
+    """Return a small subset of the index that gives every regular inflection the same lemma as the whole index."""
+    rules = RULES[pos]
+    wanted = {form: lemma(form, rules, exceptions, index) for word in sorted(index) for form in _inflections(word, pos)}
+    kept: set[str] = set()
+    while True:
+        wrong = {result for form, result in wanted.items() if lemma(form, rules, exceptions, kept) != result}
+        if wrong & index <= kept:
+            return kept
+        kept |= wrong & index
+
+
+def _inflections(word: str, pos: str) -> Iterator[str]:
+    """Yield the word and its regular inflected forms, including wrong ones ("walkes"), to compare tables on."""
+    yield word
+    stems = {word, word[:-1]} if word.endswith("e") else {word}
+    endings = {"noun": ("s", "es"), "verb": ("s", "es", "ed", "ing"), "adj": ("er", "est")}[pos]
+    for stem in sorted(stems):
+        yield from (stem + ending for ending in endings)
+    if word.endswith("y"):
+        yield from (word[:-1] + ending for ending in ("ies", "ied", "ier", "iest"))

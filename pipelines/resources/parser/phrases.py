@@ -1,0 +1,228 @@
+"""Noun phrases, objects and places of the caption grammar, as trees."""
+
+from random import Random
+from typing import TypeVar
+
+from .nodes import WORDS, Node, comma, coordinate, inflected, leaf, preposition
+
+T = TypeVar("T")
+NOUNS, ADJECTIVES, OBJECTS = WORDS["nouns"], WORDS["adjectives"], WORDS["objects"]
+COLOURS = ADJECTIVES["colour"]
+ADJECTIVE_KINDS = {"vehicle": "thing", "clothes": "colour"}  # the adjectives of these are those of others
+PLAIN_NOUNS = [
+    word
+    for entries in (*map(NOUNS.get, ("thing", "place", "vehicle", "food")), WORDS["food_mass"], WORDS["mass"],
+                    NOUNS["animal"])
+    for word in entries if not set("_-") & set(word)
+]  # fmt: skip
+
+
+def chance(rng: Random, probability: float) -> bool:
+    """Return True with a probability from 0 to 1."""
+    return rng.random() < probability
+
+
+def weighted(rng: Random, weights: dict[T, float]) -> T:
+    """Return one of the keys at random, in proportion to their values."""
+    return rng.choices(list(weights), list(weights.values()))[0]
+
+
+def noun(rng: Random, word: str, many: bool = False) -> Node:
+    """Return a vocabulary entry as a noun with its modifiers: tennis_racket, hot_dog, t-shirt, slice_of_pizza.
+
+    many: in the plural.
+    """
+    if "_of_" in word:
+        head, inner = word.split("_of_")
+        return of(noun(rng, head, many), Node(inner, "NN"))
+    first, dash, last = word.rpartition("-")
+    *before, head = last.split("_")
+    if not before and not dash and word not in NOUNS["person"] and chance(rng, 0.10):
+        before = [rng.choice(PLAIN_NOUNS)]
+    tag = "NNS" if many else "NN"
+    node = Node(inflected(head, tag), tag)
+    for part in before:
+        node.left.append(leaf(f"{part}/JJ/amod" if part in WORDS["adjective_first"] else f"{part}/NN/compound"))
+    if dash:
+        node.left += [Node(first, "NN", "compound"), leaf("-/HYPH/punct")]
+    return node
+
+
+def of(head: Node, inner: Node) -> Node:
+    """Add "of" + the noun phrase `inner` to the noun `head`, and return it."""
+    return head.after(preposition("of", inner))
+
+
+def adjectives(word: str) -> list[Node]:
+    """Return an adjective entry as amod nodes: plain, "black_and_white", "long-haired", "snow-covered"."""
+    if "_and_" in word:
+        first, second = word.split("_and_")
+        return [coordinate([Node(first, "JJ", "amod"), Node(second, "JJ", "conj")])]
+    first, _, last = word.partition("_")
+    if last in WORDS["participles_after"]:  # "snow covered", "neatly made"
+        role = "RB/advmod" if first.endswith("ly") or first == "well" else "NN/npadvmod"
+        return [Node(last, "VBN", "amod", [leaf(f"{first}/{role}")])]
+    if last:
+        return [Node(part, "JJ", "amod") for part in (first, last)]
+    if "-" in word:
+        first, last = word.split("-")
+        verbal = last in ("covered", "lined", "eaten", "dressed")
+        roles = {"snow": "NN/npadvmod", "tree": "NN/npadvmod", "half": "RB/advmod", "well": "RB/advmod"}
+        front = [leaf(f"{first}/{roles.get(first, 'JJ/amod')}"), leaf("-/HYPH/punct")]
+        return [Node(last, "VBN" if verbal else "JJ", "amod", front)]
+    if word in WORDS["participial"]:
+        return [Node(word, "VBG" if word.endswith("ing") else "VBN" if word == "parked" else "JJ", "amod")]
+    return [Node(word, "JJ", "amod")]
+
+
+def modified(rng: Random, kind: str, node: Node) -> Node:
+    """Add zero to two adjectives (or a colour, a material, an age) that suit the kind before the noun `node`."""
+    suitable, front = ADJECTIVES[ADJECTIVE_KINDS.get(kind, kind)], list[Node]()
+    if chance(rng, 0.42):
+        front += adjectives(rng.choice(suitable))
+        if chance(rng, 0.25) and kind != "place":
+            if chance(rng, 0.2):
+                front.append(comma())
+            front += adjectives(rng.choice(COLOURS if kind != "person" else WORDS["person_colours"]))
+        if chance(rng, 0.05):
+            front[0].before(Node(rng.choice(["very", "brightly", "really", "extremely"]), "RB", "advmod"))
+    if chance(rng, 0.025):  # "a snowy, icy, empty street"
+        front = []
+        for _ in range(rng.choice([2, 2, 3])):
+            front += [*adjectives(rng.choice(suitable)), comma()]
+        front.pop()
+        if chance(rng, 0.4):
+            colours = rng.sample(COLOURS, rng.choice([2, 3]))
+            front = [coordinate([Node(word, "JJ", "amod") for word in colours], oxford=True)]
+    if kind == "person" and chance(rng, 0.02):
+        year = leaf("year/NN/npadvmod").before(Node(rng.choice(["two", "three", "5"]), "CD", "nummod"))
+        front = [Node("old", "JJ", "amod", [year])]
+        if chance(rng, 0.6):
+            year.left.append(leaf("-/HYPH/punct"))
+            front[0].left.append(leaf("-/HYPH/punct"))
+    if kind in ("thing", "vehicle", "place") and chance(rng, 0.1):
+        materials = rng.sample(WORDS["materials"], 2 if chance(rng, 0.3) else 1)
+        front.append(coordinate([Node(word, "NN") for word in materials]).labelled("compound"))
+    return node.before(*front)
+
+
+def determined(rng: Random, node: Node, many: bool, bare: float) -> Node:
+    """Add a determiner, possessive or number to a noun phrase, or nothing with probability `bare`; many: plural."""
+    if chance(rng, bare):
+        return node
+    if many:
+        number = leaf(rng.choice(WORDS["numbers"]))
+        if chance(rng, 0.2):
+            return node.before(leaf(rng.choice(WORDS["plural_determiners"])))
+        if chance(rng, 0.05):
+            return node.before(leaf("a/DT/det"), leaf("few/JJ/amod"))
+        if number.tag == "CD" and chance(rng, 0.06):
+            return node.before(number, leaf("other/JJ/amod"))
+        return node.before(number)
+    following = node
+    while following.left:
+        following = following.left[0]
+    front = [leaf(described) for described in weighted(rng, WORDS["determiners"]).split()]
+    if front[0].form == "a" and following.form[0] in "aeio":
+        front[0].form = "an"
+    return node.before(*front)
+
+
+def noun_phrase(rng: Random, kind: str, many: bool | None = None, bare: float = 0.04) -> Node:
+    """Return a base noun phrase of a kind: person, animal, vehicle, thing, place, food, clothes.
+
+    many: plural, None for a random choice; bare: probability of no determiner.
+    """
+    if many is None:
+        many = chance(rng, 0.22) and kind not in ("place", "clothes")
+    if kind == "person" and many and chance(rng, 0.6):
+        people = Node(rng.choice(WORDS["people"]), "NNS")
+        return determined(rng, modified(rng, kind, people), True, max(bare, 0.3))
+    if kind == "clothes" and chance(rng, 0.3):
+        return determined(rng, modified(rng, kind, Node(rng.choice(WORDS["clothes_plural"]), "NNS")), True, 0.85)
+    if kind in ("food", "thing", "place") and chance(rng, 0.08):
+        mass = noun(rng, rng.choice(WORDS["food_mass" if kind == "food" else "mass"]))
+        return determined(rng, mass, False, 0.6) if chance(rng, 0.8) else modified(rng, kind, mass)
+    if kind == "food" and chance(rng, 0.12) or kind == "thing" and chance(rng, 0.03):
+        plural = not chance(rng, 0.5)
+        inner = noun(rng, rng.choice(NOUNS["food"] if plural else WORDS["food_mass"]), plural)
+        return of(determined(rng, noun(rng, rng.choice(WORDS["portions"])), False, bare), inner)
+    node = modified(rng, kind, noun(rng, rng.choice(NOUNS[kind]), many))
+    node = determined(rng, node, many, 0.3 if many and bare < 0.3 else bare)
+    if kind in ("thing", "place", "vehicle") and chance(rng, 0.03):  # "the man 's hat"
+        owner = noun(rng, rng.choice(NOUNS["person"] + NOUNS["animal"]))
+        owner = determined(rng, owner, False, 0.0).after(leaf("'s/POS/case"))
+        node.left = [owner.labelled("poss"), *(part for part in node.left if part.dep in ("amod", "compound"))]
+    return node
+
+
+def body_part(rng: Random) -> Node:
+    """Return "his hand", "its mouth", "their heads"."""
+    many = chance(rng, 0.3)
+    node = noun(rng, rng.choice(WORDS["body"]), many)
+    if chance(rng, 0.1):
+        node.left.append(Node(rng.choice(["left", "right", "front", "bare"]), "JJ", "amod"))
+    owner = Node(rng.choice(["his", "her", "its", "their"]), "PRP$", "poss")
+    return node.before(leaf("the/DT/det") if chance(rng, 0.15) else owner)
+
+
+def object_of(rng: Random, kind: str) -> Node:
+    """Return an object for a transitive verb, sometimes two coordinated.
+
+    kind: "body", one of the kinds of nouns or of objects in the vocabulary, or a noun itself.
+    """
+    if kind == "body":
+        return body_part(rng)
+    if kind in NOUNS:
+        node = noun_phrase(rng, kind)
+        if kind not in ("vehicle", "place") and chance(rng, 0.3 if kind == "clothes" else 0.15):
+            parts = [node] + [noun_phrase(rng, kind) for _ in range(rng.choice([1, 1, 1, 2]))]
+            return coordinate(parts, oxford=chance(rng, 0.4))
+        return node
+    if kind not in OBJECTS:
+        return determined(rng, noun(rng, kind), False, 0.1)
+    word = rng.choice(OBJECTS[kind])
+    if word[0] == "@":
+        return noun(rng, word[1:])
+    if word[0] == "^":
+        return determined(rng, Node(word[1:], "NNS"), True, 0.5)
+    many = chance(rng, 0.1)
+    return determined(rng, modified(rng, "thing", noun(rng, word, many)), many, 0.08)
+
+
+def location(rng: Random, name: str = "") -> Node:
+    """Return a prepositional phrase of place: simple, complex, or "at the edge of NP", "in the background".
+
+    name: the preposition, "" for a random one.
+    """
+    if not name and chance(rng, 0.08):
+        first, *before, head = rng.choice(WORDS["settings"]).split("_")
+        described = {"the": "DT/det", "a": "DT/det", "sunny": "JJ/amod", "mid": "JJ/amod"}
+        front = [leaf(f"{word}/{described.get(word, 'NN/amod')}") for word in before]
+        return preposition(first, Node(head, "NN", left=front))
+    if not name and chance(rng, 0.1):
+        first, part = rng.choice(WORDS["location_nouns"]).split(":")
+        head = Node(part, "NN", left=[Node(rng.choice(["the", "the", "the", "a"]), "DT", "det")])
+        return preposition(first, of(head, noun_phrase(rng, rng.choice(["place", "thing", "vehicle"]))))
+    name = name or rng.choice(WORDS["prepositions"])
+    kinds = WORDS["targets"].get(name, ["place", "thing", "vehicle", "person", "animal"])
+    if name in ("between", "in_between"):
+        return preposition(name, coordinate([noun_phrase(rng, "thing"), noun_phrase(rng, "thing")]))
+    target = noun_phrase(rng, rng.choice(kinds))
+    if chance(rng, 0.05) and name in ("with", "at", "around", "near", "against"):
+        each = Node(rng.choice(["each", "each", "the"]), "DT", "det")
+        pronouns = [leaf("other/JJ").before(each), leaf("another/DT").before(leaf("one/CD/det"))]
+        target = rng.choice([*pronouns, leaf("it/PRP"), leaf("them/PRP"), leaf("him/PRP")])
+    elif chance(rng, 0.08):
+        target.after(location(rng, rng.choice(["in", "of", "with", "near", "on"])))
+    elif chance(rng, 0.06):
+        coordinate([target, noun_phrase(rng, rng.choice(kinds))])
+    place = preposition(name, target)
+    if chance(rng, 0.02) and place.tag == "IN":
+        place.left.append(Node(rng.choice(["right", "just", "directly", "halfway", "all"]), "RB", "advmod"))
+    return place
+
+
+def coloured(rng: Random) -> Node:
+    """Return "in red" or "in black and white", where the colour is a noun."""
+    return preposition("in", coordinate([Node(rng.choice(COLOURS), "NN") for _ in range(rng.choice([1, 1, 2]))]))

@@ -1,0 +1,422 @@
+"""The cloze model's making: captions and vocabulary, loss and schedule, its file, and the command (also by make)."""
+
+from __future__ import annotations
+
+import csv
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from negcap.augment.cloze.file import read_about, read_model
+from negcap.augment.cloze.model import ClozeModel
+from negcap.augment.cloze.states import SPECIAL, UNKNOWN, Units
+from negcap.augment.data import data_path
+from negcap.pipelines.resources.cloze import corpus
+from negcap.pipelines.resources.cloze.__main__ import main, parser
+from negcap.pipelines.resources.cloze.corpus import encode, read_photo_ids, read_source, tokenised, vocabulary
+from negcap.pipelines.resources.cloze.model import enlarged, load, perplexity, save
+from negcap.pipelines.resources.cloze.network import Cloze, Sizes
+from negcap.pipelines.resources.cloze.train import (
+    TrainingConfig,
+    batches,
+    drawing,
+    new_network,
+    rate,
+    sampled_loss,
+    train,
+)
+from tests.conftest import DATA, ROOT, SAMPLE
+
+ROWS = [
+    ("1_a.jpg", "train", "A dog runs."),
+    ("1_a.jpg", "train", "A brown dog."),
+    ("2_b.jpg", "restval", "A dog runs."),
+    ("3_c.jpg", "val", "A cat sleeps."),
+    ("4_d.jpg", "test", "A man."),
+    ("5_e.jpg", "train", ""),
+]
+
+
+def written(path: Path, rows: list[tuple[str, str, str]]) -> str:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([("image", "split", "caption"), *rows])
+    return str(path)
+
+
+def test_of_splits_those_for_training_are_trained_on_and_the_others_held_out(tmp_path: Path) -> None:
+    table = written(tmp_path / "captions.csv", ROWS)
+    source = read_source(table)
+    assert (source.name, source.texts) == ("captions.csv", ("A dog runs.", "A brown dog."))
+    assert (source.left_out, source.rejected) == (0, 1)
+    others = ("A cat sleeps.", "A man.")
+    assert read_source(table, held_out=True).texts == others
+    untrained = written(tmp_path / "others.csv", [row for row in ROWS if row[1] in ("val", "test")])
+    assert read_source(untrained).texts == read_source(untrained, held_out=True).texts == others
+    assert len(read_source(str(SAMPLE)).texts) == 550
+
+
+def test_captions_of_listed_photos_are_left_out(tmp_path: Path) -> None:
+    table, apart = written(tmp_path / "captions.csv", ROWS), tmp_path / "apart.txt"
+    apart.write_text("1\n9\n", "utf-8")
+    source = read_source(table, read_photo_ids(apart))
+    assert (source.texts, source.left_out) == (("A dog runs.",), 2)
+    apart.write_text("\n", "utf-8")
+    with pytest.raises(ValueError, match="must list ids of photos, was empty"):
+        read_photo_ids(apart)
+    with pytest.raises(ValueError, match="captions to train on, has none"):
+        read_source(table, {"1", "2"})
+    with pytest.raises(ValueError, match="captions to measure on, has none"):
+        read_source(written(Path(table), [row for row in ROWS if row[1] == "train"]), held_out=True)
+
+
+def test_a_photo_is_known_by_the_start_of_its_name() -> None:
+    images = {"1000268201_693b08cb0e.jpg": "1000268201", "flickr/36979.jpg": "36979", "2344605": "2344605"}
+    assert {image: corpus.photo_id(image) for image in images} == images
+
+
+def test_captions_are_split_as_by_the_parser() -> None:
+    assert list(tokenised(["An old man's  dog, running.", ""])) == [["a", *"old man 's dog , running .".split()], []]
+
+
+def test_the_vocabulary_has_frequent_words_and_phrases_and_those_known_before() -> None:
+    captions = [text.split() for text in ("a dog in front of a ball .", "a dog in front", "a cat", "in front of a dog")]
+    units, counts = vocabulary(captions, ["in front of", "tennis ball"], 2)
+    assert units.names == (*SPECIAL, "a", "dog", "in front of")
+    assert counts.tolist() == [4, 4, 4, 5, 3, 2]  # ball, in, front and cat are the rest
+    known = (*SPECIAL, "bird", "a")
+    units, counts = vocabulary([["a", "dog"], ["a", "dog"], ["a", "cat"]], [], 2, known)
+    assert units.names == (*known, "dog")
+    assert counts.tolist() == [3, 3, 1, 0, 3, 2]
+
+
+def test_phrases_are_compounds_and_prepositions() -> None:
+    found = corpus.phrases()
+    assert {"in front of", "tennis racket"} <= set(found)
+    assert found == sorted(set(found)) and all(" " in name for name in found)
+
+
+def test_captions_become_numbers_in_pieces() -> None:
+    units = Units((*SPECIAL, "a", "dog"))
+    encoded = encode([["a", "dog", "."], ["."], [], ["zebra"]], units)
+    assert [caption.tolist() for caption in encoded] == [[0, 3, 4, 1], [0, 2, 1]]
+    assert {caption.dtype for caption in encoded} == {np.dtype(np.int32)}
+    longest = corpus.MAX_UNITS
+    assert [len(piece) - 2 for piece in encode([["a"] * (2 * longest + 1)], units)] == [longest, longest, 1]
+
+
+@pytest.mark.data
+def test_published_sets_are_read_without_the_photos_kept_apart(real_data: Path) -> None:
+    left_out = read_photo_ids(DATA / "apart.txt")
+    source = read_source(str(real_data / "flickr8k"), left_out)
+    assert 0 < source.left_out < 30_000 and 0.99 < len(source.texts) / (30_000 - source.left_out) <= 1
+
+
+SMALL = Sizes(words=8, states=8, hidden=12, heads=2)
+UNITS = Units((*SPECIAL, *"abcdefgh", "a b"))
+COUNTS = np.array([60, 60, 3, 30, 30, 20, 20, 20, 20, 5, 1, 4])
+
+
+def pattern(n: int = 60) -> list[np.ndarray]:
+    """Captions "a b c d" and "a b c d e f", in which every word tells the next, and one that has only UNKNOWN."""
+    return [np.array([0, *range(3, 7 + 2 * (i % 2)), 1], np.int32) for i in range(n)] + [np.array([0, 2, 1], np.int32)]
+
+
+def config(**given: float) -> TrainingConfig:
+    return TrainingConfig(**{"epochs": 30, "batch": 8, "learning_rate": 2e-2, "half": False, **given})  # type: ignore[arg-type]
+
+
+def random_network(seed: int = 1) -> Cloze:
+    return new_network(COUNTS, SMALL, TrainingConfig(seed=seed, dropout=0.0))
+
+
+def trained(**given: float) -> Cloze:
+    return train(new_network(COUNTS, SMALL, config(**given)), pattern(), COUNTS, config(**given), lambda line: None)
+
+
+@torch.no_grad()
+def test_with_all_units_drawn_the_loss_is_that_of_the_softmax() -> None:
+    net = random_network()
+    contexts, targets = torch.randn(20, 8), torch.randint(3, 12, (20,))
+    everything = torch.arange(3, 12)
+    loss, normal = sampled_loss(net, contexts, targets, everything, torch.zeros(12))
+    logits = contexts @ net.embedding.weight[3:].T + net.bias[3:]
+    torch.testing.assert_close(loss, nn.functional.cross_entropy(logits, targets - 3))
+    torch.testing.assert_close(normal, logits.logsumexp(1).square().mean())
+
+
+@torch.no_grad()
+def test_the_sum_of_probabilities_is_estimated_without_bias() -> None:
+    net, how = random_network(), drawing(COUNTS, 4)
+    context, generator = torch.randn(1, 8), torch.Generator().manual_seed(1)
+    target = torch.tensor([5])
+    exact = (context @ net.embedding.weight[3:].T + net.bias[3:]).exp().sum()
+    score = (context @ net.vectors[target].T + net.bias[target])[0, 0]
+    losses = [sampled_loss(net, context, target, how.draw(generator), how.log_chance)[0] for _ in range(4000)]
+    sums = (torch.stack(losses) + score).exp()  # the loss is the log of the sum, less the score
+    assert sums.std() > 0.1 * exact
+    assert float(sums.mean() / exact) == pytest.approx(1, abs=0.05)
+
+
+def test_units_are_drawn_as_often_as_their_chance_says() -> None:
+    how, generator = drawing(COUNTS, 4), torch.Generator().manual_seed(1)
+    times = torch.zeros(12)
+    for _ in range(4000):
+        times[how.draw(generator)] += 1
+    chance = how.log_chance[3:].exp()
+    assert times[:3].sum() == 0
+    assert float(chance.sum()) == pytest.approx(4, abs=1e-3)
+    torch.testing.assert_close(times[3:] / 4000, chance, rtol=0, atol=0.03)
+    torch.testing.assert_close(how.rates[3:] / how.rates[3], torch.from_numpy((COUNTS[3:] / 30) ** 0.75))
+    whole = drawing(COUNTS, 2000)
+    assert whole.draw(generator).tolist() == list(range(3, 12)) and whole.log_chance[3:].abs().max() < 1e-6
+
+
+def test_batches_hold_every_caption_once() -> None:
+    made = batches(pattern(), 8, np.random.default_rng(1))
+    assert sorted(row.tobytes() for batch in made for row in batch) == sorted(row.tobytes() for row in pattern())
+    assert {batch.shape[1]: len(batch) for batch in made}.keys() == {3, 6, 8}
+    again, other = (batches(pattern(), 8, np.random.default_rng(seed)) for seed in (1, 2))
+    assert [batch.shape for batch in made] == [batch.shape for batch in again] != [batch.shape for batch in other]
+
+
+def test_the_learning_rate_rises_and_falls() -> None:
+    rates = [rate(step, 10_000, 500) for step in (0, 249, 499, 500, 5_250, 9_999)]
+    assert rates == pytest.approx([1 / 500, 0.5, 1, 1, 0.5, 1 / 9_500])
+    assert rate(9, 100, 500) == pytest.approx(1)  # a tenth of all steps
+    assert rate(0, 1, 500) == 1
+
+
+def test_training_learns_what_stands_where() -> None:
+    untrained, _ = perplexity(random_network(), pattern())
+    reached: list[float] = []
+    net = train(
+        random_network(), pattern(), COUNTS, config(), lambda line: None,
+        lambda net, epoch: reached.append(perplexity(net, pattern())[0]),
+    )  # fmt: skip
+    last, log_sum = perplexity(net, pattern())
+    assert len(reached) == 30 and reached[-1] == last
+    assert untrained > 5 > 2 > last
+    assert abs(log_sum) < 0.5
+
+
+def test_the_perplexity_is_that_of_the_softmax_over_known_words() -> None:
+    net = random_network().eval()
+    captions, losses = [np.array(units) for units in ([0, 4, 2, 5, 1], [0, 11, 1], [0, 3, 7, 8, 1])], []
+    with torch.no_grad():
+        for caption in captions:
+            contexts = net.contexts(torch.from_numpy(caption)[None])[0]
+            logits = contexts @ net.embedding.weight[3:].T + net.bias[3:]
+            logs = logits.log_softmax(1)
+            losses += [-logs[i, unit - 3] for i, unit in enumerate(caption[1:-1]) if unit != 2]
+    assert perplexity(net, captions)[0] == pytest.approx(float(torch.stack(losses).mean().exp()), rel=1e-5)
+    with pytest.raises(ValueError, match="words that the model knows, have none"):
+        perplexity(net, [np.array([0, 2, 1])])
+
+
+def test_the_same_seed_gives_the_same_weights_and_leaves_other_numbers_alone() -> None:
+    torch.manual_seed(5)
+    expected = torch.rand(1)
+    torch.manual_seed(5)
+    first, second, other = (trained(epochs=2, seed=seed) for seed in (1, 1, 2))
+    assert torch.equal(torch.rand(1), expected)
+    weights, again, different = (net.state_dict() for net in (first, second, other))
+    assert all(torch.equal(value, again[name]) for name, value in weights.items())
+    assert not torch.equal(weights["embedding.weight"], different["embedding.weight"])
+
+
+@pytest.mark.parametrize("name", ["epochs", "batch", "samples", "learning_rate", "fixed_point"])
+def test_a_schedule_that_trains_nothing_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=f"{name} must be"):
+        TrainingConfig(**{name: -1})  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="states must be a multiple of heads, was: 9 states, 2 heads"):
+        Cloze(5, Sizes(states=9, heads=2))
+
+
+def test_a_file_holds_what_was_trained_and_measured_to_the_last_bit(tmp_path: Path) -> None:
+    net, caption, path = trained(epochs=2), [0, 4, 2, 5, 7, 1], tmp_path / "deep" / "model.npz"
+    about = save(path, net, UNITS, pattern(), {"captions": 61})
+    units, back = load(path)
+    assert (units.names, back.sizes) == (UNITS.names, SMALL)
+    assert about["captions"] == 61 and about == read_about(path)
+    assert about["perplexity"] == round(perplexity(back, pattern())[0], 3)
+    assert [file.name for file in path.parent.iterdir()] == ["model.npz"]
+    vectors, _ = ClozeModel.load(path).network.read([caption], [[(i - 1, i + 1) for i in range(1, 5)]])[0]
+    with torch.no_grad():
+        assert np.array_equal(vectors, net.contexts(torch.tensor([caption]))[0].numpy())
+    assert "perplexity" not in save(tmp_path / "other.npz", net, UNITS, [], {})
+
+
+def test_training_with_rounding_in_the_loop_learns_as_much() -> None:
+    """Small units in a small network: rounded after training, it is worse than if it was trained so."""
+    after, within = trained(fixed_point=0), trained(fixed_point=15)
+    after.fixed_point = within.fixed_point = True
+    assert perplexity(within, pattern())[0] < 1.05 * perplexity(after, pattern())[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("query.weight", 1000.0, "query.weight row 3 must sum to at most 4096"),
+        ("bias", 1e6, "bias must be finite"),  # more than half precision can express
+    ],
+)
+def test_weights_that_cannot_be_exact_are_not_written(tmp_path: Path, name: str, value: float, message: str) -> None:
+    net = random_network()
+    with torch.no_grad():
+        net.get_parameter(name)[3] = value
+    with pytest.raises(ValueError, match=message):
+        save(tmp_path / "model.npz", net, UNITS, [], {})
+    assert not list(tmp_path.iterdir())
+
+
+@torch.no_grad()
+def test_a_larger_vocabulary_is_read_as_before() -> None:
+    net = random_network().eval()
+    new = Units((*UNITS.names, "zebra", "a zebra"))
+    counts = np.append(COUNTS, [10, 5])
+    larger = enlarged(net, UNITS, new, counts).eval()
+    unknown, zebra, phrase = UNITS.number[UNKNOWN], new.number["zebra"], new.number["a zebra"]
+    before = net.contexts(torch.tensor([[0, 3, unknown, 4, 1]]))
+    assert torch.equal(larger.contexts(torch.tensor([[0, 3, zebra, 4, 1]])), before)
+    weights = net.embedding.weight
+    assert torch.equal(larger.embedding.weight[: len(UNITS.names)], weights)
+    torch.testing.assert_close(larger.embedding.weight[phrase], (weights[3] + weights[unknown]) / 2)
+    assert float(larger.bias[zebra].exp()) == pytest.approx(10 / counts[3:].sum())
+    assert torch.equal(enlarged(net, UNITS, UNITS, COUNTS).bias, net.bias)
+
+
+TINY = ["--words", "16", "--states", "16", "--hidden", "16", "--heads", "2", "--epochs", "2", "--batch", "32"]
+
+
+@pytest.fixture(autouse=True)
+def threads() -> Iterator[None]:
+    """The command sets the number of threads of its process."""
+    number = torch.get_num_threads()
+    yield
+    torch.set_num_threads(number)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("cloze") / "model.npz"
+    assert main([str(SAMPLE), "--output", str(path), *TINY]) == 0
+    return path
+
+
+def lines(path: Path, *captions: str) -> str:
+    path.write_text("".join(f"{caption}\n" for caption in captions), "utf-8")
+    return str(path)
+
+
+def test_the_same_input_gives_the_same_bytes_centred_on_what_it_was_trained_on(model: Path, tmp_path: Path) -> None:
+    again, (units, net) = tmp_path / "model.npz", load(model)
+    assert main([str(SAMPLE), "--output", str(again), *TINY]) == 0
+    assert again.read_bytes() == model.read_bytes()
+    assert main([str(SAMPLE), "--output", str(again), *TINY, "--seed", "2"]) == 0
+    assert again.read_bytes() != model.read_bytes()
+    assert abs(perplexity(net, encode(tokenised(read_source(str(SAMPLE)).texts), units))[1]) < 0.003
+
+
+def test_a_model_says_what_it_was_made_from(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    held_out = lines(tmp_path / "apart.txt", "A dog sleeps on a red sofa.", "Two men play a game in a park.")
+    output = tmp_path / "model.npz"
+    given = ["--held-out", held_out, "--source", "our own captions", "--output", str(output), *TINY]
+    assert main([str(SAMPLE), *given]) == 0
+    about = read_about(output)
+    assert (about["source"], about["captions"], about["held_out"]) == ("our own captions", 550, "apart.txt")
+    assert about["training"]["epochs"] == 2 and about["training"]["seed"] == 1 and about["continues"] is None
+    assert 1 < about["perplexity"] < about["units"]
+    assert str(tmp_path) not in str(about)
+    shown = capsys.readouterr()
+    assert shown.out == "" and "epoch 2: perplexity" in shown.err
+
+
+def test_a_model_is_continued_on_other_captions(model: Path, tmp_path: Path) -> None:
+    new = lines(tmp_path / "new.txt", *[f"A zebra stands beside a zebra in field {i}." for i in range(8)])
+    other = lines(tmp_path / "other.txt", "A zebra stands beside a zebra.")
+    known, _ = read_model(model)
+    assert known.of("zebra") is None
+    reached = []
+    more = ["--continue", str(model), "--held-out", other, "--output", str(tmp_path / "more.npz")]
+    for epochs in ("1", "6"):
+        assert main([new, *more, "--epochs", epochs]) == 0
+        reached.append(read_about(tmp_path / "more.npz")["perplexity"])
+    units, arrays = read_model(tmp_path / "more.npz")
+    assert units.names[: len(known.names)] == known.names and units.of("zebra") is not None
+    assert arrays["query.bias"].shape == (16,)
+    assert reached[1] < reached[0]
+    about = read_about(tmp_path / "more.npz")
+    assert about["continues"] == read_about(model) and about["training"]["learning_rate"] == 5e-4
+
+
+def test_without_torch_the_extra_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert main([str(SAMPLE), "--output", str(tmp_path / "model.npz")]) == 2
+    assert capsys.readouterr().err == 'cloze: training needs PyTorch: pip install "negcap[train]"\n'
+
+
+def test_the_shipped_model_is_continued_without_naming_its_place(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    new = lines(tmp_path / "new.txt", *["A zebra stands beside a zebra in a field."] * 3)
+    given = ["--continue", "shipped", "--epochs", "1", "--batch", "2", "--output", str(tmp_path / "more.npz")]
+    assert main([new, "--min-count", "1", *given]) == 0
+    shipped = data_path("cloze") / "model.npz"
+    assert read_model(tmp_path / "more.npz")[0].names == read_model(shipped)[0].names
+    assert read_about(tmp_path / "more.npz")["continues"] == read_about(shipped)
+
+
+def test_bad_input_is_answered_in_one_line(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rare = lines(tmp_path / "rare.txt", "Every word once only.")
+    cases = {
+        "no such file": ["absent.json"],
+        "must be a cloze model": [str(SAMPLE), "--continue", str(SAMPLE)],
+        "--states must not be given with --continue": [str(SAMPLE), "--continue", str(model), "--states", "8"],
+        "a word must occur at least 4 times": [rare],
+        "the captions held out must differ": [str(SAMPLE), "--held-out", str(SAMPLE)],
+        "epochs must be >= 1, was: 0": [str(SAMPLE), "--epochs", "0"],
+        "threads must be >= 1, was: 0": [str(SAMPLE), "--threads", "0"],
+        "states must be a multiple of heads": [str(SAMPLE), "--states", "9", "--heads", "2"],
+        f"output must be a file, is a folder: {tmp_path}": [str(SAMPLE), "--output", str(tmp_path)],
+    }
+    for message, arguments in cases.items():
+        capsys.readouterr()
+        assert main(["--output", str(tmp_path / "none.npz"), *arguments]) == 2, message
+        last = capsys.readouterr().err.splitlines()[-1]
+        assert last.startswith("cloze: ") and message in last
+    assert not (tmp_path / "none.npz").exists()
+    with pytest.raises(SystemExit) as stopped:
+        main([str(SAMPLE)])
+    assert stopped.value.code == 2 and "--output" in capsys.readouterr().err
+
+
+def make(tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run make with this Python instead of a virtual environment of its own."""
+    (tmp_path / "installed-train").touch()
+    environment = {key: value for key, value in os.environ.items() if key != "CAPTIONS"}
+    paths = [f"VENV={tmp_path}", f"BIN={Path(sys.executable).parent}"]
+    return subprocess.run(["make", "cloze", *paths, *words], cwd=ROOT, env=environment, capture_output=True, text=True)
+
+
+def test_make_calls_the_command_with_what_it_is_given(tmp_path: Path) -> None:
+    sources, options = [str(SAMPLE), str(ROOT / "README.md")], ["--epochs", "2", "--continue", "shipped"]
+    given = f"CAPTIONS={' '.join(sources)}", f"MODEL={tmp_path / 'model.npz'}", f"ARGS={' '.join(options)}"
+    made = make(tmp_path, "--dry-run", "--no-print-directory", *given)
+    assert made.returncode == 0, made.stderr
+    python, *words = shlex.split(made.stdout.splitlines()[-1])
+    assert Path(python).samefile(sys.executable) and words[:2] == ["-m", parser.__module__.removesuffix(".__main__")]
+    assert words[2:] == [*sources, "--output", str(tmp_path / "model.npz"), *options]
+    assert parser().parse_args(words[2:]).epochs == 2
+    made = make(tmp_path, f"MODEL={tmp_path / 'model.npz'}")  # the sample is not trained on unasked
+    assert made.returncode == 2 and "make cloze needs CAPTIONS" in made.stderr
+    assert not (tmp_path / "model.npz").exists()

@@ -1,0 +1,285 @@
+"""The parser's training data and tables: caption trees, conversion, augmentation, lemmas; and a small training."""
+
+import gzip
+import json
+import re
+import tomllib
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from negcap.pipelines.resources.parser.__main__ import megabytes, save
+from negcap.pipelines.resources.parser.augmentation import (
+    agreed_trees,
+    augment,
+    coco_captions,
+    fragments,
+    joined,
+    without_final_stop,
+)
+from negcap.pipelines.resources.parser.captions import TEMPLATES, caption_trees
+from negcap.pipelines.resources.parser.clear import convert
+from negcap.pipelines.resources.parser.lexical import TAG_TO_POS, attribute_patterns, lemma, lemma_tables
+from negcap.pipelines.resources.parser.nodes import Node, coordinate, flatten, inflected, preposition
+from negcap.pipelines.resources.parser.train import TrainingConfig, accuracy, speed, train
+from negcap.pipelines.resources.parser.tree import Tree, read_conllu, to_doc
+
+CASES, FORMS = (
+    tomllib.loads(Path(__file__).with_name(name).read_text("utf-8")) for name in ("conversion.toml", "lemmas.toml")
+)
+LABELS = set(
+    "ROOT acl acomp advcl advmod agent amod attr aux auxpass case cc ccomp compound conj dative det dobj expl mark "
+    "npadvmod nsubj nsubjpass nummod oprd parataxis pcomp pobj poss prep prt punct relcl xcomp".split()
+)
+SMALL = TrainingConfig(seed=7, width=32, depth=1, rows=500, hidden=16, epochs=5, batch_words=100, learning_rate=0.005)
+
+
+def arcs(tree: Tree) -> list[str]:
+    heads = [tree.forms[head] if head >= 0 else "-" for head in tree.heads]
+    return [f"{form} {dep} {head}" for form, dep, head in zip(tree.forms, tree.deps, heads, strict=True)]
+
+
+def is_projective(tree: Tree) -> bool:
+    spans = [tuple(sorted((word, head))) for word, head in enumerate(tree.heads) if head >= 0]
+    return not any(a < c < b < d for a, b in spans for c, d in spans)
+
+
+def test_grammar_trees_are_seeded_trees_in_the_label_scheme() -> None:
+    trees = caption_trees(800, Random(3))
+    assert len(trees) == 800 and len({tuple(tree.forms) for tree in trees}) > 760
+    for tree in trees:
+        assert tree.is_tree() and is_projective(tree), arcs(tree)
+        assert set(tree.deps) <= LABELS, set(tree.deps) - LABELS
+        assert set(tree.tags) <= set(TAG_TO_POS)
+        assert 3 <= len(tree) <= 32
+    assert caption_trees(50, Random(3)) == trees[:50] != caption_trees(50, Random(2))
+
+
+@pytest.mark.parametrize("template", TEMPLATES, ids=lambda template: template.__name__)
+def test_every_template_makes_trees(template: Any) -> None:
+    for seed in range(40):
+        tree = flatten(template(Random(seed)))
+        assert tree.is_tree() and is_projective(tree)
+
+
+def test_grammar_words_are_the_tokenizer_s() -> None:
+    import spacy
+
+    nlp = spacy.blank("en")
+    docs = [to_doc([tree], nlp.vocab) for tree in caption_trees(300, Random(5))]
+    same = sum([token.text for token in nlp(doc.text)] == [token.text for token in doc] for doc in docs)
+    assert same >= 297
+
+
+def test_coordination_is_a_chain() -> None:
+    root = coordinate([Node("plum", "NN"), Node("pear", "NN"), Node("fig", "NN")])
+    assert arcs(flatten(root)) == ["plum ROOT -", ", punct plum", "pear conj plum", "and cc pear", "fig conj pear"]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("on", ["on prep sits", "mat pobj on"]),
+        ("next_to", ["next advmod sits", "to prep next", "mat pobj to"]),
+        ("in_front_of", ["in prep sits", "front pobj in", "of prep front", "mat pobj of"]),
+        ("out_of", ["out prep sits", "of prep out", "mat pobj of"]),
+    ],
+)
+def test_complex_prepositions(name: str, expected: list[str]) -> None:
+    tree = flatten(Node("sits", "VBZ", right=[preposition(name, Node("mat", "NN"))]))
+    assert arcs(tree)[1:] == expected
+
+
+@pytest.mark.parametrize(
+    ("tag", "pairs"),
+    [
+        ("VBG", "ride:riding run:running lie:lying ski:skiing see:seeing play:playing"),
+        ("VBZ", "catch:catches fly:flies play:plays ride:rides pass:passes do:does"),
+        ("VBN", "cover:covered make:made carry:carried wrap:wrapped place:placed"),
+        ("NNS", "man:men bus:buses child:children bench:benches puppy:puppies"),
+        ("VB", "ride:ride"),
+    ],
+)
+def test_inflection(tag: str, pairs: str) -> None:
+    assert [f"{word}:{inflected(word, tag)}" for word in re.findall(r"(\w+):", pairs)] == pairs.split()
+
+
+def tree(compact: str) -> Tree:
+    rows = [word.rsplit("/", 4) for word in compact.split()]
+    rows = [row if len(row) == 5 else ["."] + row[1:] for row in rows]
+    forms, tags, pos, heads, deps = (list(column) for column in zip(*rows, strict=True))
+    lemmas = ["be" if form in ("is", "are", "was") else form.lower() for form in forms]
+    return Tree(forms, [True] * len(forms), tags, pos, [int(head) - 1 for head in heads], deps, lemmas)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_rule_of_the_conversion(name: str) -> None:
+    source = tree(CASES[name]["ud"])
+    before, converted = source.copy(), convert(source)
+    assert converted is not None and source == before
+    found = {arc.removesuffix(" -") for arc in arcs(converted)}
+    assert set(CASES[name]["clear"].split("; ")) <= found, found
+
+
+def test_what_clear_cannot_express_is_not_converted() -> None:
+    assert convert(tree("a/DT/DET/2/reparandum an/DT/DET/3/det owl/NN/NOUN/0/root")) is None
+    two = "It/PRP/PRON/4/nsubj is/VBZ/AUX/4/cop was/VBD/AUX/4/cop wet/JJ/ADJ/0/root"
+    assert convert(tree(two)) is None
+
+
+def write(path: Path, text: str) -> Path:
+    with gzip.open(path, "wt", encoding="utf-8") as stream:
+        stream.write(text)
+    return path
+
+
+def test_reading_keeps_spaces_and_filters_by_host(tmp_path: Path) -> None:
+    def document(host: str) -> str:
+        return (
+            f"# newdoc id = {host}\n# meta::sourceURL = https://{host}/page\n"
+            "1-2\tDon't\t_\t_\t_\t_\t_\t_\t_\t_\n"
+            "1\tDo\tdo\tAUX\tVB\t_\t3\taux\t_\t_\n2\tn't\tnot\tPART\tRB\t_\t3\tadvmod\t_\t_\n"
+            "3\tgo\tgo\tVERB\tVB\t_\t0\troot\t_\tSpaceAfter=No\n4\t.\t.\tPUNCT\t.\t_\t3\tpunct\t_\t_\n\n"
+        )
+
+    path = write(tmp_path / "t.conllu.gz", document("free.org") + document("other.org"))
+    assert len(list(read_conllu(path))) == 2
+    (kept,) = read_conllu(path, ("free.org",))
+    assert kept.spaces == [False, True, False, True]
+
+
+def test_a_broken_line_is_named(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.conllu.gz", "1\tonly\n\n")
+    with pytest.raises(ValueError, match=r"t\.conllu\.gz:1: .* must have 10 columns, has: 2"):
+        list(read_conllu(path))
+
+
+def sentence() -> Tree:
+    """Return "A dog is chasing two cats." with CLEAR labels."""
+    made = tree(
+        "A/DT/DET/2/det dog/NN/NOUN/4/nsubj is/VBZ/AUX/4/aux chasing/VBG/VERB/0/ROOT two/CD/NUM/6/nummod "
+        "cats/NNS/NOUN/4/dobj ././PUNCT/4/punct"
+    )
+    made.spaces[5] = False
+    return made
+
+
+def test_fragment_without_its_auxiliary() -> None:
+    (fragment,) = fragments(sentence(), Random(0))
+    expected = ["A det dog", "dog ROOT -", "chasing acl dog", "two nummod cats", "cats dobj chasing"]
+    assert arcs(fragment) == expected
+
+
+def test_augmentation_varies_writing_only() -> None:
+    made = [augment(sentence(), Random(seed)) for seed in range(200)]
+    assert {tuple(tree.heads[:6]) for tree in made} == {(1, 3, 3, -1, 5, 3)}
+    assert {tree.forms[0] for tree in made} == {"A", "a"}
+    assert {len(tree) for tree in made} == {6, 7}
+    assert {tree.spaces[5] for tree in made if len(tree) == 7} == {True, False}
+    stopless = without_final_stop(sentence())
+    assert stopless.forms == without_final_stop(stopless).forms == "A dog is chasing two cats".split()
+
+
+def test_some_documents_have_two_sentences() -> None:
+    groups = list(joined([sentence()] * 300, Random(0)))
+    assert sum(map(len, groups)) == 300
+    assert {len(group) for group in groups} == {1, 2}
+
+
+def test_only_agreed_plausible_parses_are_kept() -> None:
+    import spacy
+
+    class Model:
+        def __init__(self, dep: str) -> None:
+            self.vocab, self.dep = spacy.blank("en").vocab, dep
+
+        def pipe(self, texts: list[str]) -> Iterator[Any]:
+            for text in texts:
+                made = sentence() if text != "short" else tree("dogs/NNS/NOUN/2/nsubj run/VBP/VERB/0/ROOT")
+                if text == "disputed":
+                    made.deps[5] = self.dep
+                yield to_doc([made], self.vocab)
+
+    texts = ["disputed", "agreed", "short", "agreed"]
+    kept = agreed_trees(Model("dobj"), Model("nsubj"), texts, 10, Random(0))  # type: ignore[arg-type]
+    assert [tree.forms for tree in kept] == [sentence().forms]
+
+
+def test_captions_held_out_for_judging(tmp_path: Path) -> None:
+    path = tmp_path / "captions.json"
+    annotations = [{"image_id": 10, "caption": "a  cat "}, {"image_id": 11, "caption": "a dog"}]
+    path.write_text(json.dumps({"annotations": annotations}))
+    assert coco_captions(path) == ["a dog"]
+    assert coco_captions(path, held_out=True) == ["a cat"]
+    path.write_text("{}")
+    with pytest.raises(ValueError, match="must have 'annotations'"):
+        coco_captions(path)
+
+
+def test_every_tag_has_a_pattern() -> None:
+    tags = {pattern["patterns"][0][0].get("TAG") for pattern in attribute_patterns()}
+    assert set(TAG_TO_POS) <= tags
+
+
+@pytest.fixture(scope="module")
+def tables() -> dict[str, dict[str, Any]]:
+    pytest.importorskip("spacy_lookups_data", reason="the lemma tables are built from spacy-lookups-data")
+    return lemma_tables()
+
+
+@pytest.mark.parametrize("pos", FORMS)
+def test_lemmas_are_those_that_spacy_finds(pos: str, tables: dict[str, dict[str, Any]]) -> None:
+    import spacy
+    from spacy.lookups import Lookups
+    from spacy.tokens import Doc
+
+    pairs = dict(pair.split(":") for pair in FORMS[pos].split())
+    rules, exceptions = tables["lemma_rules"][pos], tables["lemma_exc"].get(pos, {})
+    index = set(tables["lemma_index"].get(pos, {}))
+    assert {form: lemma(form, rules, exceptions, index) for form in pairs} == pairs
+    nlp, lookups = spacy.blank("en"), Lookups()
+    for name, table in tables.items():
+        lookups.add_table(name, table)
+    lemmatizer: Any = nlp.add_pipe("lemmatizer", config={"mode": "rule"})
+    lemmatizer.initialize(lookups=lookups)
+    doc = lemmatizer(Doc(nlp.vocab, words=list(pairs), pos=[pos.upper()] * len(pairs)))
+    assert [token.lemma_ for token in doc] == list(pairs.values())
+
+
+def test_the_same_seed_gives_the_same_weights(tables: object) -> None:
+    brief = replace(SMALL, epochs=1)
+    first, again, other = (
+        train(config, [], caption_trees(60, Random(0)), print).get_pipe("parser").model.to_bytes()  # type: ignore[attr-defined]
+        for config in (brief, brief, replace(brief, seed=8))
+    )
+    assert first == again != other
+
+
+@pytest.mark.slow
+def test_a_small_run(tmp_path: Path, tables: object) -> None:
+    import spacy
+
+    lines: list[str] = []
+    nlp = train(SMALL, [], caption_trees(300, Random(0)), lines.append)
+    assert len(lines) == SMALL.epochs and lines[0].startswith("epoch 1/5")
+    dev, captions, folder = caption_trees(60, Random(1)), ["a dog runs on grass"] * 20, tmp_path / "parser"
+    for given in (captions, []):  # the second replaces the first
+        save(nlp, folder, dev, given, SMALL)
+        assert [path.name for path in tmp_path.iterdir()] == ["parser"]
+        meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
+        named = " ".join(source["name"] for source in meta["sources"])
+        assert "EWT" in named and ("COCO" in named) == bool(given)
+    loaded = spacy.load(folder)
+    scores = accuracy(loaded, dev)
+    assert meta["performance"] == {"ewt_dev": scores}
+    assert scores["tag"] > 75 and scores["las"] > 50, scores
+    assert 0 < megabytes(folder) < 8
+    measured = speed(loaded, captions, repeats=1)
+    assert measured["words_per_second"] > 0
+    components = {"tokenizer", "tok2vec", "tagger", "parser", "attribute_ruler", "lemmatizer"}
+    assert set(measured["time_share"]) == components
+    assert sum(measured["time_share"].values()) == pytest.approx(100, abs=0.5)
