@@ -19,7 +19,6 @@ import torch
 from torch import Generator
 
 from negcap.pipelines.engine.tables import has_table, read_table
-from negcap.pipelines.models.checkpoint import optimizer_step
 from negcap.pipelines.models.config import configure
 from negcap.pipelines.models.corpus import shuffled_batches
 from negcap.pipelines.models.features import take
@@ -76,7 +75,10 @@ class _Training:
             sampled = objective.sample(data.sampler, captions, config, self.random)
             batch = make_batch(data, captions, features, config, self.random)
             loss = torch.stack(list(objective.losses(model, batch, sampled, config, EPOCH).values())).sum()
-            optimizer_step(self.optimizer, loss, model.parameters(), config.clip)
+            self.optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), config.clip)
+            self.optimizer.step()
             found.append(time.process_time() - began)
         return found[1:]
 

@@ -16,8 +16,7 @@ import pyarrow.parquet as pq
 import torch
 
 from ...engine.tables import has_table, read_table
-from ..evaluation.attacks import FAMILIES
-from ..evaluation.protocols import RankList
+from ..evaluation.protocols import FAMILIES, RankList
 from ..figures import format_difference, format_interval, markdown_table
 from ..trainer.compare import Figure, VariantResult, summarize
 from ..trainer.evaluate import Evaluation

@@ -14,9 +14,18 @@ from ....schemas.markdown import replaced
 from ...engine.manifest import describe
 from ...engine.storage import write_atomically, write_json
 from ..captions import read_captions
-from ..config import CONFIGS, MODELS, RECIPES, RESUMABLE, SIMILARITIES, WITH_NEGATIVES, TrainConfig, configure
-from ..evaluation.attacks import FAMILIES
-from ..evaluation.config import EvaluateConfig
+from ..config import (
+    CONFIGS,
+    MODELS,
+    RECIPES,
+    RESUMABLE,
+    SIMILARITIES,
+    WITH_NEGATIVES,
+    EvaluateConfig,
+    TrainConfig,
+    configure,
+)
+from ..evaluation.protocols import FAMILIES
 from ..evaluation.retrieval import TOP, bootstrap_samples, count_hits, interval
 from ..figures import format_difference, format_interval, markdown_table
 from .evaluate import Evaluation, measure, write_evaluation

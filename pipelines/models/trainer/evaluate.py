@@ -24,13 +24,18 @@ from ...engine.storage import write_atomically, write_json
 from ...engine.tables import has_table, read_table
 from ..captions import Captions, read_captions
 from ..checkpoint import read_vocabularies
-from ..config import WITH_NEGATIVES, TrainConfig
+from ..config import WITH_NEGATIVES, EvaluateConfig, TrainConfig
 from ..corpus import encode_run, read_caption_rows, read_graphs, read_whole_table
 from ..device import choose_device
-from ..evaluation.attacks import choose_attacks, complete_captions, with_negatives
-from ..evaluation.config import EvaluateConfig
 from ..evaluation.parsing import phrase_parsing
-from ..evaluation.protocols import RankList, plain_retrieval, run_protocols
+from ..evaluation.protocols import (
+    RankList,
+    choose_attacks,
+    complete_captions,
+    plain_retrieval,
+    run_protocols,
+    with_negatives,
+)
 from ..evaluation.retrieval import (
     DETECTED,
     TIE,

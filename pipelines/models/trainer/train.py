@@ -15,12 +15,11 @@ from ....schemas.captions import LANGUAGE
 from .. import checkpoint
 from ..captions import read_captions, split_captions
 from ..checkpoint import epoch_seed
-from ..config import RESUMABLE, TrainConfig
+from ..config import PER_FAMILY, RESUMABLE, TrainConfig
 from ..corpus import TABLES as COMPONENT_TABLES
 from ..corpus import component_names, encode_run, read_graphs, shuffled_batches
 from ..device import choose_device, to_device
-from ..evaluation.attacks import first_negatives, ranks_with_own_negatives
-from ..evaluation.config import PER_FAMILY
+from ..evaluation.protocols import first_negatives, ranks_with_own_negatives
 from ..evaluation.retrieval import (
     TOP,
     JointEmbedding,

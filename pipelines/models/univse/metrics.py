@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from ..corpus import component_ids
-from ..evaluation.attacks import Attacks
 from ..evaluation.parsing import Score, Words, accuracy, read_questions, score_candidates
+from ..evaluation.protocols import Attacks
 from ..evaluation.retrieval import (
     TOP,
     EmbeddedSplit,

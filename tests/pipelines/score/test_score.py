@@ -172,8 +172,7 @@ def test_winograd_pairs_of_images(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 def test_a_model_of_negcap_scores_pairs_as_evaluate_does(tmp_path: Path) -> None:
-    from negcap.pipelines.models.config import configure
-    from negcap.pipelines.models.evaluation.config import EvaluateConfig
+    from negcap.pipelines.models.config import EvaluateConfig, configure
     from negcap.pipelines.models.trainer.evaluate import measure
     from negcap.pipelines.models.trainer.train import train
     from tests.pipelines.models.trainer_world import write_world

@@ -6,10 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from negcap.pipelines.models.config import EvaluateConfig
 from negcap.pipelines.models.corpus import Corpus
-from negcap.pipelines.models.evaluation.attacks import choose_attacks, complete_captions
-from negcap.pipelines.models.evaluation.config import EvaluateConfig
-from negcap.pipelines.models.evaluation.protocols import run_protocols
+from negcap.pipelines.models.evaluation.protocols import choose_attacks, complete_captions, run_protocols
 from negcap.pipelines.models.evaluation.retrieval import EmbeddedSplit
 from negcap.pipelines.models.similarities import COSINE
 from negcap.pipelines.models.vectors import Texts

@@ -15,9 +15,8 @@ from torch import Generator
 from negcap.pipelines.cli import main
 from negcap.pipelines.models.captions import read_captions
 from negcap.pipelines.models.checkpoint import read_vocabularies
-from negcap.pipelines.models.config import configure
+from negcap.pipelines.models.config import EvaluateConfig, configure
 from negcap.pipelines.models.corpus import encode_run
-from negcap.pipelines.models.evaluation.config import EvaluateConfig
 from negcap.pipelines.models.losses import max_of_hinges
 from negcap.pipelines.models.mhad.model import MHA_D, diversity_loss
 from negcap.pipelines.models.objective import Batch

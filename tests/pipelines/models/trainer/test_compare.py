@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from negcap.pipelines.cli import main
-from negcap.pipelines.models.evaluation.config import EvaluateConfig
+from negcap.pipelines.models.config import EvaluateConfig
 from negcap.pipelines.models.trainer.compare import CompareConfig, Variant, compare
 from tests.pipelines.models.trainer_world import write_world
 

@@ -11,10 +11,9 @@ import torch
 
 from negcap.pipelines.cli import main
 from negcap.pipelines.models.captions import read_captions
-from negcap.pipelines.models.config import configure
+from negcap.pipelines.models.config import EvaluateConfig, configure
 from negcap.pipelines.models.corpus import encode_run
-from negcap.pipelines.models.evaluation.attacks import first_negatives
-from negcap.pipelines.models.evaluation.config import EvaluateConfig
+from negcap.pipelines.models.evaluation.protocols import first_negatives
 from negcap.pipelines.models.evaluation.retrieval import embed_images, embed_sentences
 from negcap.pipelines.models.features import read_features
 from negcap.pipelines.models.trainer.evaluate import evaluate, measure

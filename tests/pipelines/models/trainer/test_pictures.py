@@ -10,13 +10,7 @@ from PIL import Image
 
 from negcap.pipelines.cli import main
 from negcap.pipelines.models.config import configure
-from negcap.pipelines.models.trainer.pictures import (
-    PictureConfig,
-    draw_pictures,
-    find_relevance,
-    read_query,
-    to_plane,
-)
+from negcap.pipelines.models.trainer.pictures import PictureConfig, draw_pictures, find_relevance, read_query, to_plane
 from negcap.pipelines.models.trainer.train import train
 from negcap.pipelines.models.univse.model import UniVSE
 from negcap.pipelines.models.vectors import Phrase

@@ -11,9 +11,8 @@ import torch
 
 from negcap.pipelines.models import checkpoint
 from negcap.pipelines.models.captions import read_captions
-from negcap.pipelines.models.config import CONTRASTIVE, MODELS, configure
+from negcap.pipelines.models.config import CONTRASTIVE, MODELS, EvaluateConfig, configure
 from negcap.pipelines.models.dual import VSE_C
-from negcap.pipelines.models.evaluation.config import EvaluateConfig
 from negcap.pipelines.models.objective import Batch
 from negcap.pipelines.models.trainer.evaluate import left_out, measure
 from negcap.pipelines.models.trainer.objectives import load_model

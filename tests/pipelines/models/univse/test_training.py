@@ -13,10 +13,9 @@ from torch import Generator
 
 from negcap.pipelines.cli import main
 from negcap.pipelines.models.captions import read_captions
-from negcap.pipelines.models.config import configure
+from negcap.pipelines.models.config import EvaluateConfig, configure
 from negcap.pipelines.models.corpus import encode_run, read_graphs
-from negcap.pipelines.models.evaluation.attacks import with_negatives
-from negcap.pipelines.models.evaluation.config import EvaluateConfig
+from negcap.pipelines.models.evaluation.protocols import with_negatives
 from negcap.pipelines.models.features import read_features
 from negcap.pipelines.models.objective import Batch
 from negcap.pipelines.models.trainer.evaluate import measure
