@@ -3,11 +3,9 @@
 import pytest
 import torch
 from torch import Generator, Tensor
-from torch.nn.functional import normalize
 
 from negcap.pipelines.models import similarities
-from negcap.pipelines.models.evaluation import retrieval
-from negcap.pipelines.models.similarities import COSINE, SIMILARITIES, order_penalties
+from negcap.pipelines.models.similarities import SIMILARITIES, order_penalties
 
 
 def vectors(rows: int, d: int, seed: int, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -63,20 +61,3 @@ def test_differences_are_neither_kept_nor_made_at_once() -> None:
     assert sorted(kept) == [40 * 64, 50 * 64]
     sizes = [(r.stop - r.start, c.stop - c.start) for r, c in similarities._blocks(torch.empty(10, 1 << 17), above)]
     assert len(sizes) > 1 and all(rows * columns <= 2 for rows, columns in sizes)
-
-
-@pytest.mark.parametrize(("images", "captions", "d"), [(7, 33, 16), (40, 201, 64), (3, 5, 4)])
-def test_the_cosine_gives_the_bits_and_ranks_of_inner_products(images: int, captions: int, d: int) -> None:
-    photos, texts = normalize(vectors(images, d, 0), dim=-1), normalize(vectors(captions, d, 1), dim=-1)
-    owner = torch.arange(captions) % images
-    assert torch.equal(COSINE.finish(vectors(images, d, 0)), photos)
-    assert torch.equal(COSINE.matrix(photos, texts), photos @ texts.T)
-    assert torch.equal(COSINE.by_text(texts, photos), texts @ photos.T)
-    own = (photos[owner] * texts).sum(1)
-    assert torch.equal(COSINE.pairs(photos[owner], texts), own)
-    scores = texts @ photos.T
-    scores[torch.arange(captions), owner] = -torch.inf
-    best = own.new_full((images,), -torch.inf).scatter_reduce(0, owner, own, "amax")
-    ranks = retrieval.rank(photos, texts, owner)
-    assert torch.equal(ranks.captions, 1 + (scores > own[:, None] - retrieval.TIE).sum(1))
-    assert torch.equal(ranks.images, 1 + (scores > best - retrieval.TIE).sum(0)) and torch.equal(ranks.best, best)

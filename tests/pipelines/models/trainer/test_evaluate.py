@@ -193,27 +193,3 @@ def test_bad_arguments(
 ) -> None:
     assert main(["evaluate", str(model), str(world), *arguments]) == 2
     assert capsys.readouterr().err == f"{message}\n"
-
-
-def test_train_command(world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    small = ["--joint", "8", "--set", "word_dim=4", "--epochs", "1", "--set", "validation_images=10", "--threads", "1"]
-    given = [
-        "train",
-        str(world),
-        "--model",
-        "vse-c",
-        "--output",
-        str(tmp_path / "m"),
-        "--negative-family",
-        "noun,numeral",
-    ]
-    assert main([*given, *small]) == 0
-    shown = capsys.readouterr()
-    assert shown.out == "" and "epoch 1: loss" in shown.err
-    settings = json.loads((tmp_path / "m" / "config.json").read_text())["config"]
-    assert settings["model"] == "vse-c" and settings["negative_families"] == ["noun", "numeral"]
-    assert main([*given, *small, "--set", "margin=0.1", "--quiet"]) == 2
-    assert "margin was 0.2, is now 0.1" in capsys.readouterr().err
-    assert main(["train", str(tmp_path / "none"), "--output", str(tmp_path / "n")]) == 2
-    assert "must be the folder of a run, has no tables" in capsys.readouterr().err
-    assert not (tmp_path / "n").exists()

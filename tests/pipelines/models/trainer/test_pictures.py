@@ -10,7 +10,7 @@ from PIL import Image
 
 from negcap.pipelines.cli import main
 from negcap.pipelines.models.config import configure
-from negcap.pipelines.models.trainer.pictures import PictureConfig, draw_pictures, find_relevance, read_query, to_plane
+from negcap.pipelines.models.trainer.pictures import PictureConfig, draw_pictures, find_relevance, read_query
 from negcap.pipelines.models.trainer.train import train
 from negcap.pipelines.models.univse.model import UniVSE
 from negcap.pipelines.models.vectors import Phrase
@@ -67,16 +67,6 @@ def test_the_best_photos_come_first_with_the_relevance_of_their_regions() -> Non
         find_relevance(made, vocabulary, [Phrase(("cat",), "a cat")], regions, 2)
     with pytest.raises(ValueError, match="must be a square grid of regions, have the shape"):
         find_relevance(made, vocabulary, [], regions[:, :3], 2)
-
-
-def test_similar_vectors_are_close_in_the_plane() -> None:
-    generator = torch.Generator().manual_seed(0)
-    vectors = torch.eye(3).repeat_interleave(8, 0) + 0.05 * torch.randn(24, 3, generator=generator)
-    places = to_plane(vectors, 0)
-    assert places.shape == (24, 2) and (places == to_plane(vectors, 0)).all()
-    distance = np.linalg.norm(places[:, None] - places[None], axis=-1)
-    nearest = (distance + np.diag([np.inf] * 24)).argmin(1)
-    assert (nearest // 8 == np.arange(24) // 8).all()
 
 
 @pytest.mark.usefixtures("drawn")
