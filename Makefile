@@ -12,11 +12,11 @@ ARGS ?=
 FLICKR8K ?=
 GLOVE ?=
 SEEDS ?= 1
-DRAWN ?= --joint 128 --word-dim 100 --epochs 12 --decay-every 9 --warm-up 5 --learning-rate 3e-3 --average 0.98
+DRAWN ?= --joint 128 --set word_dim=100 --epochs 12 --set decay_every=9 --set warm_up=5 --learning-rate 3e-3 --set average=0.98
 SEEN := noun numeral relation shuffle preposition verb attribute swap_attribute
 UNIFORM := uniform_noun uniform_attribute
 CLIP_SEEDS ?= 1
-SMALL ?= --joint 256 --epochs 8 --decay-every 6
+SMALL ?= --joint 256 --epochs 8 --set decay_every=6
 WORDNET ?= /usr/share/wordnet
 MODEL ?= outputs/cloze.npz
 

@@ -57,6 +57,23 @@ class Command(click.Command):
     The heading of a flag is its attribute `section`, which `options.section` sets; of others it is Options.
     """
 
+    def __init__(self, *given: Any, fields: Callable[[], Sequence[click.Option]] | None = None, **more: Any) -> None:
+        """A command with further flags, which `fields` makes of a config when they are first asked for."""
+        self._fields = fields
+        super().__init__(*given, **more)
+
+    @property
+    def params(self) -> list[click.Parameter]:
+        """All arguments and flags."""
+        if self._fields is not None:
+            fields, self._fields = self._fields, None
+            self._params.extend(fields())
+        return self._params
+
+    @params.setter
+    def params(self, params: list[click.Parameter]) -> None:
+        self._params = params
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the flags under their headings, in the order of their definition; those without come first."""
         listed: dict[str, list[tuple[str, str]]] = {"Options": []}

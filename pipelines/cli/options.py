@@ -9,14 +9,17 @@ nothing. A flag with several values is repeated: `--split test --split val`; `--
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import ModuleType
-from typing import Any
+from types import MappingProxyType, ModuleType
+from typing import TYPE_CHECKING, Any, get_origin
 
 import click
 
 from .choices import DEVICES, OPERATORS, RECOVERED, TRANSFORMS, Choice
+
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 LISTED = 12  # a flag with more valid words does not list them in help; the error for another word does
@@ -82,6 +85,59 @@ def section(heading: str, *options: Decorator) -> Decorator:
 def only_set(given: dict[str, Any]) -> dict[str, Any]:
     """The flags that were given (not None), by config field."""
     return {name: value for name, value in given.items() if value is not None}
+
+
+def from_field(
+    name: str,
+    field: FieldInfo,
+    flag: str = "",
+    *,
+    choices: Sequence[str] = (),
+    of_models: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
+) -> click.Option:
+    """The flag of a config's field, whose type, help and default it states.
+
+    flag: another name than the field's. choices: the valid words, if the field's type does not have them. of_models:
+    by model, its defaults of fields.
+    """
+    from ..engine.settings import plain_type, words_of
+
+    kind, words = plain_type(field.annotation), tuple(choices) or tuple(words_of(field.annotation))
+    flag, help = flag or f"--{name.replace('_', '-')}", _with_default(name, field, of_models)
+    if get_origin(kind) is tuple:
+        made = several(flag, name, help, choices=words, empty="none")
+    elif words:
+        made = one_of(flag, words, help)
+    elif kind is bool:
+        made = click.option(f"{flag}/--no-{flag[2:]}", name, default=None, help=help)
+    else:
+        metavars = {int: "N", float: "NUMBER", Path: "FILE", str: "NAME"}
+        made = click.option(flag, name, type=FOLDER if kind is Path else kind, metavar=metavars[kind], help=help)
+
+    def command() -> None: ...
+
+    (option,) = vars(made(command))["__click_params__"]
+    return option
+
+
+def _with_default(name: str, field: FieldInfo, of_models: Mapping[str, Mapping[str, Any]]) -> str:
+    """The description of a field as help, with its default and those of single models."""
+
+    def listed(value: Any) -> str:
+        return as_text(value).replace(",", ", ")
+
+    own = {model: settings[name] for model, settings in of_models.items() if name in settings}
+    known = [] if field.default is None or field.is_required() or field.default_factory else [listed(field.default)]
+    known += [f"{model} {listed(value)}" for model, value in own.items()]
+    text, default = field.description or "", f"; default: {', '.join(known)}" if known else ""
+    return f"{text[:1].upper()}{text[1:]}{default}."
+
+
+def as_text(value: Any) -> str:
+    """A value of a setting as --set takes it: `cosine`, `noun,numeral`, `true`, `none`."""
+    if isinstance(value, (tuple, list)):
+        return ",".join(map(as_text, value)) or "none"
+    return {"None": "none", "True": "true", "False": "false"}.get(str(value), str(value))
 
 
 class LocalPath(click.Path):

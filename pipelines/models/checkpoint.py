@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from types import MappingProxyType
@@ -12,7 +12,6 @@ from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils import clip_grad_norm_
 
 from ..engine.manifest import describe
 from ..engine.storage import scratch_folder, write_atomically, write_json
@@ -29,13 +28,12 @@ def training_identity(
 ) -> dict[str, Any]:
     """What distinguishes a training from others: config, input tables and features. It is written to config.json.
 
-    config: a dataclass with the field `run`. resumable: its fields that may change when a training is resumed, and are
-    left out. features, backbone: the size D of an image's feature vector, and the network that computed it. tables: the
-    names of the run's tables that the training reads; a hash of each is included.
+    config: a dataclass or Settings with the field `run`. resumable: its fields that may change when a training is
+    resumed, and are left out. features, backbone: the size D of an image's feature vector, and the network that
+    computed it. tables: the names of the run's tables that the training reads; a hash of each is included.
     """
     hashes = {name: hash_table(config.run, name) for name in tables if has_table(config.run, name)}
-    names = [item.name for item in fields(config) if item.name not in resumable]
-    described = {name: describe(getattr(config, name)) for name in names}
+    described = {name: describe(value) for name, value in vars(config).items() if name not in resumable}
     return {"config": described, "inputs": hashes, "features": features, "backbone": backbone}
 
 
@@ -224,16 +222,6 @@ SEED_STRIDE = 1 << 20  # more than any number of epochs, so that no two seeds sh
 def epoch_seed(seed: int, epoch: int) -> int:
     """The seed of an epoch (counted from 1): a resumed training uses the random numbers of an uninterrupted one."""
     return seed * SEED_STRIDE + epoch
-
-
-def optimizer_step(
-    optimizer: torch.optim.Optimizer, loss: Tensor, parameters: Iterable[nn.Parameter], max_norm: float
-) -> None:
-    """Backpropagate a scalar loss, clip the norm of the gradients to `max_norm`, and update the parameters."""
-    optimizer.zero_grad(set_to_none=True)
-    loss.backward()
-    clip_grad_norm_(parameters, max_norm)
-    optimizer.step()
 
 
 def read_history(path: Path, epochs: int) -> list[dict[str, Any]]:

@@ -1,26 +1,25 @@
-"""Triplet losses of visual-semantic embeddings, as functions of similarity scores.
+"""Losses of visual-semantic embeddings on a batch of B images with one caption each, as functions; summed over it.
 
-A batch is B images i with one caption c each. s is the similarity, and `scores[i, j]` that of image i and caption j, so
-that the diagonal holds the true pairs. Losses are summed over the batch. [x]₊ = max(0, x); α is the margin.
+s is the similarity, and `scores[i, j]` that of image i and caption j, so that the diagonal holds the true pairs.
+Triplet losses: [x]₊ = max(0, x); α is the margin. Contrastive losses, of CLIP and its successors (InfoNCE, SigLIP,
+NegCLIP and CE-CLIP): s is the cosine, there are P negatives made of the captions, and logits are scores times a learned
+scale, 1/τ. Other captions of an image are neither true nor false for it and are left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import NamedTuple
+import math
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, Protocol
 
 import torch
-from torch import Generator, Tensor, nn
+from torch import Tensor, nn
+from torch.nn import functional
 
-from .config import TrainConfig
-from .corpus import NegativePool, SampledNegatives, build_pool, sample_negatives
+from .corpus import SampledNegatives
 from .device import to_device
-from .encoders import TwoPartEmbedding, build_encoders, word_embedding
-from .objective import Batch, Objective, RunTables, autocast
-from .similarities import SIMILARITIES, Similarity
-from .vectors import Phrase, Texts
-from .vocabulary import WordVocabulary
+
+TEXT_WEIGHT, RANK_WEIGHT = 0.2, 0.2  # factors of CE-CLIP's two terms, as in its released code
 
 
 def _hinges(scores: Tensor, margin: float, same_image: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -80,125 +79,156 @@ def shared_hinges(true: Tensor, false: Tensor, margin: float) -> Tensor:
     return costs.amax(1).sum() if costs.shape[1] else costs.sum()
 
 
-class EmbeddedBatch(NamedTuple):
-    """A batch as vectors of the joint space: B images and captions, and P negatives of the captions.
+class Drawn(NamedTuple):
+    """P negatives sampled for a batch, the family (P,) of each, and how concrete the noun is that it puts in (P,).
 
-    images, captions: (B, d). negatives: (P, d). owner: (P,) the index of the pair that each negative belongs to.
-    same_image: (B, B) bool, True where caption j describes image i. similarity: what compares the vectors. share:
-    whether an image is compared with the negatives of all captions, not only of its own.
+    family: a position in the config's `negative_families`. concreteness: from 0 to 1; 0 if no noun is put in.
     """
 
-    images: Tensor
-    captions: Tensor
-    negatives: Tensor
-    owner: Tensor
-    same_image: Tensor
-    similarity: Similarity
-    share: bool = False
+    negatives: SampledNegatives
+    family: Tensor
+    concreteness: Tensor
 
 
-Loss = Callable[[EmbeddedBatch, float, bool], Tensor]  # batch, margin, still warming up -> scalar
+_EMPTY = torch.empty(0, dtype=torch.long)
+NONE = Drawn(SampledNegatives(_EMPTY, _EMPTY), _EMPTY, torch.empty(0))
 
 
-def vse_loss(batch: EmbeddedBatch, margin: float, warming_up: bool) -> Tensor:
-    """VSE's loss over all negatives in the batch, a scalar (`sum_of_hinges`); warming_up has no effect."""
-    return sum_of_hinges(batch.similarity.matrix(batch.images, batch.captions), margin, batch.same_image)
+def info_nce(logits: Tensor, same_image: Tensor, negatives: Tensor | None = None) -> Tensor:
+    """CLIP's loss (Radford et al. 2021), and NegCLIP's with `negatives` (Yuksekgonul et al. 2023): a scalar.
 
-
-def vse_pp_loss(batch: EmbeddedBatch, margin: float, warming_up: bool) -> Tensor:
-    """VSE++'s loss of the hardest negatives in the batch, a scalar (`max_of_hinges`); VSE's loss while warming up."""
-    loss = sum_of_hinges if warming_up else max_of_hinges
-    return loss(batch.similarity.matrix(batch.images, batch.captions), margin, batch.same_image)
-
-
-def vse_c_loss(batch: EmbeddedBatch, margin: float, warming_up: bool) -> Tensor:
-    """VSE-C's loss: VSE++'s plus that of the hardest negative made of each caption, a scalar.
-
-    See `intra_pair_hinges`, and `shared_hinges` for a batch that shares its negatives.
+    ½ Σ_i [-log p(caption i | image i) - log p(image i | caption i)], each p a softmax: over the captions of the batch
+    and all its negatives, and over the images of the batch. logits: (B, B), images by captions. same_image: (B, B)
+    bool, True where caption j describes image i. negatives: (B, P) logits of each image with every negative.
     """
-    true = batch.similarity.pairs(batch.images, batch.captions)
-    if batch.share:
-        hardest = shared_hinges(true, batch.similarity.matrix(batch.images, batch.negatives), margin)
-    else:
-        false = batch.similarity.pairs(batch.images[batch.owner], batch.negatives)
-        hardest = intra_pair_hinges(true, false, batch.owner, margin)
-    return vse_pp_loss(batch, margin, warming_up) + hardest
+    others = same_image & ~torch.eye(len(logits), dtype=torch.bool, device=logits.device)
+    logits = logits.masked_fill(others, -math.inf)
+    captions = logits if negatives is None else torch.cat([logits, negatives], 1)
+    true = torch.arange(len(logits), device=logits.device)
+    of_images = functional.cross_entropy(captions, true, reduction="sum")
+    return (of_images + functional.cross_entropy(logits.T, true, reduction="sum")) / 2
 
 
-class DualEncoder(nn.Module):
-    """Encoders of images and texts into one space, whose similarity is that of the config.
+def sigmoid_loss(logits: Tensor, same_image: Tensor) -> Tensor:
+    """SigLIP's loss (Zhai et al. 2023, eq. 1): a scalar.
 
-    features: the size of an image's feature vector. words: the size of the vocabulary. vectors: see `word_embedding`.
+    -Σ_ij log σ(z_ij l_ij), z_ij = 1 for a true pair, -1 otherwise. logits: (B, B), images by captions, with the bias.
+    same_image: (B, B) bool, True where caption j describes image i, which is a true pair as well.
     """
-
-    def __init__(self, config: TrainConfig, features: int, words: int, vectors: Tensor | None = None) -> None:
-        super().__init__()
-        self.similarity = SIMILARITIES[config.similarity]
-
-        def embedding(generator: Generator) -> nn.Module:
-            if config.grounded_dim:
-                return TwoPartEmbedding(words, config.word_dim, config.grounded_dim, generator, vectors)
-            return word_embedding(words, config.word_dim, generator, vectors, config.tune_vectors)
-
-        self.image, self.text = build_encoders(config, features, embedding, config.word_dim + config.grounded_dim)
-
-    def sentences(self, texts: Texts, rows: Tensor) -> Tensor:
-        """Vectors (B, joint) of texts `rows` (B,)."""
-        return self.text(texts.tokens, texts.offsets, rows)
-
-    def queries(self, vocabulary: WordVocabulary, phrases: Sequence[Phrase]) -> Tensor:
-        """Vectors (Q, joint) of Q phrases, each encoded as a sentence."""
-        tokens, offsets = map(torch.from_numpy, vocabulary.encode([phrase.text for phrase in phrases]))
-        with torch.inference_mode():
-            return self.text(tokens.to(self.image.linear.weight.device), offsets, torch.arange(len(phrases)))
+    return -functional.logsigmoid(torch.where(same_image, logits, -logits)).sum()
 
 
-def vse_c_pool(config: TrainConfig, tables: RunTables) -> NegativePool:
-    """The negatives of train captions from which VSE-C samples. Raises ValueError if there are none."""
-    corpus = tables.corpus
-    wanted = corpus.of_families(config.negative_families) & corpus.made_by(config.negative_operators)
-    trained = torch.zeros(corpus.captions, dtype=torch.bool)
-    trained[tables.train] = True
-    pool = build_pool(
-        corpus.negative_caption, corpus.family, wanted & trained[corpus.negative_caption], corpus.captions
+def intra_modal_loss(true: Tensor, between: Tensor) -> Tensor:
+    """CE-CLIP's contrast inside the texts (Zhang et al. 2024): a scalar.
+
+    -Σ_i log [exp l_ii / (exp l_ii + Σ_k exp m_ik)]: a caption is nearer to its image than to any negative. true: (B,)
+    logits of the true pairs. between: (B, P) logits of each caption with every negative.
+    """
+    logits = torch.cat([true[:, None], between], 1)
+    return functional.cross_entropy(
+        logits, torch.zeros(len(true), dtype=torch.long, device=true.device), reduction="sum"
     )
-    if not len(pool.rows):
-        there = ", ".join(corpus.families) or "none: run negcap negatives first"
-        raise ValueError(
-            "negative_families must have negatives of train captions, have none: "
-            f"{', '.join(config.negative_families)} by {', '.join(config.negative_operators)} "
-            f"(families in {config.run}: {there})"
-        )
-    return pool
 
 
-def sentence_losses(
-    loss: Loss, model: DualEncoder, batch: Batch, negatives: SampledNegatives | None, config: TrainConfig, epoch: int
-) -> dict[str, Tensor]:
-    """The loss on a batch, as its only term `sent`: `loss` applied to its embedded images, captions and negatives.
+def rank_loss(true: Tensor, false: Tensor, owner: Tensor, thresholds: Tensor) -> Tensor:
+    """CE-CLIP's ranking of an image's negatives below its caption (Zhang et al. 2024): a scalar.
 
-    negatives: those sampled for the batch, or None. epoch: from 1; the first config.warm_up epochs warm up, and the
-    first config.negatives_after do without negatives.
+    The mean over the negatives of [l(i, c'') - l(i, c) + Th]₊, times B. true: (B,) logits of the true pairs. false:
+    (P,) logits of each negative with the image of its caption. owner: (P,) the pair of each. thresholds: (P,) Th.
     """
-    device = batch.features.device
-    empty = torch.empty(0, dtype=torch.long)
-    rows, owner = (empty, empty) if negatives is None or epoch <= config.negatives_after else negatives
-    with autocast(config, device):
-        images = model.image(batch.features)
-        sentences = model.sentences(batch.texts, torch.cat([batch.captions, batch.texts.captions + rows]))
-    true, false = sentences[: len(batch.captions)], sentences[len(batch.captions) :]
-    owner = to_device(owner, device)
-    embedded = EmbeddedBatch(images, true, false, owner, batch.same_image, model.similarity, config.share_negatives)
-    return {"sent": loss(embedded, config.margin, epoch <= config.warm_up)}
+    if not len(false):
+        return true.sum() * 0
+    return (false - true[owner] + thresholds).clamp(min=0).mean() * len(true)
 
 
-VSE = Objective(DualEncoder, partial(sentence_losses, vse_loss))
-ORDER = VSE  # the loss of Vendrov et al. (2016), eq. 4; its similarity is in the config
-VSE_PP = Objective(DualEncoder, partial(sentence_losses, vse_pp_loss))
-VSE_C = Objective(
-    DualEncoder,
-    partial(sentence_losses, vse_c_loss),
-    sampler=vse_c_pool,
-    sample=lambda pool, captions, config, generator: sample_negatives(pool, captions, config.negatives, generator),
-    describe=lambda pool: f"{len(pool.rows):,} negatives",
-)
+def next_thresholds(thresholds: Tensor, true: Tensor, false: Tensor, owner: Tensor, family: Tensor) -> Tensor:
+    """CE-CLIP's thresholds after a batch, (families,): by family, the mean of l(i, c) - l(i, c'') over its negatives.
+
+    A family without negatives in the batch keeps its threshold. family: (P,) that of each negative; the other
+    arguments as in `rank_loss`.
+    """
+    gaps = (true[owner] - false).detach()
+    counts = torch.bincount(family, minlength=len(thresholds))
+    sums = torch.zeros_like(thresholds).index_add(0, family, gaps.to(thresholds.dtype))
+    return torch.where(counts > 0, sums / counts.clamp(min=1), thresholds)
+
+
+class Logits(NamedTuple):
+    """A batch of B images and captions and P negatives as logits.
+
+    pairs: (B, B) images by captions. same_image: (B, B) bool, True where caption j describes image i. every: (B, P)
+    images by negatives. own: (P,) each negative with the image of its caption. between: (B, P) captions by negatives.
+    owner: (P,) the pair of each negative. family: (P,) its family.
+    """
+
+    pairs: Tensor
+    same_image: Tensor
+    every: Tensor
+    own: Tensor
+    between: Tensor
+    owner: Tensor
+    family: Tensor
+
+
+class Learned(Protocol):
+    """What a model learns beside its encoders: SigLIP's bias, and CE-CLIP's thresholds (families,)."""
+
+    bias: nn.Parameter
+    thresholds: nn.Parameter
+    training: bool
+
+
+def compare(
+    images: Tensor, captions: Tensor, negatives: Tensor, drawn: Drawn, scale: Tensor, same_image: Tensor,
+    margin: float = 0.0,
+) -> Logits:  # fmt: skip
+    """The logits of a batch of unit vectors: images and captions (B, d), negatives (P, d).
+
+    margin: added to the cosine of each negative with the image of its caption, times its concreteness. A caption then
+    has to be nearer to its image than a negative by that much: what a concrete noun names can be seen to be missing
+    (after the concreteness-scaled margin of ConcretePlant, Im et al. 2026; the form of the margin is negcap's own).
+    """
+    device = images.device
+    owner = to_device(drawn.negatives.owner, device)
+    every, own = images @ negatives.T, (images[owner] * negatives).sum(1)
+    if margin:
+        margins = margin * to_device(drawn.concreteness, device)
+        every = every.index_put((owner, torch.arange(len(owner), device=device)), margins, accumulate=True)
+        own = own + margins
+    return Logits(
+        scale * images @ captions.T,
+        same_image,
+        scale * every,
+        scale * own,
+        scale * captions @ negatives.T,
+        owner,
+        to_device(drawn.family, device),
+    )
+
+
+def _clip(model: Learned, batch: Logits) -> dict[str, Tensor]:
+    return {"itc": info_nce(batch.pairs, batch.same_image)}
+
+
+def _siglip(model: Learned, batch: Logits) -> dict[str, Tensor]:
+    return {"itc": sigmoid_loss(batch.pairs + model.bias, batch.same_image)}
+
+
+def _negclip(model: Learned, batch: Logits) -> dict[str, Tensor]:
+    return {"itc": info_nce(batch.pairs, batch.same_image, batch.every)}
+
+
+def _ce_clip(model: Learned, batch: Logits) -> dict[str, Tensor]:
+    true = batch.pairs.diagonal()
+    terms = {
+        **_negclip(model, batch),
+        "imc": TEXT_WEIGHT * intra_modal_loss(true, batch.between),
+        "cmr": RANK_WEIGHT * rank_loss(true, batch.own, batch.owner, model.thresholds[batch.family]),
+    }
+    if model.training and len(batch.own):
+        model.thresholds.copy_(next_thresholds(model.thresholds, true, batch.own, batch.owner, batch.family))
+    return terms
+
+
+Terms = Callable[[Learned, Logits], dict[str, Tensor]]  # the terms of a loss on a batch, by name
+TERMS: Mapping[str, Terms] = {"infonce": _clip, "siglip": _siglip, "negclip": _negclip, "ce-clip": _ce_clip}

@@ -59,9 +59,9 @@ class Objective:
     """
 
     build: Callable[..., Any]
-    losses: Callable[[Any, Batch, Any, TrainConfig, int], dict[str, Tensor]]
-    sampler: Callable[[TrainConfig, RunTables], Any] = lambda config, tables: None
-    sample: Callable[[Any, Tensor, TrainConfig, Generator], Any] = lambda sampler, captions, config, generator: None
+    losses: Callable[[Any, Batch, Any, Any, int], dict[str, Tensor]]
+    sampler: Callable[[Any, RunTables], Any] = lambda config, tables: None
+    sample: Callable[[Any, Tensor, Any, Generator], Any] = lambda sampler, captions, config, generator: None
     describe: Callable[[Any], str] = lambda sampler: ""
     needs_components: bool = False
 

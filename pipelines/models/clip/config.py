@@ -26,7 +26,7 @@ class ClipConfig:
     triplet-clip also needs the table counterparts, pictures in which negatives are true.
     train_splits, validation_split: of the captions. epochs; batch_size: images, each with one of its captions, another
     one in every epoch. negatives: of a caption, new ones in every epoch, of the families and operators named;
-    refined: of those that `negcap refine` kept. concreteness_margin: see `negcap.pipelines.models.contrastive.compare`.
+    refined: of those that `negcap refine` kept. concreteness_margin: see `negcap.pipelines.models.losses.compare`.
     learning_rate: of AdamW after a warm-up of 5 % of the steps; it falls to 0 by a cosine. weight_decay: of AdamW.
     Of a tiny CLIP: size, patch: the side of a picture and of its patches in pixels; width: of the image transformer and
     of the joint vectors, that of the text transformer is half; layers, heads: of both. amp: compute in bf16 on a GPU.

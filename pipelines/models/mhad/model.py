@@ -12,11 +12,12 @@ import torch
 from torch import Generator, Tensor, nn
 
 from ....schemas.captions import LANGUAGE
-from ..config import TrainConfig
+from ..config import MhadConfig
 from ..corpus import NegativePool, SampledNegatives, sample_negatives
 from ..device import to_device
+from ..dual import negative_pool
 from ..encoders import TRANSFORMS, Attended, AttentionHeads, SentenceEncoder, TextShape, word_embedding
-from ..losses import intra_pair_hinges, max_of_hinges, sum_of_hinges, vse_c_pool
+from ..losses import intra_pair_hinges, max_of_hinges, sum_of_hinges
 from ..objective import Batch, Objective, RunTables, autocast
 from ..similarities import COSINE, unit
 from ..vectors import Phrase, Texts
@@ -65,7 +66,7 @@ class MultiHeadAttention(nn.Module):
 
     def __init__(
         self,
-        config: TrainConfig,
+        config: MhadConfig,
         features: int,
         words: int,
         vectors: Tensor | None = None,
@@ -177,7 +178,7 @@ class Sample:
     negatives: SampledNegatives | None
 
 
-def caption_pool(config: TrainConfig, tables: RunTables) -> CaptionPool:
+def caption_pool(config: MhadConfig, tables: RunTables) -> CaptionPool:
     """The pool of a run's train captions. Raises ValueError if negatives are wanted and there are none."""
     captions, train = tables.captions, tables.train
     images, size = captions.image, len(captions.image_ids)
@@ -190,7 +191,7 @@ def caption_pool(config: TrainConfig, tables: RunTables) -> CaptionPool:
     first = captions.languages[0]
     position = torch.zeros(len(images), dtype=torch.long)
     position[rows[first]] = torch.arange(len(rows[first])) - starts[first][images[rows[first]]]
-    negatives = vse_c_pool(config, tables) if config.negative_families else None
+    negatives = negative_pool(config, tables) if config.negative_families else None
     others = captions.languages[1:]
     return CaptionPool(
         images,
@@ -212,7 +213,7 @@ def epoch_order(pool: CaptionPool, seed: int) -> Mapping[str, Tensor]:
     return order
 
 
-def sample(pool: CaptionPool, captions: Tensor, config: TrainConfig, generator: Generator) -> Sample:
+def sample(pool: CaptionPool, captions: Tensor, config: MhadConfig, generator: Generator) -> Sample:
     """The further captions of a batch, given those of the first language (B,), and negatives of the English ones.
 
     In an epoch, the captions of an image in one language are paired with a random permutation of those in another one
@@ -232,7 +233,7 @@ def sample(pool: CaptionPool, captions: Tensor, config: TrainConfig, generator: 
 
 
 def mhad_losses(
-    model: MultiHeadAttention, batch: Batch, sampled: Sample, config: TrainConfig, epoch: int
+    model: MultiHeadAttention, batch: Batch, sampled: Sample, config: MhadConfig, epoch: int
 ) -> dict[str, Tensor]:
     """The terms of the loss on a batch by name, each a weighted scalar summed over the batch.
 

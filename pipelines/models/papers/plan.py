@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 from ....augment.operators import PRESETS
 
-SMALL = "--joint 128 --word-dim 100 --epochs 6 --learning-rate 1e-3"
-FALLING = "--decay-every 5"  # the learning rate of 6 epochs without a schedule of their own
-FEWER = "--train-captions 2"  # of an image's five: what UniVSE's ablations are trained on at the small size
+SMALL = "--joint 128 --set word_dim=100 --epochs 6 --learning-rate 1e-3"
+FALLING = "--set decay_every=5"  # the learning rate of 6 epochs without a schedule of their own
+FEWER = "--set train_captions=2"  # of an image's five: what UniVSE's ablations are trained on at the small size
 ONE_CORE = "--threads 1 --device cpu"  # as two commands are run at once
 FEW = "--per-family 1"  # negatives of attacks that a table does not show
 ETAS = ("0.1", "1", "2", "4", "8")
@@ -25,7 +25,7 @@ USUAL = {
     "obj": "0.5",
     "attr": "0.5",
     "rel": "1",
-}  # the weights of UniVSE's loss, in the order of --weights
+}  # the weights of UniVSE's loss, in the order of `weights`
 MAX = "univse+max"  # UniVSE with the sentence encoder that negcap's recipe has for the others
 FAMILY_MODELS = ("vse-c+noun", "vse-c+numeral", "vse-c+relation")
 HOUSE_ONLY = (*FAMILY_MODELS, MAX)  # by negcap's recipe only
@@ -157,7 +157,7 @@ def _main(settings: Settings, names: Iterable[str]) -> list[Job]:
                 model, _, family = name.partition("+") if name != "vse++" else (name, "", "")
                 flags = ["--recipe", recipe, "--seed", str(seed)]
                 if name == MAX:
-                    flags += ["--bidirectional", "--pooling", "max"]
+                    flags += "--set bidirectional=true --set pooling=max".split()
                 elif family:
                     flags += ["--negative-family", family]
                 further = {"sentence": f"--component none {FEW}"} if name == "univse" else {}
@@ -176,7 +176,7 @@ def _ablations(settings: Settings) -> list[Job]:
     made = []
     for name, flags in PAPERS["ablations"].items():
         if settings.has_grid or "grid" not in flags:
-            both = {"both": f"{flags} {FEW}"} if name == "dropped" else {}
+            both = {"both": f"--drop-components 0.3 {FEW}"} if name == "dropped" else {}
             name = f"univse-{name}"
             made.append(_trained(settings, name, "univse", flags.split(), small=FEWER, attacks=FEW, further=both))
     return made
@@ -187,7 +187,7 @@ def _weights(settings: Settings) -> list[Job]:
     attacks = " ".join([FEW, *settings.if_small("--limit 200")])
     made = []
     for name, its in weights.items():
-        flags = () if its is USUAL else ("--weights", *its.values())
+        flags = () if its is USUAL else ("--set", f"weights={','.join(its.values())}")
         small = f"{FEWER} --epochs 4"  # for twenty trainings
         made.append(_trained(settings, f"univse-{name}", "univse", flags, small=small, attacks=attacks))
     return made
@@ -225,18 +225,18 @@ def _augmented(settings: Settings) -> list[Job]:
     ]
     judges = []
     for part in ("0", "1"):
-        flags, small = ("--leave-out", f"{part}/2"), f"{FALLING} --warm-up 3"
+        flags, small = ("--set", f"leave_out={part}/2"), f"{FALLING} --set warm_up=3"
         its = _trained(
             settings, f"judge-{part}", "vse++", flags, small=small, run=settings.captions, needs=["captioner"]
         )
         judges.append(its)
-    folders = [word for job in judges for word in ("--judge", str(settings.model(job.name)))]
+    folders = ("--set", f"judges={','.join(str(settings.model(job.name)) for job in judges)}")
     made = [Job("captioner", commands), *judges]
     for name, (given, passes) in PAPERS["augmented"].items():
-        judged = "--judge-rank" in given
+        judged = "judge_rank" in given
         needs = [job.name for job in judges] if judged else ["captioner"]
         chosen = [*given.split(), *(folders if judged else ())]
-        small = f"--epochs {passes} --decay-every {passes} --warm-up {passes // 2}"
+        small = f"--epochs {passes} --set decay_every={passes} --set warm_up={passes // 2}"
         made.append(_trained(settings, name, "vse++", chosen, small=small, run=settings.captions, needs=needs))
     return made
 

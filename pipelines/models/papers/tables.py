@@ -16,11 +16,9 @@ import pyarrow.parquet as pq
 import torch
 
 from ...engine.tables import has_table, read_table
-from ..evaluation.attacks import FAMILIES
-from ..evaluation.protocols import RankList
+from ..evaluation.protocols import FAMILIES, RankList
 from ..figures import format_difference, format_interval, markdown_table
-from ..trainer.compare import summarize
-from ..trainer.comparison_report import Figure, VariantResult
+from ..trainer.compare import Figure, VariantResult, summarize
 from ..trainer.evaluate import Evaluation
 from .plan import ETAS, PAPERS, USUAL, Settings, jobs, named
 from .run import steps_of, times

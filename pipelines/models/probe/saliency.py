@@ -165,7 +165,7 @@ def gradients(
 
 def recurrent_net(text: Any) -> Any:
     """The GRU or LSTM of a text encoder; None if it has none."""
-    return getattr(text, "gru", None) or getattr(text, "lstm", None)
+    return getattr(text, "net", None)
 
 
 def edited_words(spans: list[tuple[int, int]], edits: list[dict[str, Any]]) -> list[bool]:

@@ -24,13 +24,18 @@ from ...engine.storage import write_atomically, write_json
 from ...engine.tables import has_table, read_table
 from ..captions import Captions, read_captions
 from ..checkpoint import read_vocabularies
-from ..config import WITH_NEGATIVES, TrainConfig
+from ..config import WITH_NEGATIVES, EvaluateConfig, TrainConfig
 from ..corpus import encode_run, read_caption_rows, read_graphs, read_whole_table
 from ..device import choose_device
-from ..evaluation.attacks import choose_attacks, complete_captions, with_negatives
-from ..evaluation.config import EvaluateConfig
 from ..evaluation.parsing import phrase_parsing
-from ..evaluation.protocols import RankList, plain_retrieval, run_protocols
+from ..evaluation.protocols import (
+    RankList,
+    choose_attacks,
+    complete_captions,
+    plain_retrieval,
+    run_protocols,
+    with_negatives,
+)
 from ..evaluation.retrieval import (
     DETECTED,
     TIE,
@@ -46,8 +51,10 @@ from ..evaluation.retrieval import (
 )
 from ..features import Features, read_features
 from ..mhad.model import MultiHeadAttention, head_cosines
+from ..univse.metrics import univse_metrics
+from ..univse.model import UniVSE
 from ..vectors import Texts
-from .objectives import OBJECTIVES, OWN_METRICS, load_model
+from .objectives import OBJECTIVES, load_model
 from .report import to_markdown
 
 
@@ -100,10 +107,9 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
     device = choose_device(config.device)
     model, vocabulary, trained = load_model(model_folder, device, **config.changes)
     components = OBJECTIVES[trained.model].needs_components
-    changes = [*config.changes, *(["drop_components"] if config.drop_components else [])]
-    if changes and not components:
-        raise ValueError(f"{', '.join(changes)} can only be set for a univse model, {model_folder} is: {trained.model}")
-    if config.alpha is not None and trained.learn_alpha:
+    if config.drop_components and not components:
+        raise ValueError(f"drop_components can only be set for a univse model, {model_folder} is: {trained.model}")
+    if config.alpha is not None and getattr(trained, "learn_alpha", False):
         raise ValueError(f"alpha cannot be set, as {model_folder} has learned it: {model.alpha_value:.2f}")
     captions = read_captions(run, languages=trained.languages)
     features = read_features(run, captions.image_ids, trained.table)
@@ -126,7 +132,7 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
         if config.drop_components:
             every = torch.arange(len(graphs.pairs.offsets) - 1)
             graphs = graphs.thinned(every, config.drop_components, config.seed)
-    texts = Texts(corpus.tokens.to(device), corpus.offsets, corpus.captions, graphs, corpus.language)
+    texts = corpus.texts(device, graphs)
 
     def embedded(chosen: Tensor) -> EmbeddedSplit:
         image, owner = captions.image[chosen].unique(return_inverse=True)
@@ -171,13 +177,13 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
             queries[DETECTED] = detected_queries(config.instances, [files[name] for name in split.image_ids])
         embed = partial(model.queries, vocabulary)
         metrics["unified"] = unified_retrieval(queries, embed, split.images, model.similarity)
-        if trained.model in OWN_METRICS:
+        if isinstance(model, UniVSE):
             read = {f"{kind}, as a sentence": queries[kind] for kind in ("object", "attribute")}
             by_sentences = partial(model.sentence_queries, vocabulary)
             metrics["unified"] |= unified_retrieval(read, by_sentences, split.images, model.similarity)
             image = captions.image[chosen].unique()
             split_components = SplitComponents(vocabulary, rows, features.values[image])
-            metrics.update(OWN_METRICS[trained.model](model, split, attacks, split_components))
+            metrics.update(univse_metrics(model, split, attacks, split_components))
         else:
             metrics["parsing"] = phrase_parsing(embed, rows.to_pylist(), split, model.similarity, forms)
     without = ~features.available[captions.image[captions.of_split(config.split)]]

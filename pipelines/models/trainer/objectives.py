@@ -1,49 +1,50 @@
-"""The embedding models by name: how each is trained, the metrics of only that model, and how one is loaded."""
+"""The embedding models by name: how each is trained, and how one is loaded."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from .. import checkpoint
-from ..config import RESUMABLE, TrainConfig
-from ..contrastive import CONTRASTIVE_OBJECTIVES
-from ..evaluation.attacks import Attacks
-from ..evaluation.retrieval import EmbeddedSplit, SplitComponents
-from ..losses import ORDER, VSE, VSE_C, VSE_PP
+from ..config import CONFIGS
+from ..dual import INFO_NCE, NEGCLIP, VSE, VSE_C
 from ..mhad.model import MHA_D
 from ..objective import Objective
-from ..univse.objective import UNIVSE, univse_metrics
+from ..univse.objective import UNIVSE
 from ..vocabulary import WordVocabulary
 
-Metrics = Callable[[Any, EmbeddedSplit, Attacks, SplitComponents], dict[str, Any]]
+FILES = ("vectors", "other_vectors", "judges")  # settings that a trained model needs no more
 OBJECTIVES: Mapping[str, Objective] = {
-    **{"vse": VSE, "vse++": VSE_PP, "vse-c": VSE_C, "univse": UNIVSE, "order": ORDER},
-    "mha-d": MHA_D,
-    **CONTRASTIVE_OBJECTIVES,
+    **{"vse": VSE, "vse++": VSE, "order": VSE, "vse-c": VSE_C, "univse": UNIVSE, "mha-d": MHA_D},
+    **{"infonce": INFO_NCE, "siglip": INFO_NCE, "negclip": NEGCLIP, "ce-clip": NEGCLIP},
 }
-OWN_METRICS: Mapping[str, Metrics] = {"univse": univse_metrics}
 
 
-def load_model(folder: Path, device: torch.device, **changes: Any) -> tuple[Any, WordVocabulary, TrainConfig]:
+def load_model(folder: Path, device: torch.device, **changes: Any) -> tuple[Any, WordVocabulary, Any]:
     """The best model of a folder, the vocabulary of its first language, and its config (with an empty `run`).
 
     changes: values for fields of the config. Raises FileNotFoundError for a folder without a model, ValueError for
-    damaged files.
+    damaged files, or a change that is not for this model.
     """
     identity, vocabulary = checkpoint.read_identity(folder, "train")
     try:
-        config = checkpoint.restore_config(
-            TrainConfig, folder, identity, (*RESUMABLE, "vectors", "other_vectors", "judges"), **changes
-        )
+        given = {name: value for name, value in identity["config"].items() if name not in FILES}
+        kind = CONFIGS[given["model"]]
+        foreign = [name for name in changes if name not in kind.model_fields]
+        config: Any = kind(**{**given, **({} if foreign else changes)}, run=Path(), output=folder)
         others = checkpoint.read_vocabularies(folder, config.languages[1:])
         more = [[(len(words), None) for words in others.values()]] if others else []
         model = OBJECTIVES[config.model].build(config, int(identity["features"]), len(vocabulary), None, *more)
-    except (KeyError, TypeError, AttributeError, RuntimeError) as error:
+    except (KeyError, TypeError, AttributeError, RuntimeError, ValueError) as error:
+        if changes:
+            load_model(folder, device)  # raises if not the changes are at fault
+            raise
         why = checkpoint.first_line(error)
         raise ValueError(f"{folder / checkpoint.CONFIG} must be what negcap train wrote, lacks: {why}") from None
+    if foreign:
+        raise ValueError(f"{', '.join(foreign)} can only be set for a univse model, {folder} is: {config.model}")
     checkpoint.restore(folder, checkpoint.BEST, {"model": model})
     return model.to(device).eval(), vocabulary, config

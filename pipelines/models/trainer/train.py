@@ -15,12 +15,11 @@ from ....schemas.captions import LANGUAGE
 from .. import checkpoint
 from ..captions import read_captions, split_captions
 from ..checkpoint import epoch_seed
-from ..config import RESUMABLE, TrainConfig
+from ..config import PER_FAMILY, RESUMABLE, TrainConfig
 from ..corpus import TABLES as COMPONENT_TABLES
 from ..corpus import component_names, encode_run, read_graphs, shuffled_batches
 from ..device import choose_device, to_device
-from ..evaluation.attacks import first_negatives, ranks_with_own_negatives
-from ..evaluation.config import EvaluateConfig
+from ..evaluation.protocols import first_negatives, ranks_with_own_negatives
 from ..evaluation.retrieval import (
     TOP,
     JointEmbedding,
@@ -72,7 +71,7 @@ class TrainingData:
     device: torch.device
 
 
-def read_training_data(config: TrainConfig) -> TrainingData:
+def read_training_data(config: Any) -> TrainingData:
     """Read the tables of a run. Raises FileNotFoundError or ValueError if any is missing or unfit for training."""
     device, objective = choose_device(config.device), OBJECTIVES[config.model]
     captions = read_captions(config.run, config.extra, config.languages)
@@ -101,17 +100,17 @@ def read_training_data(config: TrainConfig) -> TrainingData:
     }
     vocabulary, *_ = vocabularies.values()
     others = {language: vocabularies[language] for language in config.languages[1:]}
-    corpus = encode_run(config.run, captions, vocabulary, config.extra, others)
+    corpus = encode_run(config.run, captions, vocabulary, others)
     graphs = read_graphs(config.run, captions, vocabulary, device) if objective.needs_components else None
     attack = torch.empty(0, dtype=torch.long)
-    if config.select == "attacked":
+    if getattr(config, "select", "rsum") == "attacked":
         wanted = corpus.of_families(config.negative_families) & corpus.made_by(config.negative_operators)
-        attack = first_negatives(corpus, validation, wanted, EvaluateConfig.per_family)
+        attack = first_negatives(corpus, validation, wanted, PER_FAMILY)
         if objective.needs_components or not len(attack):
             raise ValueError("select attacked needs negatives of validation captions, and a model without components")
     if graphs and config.drop_components:
         graphs = graphs.thinned(train, config.drop_components, config.seed)
-    texts = Texts(corpus.tokens.to(device), corpus.offsets, corpus.captions, graphs, corpus.language)
+    texts = corpus.texts(device, graphs)
     return TrainingData(
         texts,
         vocabulary,
@@ -145,10 +144,11 @@ def train(config: TrainConfig, *, overwrite: bool = False, say: Callable[[str], 
     torch.set_num_threads(config.threads)
     data, objective = read_training_data(config), OBJECTIVES[config.model]
     size = data.features.shape[-1]
-    if config.grounded_dim and not config.vectors:
-        raise ValueError(f"grounded_dim needs vectors to be joined to, has none: {config.grounded_dim}")
+    grounded = getattr(config, "grounded_dim", 0)
+    if grounded and not config.vectors:
+        raise ValueError(f"grounded_dim needs vectors to be joined to, has none: {grounded}")
     vectors = read_vectors(config.vectors, data.vocabulary, config.word_dim) if config.vectors else None
-    files = dict(config.other_vectors)
+    files = dict(getattr(config, "other_vectors", ()))
     others = [
         (len(words), read_vectors(files[language], words, config.word_dim) if language in files else None)
         for language, words in data.others.items()
@@ -176,7 +176,7 @@ def train(config: TrainConfig, *, overwrite: bool = False, say: Callable[[str], 
         )
 
     def selected(line: Line) -> float:
-        return line["validation"][config.select]
+        return line["validation"][getattr(config, "select", "rsum")]
 
     fit(
         {"model": model},
@@ -198,7 +198,7 @@ def train(config: TrainConfig, *, overwrite: bool = False, say: Callable[[str], 
     return config.output
 
 
-def epoch_batches(data: TrainingData, config: TrainConfig, epoch: int) -> Iterator[tuple[Batch, Any]]:
+def epoch_batches(data: TrainingData, config: Any, epoch: int) -> Iterator[tuple[Batch, Any]]:
     """The train captions of an epoch in random batches, each with what the objective samples for it."""
     seed = epoch_seed(config.seed, epoch)
     generator, noise = Generator().manual_seed(seed), Generator(data.device).manual_seed(seed)
@@ -211,14 +211,14 @@ def epoch_batches(data: TrainingData, config: TrainConfig, epoch: int) -> Iterat
         yield make_batch(data, captions, features, config, noise), sampled
 
 
-def make_batch(data: TrainingData, captions: Tensor, features: Tensor, config: TrainConfig, noise: Generator) -> Batch:
+def make_batch(data: TrainingData, captions: Tensor, features: Tensor, config: Any, noise: Generator) -> Batch:
     """A batch of captions (B,) and the features (B, …) of their images, a share `config.dropout` of which is set to 0.
 
     Of several crops (B, R, D) of each image, a random one is used if the config pools by crop. noise: a generator, on
     the data's device, that decides which.
     """
     device, image = data.device, data.image[captions]
-    if config.image_pooling == "crop" and features.dim() == 3:
+    if getattr(config, "image_pooling", "") == "crop" and features.dim() == 3:
         chosen = torch.randint(features.shape[1], (len(features),), generator=noise, device=device)
         features = features[torch.arange(len(features), device=device), chosen]
     if config.dropout:
@@ -260,13 +260,13 @@ def validate(model: JointEmbedding, data: TrainingData) -> dict[str, float]:
     return metrics
 
 
-def _input_tables(config: TrainConfig) -> tuple[str, ...]:
+def _input_tables(config: Any) -> tuple[str, ...]:
     """The tables whose content affects a training."""
     components = COMPONENT_TABLES if OBJECTIVES[config.model].needs_components else ()
     return ("captions", "negatives", config.table, *components, *filter(None, [config.extra]))
 
 
-def _first_line(config: TrainConfig, data: TrainingData) -> str:
+def _first_line(config: Any, data: TrainingData) -> str:
     sampler = OBJECTIVES[config.model].describe(data.sampler)
     return (
         f"{config.model}: {len(data.train):,} captions to train on, {len(data.validation):,} to validate, "

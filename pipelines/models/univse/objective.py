@@ -17,23 +17,20 @@ share one random order of false attributes and relations.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Generator, Tensor
 
 from ....augment.components.sampling import Sampler
-from ..config import TrainConfig
+from ..config import UniVseConfig
 from ..corpus import KINDS, component_ids, read_caption_rows, read_whole_table
 from ..device import to_device
-from ..evaluation.attacks import Attacks
-from ..evaluation.retrieval import EmbeddedSplit, SplitComponents, images_at_once
 from ..losses import max_of_hinges, sum_of_hinges
 from ..objective import Batch, Objective, RunTables, autocast
 from ..vectors import SceneGraphs
-from .model import UniVSE, alpha_curve, blend, require_graphs
-from .parsing import EmbeddedImages, parsing_accuracy
+from .model import UniVSE, blend, require_graphs
 
 
 def relevance_hinges(true: Tensor, false: Tensor, margin: float, temperature: float = 1.0) -> Tensor:
@@ -93,21 +90,6 @@ def sum_of_caption_means(values: Tensor, owner: Tensor, captions: int) -> Tensor
     return (values / counts[owner]).sum()
 
 
-def univse_metrics(
-    model: UniVSE, split: EmbeddedSplit, attacks: Attacks, components: SplitComponents
-) -> dict[str, Any]:
-    """Two groups of metrics: `alpha`, see `alpha_curve`, and `parsing`, see `parsing_accuracy`."""
-    with torch.inference_mode():
-        parts = components.features.split(images_at_once(components.features))
-        regions = torch.cat([model.image.with_regions(part.to(split.images.device))[1] for part in parts])
-    images = EmbeddedImages(split.images, regions)
-    graphs = components.components.to_pylist()
-    return {
-        "alpha": alpha_curve(model, split, attacks.shared),
-        "parsing": parsing_accuracy(model, components.vocabulary, graphs, split.owner.tolist(), images),
-    }
-
-
 FALSE_NOUNS, FALSE_ATTRIBUTES = 16, 8  # per object: nouns; per pair: attributes and nouns
 OF_A_BATCH = 64  # words of a kind from which those of a batch's captions are drawn
 FALSE_RELATIONS, FALSE_ENDS = 4, 2  # per triple: relations; subjects, and as many objects
@@ -160,7 +142,7 @@ class ComponentBatch(NamedTuple):
     order: Tensor
 
 
-def component_source(config: TrainConfig, tables: RunTables) -> ComponentSource:
+def component_source(config: UniVseConfig, tables: RunTables) -> ComponentSource:
     """What components are sampled from. Raises FileNotFoundError or ValueError if tables are missing or incomplete."""
     components = read_caption_rows(config.run, "components", tables.captions.ids)
     exclusions = read_whole_table(config.run, "component_exclusions")
@@ -170,7 +152,7 @@ def component_source(config: TrainConfig, tables: RunTables) -> ComponentSource:
 
 
 def sample_components(
-    source: ComponentSource, captions: Tensor, config: TrainConfig, generator: Generator
+    source: ComponentSource, captions: Tensor, config: UniVseConfig, generator: Generator
 ) -> ComponentBatch:
     """The components of captions (B,), and sampled false ones, which no caption of the image may state."""
     rng = np.random.default_rng(int(torch.randint(2**62, (1,), generator=generator)))
@@ -219,7 +201,7 @@ def _choose_one_each(owner: Tensor, rng: np.random.Generator) -> Tensor:
 
 
 def univse_losses(
-    model: UniVSE, batch: Batch, sampled: ComponentBatch, config: TrainConfig, epoch: int
+    model: UniVSE, batch: Batch, sampled: ComponentBatch, config: UniVseConfig, epoch: int
 ) -> dict[str, Tensor]:
     """The terms of the loss that config selects, by name, each a weighted scalar summed over the batch.
 
@@ -274,7 +256,7 @@ def univse_losses(
 
 
 def _word_encoder_inputs(
-    graphs: SceneGraphs, sampled: ComponentBatch, config: TrainConfig, device: torch.device
+    graphs: SceneGraphs, sampled: ComponentBatch, config: UniVseConfig, device: torch.device
 ) -> list[tuple[Tensor, Tensor]]:
     """The input of φ as (words, modifiers): objects, pairs, absent nouns (B · 16,), false pairs (m · 24,)."""
     nouns = graphs.objects.words[to_device(sampled.objects.rows, device), 0]
@@ -322,7 +304,7 @@ def _loss(costs: Tensor, components: SampledComponents, kinds: tuple[int, ...], 
 
 
 def _relation_loss(
-    images: Tensor, true: Tensor, false: Tensor, sampled: ComponentBatch, batch: Batch, config: TrainConfig
+    images: Tensor, true: Tensor, false: Tensor, sampled: ComponentBatch, batch: Batch, config: UniVseConfig
 ) -> Tensor:
     """ℓ_rel, a scalar: each triple against its own negatives, and against a triple of each other image's caption.
 

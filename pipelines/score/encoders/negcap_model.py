@@ -10,7 +10,7 @@ import pyarrow as pa
 import torch
 
 from ...models.device import choose_device
-from ...models.evaluation.attacks import parse_graphs, parser_settings
+from ...models.evaluation.protocols import parse_graphs, parser_settings
 from ...models.evaluation.retrieval import embed_images, embed_sentences
 from ...models.features import read_features
 from ...models.trainer.objectives import OBJECTIVES, load_model

@@ -140,7 +140,13 @@ def test_help_states_the_configs_own_defaults(flag: str, module: str, config: st
             "vse-c?",
         ),
         (["build", "{sample}", "--output", "{tmp}/out", "--operater", "noun"], "Did you mean one of: "),
-        (["train", "{tmp}/out", "--output", "{tmp}/m", "--component", "none,obj"], "none must stand alone"),
+        (["train", "{tmp}/out", "--output", "{tmp}/m", "--negative-family", "none,noun"], "none must stand alone"),
+        (["train", "{tmp}/out", "--output", "{tmp}/m", "--set", "joint"], "--set must be NAME=VALUE, was: joint"),
+        (
+            ["train", "{tmp}/out", "--output", "{tmp}/m", "--set", "marign=1"],
+            "marign is no setting of vse++; did you mean margin?",
+        ),
+        (["train", "{tmp}/out", "--output", "{tmp}/m", "--set", "margin=-1"], "margin must be > 0, was: -1"),
         (["info", "{tmp}/out"], "must be the folder of a run, has no tables"),
         (["info", "{tmp}/bad.json"], "bad.json: a run must be a folder, is a file"),
         (["build", "{sample}", "--output", "{tmp}/bad.json"], "bad.json: the output must be a folder, is a file"),
@@ -577,9 +583,7 @@ CHOICES = [
     ("PICKS", "negcap.pipelines.quality.bias:Pick"),
     ("DTYPES", "negcap.schemas.features:DTYPES"),
     *((name, f"negcap.pipelines.models.config:{name}") for name in
-      ("MODELS", "SELECTIONS", "POOLINGS", "TRANSFORMS", "IMAGE_POOLINGS", "COMPOSITIONS", "COMPONENTS",
-       "FALSE_WORDS", "REDUCTIONS", "DIVERSITIES", "TEXT_ENCODERS", "SIMILARITIES", "DEVICES")),
-    ("RECIPES", "negcap.pipelines.models.config:RECIPES"),
+      ("MODELS", "TRANSFORMS", "SIMILARITIES", "DEVICES", "RECIPES")),
     ("TASKS", "negcap.pipelines.models.probe.report:TASKS"),
     ("DECODINGS", "negcap.pipelines.models.captioner.config:DECODINGS"),
 ]  # fmt: skip
@@ -602,9 +606,9 @@ def test_a_flag_takes_several_values(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert seen[0]["operators"] == ("noun", "verb")
     assert negcap_exits("refine", tmp_path, "--split=test,val", "--operator=noun") == 0
     assert (seen[2]["splits"], seen[2]["operators"]) == (("test", "val"), ("noun",))
-    given = ("--variant", "vse,vse-c+noun", "--component", "none", "--negative-operator", "noun")
+    given = ("--variant", "vse,vse-c+noun", "--language", "en,de", "--negative-operator", "noun")
     assert negcap_exits("compare", tmp_path, "--output", tmp_path, *given) == 0
-    assert (seen[3]["variants"], seen[3]["components"]) == (("vse", "vse-c+noun"), ())
+    assert (seen[3]["variants"], seen[3]["languages"]) == (("vse", "vse-c+noun"), ("en", "de"))
     assert seen[3]["negative_operators"] == ("noun",)
 
 

@@ -87,7 +87,7 @@ def test_a_model_is_trained_from_s3(bucket: str, tmp_path: Path) -> None:
     for number, run in enumerate(
         (write_world(tmp_path / "run", images), write_world(place(f"{bucket}/world"), images))
     ):
-        options = ["--epochs", "1", "--joint", "8", "--validation-images", "4", "--quiet"]
+        options = ["--epochs", "1", "--joint", "8", "--set", "validation_images=4", "--quiet"]
         assert main(["train", str(run), "--output", str(tmp_path / str(number)), *options]) == 0
     assert (tmp_path / "0" / "last.safetensors").read_bytes() == (tmp_path / "1" / "last.safetensors").read_bytes()
     assert list(Path(os.environ["XDG_CACHE_HOME"]).glob("negcap/*/encoded/*.npy"))

@@ -172,15 +172,14 @@ def test_winograd_pairs_of_images(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 def test_a_model_of_negcap_scores_pairs_as_evaluate_does(tmp_path: Path) -> None:
-    from negcap.pipelines.models.config import TrainConfig
-    from negcap.pipelines.models.evaluation.config import EvaluateConfig
+    from negcap.pipelines.models.config import EvaluateConfig, configure
     from negcap.pipelines.models.trainer.evaluate import measure
     from negcap.pipelines.models.trainer.train import train
     from tests.pipelines.models.trainer_world import write_world
 
     world = write_world(tmp_path / "world", [("train", 40), ("test", 25)])
     small: dict[str, Any] = {"joint": 8, "word_dim": 6, "batch_size": 16, "threads": 1, "min_count": 2}
-    model = train(TrainConfig(run=world, output=tmp_path / "m", epochs=1, validation_images=10, **small))
+    model = train(configure(world, tmp_path / "m", epochs=1, validation_images=10, **small))
     mine = values(world, f"negcap:{model}", ScoreConfig(splits=("test",), threads=1, per_caption=1))
     theirs = measure(model, world, EvaluateConfig(threads=1)).metrics["pairwise"]
     for operator in ("noun", "numeral", "preposition"):

@@ -19,7 +19,7 @@ from negcap.schemas.fields import check
 
 SMALL = ["--word-dim", "32", "--hidden", "64", "--joint", "32", "--noise", "4", "--threads", "1", "--quiet"]
 PHASES = ["--mle-epochs", "6", "--discriminator-epochs", "1", "--gan-epochs", "1", "--stages", "2"]
-FIT = ["--joint", "16", "--word-dim", "8", "--epochs", "1", "--threads", "1", "--quiet"]
+FIT = ["--joint", "16", "--set", "word_dim=8", "--epochs", "1", "--threads", "1", "--quiet"]
 RATES = ["--supervised-rate", "1e-2", "--batch-size", "32", "--min-count", "2"]
 
 
@@ -114,8 +114,8 @@ def test_a_run_of_both_goes_through_every_later_stage(
     assert len(made) and set(made["origin"].to_pylist()) == {"generated"}
     assert not verify(new).problems and not verify(run).problems
     assert negcap("enlarge", run, "--output", run) == 2
-    for verb in ("enlarge", "train"):
-        assert negcap(verb, run, "--output", tmp_path / "m", "--extra", "refused_captions", "--quiet") == 2
+    for verb, *given in (("enlarge", "--extra", "refused_captions"), ("train", "--set", "extra=refused_captions")):
+        assert negcap(verb, run, "--output", tmp_path / "m", *given, "--quiet") == 2
     errors = capsys.readouterr().err
     assert "refused_captions has other columns" in errors
     assert "extra must be a table of captions, refused_captions lacks" in errors
@@ -129,7 +129,7 @@ def test_extra_captions_are_used_for_training_but_not_for_metrics(run: Path, tmp
         assert torch.equal(old[1], new[1]) and torch.equal(old[0], new[0][: len(old[0])])
         assert not set(more.image[new[0]].tolist()) & set(more.image[new[1]].tolist())
         assert len(new[0]) > 1.3 * len(old[0])
-    assert negcap("train", run, "--extra", "generated", "--output", tmp_path / "m", *FIT) == 0
+    assert negcap("train", run, "--set", "extra=generated", "--output", tmp_path / "m", *FIT) == 0
     assert negcap("train", run, "--output", tmp_path / "m", *FIT) == 2
 
 

@@ -74,7 +74,8 @@ def test_each_part_alone_has_what_it_needs(tmp_path: Path, part: str) -> None:
     made: set[str] = set()
     for job in jobs(settings(tmp_path, parts=(part,))):
         for command in job.commands:
-            read = [word for flag, word in zip(command, command[1:], strict=False) if flag in ("--model", "--judge")]
+            read = [word for flag, word in zip(command, command[1:], strict=False) if flag == "--model"]
+            read += [name for word in command if word.startswith("judges=") for name in word[7:].split(",")]
             assert {word for word in read if word.startswith("/")} <= made
             made |= {command[command.index("--output") + 1]} if "--output" in command else set()
             assert command[0] != "build" or part != "augmented"  # generated captions need no negatives

@@ -1,10 +1,11 @@
-"""Attention heads and the encoders that end in them."""
+"""Attention heads, the encoders that end in them, and the diversity loss in its three readings."""
 
+import pytest
 import torch
-from torch import Generator
+from torch import Generator, Tensor
 
 from negcap.pipelines.models.encoders import MAX_WORDS, AttentionHeads, SentenceEncoder, TextShape, word_embedding
-from negcap.pipelines.models.mhad.model import RegionEncoder
+from negcap.pipelines.models.mhad.model import HINGES, RegionEncoder, diversity_loss, head_cosines
 from tests.pipelines.models.test_encoders import flat
 
 
@@ -28,22 +29,6 @@ def test_weights_are_those_of_the_equation() -> None:
         weights = torch.exp(scores) / torch.exp(scores).sum()
         assert torch.allclose(attended.weights[0, k], weights, atol=1e-6)
         assert torch.allclose(attended.vectors[0, k], weights @ states[0], atol=1e-6)
-
-
-def test_weights_sum_to_one_over_what_is_no_padding() -> None:
-    heads = AttentionHeads(4, 4, 3, Generator().manual_seed(0)).double()
-    present = torch.tensor([[True, True, True], [True, False, False]])
-    weights = heads(random_numbers(2, 3, 4), present).weights
-    assert weights.shape == (2, 3, 3) and torch.allclose(weights.sum(2), torch.ones(2, 3, dtype=torch.double))
-    assert weights[1, :, 1:].eq(0).all() and weights[0].gt(0).all()
-
-
-def test_one_head_without_context_is_mean_pooling() -> None:
-    encoder = RegionEncoder(5, 4, 4, 1, "none", False, Generator().manual_seed(0))
-    encoder.heads.context.data.zero_()
-    features = random_numbers(2, 3, 5).float()
-    mean = torch.nn.functional.normalize(encoder.linear(features).mean(1), dim=-1)
-    assert torch.allclose(encoder(features), mean, atol=1e-6)
 
 
 def test_padding_changes_no_sentence() -> None:
@@ -72,14 +57,34 @@ def test_long_sentences_are_cut() -> None:
     assert torch.equal(*encoder(tokens, offsets, torch.arange(2)))
 
 
-def test_gradients() -> None:
-    heads = AttentionHeads(3, 2, 2, Generator().manual_seed(0)).double()
-    present = torch.tensor([[True, True, False], [True, True, True]])
-    states = random_numbers(2, 3, 3).requires_grad_()
-    weights = [parameter.detach().clone().requires_grad_() for parameter in heads.parameters()]
+def views(*shape: int, n: int = 2) -> list[Tensor]:
+    generator = Generator().manual_seed(0)
+    return [torch.randn(shape, dtype=torch.double, generator=generator) for _ in range(n)]
 
-    def vectors(states: torch.Tensor, *parameters: torch.Tensor) -> torch.Tensor:
-        named = dict(zip(("context", "of_context", "of_state"), parameters, strict=True))
-        return torch.func.functional_call(heads, named, (states, present)).vectors
 
-    assert torch.autograd.gradcheck(vectors, (states, *weights))
+@pytest.mark.parametrize(
+    ("reading", "same", "apart"), [("distance", 0.1, 0.0), ("similarity", 0.9, 0.0), ("printed", 0.0, 0.1)]
+)
+def test_the_cost_of_equal_and_of_orthogonal_heads(reading: str, same: float, apart: float) -> None:
+    equal, orthogonal = torch.ones(1, 2, 3), torch.eye(3)[None, :2]
+    assert diversity_loss([equal], 0.1, reading).item() == pytest.approx(2 * same)  # (1, 2) and (2, 1)
+    assert diversity_loss([orthogonal], 0.1, reading).item() == pytest.approx(2 * apart)
+
+
+@pytest.mark.parametrize("reading", HINGES)
+def test_all_pairs_of_views_and_of_different_heads_of_an_instance_count(reading: str) -> None:
+    heads = views(3, 4, 5, n=3)
+    total = 0.0
+    for a, one in enumerate(heads):
+        for other in heads[a:]:
+            for p in range(3):
+                for k in range(4):
+                    for r in set(range(4)) - {k}:
+                        cosine = torch.cosine_similarity(one[p, k], other[p, r], dim=0)
+                        total += HINGES[reading](cosine, 0.1).item()
+    assert diversity_loss(heads, 0.1, reading).item() == pytest.approx(total)
+
+
+def test_cosines_of_different_heads() -> None:
+    heads = torch.tensor([[[2.0, 0], [1, 0]], [[0, 3], [1, 0]], [[1, 1], [-1, -1]]])
+    assert torch.allclose(head_cosines(heads), torch.tensor([[1.0, 1], [0, 0], [-1, -1]]))
