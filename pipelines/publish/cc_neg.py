@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ..tables.denials import DENIED
+from ..tables.pairs import DENIED
 from .publication import Column, Files, Publication, RecordSet
 
 COLUMNS = (

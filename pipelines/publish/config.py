@@ -18,7 +18,7 @@ class PublishConfig:
     """What is published, and how. Raises ValueError for an unknown format, no license, or a number out of bounds.
 
     split, operators: only these, all if empty; refined: publish the negatives that `negcap refine` kept; vetted: only
-    those that all readers accept (see negcap.pipelines.tables.verdicts); per_caption: at most so many negatives per
+    those that all readers accept (see negcap.pipelines.tables.pairs); per_caption: at most so many negatives per
     caption and operator, None for the format's default; pick: the first negatives drawn for a caption ("first") or a
     random choice of them ("random").
     images: the folder with the image files; boxes: a CSV of image regions; copy_images: publish the image files too.

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..quality.bias import Accuracy, BlindReport, Pair, blind, measure_each, most_telling, one_per_caption, with_all
+from ...augment.elementary import record_rng
+from ..quality.bias import Accuracy, BlindReport, Pair, blind, measure_each, most_telling, with_all
 from ..quality.bias.measure import Measure
 from ..report.summary import plain_table
 from ..tables.examples import Example
@@ -83,12 +85,10 @@ def finding(report: BlindReport, limit: float) -> Finding:
 
 def pairs_of(example: Example, seed: int) -> Iterable[tuple[str, Pair]]:
     """(operator, pair) for every operator with negatives of this caption; the negative is a random published one."""
-    by_operator: dict[str, list[tuple[str, Pair]]] = {}
-    for negative in example.negatives:
-        pair = Pair(example.text, negative.text, example.image_id)
-        by_operator.setdefault(negative.operator, []).append((negative.negative_id, pair))
-    for operator, rows in by_operator.items():
-        yield operator, one_per_caption(rows, seed, "random")[0]
+    for operator, some in groupby(example.negatives, key=lambda negative: negative.operator):
+        drawn = list(some)
+        chosen = record_rng(seed, "blind", drawn[0].negative_id.rpartition(":")[0]).choice(drawn)
+        yield operator, Pair(example.text, chosen.text, example.image_id)
 
 
 def judge_negatives(pairs: Mapping[str, Sequence[Pair]], limit: float, measure: Measure = blind) -> Verdict:

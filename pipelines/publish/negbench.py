@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ...augment.elementary import record_rng
-from ..tables.denials import NEGATION
 from ..tables.examples import Example, is_denial, source_of
+from ..tables.pairs import NEGATION
 from ..tables.questions import OPTIONS, POSITIVE, Question, questions, shuffled
 from .publication import INTEGER, Column, Files, Publication, RecordSet, TableRows
 

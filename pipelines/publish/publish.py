@@ -16,7 +16,7 @@ from ..quality.bias.measure import LIMIT
 from ..report.summary import console_of, print_table
 from ..tables.examples import Draws, select
 from ..tables.images import Images, abbreviate, read_boxes
-from ..tables.verdicts import accepted, p_true_by_readers
+from ..tables.pairs import accepted, p_true_by_readers
 from .card import Facts, write_card, write_croissant
 from .config import PublishConfig
 from .formats import format_named

@@ -7,7 +7,7 @@ from enum import Enum
 from itertools import combinations, product
 from typing import NamedTuple
 
-from .denials import Claim, claims
+from .pairs import Claim, claims
 from .reader import Condition, Reading, read
 from .truth import Verdict, does, does_to, has, holds
 from .words import Entity, UnreadError

@@ -22,7 +22,7 @@ from ..engine.stage import Progress, StageResult
 from ..engine.tables import has_table, shards_of
 from ..prompts import Prompt, load
 from ..tables.columns import UNSPLIT
-from ..tables.denials import with_true
+from ..tables.pairs import with_true
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -21,7 +21,7 @@ from ...engine.storage import write_atomically
 from ...engine.tables import read_table
 from ...report.rows import visible
 from ...tables.columns import check_splits, stored_splits
-from ...tables.denials import with_true
+from ...tables.pairs import with_true
 from ..strata import Row, Sampling, sample_strata
 
 LETTERS = "bcdfghjklmnpqrstvwxz"  # no vowels and no digits, so that an id is neither a word nor a number

@@ -7,7 +7,7 @@ tested on images that they were not trained on. Needs the `quality` extra. `meas
 
 from .accuracy import Accuracy, accuracy, by_image
 from .measure import ALL, BlindConfig, Blindness, CachedReports, measure, measure_each, measure_run, with_all
-from .pairs import Pair, Pick, limit_pairs, of_random_images, one_per_caption, read_all, read_corpus
+from .pairs import Pair, Pick, limit_pairs, of_random_images, read_all, read_corpus
 from .report import BlindReport, Cue, blind, check_libraries, most_telling, ngram_regression
 from .rules import format_faults, format_rule, shorter
 from .table import to_json, to_markdown, to_text
@@ -33,7 +33,6 @@ __all__ = [
     "measure_run",
     "most_telling",
     "ngram_regression",
-    "one_per_caption",
     "read_all",
     "read_corpus",
     "shorter",

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from ...engine.code import code_of
 from ...engine.storage import scratch_folder, write_atomically
-from ...tables.columns import operators_of
+from ...tables.columns import check_operators, kinds_of
 from .accuracy import Accuracy
 from .pairs import Pair, Pick, limit_pairs, read_all, read_corpus
 from .report import BlindReport, Cue, blind, check_libraries
@@ -108,10 +108,7 @@ def measure_run(run: Path, config: BlindConfig | None = None) -> Blindness:
     config = config or BlindConfig()
     table, splits, operators = config.table, config.splits, config.operators
     pairs = read_all(run, table, splits, config.seed, config.pick, config.limit)
-    for name in operators:
-        if name not in pairs:
-            made = ", ".join(pairs or operators_of(run, table=table))
-            raise ValueError(f"operator must be one of {made} in {run / table}, was: {name}")
+    check_operators(operators, pairs or (kind.operator for kind in kinds_of(run, table)), run / table)
     if not pairs:
         raise ValueError(f"{run / table} has no negatives{' of ' + ', '.join(splits) if splits else ''}")
     wanted: dict[str, Sequence[Pair]] = {name: pairs[name] for name in operators or pairs}

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from hashlib import blake2b
 from pathlib import Path
-from typing import NamedTuple, TypeVar, get_args
+from typing import NamedTuple, TypeVar
 
-from ....augment.elementary import record_rng
 from ...engine.tables import has_table, shards_of
-from ...tables.columns import check_splits, read_columns, stored_splits
-from ...tables.denials import NEGATION, beside, true_denials
-from ...tables.examples import Pick
+from ...tables.columns import check_splits, kinds_of, read_columns
+from ...tables.pairs import Pick, pair_tables
 
 Row = TypeVar("Row")
 CORPUS = 1_000_000  # captions that the language model is trained on, at most
-COLUMNS = ("negative_id", "operator", "family", "caption", "text", "image_id", "split")
 
 
 class Pair(NamedTuple):
@@ -27,26 +24,6 @@ class Pair(NamedTuple):
     image_id: str
 
 
-def one_per_caption(rows: Iterable[tuple[str, Pair]], seed: int = 0, pick: Pick = "first") -> list[Pair]:
-    """One pair per caption and operator, chosen from (negative_id, pair) rows; in the order of the ids.
-
-    pick: "first" takes the first draw (`…#noun:0`, or the lowest number there is), a fair sample of what the operator
-    makes; "random" takes any, which over-represents unlikely negatives, since later draws exclude earlier ones. The
-    choice depends only on the seed and the ids of the caption's own negatives. Raises ValueError for another pick.
-    """
-    if pick not in get_args(Pick):
-        raise ValueError(f"pick must be one of {', '.join(get_args(Pick))}, was: {pick}")
-    by_caption: dict[str, list[tuple[int, Pair]]] = {}
-    for negative_id, pair in rows:
-        key, _, draw = negative_id.rpartition(":")
-        by_caption.setdefault(key, []).append((int(draw), pair))
-    chosen = []
-    for key in sorted(by_caption):
-        drawn = sorted(by_caption[key])
-        chosen.append((drawn[0] if pick == "first" else record_rng(seed, "blind", key).choice(drawn))[1])
-    return chosen
-
-
 def read_all(
     run: Path,
     table: str = "negatives",
@@ -55,45 +32,30 @@ def read_all(
     pick: Pick = "first",
     limit: int | None = None,
 ) -> dict[str, list[Pair]]:
-    """Pairs by operator, one per caption (see `one_per_caption`), from a run's table in shard order.
+    """Pairs by operator, one per caption, from a run's table: of each shard in the order of the caption_ids.
 
-    splits: only rows of these, all if empty. limit: of each operator at most so many pairs, as by `limit_pairs`; then
-    memory does not grow with the run. Paraphrases, which are true, are left out. If the run has true denials (see
-    `negcap.pipelines.tables.denials`), a negative of the operator negation is paired with the true sentence that it
-    contradicts, and left out if there is none. Raises FileNotFoundError if the run has no such table, ValueError for a
-    missing column or a split without rows.
+    splits: only rows of these, all if empty. pick: "first" takes the first draw, a fair sample of what the operator
+    makes; "random" takes any, which over-represents unlikely negatives, since later draws exclude earlier ones. limit:
+    of each operator at most so many pairs, as by `limit_pairs`; then memory does not grow with the run. Raises
+    FileNotFoundError if the run has no such table, ValueError for a missing column or a split without rows, and as
+    `pair_tables`.
     """
-    from ....schemas.negatives import POSITIVE  # imports pyarrow
-
+    if splits:
+        check_splits(splits, (kind.split for kind in kinds_of(run, table)), run / table)
     made: dict[str, list[Pair]] = {}
-    seen: set[str] = set()
-    wanted = stored_splits(splits)
-    denials = true_denials(run)
-    for shard in shards_of(run, table):
-        rows = read_columns(shard, (*COLUMNS, "replaced"))
-        denied = None if denials is None else denials(shard)
-        seen.update(rows["split"].unique().to_pylist())
-        columns = rows.to_pydict()
-        by_operator: dict[str, list[tuple[str, Pair]]] = {}
-        for negative_id, operator, family, true, text, image, split, replaced in zip(
-            *(columns[name] for name in (*COLUMNS, "replaced")), strict=True
-        ):
-            if family == POSITIVE or (wanted and split not in wanted):
-                continue
-            if operator == NEGATION and denied is not None:
-                denial = beside(denied, negative_id.rpartition("#")[0], replaced, true)
-                if denial is None:
-                    continue
-                true = denial.text
-            by_operator.setdefault(operator, []).append((negative_id, Pair(true, text, image)))
-        for operator, some in by_operator.items():
-            found = made.setdefault(operator, [])
-            found += one_per_caption(some, seed, pick)
-            if limit is not None and len(found) > 2 * limit:
-                made[operator] = limit_pairs(found, limit, seed)
-    check_splits(splits, seen, run / table)
+    columns = ("operator", "caption_id", "caption", "negative", "image_id")
+    for rows in pair_tables(
+        run, (), splits, table=table, columns=columns, per_caption=1, pick=pick, seed=seed, purpose="blind"
+    ):
+        ordered = rows.sort_by([("operator", "ascending"), ("caption_id", "ascending")]).to_pydict()
+        for operator, _, *texts in zip(*ordered.values(), strict=True):
+            made.setdefault(operator, []).append(Pair(*texts))
+        if limit is not None:
+            made = {
+                name: limit_pairs(some, limit, seed) if len(some) > 2 * limit else some for name, some in made.items()
+            }
     if limit is not None:
-        made = {operator: limit_pairs(some, limit, seed) for operator, some in made.items()}
+        made = {name: limit_pairs(some, limit, seed) for name, some in made.items()}
     return {operator: made[operator] for operator in sorted(made)}
 
 

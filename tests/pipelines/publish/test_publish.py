@@ -102,7 +102,7 @@ def test_positives_are_never_negatives(tmp_path: Path) -> None:
         "noun.json",
         "numeral.json",
     }
-    with pytest.raises(ValueError, match="operator paraphrase makes true captions"):
+    with pytest.raises(ValueError, match="operator must be one of noun, numeral in .*, was: paraphrase"):
         published(run, tmp_path / "other", operators=("paraphrase",))
 
 
@@ -240,7 +240,7 @@ def test_markup_in_captions_stays_text(tmp_path: Path) -> None:
         (["--format", "sugar"], "format must be one of sugarcrepe, sugarcrepe++, aro"),
         (["--license", " "], "license must be given"),
         (["--split", "dev"], "split must be one of 'test', 'train' in"),
-        (["--operator", "verb"], "operator verb has no negatives in"),
+        (["--operator", "verb"], "operator must be one of noun, numeral in {tmp}/run/negatives (test), was: verb"),
         (["--per-caption", "0"], "per_caption must be >= 1, was: 0"),
         (["--pick", "last"], "pick must be one of first, random, was: last"),
         (["--date", "spring"], "date must be YYYY-MM-DD, was: spring"),

@@ -17,14 +17,13 @@ from negcap.pipelines.quality.bias import (
     format_rule,
     measure_run,
     ngram_regression,
-    one_per_caption,
     read_all,
     shorter,
     to_markdown,
 )
 from negcap.pipelines.quality.bias.learned import folds_of
 from negcap.pipelines.stages.refine import RefineConfig, read_rows
-from negcap.pipelines.tables.denials import with_true
+from negcap.pipelines.tables.pairs import with_true
 from negcap.schemas.negatives import NEGATIVES, POSITIVES
 from tests.tables import write_table
 
@@ -136,24 +135,12 @@ def test_no_image_straddles_folds(images: list[str], seed: int) -> None:
     assert len(set(zip(images, folds, strict=True))) == len(set(images))
 
 
-def test_first_draw_or_any() -> None:
-    rows = [(f"c#noun:{k}", Pair("t", f"n{k}", "i")) for k in (2, 0, 1)]
-    assert [pair.negative for pair in one_per_caption(rows)] == ["n0"]
-    picked = {one_per_caption(rows, seed, "random")[0].negative for seed in range(20)}
-    assert picked == {"n0", "n1", "n2"}
-    with pytest.raises(ValueError, match="pick must be one of first, random, was: last"):
-        one_per_caption(rows, 0, "last")  # type: ignore[arg-type]
-
-
-def test_draws_are_ordered_as_numbers() -> None:
-    assert one_per_caption([(f"c#noun:{k}", Pair("t", f"n{k}", "i")) for k in (10, 2)])[0].negative == "n2"
-
-
 def negatives(run: Path, cuts: list[int], images: int = 8) -> Path:
     """A negatives table of 2 captions an image and 4 draws each, cut into shards at these images."""
     rows = [
         {
             "negative_id": f"s:{image}:{n}#{operator}:{draw}",
+            "caption_id": f"s:{image}:{n}",
             "operator": operator,
             "family": operator,
             "split": "train" if image < images // 2 else "test",
@@ -205,7 +192,7 @@ def test_without_scikit_learn_the_extra_is_named(monkeypatch: pytest.MonkeyPatch
 
 
 def test_importing_is_light() -> None:
-    heavy = "{'numpy', 'sklearn', 'scipy', 'pyarrow', 'pandas', 'spacy', 'dask', 'inflect'}"
+    heavy = "{'sklearn', 'scipy', 'pyarrow', 'pandas', 'spacy', 'dask', 'inflect'}"
     code = f"import sys, negcap.pipelines.quality.bias; print(sorted({heavy} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -364,8 +364,8 @@ def test_too_few_images_keep_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"operators": ("shuffle",)}, "operator must be one of 'noun', 'verb', was: 'shuffle'"),
-        ({"operators": ("paraphrase",)}, "operator must be one of 'noun', 'verb', was: 'paraphrase'"),
+        ({"operators": ("shuffle",)}, "operator must be one of noun, verb in .*negatives, was: shuffle"),
+        ({"operators": ("paraphrase",)}, "operator must be one of noun, verb in .*negatives, was: paraphrase"),
         ({"splits": ("val",)}, "split must be one of 'test', 'train' in .*negatives, was: 'val'"),
         ({"candidates": 0}, "candidates must be >= 1, was: 0"),
         ({"rounds": 0}, "rounds must be >= 1, was: 0"),
