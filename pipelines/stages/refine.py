@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -24,7 +24,7 @@ from ..engine.stage import Progress, StageResult
 from ..engine.tables import shards_of
 from ..quality.aligned import aligned
 from ..tables.columns import check_operators, check_splits, kinds_of, stored_splits
-from ..tables.pairs import NEGATION, accepted, pair_tables, true_denials
+from ..tables.pairs import NEGATION, accepted, earlier, pair_tables, true_denials
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,7 +36,7 @@ LEAST_IMAGES = 10
 GROUP_ROWS = 10_000_000  # negatives that are selected from together; memory grows up to these
 MAX_LOSS = 2.2  # see `RefineConfig`: raw nouns may lose 4 nats, and readers call far more of those above 2 odd
 COLUMNS = (
-    *("row", "caption_id", "image_id", "text", "caption", "negative_id", "negative", "draw"),
+    *("row", "caption_id", "image_id", "operator", "text", "caption", "negative_id", "negative", "draw"),
     *("replaced", "replacement", "plausibility", "context_loss"),
 )
 AT_ONCE = 8  # groups whose operators are calls at the same time
@@ -233,11 +233,11 @@ def read_rows(run: Path, operator: str, config: RefineConfig, shards: slice = sl
 
     shards: which shards of the table negatives to read.
     """
+    import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    tables = pair_tables(run, (operator,), config.splits, columns=COLUMNS, shards=shards)
-    rows = pa.concat_tables(tables)
+    rows = pa.concat_tables(pair_tables(run, (operator,), config.splits, columns=COLUMNS, shards=shards))
     count = pc.count_distinct(rows["caption_id"]).as_py()
     odds, loss = (pc.field(name).cast(pa.float64()) for name in ("plausibility", "context_loss"))
     wanted = odds.is_null() | (odds >= _lowest(rows["plausibility"].drop_null().to_numpy(), config))
@@ -246,23 +246,26 @@ def read_rows(run: Path, operator: str, config: RefineConfig, shards: slice = sl
         wanted &= loss.is_null() | (loss <= config.max_loss)
     if config.vetted:
         wanted &= pc.field("negative_id").isin(pa.array(sorted(accepted(run)), pa.string()))
-    by_caption: dict[str, list[dict[str, Any]]] = {}
-    for row in rows.filter(wanted).to_pylist():
-        by_caption.setdefault(row["caption_id"], []).append(row)
-    drawn = [sorted(some, key=lambda row: row["draw"])[: config.candidates] for some in by_caption.values()]
+    rows = rows.filter(wanted)
+    rows = rows.filter(pa.array(earlier(rows) < config.candidates))
+    number = rows["caption_id"].combine_chunks().dictionary_encode().indices.to_numpy()
+    rows = rows.take(np.lexsort((rows["draw"].to_numpy(), number)))
+    starts = np.concatenate([[0], np.cumsum(np.bincount(number))]).tolist() if len(rows) else [0]
 
     def each(name: str) -> list[list[Any]]:
-        return [[row[name] for row in some] for some in drawn]
+        values = rows[name].to_pylist()
+        return [values[start:end] for start, end in pairwise(starts)]
 
+    flows = zip(each("replaced"), each("replacement"), strict=True)
     return Rows(
         count,
         each("row"),
-        [some[0]["text"] for some in drawn],
-        [some[0]["image_id"] for some in drawn],
+        [texts[0] for texts in each("text")],
+        [images[0] for images in each("image_id")],
         each("negative"),
         each("caption") if denied else [],
-        [[(row["replaced"], row["replacement"]) for row in some] for some in drawn],
-        [] if denied else [[row["plausibility"] or 0.0 for row in some] for some in drawn],
+        [list(zip(old, new, strict=True)) for old, new in flows],
+        [] if denied else [[value or 0.0 for value in some] for some in each("plausibility")],
     )
 
 

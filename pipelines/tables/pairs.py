@@ -83,11 +83,11 @@ def pair_tables(
 
     table: "negatives", "refined", or with `every_caption` "" for none. columns: of COLUMNS, or `row`, the row in the
     table, from 0, or `text`, of the caption itself; `image` and `siblings` (the texts of the other captions of its
-    image and split) need the table captions. `draw` counts the negatives of a caption and operator in the order in which they were drawn, from 0.
-    accepted: the only negative_ids, None for all; left_out: no captions of these ids. per_caption: at most so many of
-    each caption and operator: the first drawn ("first"), or a random choice ("random") by seed, `purpose` and the ids.
-    shards: only these shards of the table. every_caption: captions without a negative have a row, too, in which what
-    is of the negative is null.
+    image and split) need the table captions. `draw` counts the negatives of a caption and operator in the order in
+    which they were drawn, from 0. accepted: the only negative_ids, None for all; left_out: no captions of these ids.
+    per_caption: at most so many of each caption and operator: the first drawn ("first"), or a random choice ("random")
+    by seed, `purpose` and the ids. shards: only these shards of the table. every_caption: captions without a negative
+    have a row, too, in which what is of the negative is null.
 
     If the run has true denials, a negative of the operator negation is paired with the true sentence that it
     contradicts: `caption` is its text and `positive_id` its id, "" for the caption itself; it is left out if there is

@@ -50,10 +50,9 @@ def read_all(
         ordered = rows.sort_by([("operator", "ascending"), ("caption_id", "ascending")]).to_pydict()
         for operator, _, *texts in zip(*ordered.values(), strict=True):
             made.setdefault(operator, []).append(Pair(*texts))
-        if limit is not None:
-            made = {
-                name: limit_pairs(some, limit, seed) if len(some) > 2 * limit else some for name, some in made.items()
-            }
+        for name, some in made.items():
+            if limit is not None and len(some) > 2 * limit:
+                made[name] = limit_pairs(some, limit, seed)
     if limit is not None:
         made = {name: limit_pairs(some, limit, seed) for name, some in made.items()}
     return {operator: made[operator] for operator in sorted(made)}
