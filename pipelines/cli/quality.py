@@ -213,7 +213,6 @@ def agree(sheets: tuple[Path, ...], key: Path | None, as_json: bool, run: Path |
 @click.option(
     "--votes", type=FOLDER, multiple=True, metavar="FILE", help="Annotation sheet, for valse. May be repeated."
 )
-@click.option("--row-negatives", type=int, help="Negatives per row of format triplet; default: 1.")
 @click.option("--max-blind", type=float, help="Highest allowed accuracy, in %, without the images; default: 60.")
 @click.option("--allow-blind", is_flag=True, default=None, help="Publish even if it is higher; the data card says so.")
 @click.option(

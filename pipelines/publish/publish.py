@@ -19,7 +19,7 @@ from ..tables.images import Images, abbreviate, read_boxes
 from ..tables.pairs import accepted, p_true_by_readers
 from .card import Facts, write_card, write_croissant
 from .config import PublishConfig
-from .formats import format_named
+from .formats import format_named, votes
 from .gate import (
     LEAST_PAIRS,
     TRAIN,
@@ -33,7 +33,6 @@ from .gate import (
 )
 from .output import CARD, CROISSANT, SUMS, check_output, digests, move_into_place, staging_folder
 from .publication import IMAGE, IMAGES, Column, FileSet, Format, Publication, RecordSet
-from .valse import votes
 
 TECHNICAL = ("table", "schema_version", "ARROW:schema", "pandas")  # Parquet metadata that the card leaves out
 Say = Callable[[str], None]
@@ -149,7 +148,7 @@ def prepare(run: Path, config: PublishConfig, kind: Format) -> Publication:
     images = None if config.images is None else Images(config.images)
     boxes = {} if config.boxes is None else read_boxes(config.boxes)
     about = config.copy_images, config.license, config.image_root, config.names
-    return Publication(selection, images, boxes, *about, given, config.row_negatives)
+    return Publication(selection, images, boxes, *about, given)
 
 
 def refuse_unchecked(publication: Publication, config: PublishConfig) -> None:
