@@ -187,12 +187,6 @@ class Section:
     refused: Mapping[str, Sequence[Row]]
     reasons: Mapping[str, int]
 
-    @property
-    def mean_p_true(self) -> float | None:
-        """The mean estimated probability that one more caption would make its rows true; None without estimates."""
-        total, number = self.made.p_true
-        return total / number if number else None
-
 
 class Control(NamedTuple):
     """An operator that makes true sentences: its counts, a sample of its rows, and of its refused candidates by reason.
@@ -246,11 +240,11 @@ def sections(content: Content) -> list[Section]:
         plots = []
         if made.captions:
             plots = [
-                ("Length", charts.lengths(made.words_caption, made.words_negative)),
-                ("Change of length", charts.added(made.added)),
-                ("Positions of the edits", charts.positions(made.positions, BINS)),
+                ("Length", charts.lengths(made.counts["words_caption"], made.counts["words_negative"])),
+                ("Change of length", charts.added(made.counts["characters_added"])),
+                ("Positions of the edits", charts.positions(made.counts["edit_position"], BINS)),
             ]
-        used = uses(made.words, content.corpus)
+        used = uses(made, content.corpus)
         drawn = charts.words(used)
         if drawn is not None:
             plots.append(("Words put in ● and taken out ○, by their count in the corpus", drawn))
@@ -267,7 +261,7 @@ def sections(content: Content) -> list[Section]:
                 reports=reports,
                 plots=plots,
                 words=used[:WORDS],
-                exchanges=exchanges(made.words, TOP),
+                exchanges=exchanges(made, TOP),
                 rows=samples.made.get(name, ()),
                 refused=refused,
                 reasons=order,
