@@ -178,9 +178,7 @@ def agree(sheets: tuple[Path, ...], key: Path | None, as_json: bool, run: Path |
     Example: negcap agree anna.csv ben.csv cleo.csv --key sheet.key.csv
     """
     from ..quality.annotation.agree import agree as judged
-    from ..quality.annotation.agree import to_json, to_text
-    from ..quality.annotation.beside import beside
-    from ..quality.annotation.beside import to_text as beside_text
+    from ..quality.annotation.agree import beside, beside_text, to_json, to_text
 
     with one_line_errors():
         report = judged(sheets, key)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..engine.tables import Shard, has_table, shards_of
+from ..tables.pairs import earlier, running
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,31 +58,10 @@ def sample_strata(run: Path, table: str, by: Sequence[str], how: Sampling) -> di
     return _taken(best)
 
 
-def first_draws(rows: pa.Table) -> np.ndarray:
-    """A mask (rows,) of the first row of each caption and operator; the rows of each such pair must be consecutive."""
-    changed = np.zeros(rows.num_rows, bool)
-    changed[:1] = True
-    for name in ("caption_id", "operator"):
-        codes = _codes(rows, name)[0]
-        changed[1:] |= codes[1:] != codes[:-1]
-    return changed
-
-
 def _codes(rows: pa.Table, name: str) -> tuple[np.ndarray, list[str]]:
     """A column as integer codes (rows,), and the list of values that the codes index."""
     column = rows[name].combine_chunks().dictionary_encode()
     return column.indices.to_numpy(zero_copy_only=False).astype(np.int64), column.dictionary.to_pylist()
-
-
-def _wanted(rows: pa.Table, how: Sampling) -> np.ndarray:
-    """A mask of the rows that may be sampled."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    wanted = first_draws(rows) if how.first else np.ones(rows.num_rows, bool)
-    for name, values in how.only.items():
-        wanted &= pc.is_in(rows[name], pa.array(values)).to_numpy()
-    return wanted
 
 
 def _offer(best: dict[Stratum, Best], rows: pa.Table, by: Sequence[str], shard: Shard, how: Sampling) -> None:
@@ -89,8 +69,13 @@ def _offer(best: dict[Stratum, Best], rows: pa.Table, by: Sequence[str], shard: 
 
     rank: how many rows of the same image come before; priority: a hash that orders the images at random.
     """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
     n, seed = how.n, how.seed
-    wanted = _wanted(rows, how)
+    wanted = earlier(rows) == 0 if how.first else np.ones(rows.num_rows, bool)
+    for name, values in how.only.items():
+        wanted &= pc.is_in(rows[name], pa.array(values)).to_numpy()
     images, names = _codes(rows, "image_id")
     hashed = np.array([_hash(name) for name in names], np.uint64)
     coded = [_codes(rows, name) for name in by]
@@ -99,28 +84,23 @@ def _offer(best: dict[Stratum, Best], rows: pa.Table, by: Sequence[str], shard: 
         stratum = stratum * len(values) + codes
     for number in np.unique(stratum[wanted]).tolist():
         inside = np.flatnonzero(wanted & (stratum == number))
-        name = tuple(values[codes[inside[0]]] for codes, values in coded)
-        salt = np.uint64(_hash(f"{seed}\x1f{chr(31).join(name)}"))
+        stratum_name = tuple(values[codes[inside[0]]] for codes, values in coded)
         image = images[inside]
-        order = np.argsort(image, kind="stable")
-        turn = np.empty(len(inside), np.uint64)
-        turn[order] = _running(image[order])
-        within = _mixed(_mixed(hashed[image] ^ salt) + turn)
-        order = np.lexsort((within, image))
-        rank = np.empty(len(inside), np.uint64)
-        rank[order] = _running(image[order])
-        priority = _mixed(_mixed(hashed[image] ^ salt) ^ rank)
+        own = _mixed(hashed[image] ^ np.uint64(_hash(f"{seed}\x1f{chr(31).join(stratum_name)}")))
+        rank = _ranks(image, _mixed(own + _ranks(image, np.arange(len(image)))))  # in random order of its rows
+        priority = _mixed(own ^ rank)
         chosen = np.lexsort((priority, rank))[:n]
         keys = zip(rank[chosen].tolist(), priority[chosen].tolist(), strict=True)
         offered = [(key, shard, int(row)) for key, row in zip(keys, inside[chosen], strict=True)]
-        best[name] = heapq.nsmallest(n, [*best.get(name, []), *offered], key=lambda entry: entry[0])
+        best[stratum_name] = heapq.nsmallest(n, [*best.get(stratum_name, []), *offered], key=lambda entry: entry[0])
 
 
-def _running(sorted_codes: np.ndarray) -> np.ndarray:
-    """For each of the sorted codes, how many equal ones precede it: [3, 3, 5] -> [0, 1, 0]."""
-    starts = np.flatnonzero(np.concatenate([[True], sorted_codes[1:] != sorted_codes[:-1]]))
-    sizes = np.diff(np.append(starts, len(sorted_codes)))
-    return (np.arange(len(sorted_codes)) - np.repeat(starts, sizes)).astype(np.uint64)
+def _ranks(groups: np.ndarray, by: np.ndarray) -> np.ndarray:
+    """The rank of each value of `by` among those of its group, from 0, uint64."""
+    order = np.lexsort((by, groups))
+    found = np.empty(len(groups), np.uint64)
+    found[order] = running(groups[order])
+    return found
 
 
 def _hash(text: str) -> int:

@@ -1,9 +1,12 @@
-"""Pairs of a true caption and its negative, the input of the blind baselines, read from a run."""
+"""Pairs of a true caption and its negative, read from a run; rules that need no training; accuracies with intervals."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -104,3 +107,102 @@ def of_random_images(rows: Sequence[Row], images: Sequence[str], limit: int, see
 
 def _order(seed: int, image: str) -> bytes:
     return blake2b(f"{seed}:{image}".encode(), digest_size=8).digest()
+
+
+Z = 1.96
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """The percentage of pairs that are right (ties count half), and the bounds of its 95 % Wilson interval in %."""
+
+    percent: float
+    low: float
+    high: float
+    pairs: int
+
+
+def with_interval(share: Accuracy | None) -> str:
+    """A share and its interval for a table, in %: "62.5 (44.1–78.0)"; a dash for None."""
+    return "–" if share is None else f"{share.percent:.1f} ({max(share.low, 0.0):.1f}–{min(share.high, 100.0):.1f})"
+
+
+def accuracy(right: float, pairs: int, effect: float = 1.0) -> Accuracy:
+    """An accuracy with its Wilson interval, from the number of right pairs and of all pairs.
+
+    effect: the design effect; the interval is that of pairs / effect independent pairs. Raises ValueError for no pairs
+    or an effect below 1.
+    """
+    if pairs < 1:
+        raise ValueError(f"pairs must be >= 1, was: {pairs}")
+    if effect < 1:
+        raise ValueError(f"effect must be >= 1, was: {effect}")
+    n, share = pairs / effect, right / pairs
+    centre = (share + Z * Z / (2 * n)) / (1 + Z * Z / n)
+    half = Z * math.sqrt(share * (1 - share) / n + Z * Z / (4 * n * n)) / (1 + Z * Z / n)
+    return Accuracy(100 * share, 100 * (centre - half), 100 * (centre + half), pairs)
+
+
+def by_image(right: Iterable[float], images: Iterable[str]) -> Accuracy:
+    """The accuracy of pairs (1 right, 0.5 tie, 0 wrong), with the design effect of several pairs per image.
+
+    images: the image_id of each pair. The effect is the variance of the share with images as clusters, divided by the
+    variance for as many independent pairs (Kish 1965), at least 1; if all pairs have the same value, it is the mean
+    number of pairs per image. Raises ValueError for no pairs.
+    """
+    sums: dict[str, float] = defaultdict(float)
+    sizes: dict[str, int] = defaultdict(int)
+    for value, image in zip(right, images, strict=True):
+        sums[image] += value
+        sizes[image] += 1
+    pairs, clusters, total = sum(sizes.values()), len(sizes), sum(sums.values())
+    if not pairs:
+        return accuracy(0, 0)
+    share = total / pairs
+    plain = share * (1 - share) / pairs
+    effect = pairs / clusters
+    if plain > 0 and clusters > 1:
+        spread = sum((sums[image] - share * size) ** 2 for image, size in sizes.items())
+        effect = spread * clusters / (clusters - 1) / pairs**2 / plain
+    return accuracy(total, pairs, max(effect, 1.0))
+
+
+SPACED = re.compile(r"\s[.,;:!?]")
+LOWER_I = re.compile(r"(?<![\w.'’-])i(?:['’](?:m|ve|ll|d))?(?![\w.'’-])")
+
+
+def format_faults(text: str) -> int:
+    """Count the formatting errors that careless scripts leave in a text.
+
+    1 each, however often they occur: a lower-case start, a lower-case "i", a double space, a space before punctuation,
+    no final punctuation, `<unk>`. 1 per occurrence: a wrong a/an, a doubled word.
+    """
+    from ....augment.language.grammar import article
+
+    words = text.lower().split()
+    faults = text[:1].islower() + ("  " in text) + bool(SPACED.search(text)) + ("<unk>" in text.lower())
+    faults += bool(LOWER_I.search(text))
+    faults += not text.rstrip().endswith((".", "!", "?", '"'))
+    for word, following in zip(words, words[1:], strict=False):
+        faults += word == following and word.isalpha()
+        faults += word in ("a", "an") and following[:1].isalnum() and article(following) != word
+    return faults
+
+
+def format_rule(pairs: Iterable[Pair]) -> Accuracy:
+    """Accuracy of guessing that the text with fewer formatting errors is true; a tie counts half."""
+    return _fewer(pairs, format_faults)
+
+
+def shorter(pairs: Iterable[Pair]) -> Accuracy:
+    """Accuracy of guessing that the text with fewer characters is true; a tie counts half."""
+    return _fewer(pairs, len)
+
+
+def _fewer(pairs: Iterable[Pair], measure: Callable[[str], int]) -> Accuracy:
+    right, images = [], []
+    for pair in pairs:
+        true, negative = measure(pair.true), measure(pair.negative)
+        right.append(0.5 if true == negative else float(true < negative))
+        images.append(pair.image_id)
+    return by_image(right, images)
