@@ -78,6 +78,7 @@ def pair_tables(
     purpose: str = "publish",
     shards: slice = slice(None),
     every_caption: bool = False,
+    denials: bool = True,
 ) -> Iterator[pa.Table]:
     """The pairs of each shard; see `pairs`.
 
@@ -89,9 +90,9 @@ def pair_tables(
     by seed, `purpose` and the ids. shards: only these shards of the table. every_caption: captions without a negative
     have a row, too, in which what is of the negative is null.
 
-    If the run has true denials, a negative of the operator negation is paired with the true sentence that it
-    contradicts: `caption` is its text and `positive_id` its id, "" for the caption itself; it is left out if there is
-    none. Nobody needs an image to tell a sentence with "without" from its caption; beside a true sentence about the
+    If the run has true denials, and unless `denials` is False, a negative of the operator negation is paired with the
+    true sentence that it contradicts: `caption` is its text and `positive_id` its id, "" for the caption itself; it is
+    left out if there is none. Nobody needs an image to tell a sentence with "without" from its caption; beside a true sentence about the
     same two things it has such a word as often as that one.
 
     Raises ValueError for a column that a shard lacks, a negative whose caption is missing, or an unknown pick,
@@ -110,10 +111,10 @@ def pair_tables(
     every = shards_of(run, table) if table else []
     made = {shard.path.name: shard for shard in every[shards]}
     row = sum(shard.rows for shard in every[: shards.start or 0])
-    denials = true_denials(run) if table and (not operators or NEGATION in operators) else None
+    denied = true_denials(run) if denials and table and (not operators or NEGATION in operators) else None
     stored = [{"negative": "text"}.get(name, name) for name in columns if name in {*NEGATIVES.names, "negative"}]
     keys = ("negative_id", "caption_id", "operator", "family", "caption", "image_id", "split")
-    stored = list(dict.fromkeys([*keys, *stored, *(["replaced"] if denials else [])]))
+    stored = list(dict.fromkeys([*keys, *stored, *(["replaced"] if denied else [])]))
     wanted = pc.field("family") != POSITIVE
     for name, values in {"operator": operators, "split": stored_splits(splits), "negative_id": accepted}.items():
         if values or name == "negative_id" and values is not None:
@@ -127,7 +128,7 @@ def pair_tables(
         row += len(rows)
         rows = rows.filter(wanted)
         rows = rows.append_column("draw", pa.array(draws(rows["negative_id"]), pa.int32()))
-        rows = _beside_denials(rows, denials(made[name]) if denials and name in made else None)
+        rows = _beside_denials(rows, denied(made[name]) if denied and name in made else None)
         if per_caption is not None:
             rows = rows.take(_chosen(rows, per_caption, None if pick == "first" else seed, purpose))
         if joined:
@@ -178,14 +179,11 @@ def _chosen(rows: pa.Table, most: int, seed: int | None, purpose: str) -> np.nda
     turn = earlier(rows)
     if seed is None:
         return np.flatnonzero(turn < most)
-    groups: dict[str, list[tuple[int, int]]] = {}
-    for at, key, number in zip(range(len(rows)), rows["negative_id"].to_pylist(), turn.tolist(), strict=True):
-        groups.setdefault(key.rpartition(":")[0], []).append((number, at))
-    kept: list[int] = []
-    for key, drawn in groups.items():
-        some = [at for _, at in sorted(drawn)]
-        kept += record_rng(seed, purpose, key).sample(some, most) if len(some) > most else some
-    return np.array(sorted(kept), np.int64)
+    groups: dict[str, list[int]] = {}
+    for at in np.argsort(turn, kind="stable").tolist():
+        groups.setdefault(rows["negative_id"][at].as_py().rpartition(":")[0], []).append(at)
+    chosen = (record_rng(seed, purpose, key).sample(some, min(most, len(some))) for key, some in groups.items())
+    return np.array(sorted(at for some in chosen for at in some), np.int64)
 
 
 def _joined(

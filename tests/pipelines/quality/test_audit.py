@@ -18,8 +18,7 @@ from negcap.pipelines.engine.progress import Silent
 from negcap.pipelines.engine.shards import list_shards, shard_path
 from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.quality.audit import PAGE, TABLE, AuditConfig, audit, charts, page
-from negcap.pipelines.quality.audit.figures import Use, exchanges, uses
-from negcap.pipelines.quality.audit.figures import Words as Counted
+from negcap.pipelines.quality.audit.figures import Made, Use, exchanges, uses
 from negcap.pipelines.quality.bias import Blindness, BlindReport, accuracy
 from negcap.schemas.fields import check
 from negcap.schemas.negatives import AUDIT, MEASURES, REASONS
@@ -549,10 +548,10 @@ def test_words_that_lean_are_named_and_unknown_ones_left_out() -> None:
 
 
 def test_uses_join_both_sides_of_a_word() -> None:
-    words = Counted()
-    words.out.update({("ride", "verb"): 3, ("red", ""): 2})
-    words.put.update({("ride", "verb"): 1, ("ride", "noun"): 4})
+    words = Made("noun")
+    words.counts["taken_out"].update({("ride", "verb"): 3, ("red", ""): 2})
+    words.counts["put_in"].update({("ride", "verb"): 1, ("ride", "noun"): 4})
     corpus = {("ride", "verb"): 70, ("red", "attribute"): 30}
     assert uses(words, corpus) == [Use("ride", None, 0, 4), Use("ride", 70, 3, 1), Use("red", 30, 2, 0)]
-    words.exchanges.update({("a", "two"): 5, ("two", "a"): 2})
+    words.counts["exchange"].update({("a", "two"): 5, ("two", "a"): 2})
     assert exchanges(words, 1) == [("a", "two", 5, 2)]

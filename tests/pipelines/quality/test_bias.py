@@ -16,10 +16,8 @@ from negcap.pipelines.quality.bias import (
     format_faults,
     format_rule,
     measure_run,
-    ngram_regression,
     read_all,
     shorter,
-    to_markdown,
 )
 from negcap.pipelines.quality.bias.learned import folds_of
 from negcap.pipelines.stages.refine import RefineConfig, read_rows
@@ -108,20 +106,16 @@ def test_symmetric_pairs_are_near_chance() -> None:
     assert 38 < blind("symmetric", symmetric()).ngrams.percent < 62
 
 
-def test_same_pairs_same_report() -> None:
-    assert blind("x", symmetric()) == blind("x", symmetric())
-
-
 def test_one_image_cannot_be_learned_by_heart() -> None:
     """Each image has its own give-away word in all its pairs: no other fold knows it."""
     pairs = [Pair("A dog.", f"A word{i}x.", str(i)) for i in range(50) for _ in range(4)]
-    held_out, _, _ = ngram_regression([pair._replace(true=f"A thing{pair.image_id}x.") for pair in pairs])
-    assert held_out.percent < 80
+    report = blind("x", [pair._replace(true=f"A thing{pair.image_id}x.") for pair in pairs])
+    assert report.ngrams.percent < 80
 
 
 def test_too_few_images_are_refused() -> None:
     with pytest.raises(ValueError, match="too few images: 1, needs 5"):
-        ngram_regression([Pair("A dog.", "A cat.", "1")])
+        blind("x", [Pair("A dog.", "A cat.", "1")])
 
 
 @given(st.lists(st.integers(0, 30).map(str), min_size=1, max_size=200), st.integers(0, 9))
@@ -196,10 +190,6 @@ def test_importing_is_light() -> None:
     code = f"import sys, negcap.pipelines.quality.bias; print(sorted({heavy} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
-
-
-def test_markdown_has_a_row_a_report() -> None:
-    assert to_markdown([blind("symmetric", symmetric())]).splitlines()[2].startswith("| symmetric | 400 |")
 
 
 def test_a_false_sentence_is_paired_with_the_true_one_that_it_contradicts(tmp_path: Path) -> None:

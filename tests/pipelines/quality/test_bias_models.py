@@ -17,15 +17,15 @@ from negcap.pipelines.quality.bias import (
     blind,
     by_image,
     limit_pairs,
-    measure,
     measure_each,
-    of_random_images,
     read_corpus,
     to_json,
     to_text,
+    with_all,
 )
 from negcap.pipelines.quality.bias.learned import features, fold_weights, log_odds, right, scores, words
 from negcap.pipelines.quality.bias.ngrams import START, NgramVocabulary, Texts, train, windows
+from negcap.pipelines.quality.bias.pairs import of_random_images
 
 TEXT = st.lists(st.sampled_from(["a", "dog", "cat", "runs", "."]), max_size=7).map(" ".join)
 PAIRS = st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=5)
@@ -150,13 +150,13 @@ def pairs(cue: str, images: int = 60) -> list[Pair]:
 
 
 def test_operators_are_measured_apart_and_together() -> None:
-    reports = measure({"noun": pairs(""), "verb": pairs(" zebra")})
+    reports = dict(measure_each(with_all({"noun": pairs(""), "verb": pairs(" zebra")}), blind).reports)
     assert list(reports) == ["noun", "verb", "all"]
     assert reports["all"].ngrams.pairs == 120
     assert reports["verb"].worst[1].percent == 100 and reports["noun"].worst[1].percent < 75
     assert [(cue.word, cue.true, cue.negative) for cue in reports["verb"].words][:1] == [("zebra", 0, 60)]
     assert (reports["verb"].shorter.percent, reports["verb"].format_rule.percent) == (100, 50)
-    assert list(measure({"noun": pairs("")})) == ["noun"]
+    assert list(with_all({"noun": pairs("")})) == ["noun"]
     said = to_text(Blindness(reports))
     assert "zebra 0:60" in said and "language model" in said
     assert json.loads(to_json(Blindness(reports)))["verb"]["odds"]["percent"] == 100
@@ -184,7 +184,7 @@ def test_ngrams_are_named_where_they_tell_above_chance_on_short_lines() -> None:
 def test_a_corpus_trains_the_language_model() -> None:
     corpus = [(f"A {thing} runs.", f"other {i}") for i in range(40) for thing in ("dog", "cat", "bus", "tree", "house")]
     said = [Pair(pair.true, pair.true.replace("runs", "flies"), pair.image_id) for pair in pairs("")]
-    assert measure({"verb": said}, corpus=corpus)["verb"].language_model.percent == 100
+    assert blind("verb", said, corpus=corpus).language_model.percent == 100
 
 
 def test_a_limit_takes_whole_images() -> None:

@@ -2,10 +2,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from negcap.pipelines.quality.strata import Sampling, first_draws, sample_strata
+from negcap.pipelines.quality.strata import Sampling, sample_strata
 from tests.pipelines.publish.fixtures import rows, write_run
 
 CAPTIONS, NEGATIVES = rows(24, 9)
@@ -67,14 +66,6 @@ def test_another_seed_draws_others_and_every_image_gets_its_turn(run: Path) -> N
     assert len(counts) == 24
     assert max(counts.values()) <= 25  # 10 expected
     assert len({row["negative_id"] for row in first}) > 100
-
-
-def test_first_draws_are_where_caption_or_operator_change() -> None:
-    import pyarrow as pa
-
-    table = pa.table({"caption_id": ["a", "a", "a", "b", "b"], "operator": ["x", "x", "y", "y", "y"]})
-    assert first_draws(table).tolist() == [True, False, True, True, False]
-    assert first_draws(table.slice(0, 0)).dtype == np.bool_
 
 
 def test_what_is_not_there(run: Path) -> None:
