@@ -92,8 +92,8 @@ def pair_tables(
 
     If the run has true denials, and unless `denials` is False, a negative of the operator negation is paired with the
     true sentence that it contradicts: `caption` is its text and `positive_id` its id, "" for the caption itself; it is
-    left out if there is none. Nobody needs an image to tell a sentence with "without" from its caption; beside a true sentence about the
-    same two things it has such a word as often as that one.
+    left out if there is none. Nobody needs an image to tell a sentence with "without" from its caption; beside a true
+    sentence about the same two things it has such a word as often as that one.
 
     Raises ValueError for a column that a shard lacks, a negative whose caption is missing, or an unknown pick,
     DamagedShardError for a shard that is not as recorded.
@@ -180,8 +180,9 @@ def _chosen(rows: pa.Table, most: int, seed: int | None, purpose: str) -> np.nda
     if seed is None:
         return np.flatnonzero(turn < most)
     groups: dict[str, list[int]] = {}
+    ids = rows["negative_id"].to_pylist()
     for at in np.argsort(turn, kind="stable").tolist():
-        groups.setdefault(rows["negative_id"][at].as_py().rpartition(":")[0], []).append(at)
+        groups.setdefault(ids[at].rpartition(":")[0], []).append(at)
     chosen = (record_rng(seed, purpose, key).sample(some, min(most, len(some))) for key, some in groups.items())
     return np.array(sorted(at for some in chosen for at in some), np.int64)
 

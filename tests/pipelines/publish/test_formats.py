@@ -4,7 +4,6 @@ import ast
 import gc
 import hashlib
 import json
-import os
 import random
 import re
 from collections import Counter
@@ -16,7 +15,6 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from negcap.pipelines.publish import negclip
 from negcap.pipelines.publish.config import PublishConfig
 from negcap.pipelines.publish.formats import FORMATS
 from negcap.pipelines.publish.negclip import neighbours
@@ -122,19 +120,6 @@ def published(toy: Toy, output: Path, format: str, **given: Any) -> Path:
     return output
 
 
-def test_sugarcrepe_as_clip_benchmark_reads_it(toy: Toy, tmp_path: Path) -> None:
-    out = published(toy, tmp_path / "out", "sugarcrepe")
-    for operator in ("noun", "numeral"):
-        found = json.loads((out / f"{operator}.json").read_text(encoding="utf-8"))
-        read = []
-        for index in range(len(found)):
-            data = found[str(index)]
-            assert list(data) == ["filename", "caption", "negative_caption"]
-            assert size(os.path.join(toy.images, data["filename"]))
-            read.append(tuple(data.values()))
-        assert read == toy.first(operator)
-
-
 def test_sugarcrepe_pp_has_a_sibling_as_second_caption(toy: Toy, tmp_path: Path) -> None:
     found = json.loads((published(toy, tmp_path / "out", "sugarcrepe++") / "noun.json").read_text(encoding="utf-8"))
     image_of = {row["text"]: row["image"] for row in toy.captions}
@@ -143,24 +128,6 @@ def test_sugarcrepe_pp_has_a_sibling_as_second_caption(toy: Toy, tmp_path: Path)
         assert image_of[data["caption2"]] == data["filename"] and data["caption2"] != data["caption"]
     assert [(d["filename"], d["caption"], d["negative_caption"]) for d in found] == toy.first("noun")
     assert len({image_of[d["caption2"]] + d["caption2"] for d in found}) > TESTS
-
-
-def test_aro_as_its_datasets_read_it(toy: Toy, tmp_path: Path) -> None:
-    out = published(toy, tmp_path / "out", "aro", copy_images=True)
-    dataset = json.loads((out / "noun.json").read_text(encoding="utf-8"))
-    relations, attributes, read = [], [], []
-    for item in dataset:  # VG_Relation.__init__ and __getitem__
-        relations.append(item["relation_name"])
-        attributes.append(f"{item['attributes'][0]}_{item['attributes'][1]}")
-        image = Image.open(os.path.join(out, "images", item["image_path"])).convert("RGB")
-        left, top = item["bbox_x"], item["bbox_y"]
-        cropped = image.crop((left, top, left + item["bbox_w"], top + item["bbox_h"]))
-        assert cropped.size == image.size
-        read.append((item["image_path"], item["true_caption"], item["false_caption"]))
-    assert read == toy.first("noun")
-    replaced = [row for row in toy.negatives if row["split"] == "test" and row["negative_id"].endswith("noun:0")]
-    assert relations == [row["replaced"] for row in replaced]
-    assert attributes == [f"{row['replaced']}_{row['replacement']}" for row in replaced]
 
 
 def test_aro_takes_boxes(toy: Toy, tmp_path: Path) -> None:
@@ -195,22 +162,6 @@ def test_negclip_as_its_dataset_reads_it(toy: Toy, tmp_path: Path, monkeypatch: 
         for negative in some
     ]
     assert sorted(read) == sorted(toy.texts())
-
-
-def test_negclip_compares_images_that_follow_each_other(
-    toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    compared = []
-    monkeypatch.setattr(negclip, "TOGETHER", 2)
-    monkeypatch.setattr(negclip, "neighbours", lambda texts: compared.append(len(texts)) or neighbours(texts))
-    folder = published(toy, tmp_path / "out", "negclip", images=None)
-    frame = pd.read_csv(folder / "test.tsv", sep="\t", converters={"neg_image": ast.literal_eval})
-    images = frame["filepath"].drop_duplicates().tolist()
-    assert compared == [2, 3] and len(images) == 5
-    group = [min(images.index(name) // 2, 1) for name in frame["filepath"]]
-    for index, near in enumerate(frame["neg_image"]):
-        assert {group[row] for row in near} == {group[index]}
-        assert frame["filepath"][index] not in {frame["filepath"][row] for row in near}
 
 
 def test_neighbours_share_rare_words() -> None:
@@ -253,24 +204,6 @@ def test_vse_c_leaves_images_with_fewer_captions_out(toy: Toy, tmp_path: Path) -
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # it leaves closing to the collector
-def test_webdataset_reads_its_shards(toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import webdataset
-
-    monkeypatch.setattr("negcap.pipelines.publish.writers.SAMPLES", 10)
-    out = published(toy, tmp_path / "out", "webdataset")
-    shards = sorted(str(path) for path in out.glob("*.tar"))
-    assert [Path(shard).name for shard in shards] == ["test-00000.tar", "test-00001.tar", "test-00002.tar"]
-    samples = list(webdataset.WebDataset(shards, shardshuffle=False).decode("pil").to_tuple("jpg", "txt", "neg.json"))
-    read = [(neg["image"], text, one["text"]) for _, text, neg in samples for one in neg["negatives"]]
-    assert sorted(read) == sorted(toy.texts())
-    assert {measures(one) for _, _, neg in samples for one in neg["negatives"]} == MEASURED
-    for image, _, negatives in samples:
-        assert image.size == size(toy.images / negatives["image"])
-    gc.collect()
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("with_images", [False, True])
 def test_huggingface_loads_the_folder(
     with_images: bool, toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -301,26 +234,6 @@ def test_huggingface_loads_the_folder(
         assert first["image"].size == size(toy.images / f"{first['image_id']}.jpg")
     else:
         assert first["image"] == f"{first['image_id']}.jpg"
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.parametrize("split", [("train",), ("test",), ()])
-def test_the_snippet_of_the_huggingface_card_works(
-    split: tuple[str, ...], toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    import datasets
-
-    out = published(toy, tmp_path / "out", "huggingface", split=split, operators=("numeral",))
-    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
-    snippets = re.findall(r"`((?:datasets\.)?load_dataset\(.+?\))`", (out / "README.md").read_text(encoding="utf-8"))
-    assert len(snippets) == 2
-    for snippet in snippets:
-        code = snippet.removeprefix("datasets.").replace("path/of/this/folder", str(out))
-        rows = eval(code, {"load_dataset": datasets.load_dataset})
-        assert set(rows["operator"]) == {"numeral"} and len(rows) == len(
-            toy.texts("numeral", split[-1] if split else "test")
-        )
 
 
 def test_a_config_has_no_split_without_rows(toy: Toy, tmp_path: Path) -> None:
@@ -453,15 +366,6 @@ def test_croissant_reads_the_columns_beside(croissant: Any, toy: Toy, tmp_path: 
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_croissant_has_the_images_of_the_hub(croissant: Any, toy: Toy, tmp_path: Path) -> None:
-    out = published(toy, tmp_path / "out", "huggingface", copy_images=True, operators=("noun",), **CITED)
-    records = croissant(out)["noun"]
-    assert len(records) == len(toy.texts("noun"))
-    assert all(record["image"] == size(toy.images / f"{record['image_id']}.jpg") for record in records)
-    assert "| `image` | the image |" in (out / "README.md").read_text(encoding="utf-8")
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("format", ["sugarcrepe", "coco"])
 def test_croissant_has_images_that_are_copied(format: str, croissant: Any, toy: Toy, tmp_path: Path) -> None:
     out = published(toy, tmp_path / "out", format, copy_images=True, **CITED)
@@ -471,22 +375,6 @@ def test_croissant_has_images_that_are_copied(format: str, croissant: Any, toy: 
     }
     assert len(json.loads((out / "croissant.json").read_text())["distribution"]) <= 3
     assert "| `image` | the image |" in (out / "README.md").read_text(encoding="utf-8")
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_croissant_reads_a_file_a_caption(croissant: Any, toy: Toy, tmp_path: Path) -> None:
-    out = published(toy, tmp_path / "out", "vse-c", **CITED)
-    records = croissant(out)
-    captions = (out / "noun" / "test_caps.txt").read_text(encoding="utf-8")
-    assert records["noun-test_caps"] == [{"captions": captions}]
-    found = {record["line"]: record["negatives"] for record in records["noun-test_ex"]}
-    assert sorted(found) == list(range(5 * TESTS))
-    read = [(captions.splitlines()[i], text) for i in sorted(found) for text in found[i].splitlines()]
-    assert read == [(caption, negative) for _, caption, negative in toy.texts("noun")]
-    listed = [item["@id"] for item in json.loads((out / "croissant.json").read_text())["distribution"]]
-    assert not [name for name in listed if re.search(r"_ex/\d", name)] and "noun-test_ex-files" in listed
-    sums = (out / "SHA256SUMS").read_text().splitlines()
-    assert len([line for line in sums if "/test_ex/" in line]) == 2 * 5 * TESTS
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -575,11 +463,3 @@ def test_what_is_published_is_read_by_import(format: str, toy: Toy, tmp_path: Pa
     }
     assert not rejected and read == expected
     assert images.keys() == {row["image_id"] for row in toy.captions}
-
-
-def test_import_leaves_out_files_beside_the_tables_but_not_silently(toy: Toy, tmp_path: Path) -> None:
-    out = published(toy, tmp_path / "out", "sugarcrepe")
-    (out / "notes.csv").write_text("who,what\nme,this\n")
-    images, rejected = _read(str(out), pair_files(str(out)), ImportConfig())
-    assert len(images) == TESTS and [(bad.source, bad.reason) for bad in rejected] == [("notes.csv", "not_a_record")]
-    assert "must have a column for the caption" in rejected[0].detail

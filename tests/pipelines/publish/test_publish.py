@@ -82,12 +82,6 @@ def test_shards_do_not_matter(tmp_path: Path) -> None:
 
 
 # snli needs parses and components, valse votes
-@pytest.mark.parametrize("format", sorted(FORMATS.keys() - {"snli", "valse"}))
-def test_bytes_depend_on_nothing_else(format: str, run: Path, images: Path, tmp_path: Path) -> None:
-    first = published(run, tmp_path / "a", format, images=images)
-    assert published(run, tmp_path / "deeper" / "b", format, images=images) == first
-    everything = b"".join(first.values())
-    assert str(tmp_path).encode() not in everything
 
 
 def test_positives_are_never_negatives(tmp_path: Path) -> None:
@@ -139,16 +133,6 @@ def test_images_are_found_by_path_name_or_stem(tmp_path: Path) -> None:
     (tmp_path / "images" / "e.jpg").write_text("no image")
     with pytest.raises(ValueError, match=r"e.jpg: must be an image file"):
         folder.box("e.jpg")
-
-
-def test_missing_images_are_named_counted_and_skipped(run: Path, images: Path, tmp_path: Path) -> None:
-    for i in (IMAGES - 1, IMAGES - 2):
-        (images / f"p{i:03d}.jpg").unlink()
-    with pytest.raises(FileNotFoundError, match="2 images are not in .*: p022.jpg, p023.jpg; --skip-missing"):
-        published(run, tmp_path / "out", images=images)
-    files = published(run, tmp_path / "out", images=images, skip_missing=True)
-    assert b"p022.jpg" not in files["noun.json"] and b"p021.jpg" in files["noun.json"]
-    assert b"10 captions were left out because their image file was not found" in files["README.md"]
 
 
 def test_images_are_copied_when_asked(run: Path, images: Path, tmp_path: Path) -> None:
@@ -271,11 +255,6 @@ def test_bad_input_is_one_line_and_status_2(
     assert {path for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
-def test_a_license_must_be_given(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["publish", str(run), "--format", "coco", "--output", str(tmp_path / "out")]) == 2
-    assert "Missing option '--license'" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("table, column", [("captions", "image"), ("negatives", "replaced")])
 def test_a_missing_column_is_named(table: str, column: str, run: Path, tmp_path: Path) -> None:
     import pyarrow.parquet as pq
@@ -284,17 +263,6 @@ def test_a_missing_column_is_named(table: str, column: str, run: Path, tmp_path:
     replace_shard(shard, pq.read_table(shard).drop_columns([column]))
     with pytest.raises(ValueError, match=f"^{table}/part-00000.parquet lacks the column {column}$"):
         published(run, tmp_path / "out")
-
-
-def test_the_command_says_what_it_wrote_of_which_split(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    config = PublishConfig("sugarcrepe", license="CC0-1.0", allow_blind=True, operators=("noun",))
-    written = publish(run, tmp_path / "all", config, say=lambda _: None)
-    assert written.splits == {"train": 75, "test": 45} and "README.md" in written.files
-    flags = ["--license", "CC0-1.0", "--operator", "noun", "--allow-blind", "--split", "test"]
-    assert main(["publish", str(run), "--format", "sugarcrepe", "--output", str(tmp_path / "test"), *flags]) == 0
-    assert f"files in {tmp_path / 'test'}: test 45 pairs\n" in capsys.readouterr().err
 
 
 def test_a_run_without_tables_is_named(run: Path, tmp_path: Path) -> None:

@@ -7,16 +7,14 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from negcap.pipelines.engine.progress import Silent
 from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.quality.audit import PAGE, AuditConfig, audit
 from negcap.pipelines.quality.audit.figures import collect
-from negcap.schemas.negatives import POSITIVE, REJECTIONS
-from tests.pipelines.publish.fixtures import rows, write_images, write_run
-from tests.tables import write_table
+from negcap.schemas.negatives import POSITIVE
+from tests.pipelines.publish.fixtures import write_images
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = [
@@ -58,18 +56,6 @@ FILTERS = """
   const find = (group, name) => all(group + ' input').find(node => label(node.id) == name).id;
   choose(find('.by-operator', 'shuffle')); choose(find('.by-reason', 'sibling quantity')); result.none = state();
   choose(find('.by-operator', 'numeral')); result.some = state();
-  return result;
-"""
-EMPTY = """
-  const operators = () => all('.browse .operator').filter(seen).map(node => node.querySelector('h3').textContent);
-  const state = () => ({operators: operators(), nothing: all('.nothing').filter(seen).length,
-    offered: all('.by-reason label').filter(seen).map(node => node.firstChild.nextSibling.data.trim())});
-  const choose = id => page.getElementById(id).click();
-  const result = {all: operators()};
-  choose('kept'); result.kept = operators();
-  choose(all('.by-operator input').find(node => node.parentElement.textContent.startsWith('verb')).id);
-  result.verb = state();
-  choose('every'); result.else = state();
   return result;
 """
 WIDTHS = """
@@ -119,20 +105,6 @@ def page(sample_run: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     images = write_images(folder / "images", [name for name in names[::2]])
     audit(sample_run, folder, AuditConfig(n=6, images=images), Silent())
     return (folder / PAGE).read_text(encoding="utf-8")
-
-
-def test_an_operator_without_rows_is_hidden_with_the_negatives(tmp_path: Path) -> None:
-    captions, negatives = rows(24, 9)
-    run = write_run(tmp_path / "run", captions, negatives)
-    refused = {**dict.fromkeys(REJECTIONS.names), **{k: v for k, v in negatives[0].items() if k in REJECTIONS.names}}
-    refused |= {"operator": "verb", "family": "verb", "reason": "same_quantity"}
-    write_table(run, "rejections", pa.Table.from_pylist([refused], REJECTIONS))
-    audit(run, tmp_path, AuditConfig(blind=False), Silent())
-    found = browse((tmp_path / PAGE).read_text(encoding="utf-8"), EMPTY, tmp_path)
-    assert found["all"] == ["noun", "numeral", "verb"]
-    assert found["kept"] == ["noun", "numeral"]
-    assert found["verb"] == {"operators": [], "nothing": 1, "offered": ["everything", "negatives", "same quantity"]}
-    assert found["else"]["offered"] == ["everything", "same quantity"]
 
 
 def browse(page: str, script: str, tmp_path: Path, *, width: int = 1280, scheme: int = LIGHT) -> Any:

@@ -14,7 +14,6 @@ from negcap.pipelines.quality.bias import (
     accuracy,
     blind,
     format_faults,
-    format_rule,
     measure_run,
     read_all,
     shorter,
@@ -72,21 +71,8 @@ def test_format_faults(text: str, faults: int) -> None:
     assert format_faults(text) == faults
 
 
-def test_format_rule_takes_the_cleaner_and_halves_ties() -> None:
-    assert format_rule([Pair("A dog.", "a dog .", "1")]).percent == 100
-    assert format_rule([Pair("A dog.", "A cat.", "1")]).percent == 50
-
-
 def test_shorter() -> None:
     assert shorter([Pair("A dog.", "A horse.", "1"), Pair("A dog.", "A cat.", "2")]).percent == 75
-
-
-@given(st.integers(1, 100_000).flatmap(lambda n: st.tuples(st.integers(0, 2 * n), st.just(n))))
-def test_interval_contains_the_estimate(case: tuple[int, int]) -> None:
-    halves, pairs = case
-    found = accuracy(halves / 2, pairs)
-    assert -1e-9 <= found.low <= found.percent + 1e-9 and found.percent - 1e-9 <= found.high <= 100 + 1e-9
-    assert found.low < found.high and found.percent == pytest.approx(50 * halves / pairs)
 
 
 def test_interval_is_wilsons() -> None:
@@ -104,13 +90,6 @@ def test_a_planted_cue_is_found_and_named() -> None:
 
 def test_symmetric_pairs_are_near_chance() -> None:
     assert 38 < blind("symmetric", symmetric()).ngrams.percent < 62
-
-
-def test_one_image_cannot_be_learned_by_heart() -> None:
-    """Each image has its own give-away word in all its pairs: no other fold knows it."""
-    pairs = [Pair("A dog.", f"A word{i}x.", str(i)) for i in range(50) for _ in range(4)]
-    report = blind("x", [pair._replace(true=f"A thing{pair.image_id}x.") for pair in pairs])
-    assert report.ngrams.percent < 80
 
 
 def test_too_few_images_are_refused() -> None:

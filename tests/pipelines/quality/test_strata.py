@@ -53,13 +53,6 @@ def test_images_differ_while_there_are_any_left(run: Path) -> None:
     assert everything[:30] == some
 
 
-def test_first_draws_only(run: Path) -> None:
-    drawn = sample_strata(run, "negatives", ["operator"], Sampling(1_000, first=True))
-    for some in drawn.values():
-        assert {row["negative_id"].rpartition(":")[2] for row in some} == {"0"}
-        assert len({row["caption_id"] for row in some}) == len(some)
-
-
 def test_another_seed_draws_others_and_every_image_gets_its_turn(run: Path) -> None:
     first = [sample_strata(run, "negatives", ["operator"], Sampling(1, seed))["noun",][0] for seed in range(240)]
     counts = Counter(row["image_id"] for row in first)
