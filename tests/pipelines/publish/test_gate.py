@@ -220,3 +220,10 @@ def test_a_train_image_in_test_is_refused(tmp_path: Path) -> None:
 def test_folding_ignores_case_and_space_only() -> None:
     assert text_hash("A dog , a cat.") == text_hash("a  DOG, a cat .")
     assert text_hash("A dog.") != text_hash("A dig.") and text_hash("a nice day") != text_hash("an ice day")
+
+
+def test_what_cannot_be_guessed_is_not_refused(run: Path, tmp_path: Path) -> None:
+    files = published(run, tmp_path / "out", operators=("noun",), allow_blind=False, max_blind=75.0)
+    card = files["README.md"].decode()
+    assert "Published although" not in card and "The\nlimit was 75: an operator exceeds it" in card
+    assert "Too few pairs to tell, fewer than 100: noun (45)." in card

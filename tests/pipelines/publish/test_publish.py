@@ -392,3 +392,13 @@ def test_questions_are_about_two_nouns_in_three_templates(denials: Path, tmp_pat
         assert counted == answers and tests.questions.shape == (answers.total(), 5)
         denies = [tests.texts[text] for _, text in tests.captions[tests.denies]]
         assert denies and all("without" in said or "no helmet" in said for said in denies)
+
+
+def test_missing_images_are_named_counted_and_skipped(run: Path, images: Path, tmp_path: Path) -> None:
+    for i in (IMAGES - 1, IMAGES - 2):
+        (images / f"p{i:03d}.jpg").unlink()
+    with pytest.raises(FileNotFoundError, match="2 images are not in .*: p022.jpg, p023.jpg; --skip-missing"):
+        published(run, tmp_path / "out", images=images)
+    files = published(run, tmp_path / "out", images=images, skip_missing=True)
+    assert b"p022.jpg" not in files["noun.json"] and b"p021.jpg" in files["noun.json"]
+    assert b"10 captions were left out because their image file was not found" in files["README.md"]

@@ -208,10 +208,6 @@ def numerals_are_true(item: Item) -> tuple[str, str]:
     return ("both" if item.operator == "numeral" else good(item)[0]), "caption"
 
 
-def asleep(item: Item) -> tuple[str, str]:
-    return "", ""
-
-
 @pytest.fixture
 def sheet(run: Path, tmp_path: Path) -> tuple[Path, Path]:
     written, key, _ = write_sheet(run, tmp_path / "sheet.csv", SheetConfig(n=10))
@@ -334,3 +330,18 @@ def test_bad_files_are_one_line(sheet: tuple[Path, Path], tmp_path: Path, capsys
     assert f"{save(tmp_path / 'k.csv', bad)}:3: caption_is must be a or b, was: 'c'" in said(
         file, "--key", tmp_path / "k.csv"
     )
+
+
+def test_votes_are_never_overwritten_unasked(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["sheet", str(run), "--output", str(tmp_path / "s.csv"), "--n", "2", "--key", str(tmp_path / "k.csv")]
+    assert main(arguments) == 0
+    said = capsys.readouterr().out
+    assert f"{tmp_path / 's.csv'}: 4 pairs (2 noun, 2 numeral) and 2 controls" in said and "not for annotators" in said
+    before = (tmp_path / "s.csv").read_bytes()
+    (tmp_path / "s.csv").write_bytes(before + b"voted")
+    assert main([*arguments, "--seed", "3"]) == 2
+    assert "is there already and may hold votes (--overwrite replaces it)" in capsys.readouterr().err
+    (tmp_path / "s.csv").unlink()
+    assert main([*arguments, "--seed", "3"]) == 2  # the key is still there
+    assert main([*arguments, "--overwrite"]) == 0
+    assert (tmp_path / "s.csv").read_bytes() == before

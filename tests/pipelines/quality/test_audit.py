@@ -457,3 +457,29 @@ def test_uses_join_both_sides_of_a_word() -> None:
     assert uses(words, corpus) == [Use("ride", None, 0, 4), Use("ride", 70, 3, 1), Use("red", 30, 2, 0)]
     words.counts["exchange"].update({("a", "two"): 5, ("two", "a"): 2})
     assert exchanges(words, 1) == [("a", "two", 5, 2)]
+
+
+def test_a_length_chart_says_its_means_and_bars_stand_on_the_axis() -> None:
+    chart = charts.lengths(Counter({8: 30, 9: 10}), Counter({8: 10, 9: 30}))
+    assert chart.summary == "Words per text: captions 8.25 on average, negatives 8.75"
+    short, long = chart.bars
+    assert long.height == pytest.approx(3 * short.height, abs=0.2)
+    assert short.y + short.height == pytest.approx(long.y + long.height)
+
+
+def test_a_change_of_length_beyond_the_ends_is_collected_there() -> None:
+    chart = charts.added(Counter({-40: 1, 0: 2, 5: 4, 99: 1}))
+    assert chart.summary.endswith("shorter than their caption 12.5 %, as long 25.0 %, longer 62.5 %")
+    heights = [bar.height for bar in chart.bars]
+    assert heights[0] == heights[-1] == pytest.approx(heights[charts.SPAN] / 2, abs=0.1)
+
+
+def test_an_accuracy_below_chance_is_a_headline_only_of_what_is_not_trained() -> None:
+    chance, low = accuracy(30, 60), accuracy(10, 60)
+    baselines = dict.fromkeys(("format_rule", "shorter", "ngrams", "odds", "language_model"), chance)
+    told = {"true_cues": (), "false_cues": ()}
+    reports = {name: BlindReport(name, **{**baselines, name: low}, **told) for name in ("odds", "shorter")}
+    assert page.most_guessed(Blindness({"odds": reports["odds"]}))[2] == chance
+    name, baseline, found = page.most_guessed(Blindness(reports))
+    assert (name, baseline, found.percent) == ("shorter", "shorter is true, reversed", pytest.approx(100 - low.percent))
+    assert charts.accuracy(low.percent, low.low, low.high, reversible=False).bars[0].kind == "good"

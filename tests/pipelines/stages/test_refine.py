@@ -338,3 +338,22 @@ def test_a_missing_column_is_named(run: Path) -> None:
         measure_run(run)
     with pytest.raises(ValueError, match="^negatives/part-00000.parquet lacks the columns family, split$"):
         run_refine(run)
+
+
+def test_each_candidate_is_paired_with_its_own_true_text() -> None:
+    """Beside their captions, denials are told by "no"; beside true denials of other things they are not."""
+    captions = corpus(150)
+    texts, images = [text for text, _ in captions], [image for _, image in captions]
+    denials = [
+        [text.replace(" by ", f" and no {thing} by ") for thing in (other, "cup")]
+        for (text, _), other in zip(captions, THINGS * 30, strict=True)
+    ]
+    alone = select(pool(texts, images, denials))
+    beside = select(pool(texts, images, denials, true=[some[::-1] for some in denials]))
+    assert (alone >= 0).sum() < 0.1 * len(texts) < 0.6 * len(texts) < (beside >= 0).sum()
+
+
+def test_only_some_splits(run: Path) -> None:
+    counts = run_refine(run, splits=("test",))
+    assert {row["split"] for row in rows_of(run, "refined")} == {"test"}
+    assert counts["noun.captions"] == 60
