@@ -11,13 +11,20 @@ from fnmatch import fnmatch
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
 from string import Template
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...augment.operators import UNCHECKED
 from .config import PublishConfig
 from .gate import LEAST_PAIRS, Verdict
-from .output import File
 from .publication import Column, FileSet, Format, Publication, RecordSet
+
+
+class File(NamedTuple):
+    """A published file: its path in the output folder, its size in bytes and its SHA-256 in hex."""
+
+    path: str
+    size: int
+    sha256: str
 
 
 @dataclass(frozen=True)

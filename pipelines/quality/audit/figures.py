@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ....schemas.negatives import AUDIT, POSITIVE
+from ...engine.bounds import at_least
 from ...engine.progress import in_progress
 from ...engine.stage import Progress
 from ...engine.tables import has_table, no_table, read_table
@@ -21,10 +22,35 @@ from ...tables.columns import check_splits, stored_splits
 from ...tables.pairs import earlier
 from ..bias import ALL, Blindness, BlindReport, CachedReports, Pair, measure_each, read_all, read_corpus, with_all
 from ..bias.measure import Unmeasured
-from .config import AuditConfig
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class AuditConfig:
+    """What an audit shows.
+
+    n: number of random negatives per operator (refused candidates: a third as many per reason); refined: show and plot
+    the table refined instead of negatives; splits: only rows of these, all if empty; blind: measure the blind
+    baselines; limit: most pairs per operator that they are measured on; images: the folder of the image files, to show
+    them beside the rows, or None. Raises ValueError for n or limit below 1, or an empty title.
+    """
+
+    n: int = 12
+    seed: int = 0
+    refined: bool = False
+    splits: tuple[str, ...] = ()
+    blind: bool = True
+    limit: int = 100_000
+    images: Path | None = None
+    title: str = "Negative captions, audited"
+
+    def __post_init__(self) -> None:
+        at_least(self, 1, ("n", "limit"))
+        if not self.title.strip():
+            raise ValueError("title must not be empty")
+
 
 SWAPPED = " | "
 ENTRIES = ("numeral", "attribute", "preposition", "verb", "noun")

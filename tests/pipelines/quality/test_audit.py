@@ -19,6 +19,7 @@ from negcap.pipelines.engine.shards import list_shards, shard_path
 from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.quality.audit import PAGE, TABLE, AuditConfig, audit, charts, page
 from negcap.pipelines.quality.audit.figures import Made, Use, exchanges, uses
+from negcap.pipelines.quality.bias import Blindness, BlindReport, accuracy
 from negcap.schemas.fields import check
 from negcap.schemas.negatives import AUDIT, MEASURES, REASONS
 from tests.pipelines.publish.fixtures import changed, rows, write_images, write_run
