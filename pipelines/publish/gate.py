@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...augment.elementary import record_rng
 from ..quality.bias import Accuracy, BlindReport, Pair, blind, measure_each, most_telling, with_all
 from ..quality.bias.measure import Measure
 from ..report.summary import plain_table
+from ..tables.columns import columns_of
 from ..tables.examples import Example
 
 if TYPE_CHECKING:
     from rich.table import Table
-import re
-from collections.abc import Iterator
-from hashlib import blake2b
-from pathlib import Path
-from typing import Any
-
-from ..engine.tables import shards_of
-from ..tables.columns import read_columns
 
 CUES = 3
 LEAST_PAIRS = 100
@@ -175,9 +171,8 @@ def read_train_split(run: Path) -> TrainSplit:
     """Read the train split (`train` and `restval`) of a run's captions. Raises what `read_columns` raises."""
     texts: set[bytes] = set()
     images: set[str] = set()
-    for shard in shards_of(run, "captions"):
-        rows: dict[str, list[Any]] = read_columns(shard, ["image_id", "split", "text"]).to_pydict()
-        for image_id, split, text in zip(rows["image_id"], rows["split"], rows["text"], strict=True):
+    for rows in columns_of(run, "captions", ["image_id", "split", "text"]):
+        for image_id, split, text in zip(*rows.to_pydict().values(), strict=True):
             if split in TRAIN:
                 texts.add(text_hash(text))
                 images.add(image_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -20,7 +21,7 @@ from ..report.summary import console_of, print_table
 from ..tables.examples import Draws, select
 from ..tables.images import Images, abbreviate, read_boxes
 from ..tables.pairs import accepted, p_true_by_readers
-from .card import Facts, File, write_card, write_croissant
+from .card import Facts, File, card, croissant
 from .config import PublishConfig
 from .formats import format_named, votes
 from .gate import (
@@ -118,16 +119,19 @@ def publish(run: Path, output: Path, config: PublishConfig, *, overwrite: bool =
         files = digests(staged)
         facts = Facts(config, kind, publication, found.counts, verdict, len(found.leaks), len(found.missing))
         facts = replace(facts, provenance=provenance(run, publication), records=tuple(records), files=files)
-        sums = "".join(f"{file.sha256}  {file.path}\n" for file in files)
-        (staged / SUMS).write_text(sums, encoding="utf-8", newline="\n")
-        write_croissant(staged / CROISSANT, facts)
-        write_card(staged / CARD, replace(facts, files=(*files, *digests(staged, (CROISSANT, SUMS)))))
+        _write(staged / SUMS, "".join(f"{file.sha256}  {file.path}\n" for file in files))
+        _write(staged / CROISSANT, json.dumps(croissant(facts), indent=1, ensure_ascii=False) + "\n")
+        _write(staged / CARD, card(replace(facts, files=(*files, *digests(staged, (CROISSANT, SUMS))))))
         staged.chmod(0o755)  # only its owner can read a temporary folder
         counted = facts.operators or ["captions"]
         written = {split: sum(found.counts[split, what] for what in counted) for split in facts.splits}
         return Published(move_into_place(staged, output), written)
     finally:
         shutil.rmtree(staged, ignore_errors=True)
+
+
+def _write(file: Path, text: str) -> None:
+    file.write_text(text, encoding="utf-8", newline="\n")
 
 
 def prepare(run: Path, config: PublishConfig, kind: Format) -> Publication:

@@ -26,7 +26,7 @@ def read_columns(shard: Shard, columns: Sequence[str]) -> pa.Table:
     if missing:
         which = f"column{'s' * (len(missing) > 1)} {', '.join(missing)}"
         raise ValueError(f"{shard.name} lacks the {which}")
-    return table
+    return table.select([*columns])
 
 
 def columns_of(run: Path, table: str, columns: Sequence[str]) -> Iterator[pa.Table]:
