@@ -155,11 +155,10 @@ class Selection:
                 yield Example(caption_id, *about, true_text, siblings, tuple(negatives))
 
     def _negative(self, row: Row) -> Negative:
-        measures = {name: None if row[name] is None else round(row[name], DIGITS) for name in MEASURES}
-        if row["negative_id"] in self.p_true:
-            measures["p_true"] = round(self.p_true[row["negative_id"]], DIGITS)
+        p_true = self.p_true.get(row["negative_id"], row["p_true"])
+        measures = [p_true, *(row[name] for name in MEASURES if name != "p_true")]
         texts = (row[name] for name in ("negative_id", "operator", "family", "negative", "replaced", "replacement"))
-        return Negative(*texts, **measures)
+        return Negative(*texts, *(None if number is None else round(number, DIGITS) for number in measures))
 
 
 def source_of(example: Example) -> str:

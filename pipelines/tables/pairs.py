@@ -58,9 +58,18 @@ def pairs(
     kinds = kinds_of(run, table)
     check_splits(splits, (kind.split for kind in kinds), run / table)
     check_operators(operators, (kind.operator for kind in kinds), run / table)
-    allowed = accepted(run) if vetted else None
-    given = {"accepted": allowed, "per_caption": per_caption, "pick": pick, "seed": seed, "columns": columns}
-    return pa.concat_tables(pair_tables(run, operators, splits, table=table, **given))
+    parts = pair_tables(
+        run,
+        operators,
+        splits,
+        table=table,
+        columns=columns,
+        accepted=accepted(run) if vetted else None,
+        per_caption=per_caption,
+        pick=pick,
+        seed=seed,
+    )
+    return pa.concat_tables(parts)
 
 
 def pair_tables(

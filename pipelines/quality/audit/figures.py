@@ -239,7 +239,7 @@ def _add(counts: dict[str, Counter[Any]], rows: pa.Table) -> None:
 
     counts["rows"][""] += rows.num_rows
     if P_TRUE in rows.column_names:
-        counts[P_TRUE]["sum"] += pc.sum(rows[P_TRUE]).as_py() or 0.0
+        counts[P_TRUE]["sum"] += pc.sum(rows[P_TRUE]).as_py() or 0.0  # type: ignore[assignment]  # the only sum
         counts[P_TRUE]["n"] += pc.count(rows[P_TRUE]).as_py()
     first = rows.filter(earlier(rows) == 0)
     counts["covered"][""] += first.num_rows
