@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
-from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..engine.tables import Shard, has_table, shards_of
-from ..tables.pairs import earlier, running
+from ..engine.tables import has_table, shards_of
+from ..tables.pairs import earlier
 
 if TYPE_CHECKING:
+    import pandas as pd
     import pyarrow as pa
 
 Row = dict[str, Any]
 Stratum = tuple[str, ...]
-Best = list[tuple[tuple[int, int], Shard, int]]
 
 
 class Sampling(NamedTuple):
@@ -43,64 +41,55 @@ def sample_strata(run: Path, table: str, by: Sequence[str], how: Sampling) -> di
     says which rows may be sampled. A table that the run does not have gives no strata. Raises ValueError for n < 1 or
     a missing column, DamagedShardError for a shard that is not as recorded.
     """
-    n, _, first, only = how
-    if n < 1:
-        raise ValueError(f"n must be >= 1, was: {n}")
-    best: dict[Stratum, Best] = {}
-    columns = list(dict.fromkeys((*by, *only, "image_id", *(("caption_id", "operator") if first else ()))))
-    for shard in shards_of(run, table) if has_table(run, table) else ():
+    import pandas as pd
+
+    if how.n < 1:
+        raise ValueError(f"n must be >= 1, was: {how.n}")
+    best = pd.DataFrame(columns=[*by, "shard", "row", "rank", "priority"])
+    columns = list(dict.fromkeys((*by, *how.only, "image_id", *(("caption_id", "operator") if how.first else ()))))
+    shards = shards_of(run, table) if has_table(run, table) else []
+    for number, shard in enumerate(shards):
         rows = shard.read(columns)
         for name in columns:
             if name not in rows.column_names:
                 raise ValueError(f"{run / table} must have the columns {', '.join(columns)}, lacks: {name}")
-        if rows.num_rows:
-            _offer(best, rows, by, shard, how)
-    return _taken(best)
+        here = _ordered(rows, by, how).assign(shard=number)
+        best = pd.concat([best, here]).astype(here.dtypes) if len(best) else here
+        best = best.sort_values(["rank", "priority"], kind="stable").groupby([*by]).head(how.n)
+    read: dict[tuple[int, int], Row] = {}
+    for number, some in best.groupby("shard")["row"]:
+        read |= zip(
+            ((number, row) for row in some), shards[number].read().take(some.to_numpy()).to_pylist(), strict=True
+        )
+    strata = best.groupby([*by])[["shard", "row"]]
+    return {key: [read[one] for one in some.itertuples(index=False, name=None)] for key, some in strata}
 
 
-def _codes(rows: pa.Table, name: str) -> tuple[np.ndarray, list[str]]:
-    """A column as integer codes (rows,), and the list of values that the codes index."""
-    column = rows[name].combine_chunks().dictionary_encode()
-    return column.indices.to_numpy(zero_copy_only=False).astype(np.int64), column.dictionary.to_pylist()
+def _ordered(rows: pa.Table, by: Sequence[str], how: Sampling) -> pd.DataFrame:
+    """The rows of a shard that may be sampled: `by`, `row`, `rank` and `priority`; the lowest of both are sampled.
 
-
-def _offer(best: dict[Stratum, Best], rows: pa.Table, by: Sequence[str], shard: Shard, how: Sampling) -> None:
-    """Update `best` with the rows of a shard; in each stratum it keeps the n rows of lowest (rank, priority).
-
-    rank: how many rows of the same image come before; priority: a hash that orders the images at random.
+    rank: how many rows of the same image come before in its stratum; priority: a hash that orders the images at random.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    n, seed = how.n, how.seed
     wanted = earlier(rows) == 0 if how.first else np.ones(rows.num_rows, bool)
     for name, values in how.only.items():
         wanted &= pc.is_in(rows[name], pa.array(values)).to_numpy()
-    images, names = _codes(rows, "image_id")
-    hashed = np.array([_hash(name) for name in names], np.uint64)
-    coded = [_codes(rows, name) for name in by]
-    stratum = np.zeros(rows.num_rows, np.int64)
-    for codes, values in coded:
-        stratum = stratum * len(values) + codes
-    for number in np.unique(stratum[wanted]).tolist():
-        inside = np.flatnonzero(wanted & (stratum == number))
-        stratum_name = tuple(values[codes[inside[0]]] for codes, values in coded)
-        image = images[inside]
-        own = _mixed(hashed[image] ^ np.uint64(_hash(f"{seed}\x1f{chr(31).join(stratum_name)}")))
-        rank = _ranks(image, _mixed(own + _ranks(image, np.arange(len(image)))))  # in random order of its rows
-        priority = _mixed(own ^ rank)
-        chosen = np.lexsort((priority, rank))[:n]
-        keys = zip(rank[chosen].tolist(), priority[chosen].tolist(), strict=True)
-        offered = [(key, shard, int(row)) for key, row in zip(keys, inside[chosen], strict=True)]
-        best[stratum_name] = heapq.nsmallest(n, [*best.get(stratum_name, []), *offered], key=lambda entry: entry[0])
+    frame = rows.select([*dict.fromkeys([*by, "image_id"])]).to_pandas().assign(row=np.arange(len(rows)))[wanted]
+    names = frame[by[0]]
+    for name in by[1:]:
+        names = names + "\x1f" + frame[name]
+    own = _mixed(_hashes(frame["image_id"]) ^ _hashes(f"{how.seed}\x1f" + names))
+    same = [names, frame["image_id"]]
+    turn = frame.groupby(same).cumcount().to_numpy(np.uint64)
+    shuffled = np.argsort(_mixed(own + turn), kind="stable")  # the rows of an image in random order
+    rank = frame.iloc[shuffled].groupby([one.iloc[shuffled] for one in same]).cumcount().reindex(frame.index)
+    return frame.assign(rank=rank, priority=_mixed(own ^ rank.to_numpy(np.uint64))).drop(columns={"image_id"} - {*by})
 
 
-def _ranks(groups: np.ndarray, by: np.ndarray) -> np.ndarray:
-    """The rank of each value of `by` among those of its group, from 0, uint64."""
-    order = np.lexsort((by, groups))
-    found = np.empty(len(groups), np.uint64)
-    found[order] = running(groups[order])
-    return found
+def _hashes(texts: pd.Series) -> np.ndarray:
+    return texts.map({text: _hash(text) for text in texts.unique()}).to_numpy(np.uint64)
 
 
 def _hash(text: str) -> int:
@@ -113,14 +102,3 @@ def _mixed(numbers: np.ndarray) -> np.ndarray:
     numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return numbers ^ (numbers >> np.uint64(31))
-
-
-def _taken(best: Mapping[Stratum, Best]) -> dict[Stratum, list[Row]]:
-    """The sampled rows by stratum, in random order; every shard is read once."""
-    by_shard: dict[Shard, list[int]] = {}
-    for _, shard, row in chain.from_iterable(best.values()):
-        by_shard.setdefault(shard, []).append(row)
-    read: dict[tuple[Shard, int], Row] = {}
-    for shard, numbers in by_shard.items():
-        read |= zip(((shard, row) for row in numbers), shard.read().take(numbers).to_pylist(), strict=True)
-    return {stratum: [read[shard, row] for _, shard, row in best[stratum]] for stratum in sorted(best)}
