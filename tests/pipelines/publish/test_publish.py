@@ -9,7 +9,6 @@ import shutil
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import click
 import pyarrow as pa
@@ -23,7 +22,7 @@ from negcap.pipelines.publish.formats import FORMATS
 from negcap.pipelines.publish.publish import publish
 from negcap.pipelines.score.config import ScoreConfig
 from negcap.pipelines.score.items import read_test_set
-from negcap.pipelines.tables.examples import Draws, select
+from negcap.pipelines.tables.examples import select
 from negcap.pipelines.tables.images import Box, Images, read_boxes, safe_path
 from negcap.schemas.negatives import POSITIVES
 from tests.conftest import ROOT
@@ -51,20 +50,6 @@ def images(tmp_path: Path) -> Path:
 
 
 # which rows
-
-
-def test_first_draws_or_random_ones(run: Path) -> None:
-    def chosen(*given: Any) -> list[str]:
-        selection = select(run, ["test"], ["noun"], Draws(*given))
-        return [n.negative_id for examples in selection.images() for e in examples for n in e.negatives]
-
-    assert len(chosen()) == 3 * 5 * TESTS
-    assert chosen(1) == [name for name in chosen() if name.endswith(":0")]
-    assert len(chosen(2)) == 2 * 5 * TESTS
-    assert chosen(1, "first", 1) == chosen(1)
-    any_one = [chosen(1, "random", seed) for seed in (1, 1, 2)]
-    assert any_one[0] == any_one[1] != any_one[2]
-    assert {name[-1] for name in any_one[0]} == {"0", "1", "2"}
 
 
 def test_an_example_knows_its_siblings_and_no_other_split(run: Path) -> None:

@@ -15,7 +15,7 @@ from PIL import Image
 
 from negcap.pipelines.cli import main
 from negcap.pipelines.engine.progress import Silent
-from negcap.pipelines.engine.shards import list_shards, shard_path
+from negcap.pipelines.engine.shards import shard_path
 from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.quality.audit import PAGE, TABLE, AuditConfig, audit, charts, page
 from negcap.pipelines.quality.audit.figures import Made, Use, exchanges, uses
@@ -361,18 +361,6 @@ def test_refined_rows_are_set_beside_all(sample_run: Path, tmp_path: Path) -> No
     assert set(Page(html).shown["made"]) == pairs(run, "refined") != pairs(run, "negatives")
 
 
-def test_estimates_of_truth_are_shown_where_there_are_some(tmp_path: Path) -> None:
-    run = write_run(tmp_path / "run", *rows(24, 9))
-    for shard in list_shards(run / "negatives"):
-        table = pq.read_table(shard)
-        table = table.select([name for name in table.column_names if name != "p_true"])
-        estimate = pa.array([0.02 if name == "noun" else None for name in table["operator"].to_pylist()], pa.float32())
-        replace_shard(shard, table.append_column("p_true", estimate))
-    html, table = audited(run, tmp_path / "audit", blind=False)
-    assert values(table, measure="p_true") == {("noun", ""): pytest.approx(0.02)}
-    assert '<th scope="col">mean p(true)</th>' in html and "p(true) 2.0 %" in html
-
-
 def test_a_split_is_shown_alone(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", *rows(24, 9))
     whole = audited(run, tmp_path / "whole", blind=False)[1]
@@ -431,23 +419,6 @@ def test_bad_runs_are_one_line_and_leave_nothing(tmp_path: Path, capsys: pytest.
 
 
 # charts and words
-
-
-@pytest.mark.parametrize(
-    "percent, kind, starts",
-    [
-        (50.0, "good", 40.0),
-        (57.0, "good", 40.0),
-        (58.0, "some", 40.0),
-        (61.0, "some", 40.0),
-        (72.5, "high", 40.0),
-        (35.0, "high", 16.0),
-    ],
-)
-def test_a_blind_bar_starts_at_50_and_tells_by_how_much(percent: float, kind: str, starts: float) -> None:
-    (bar,) = charts.accuracy(percent, percent - 2, percent + 2).bars
-    assert bar.kind == kind and bar.x == starts
-    assert bar.x + bar.width == pytest.approx(max(40.0, 40 + (percent - 50) * 1.6), abs=0.5)
 
 
 def test_uses_join_both_sides_of_a_word() -> None:

@@ -134,5 +134,3 @@ def test_the_filters_work_without_a_script_of_the_page(page: str, sample_run: Pa
 @pytest.mark.parametrize("width", [320, 400, 700, 1100, 1400])
 def test_nothing_runs_out_of_the_window(page: str, width: int, tmp_path: Path) -> None:
     assert browse(page, WIDTHS, tmp_path, width=width) == {"overflow": 0, "beyond": []}
-
-

@@ -105,14 +105,6 @@ def test_a_planted_cue_vanishes(make: Make, baseline: str, raw: float, kept: flo
     assert len(rows) >= kept * len(captions)
 
 
-def test_same_seed_same_choice() -> None:
-    captions = corpus(60)
-    candidates = pool([t for t, _ in captions], [i for _, i in captions], drawn(marked, captions))
-    assert np.array_equal(select(candidates), select(candidates))
-    again = pool([t for t, _ in captions], [i for _, i in captions], drawn(marked, captions))
-    assert np.array_equal(select(candidates), select(again))
-
-
 def write_run(run: Path, make: Make = marked, images: int = 60, operators: tuple[str, ...] = ("noun", "verb")) -> Path:
     """A finished run of captions and negatives; the operator paraphrase makes positives."""
     texts = corpus(images)
