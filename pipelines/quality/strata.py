@@ -57,12 +57,14 @@ def sample_strata(run: Path, table: str, by: Sequence[str], how: Sampling) -> di
         best = pd.concat([best, here]).astype(here.dtypes) if len(best) else here
         best = best.sort_values(["rank", "priority"], kind="stable").groupby([*by]).head(how.n)
     read: dict[tuple[int, int], Row] = {}
-    for number, some in best.groupby("shard")["row"]:
-        read |= zip(
-            ((number, row) for row in some), shards[number].read().take(some.to_numpy()).to_pylist(), strict=True
-        )
+    for number, shard in enumerate(shards):
+        taken = best["row"][best["shard"] == number].tolist()
+        if taken:
+            read |= zip(((number, row) for row in taken), shard.read().take(taken).to_pylist(), strict=True)
     strata = best.groupby([*by])[["shard", "row"]]
-    return {key: [read[one] for one in some.itertuples(index=False, name=None)] for key, some in strata}
+    return {
+        tuple(map(str, key)): [read[one] for one in some.itertuples(index=False, name=None)] for key, some in strata
+    }
 
 
 def _ordered(rows: pa.Table, by: Sequence[str], how: Sampling) -> pd.DataFrame:
