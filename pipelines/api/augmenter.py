@@ -162,8 +162,7 @@ def _load(lexicon: str, max_true: float, cloze: Path | None) -> tuple[Lexicon, T
     from ...schemas.captions import BALANCE, LEXICON, TRUTH
     from ..engine.stage import TableInMemory
     from ..stages.build import LEXICON_VERBS, configure
-    from ..tables.cloze import load_cloze
-    from ..tables.corpus import given_table, load_balanced, load_truth
+    from ..tables.corpus import given_table, load_balanced, load_cloze, load_truth
 
     folders = [configure(verb, {"lexicon": lexicon}).lexicon for verb in LEXICON_VERBS]
     schemas = (LEXICON, TRUTH, BALANCE)

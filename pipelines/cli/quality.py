@@ -178,9 +178,7 @@ def agree(sheets: tuple[Path, ...], key: Path | None, as_json: bool, run: Path |
     Example: negcap agree anna.csv ben.csv cleo.csv --key sheet.key.csv
     """
     from ..quality.annotation.agree import agree as judged
-    from ..quality.annotation.agree import to_json, to_text
-    from ..quality.annotation.beside import beside
-    from ..quality.annotation.beside import to_text as beside_text
+    from ..quality.annotation.agree import beside, beside_text, to_json, to_text
 
     with one_line_errors():
         report = judged(sheets, key)
@@ -213,7 +211,6 @@ def agree(sheets: tuple[Path, ...], key: Path | None, as_json: bool, run: Path |
 @click.option(
     "--votes", type=FOLDER, multiple=True, metavar="FILE", help="Annotation sheet, for valse. May be repeated."
 )
-@click.option("--row-negatives", type=int, help="Negatives per row of format triplet; default: 1.")
 @click.option("--max-blind", type=float, help="Highest allowed accuracy, in %, without the images; default: 60.")
 @click.option("--allow-blind", is_flag=True, default=None, help="Publish even if it is higher; the data card says so.")
 @click.option(

@@ -102,7 +102,7 @@ def configure(verb: str, options: Mapping[str, Any]) -> Any:
         values["operators"] = preset(options["preset"])
     config = CONFIGS[verb](**values)
     if verb in DRAWING_VERBS and config.cloze is not None:
-        from ..tables.cloze import load_cloze
+        from ..tables.corpus import load_cloze
 
         config = replace(config, cloze=Path(config.cloze).absolute())
         load_cloze(config.cloze)
@@ -130,7 +130,7 @@ def ingest(
     """Read the captions of a source (path, URL or pattern) into a run, as negcap.pipelines.stages.ingest.ingest, which
     see; warn also if many of those that are taken for English do not look like it.
     """
-    from ..tables.english import not_english
+    from ..tables.sample import not_english
 
     metadata = provenance.package()
     made = ingestion.ingest(

@@ -22,8 +22,8 @@ from ..engine.stage import StageResult
 from ..engine.tables import has_table, shards_of
 from ..prompts import Prompt, load
 from ..tables.columns import UNSPLIT
-from ..tables.denials import with_true
 from ..tables.images import Images
+from ..tables.pairs import with_true
 
 NAME = "vet"
 TABLES = ("negatives", "refined")

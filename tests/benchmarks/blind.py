@@ -4,7 +4,8 @@ import argparse
 from collections import Counter
 from pathlib import Path
 
-from negcap.pipelines.quality.bias import BlindConfig, measure_run, to_markdown
+from negcap.pipelines.quality.bias import BlindConfig, measure_run
+from negcap.pipelines.quality.bias.measure import to_markdown
 from negcap.pipelines.tables.columns import columns_of
 
 

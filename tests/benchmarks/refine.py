@@ -17,7 +17,7 @@ from negcap.pipelines.quality.bias.learned import features, folds_of, log_odds, 
 from negcap.pipelines.quality.bias.ngrams import NgramVocabulary, train
 from negcap.pipelines.quality.selection import pool, select
 from negcap.pipelines.stages.refine import RefineConfig, Rows, both_ways, read_rows
-from negcap.pipelines.tables.columns import operators_of
+from negcap.pipelines.tables.columns import kinds_of
 
 Corpus = list[tuple[str, str]]
 Texts = list[tuple[str, str]]
@@ -71,7 +71,7 @@ def main() -> None:
     parser.add_argument("--operator", action="append", help="only this one; may be repeated")
     given = parser.parse_args()
     corpus = read_corpus(given.run)
-    for operator in given.operator or operators_of(given.run):
+    for operator in given.operator or sorted({kind.operator for kind in kinds_of(given.run)}):
         config = RefineConfig()
         rows = read_rows(given.run, operator, config)
         if len(set(rows.images)) < 20:

@@ -41,8 +41,7 @@ from negcap.augment.truth.fit import estimate, in_turn
 from negcap.pipelines.engine.cluster import executor
 from negcap.pipelines.engine.progress import report
 from negcap.pipelines.engine.tables import read_table
-from negcap.pipelines.quality.bias import ngram_regression, one_per_caption
-from negcap.pipelines.quality.bias.pairs import Pair
+from negcap.pipelines.quality.bias import Pair, blind
 from negcap.pipelines.stages import build
 from negcap.pipelines.stages.balance import BalanceConfig, captions_by_image, in_train_splits, sample_images
 from negcap.pipelines.stages.lexicon import LexiconConfig, choose, count_shard
@@ -193,14 +192,12 @@ def measured(name: str, shown: pa.Table, held: dict[str, list[Caption]], limit: 
     for operator in OPERATORS:
         rows = [row for row in made if row["operator"] == operator]
         first = [row for row in rows if row["negative_id"].endswith(":0")]
-        pairs = one_per_caption(
-            (row["negative_id"], Pair(row["caption"], row["text"], row["image_id"])) for row in rows
-        )
+        pairs = [Pair(row["caption"], row["text"], row["image_id"]) for row in first]
         likely = [row["p_true"] for row in rows if row["p_true"] is not None]
         lines.append((
             name, operator, f"{limit:g}", f"{counts[f'{operator}.captions']:,}", f"{len(rows):,}",
             share(rows), share(first), f"{100 * sum(likely) / max(len(likely), 1):.2f}",
-            f"{ngram_regression(pairs)[0].percent:.1f}",
+            f"{blind(operator, pairs).ngrams.percent:.1f}",
         ))  # fmt: skip
         if worst:
             order = sorted((row for row in rows if row["p_true"] is not None), key=lambda row: -row["p_true"])

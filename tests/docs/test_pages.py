@@ -15,7 +15,7 @@ import pytest
 
 from negcap.pipelines.cli import main, negcap
 from negcap.pipelines.engine.tables import read_table
-from negcap.pipelines.publish import coco, huggingface
+from negcap.pipelines.publish import coco, hub
 from negcap.pipelines.resources.cloze import __main__ as cloze
 from negcap.schemas.fields import description
 from negcap.schemas.negatives import NEGATIVES
@@ -189,7 +189,7 @@ def test_what_is_generated_stands_in_the_repository(
 
 
 def test_p_true_is_described_in_one_wording() -> None:
-    columns = [column.description for column in (*huggingface.COLUMNS, *coco.COLUMNS) if column.name == "p_true"]
+    columns = [column.description for column in (*hub.COLUMNS, *coco.COLUMNS) if column.name == "p_true"]
     helps = [option.help for option in negcap.commands["build"].params if option.name == "max_true"]
     template = (ROOT / "pipelines" / "quality" / "audit" / "page.html.jinja").read_text("utf-8")
     audit = re.findall(r"p\(true\) is [^<{]*", template)

@@ -16,8 +16,7 @@ from ...report.summary import component_lines, corpus_lines
 from ...tables.columns import stored_splits
 from ..bias import Blindness
 from ..strata import Sampling, sample_strata
-from .config import AuditConfig
-from .figures import collect, measure_table, read_corpus_counts, to_table
+from .figures import AuditConfig, collect, measure_table, read_corpus_counts, to_table
 from .page import Content, Samples, page, read_context
 
 PAGE, TABLE = "audit.html", "audit.parquet"

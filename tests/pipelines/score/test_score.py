@@ -135,7 +135,7 @@ def test_lists_say_what_arrays_hold(
         (tmp_path / f"{which}.npy").write_bytes(kept)
 
 
-@pytest.mark.parametrize("format", ["sugarcrepe", "sugarcrepe++", "aro", "crepe", "negclip", "coco", "huggingface"])
+@pytest.mark.parametrize("format", ["sugarcrepe", "sugarcrepe++", "aro", "negclip", "coco", "huggingface"])
 def test_published_sets_have_the_pairs_of_their_run(format: str, run: Path, photos: Path, tmp_path: Path) -> None:
     published(run, tmp_path / "out", format, images=photos, per_caption=1)
     run = write_run(tmp_path / "test", *_of_test())
@@ -288,7 +288,7 @@ def test_the_page_has_all_models_and_escapes_names(
         (["--model", "negcap:{empty}"], "must be the folder of a trained model"),
         (["--model", "sentence-transformers:{empty}"], "must be a folder with modules.json or config.json"),
         ([], "give a model: --model KIND:PATH"),
-        (["--model", "hf:{clip}", "--operator", "verb"], "operator verb has no negatives in"),
+        (["--model", "hf:{clip}", "--operator", "verb"], "operator must be one of "),
     ],
 )
 def test_bad_input_is_one_line(

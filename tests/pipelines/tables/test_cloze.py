@@ -17,7 +17,7 @@ from negcap.augment.data import data_path
 from negcap.pipelines.cli import main
 from negcap.pipelines.engine.manifest import read_manifest
 from negcap.pipelines.engine.storage import sha256_file
-from negcap.pipelines.tables.cloze import load_cloze
+from negcap.pipelines.tables.corpus import load_cloze
 from tests.conftest import SAMPLE
 
 QUIET = ["--scheduler", "synchronous", "--quiet"]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from negcap.pipelines.cli import main
-from negcap.pipelines.tables.english import not_english
+from negcap.pipelines.tables.sample import not_english
 
 ENGLISH, GERMAN = "A brown dog runs across a field.", "Ein brauner Hund läuft über ein Feld."
 
