@@ -2,8 +2,8 @@
 people's language models, which score negatives (`scorer`).
 
 This folder holds the code that all models share: settings, vocabulary, a run's tables as tensors, encoders, losses,
-sampling, checkpoints, and `fit`, the training loop of all of them. A folder of the following list may import from this one and from the folders listed
-before it:
+sampling, checkpoints, and `fit`, the training loop of all of them. A folder of the following list may import from this
+one and from the folders listed before it:
 
     evaluation   retrieval metrics, attacks by negatives, retrieval by components
     univse       UniVSE: model, losses, sampled components, its own metrics
