@@ -113,13 +113,13 @@ def graph(caption: str, simple: bool, spacy_model: str | None, dot: bool) -> Non
 def verify(run: Path, quiet: bool) -> int:
     """Check that every file of a run is intact.
 
-    Hashes all shards again and compares them with their receipts and manifests. Prints one line per problem; the exit
+    Hashes all shards again and compares them with the manifests of their tables. Prints one line per problem; the exit
     status is 1 if there is any.
 
     \b
     Example: negcap verify outputs/mine
     """
-    from ..engine.verify import verify
+    from ..engine.tables import verify
 
     with one_line_errors():
         verdict = verify(run)

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, TypeVar
 import torch
 from torch import Tensor, nn
 
-from ..engine.manifest import describe, hash_table
+from ..engine.manifest import describe
 from ..engine.storage import scratch_folder, write_atomically, write_json
-from ..engine.tables import has_table
+from ..engine.tables import has_table, hash_table
 from .vocabulary import WordVocabulary
 
 CONFIG, VOCABULARY, METRICS = "config.json", "vocabulary.json", "metrics.jsonl"

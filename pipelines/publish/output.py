@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import NamedTuple
 
-from ..engine.remote_path import RemotePath
+from ..engine.places import RemotePath
 from ..engine.storage import files_below, move, remove_empty, sha256_file
 
 CARD, CROISSANT, SUMS = "README.md", "croissant.json", "SHA256SUMS"

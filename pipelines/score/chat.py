@@ -16,7 +16,7 @@ import numpy as np
 
 from ..endpoint.client import Endpoint, cache_path, collect
 from ..endpoint.messages import Answer, EndpointConfig, Request, chat
-from ..engine.stage import Progress
+from ..engine.progress import Progress
 from .blind import Baseline
 from .config import ScoreConfig
 from .intervals import Cases, Percent, percents

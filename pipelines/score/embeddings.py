@@ -11,9 +11,10 @@ import pyarrow as pa
 
 from ...schemas.features import EMBEDDINGS
 from ..engine import provenance
-from ..engine.identity import hash_value
-from ..engine.source import Parts, SourceStage, run_source
-from ..engine.stage import Progress, StageResult
+from ..engine.manifest import hash_value
+from ..engine.progress import Progress
+from ..engine.run import Parts, SourceStage, run_source
+from ..engine.stage import StageResult
 from ..engine.tables import read_table
 from .encoders.interface import Embedder
 from .protocols import Vectors

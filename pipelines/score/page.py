@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 
-from ..engine.shards import write_atomically
+from ..engine.storage import write_atomically
 from ..quality.audit.charts import Bar, Chart, Line, Scale
 from ..report.rows import visible
 from .report import CHANCE, SAYS, ModelScores, Score, interval, named

@@ -7,8 +7,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from ..engine.shards import write_atomically
-from ..engine.stage import Progress
+from ..engine.progress import Progress
+from ..engine.storage import write_atomically
 from .blind import Baseline, baselines
 from .config import ScoreConfig
 from .embeddings import embed

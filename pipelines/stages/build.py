@@ -13,10 +13,10 @@ from ..engine import provenance
 from ..engine.cluster import Executor, Synchronous
 from ..engine.lock import locked
 from ..engine.manifest import read_manifest
-from ..engine.memory import run_in_memory
 from ..engine.places import place
+from ..engine.progress import Progress
 from ..engine.run import Execution, run_stage
-from ..engine.stage import Progress, ReduceStage, Stage
+from ..engine.stage import ReduceStage, Stage, run_in_memory
 from ..engine.tables import has_table
 from . import balance, components, lexicon, negatives, parse, truth
 from . import ingest as ingestion

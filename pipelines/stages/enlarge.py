@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from ...schemas.captions import CAPTIONS, ORIGINS
 from ..engine.manifest import describe
-from ..engine.run import hash_inputs
-from ..engine.source import Parts, SourceStage, run_source
-from ..engine.stage import Progress, StageResult
+from ..engine.progress import Progress
+from ..engine.run import Parts, SourceStage, hash_inputs, run_source
+from ..engine.stage import StageResult
 from ..engine.storage import names
 from ..engine.tables import has_table, read_table, shards_of
 

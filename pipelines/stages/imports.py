@@ -15,8 +15,9 @@ from ...schemas.captions import CAPTIONS, LANGUAGE, REJECTED_RECORDS
 from ...schemas.negatives import PROPOSALS
 from ..engine.bounds import at_least
 from ..engine.manifest import describe
-from ..engine.source import Parts, SourceStage, run_source
-from ..engine.stage import Progress, StageResult
+from ..engine.progress import Progress
+from ..engine.run import Parts, SourceStage, run_source
+from ..engine.stage import StageResult
 from ..ingestion.grouping import shard_sizes
 from ..readers.files import content, name_in, naming
 from ..readers.pairs import Foreign, NoColumnError, pair_files, read_pairs

@@ -19,26 +19,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from ...schemas.captions import CAPTIONS, REJECTED_RECORDS, source_columns
 from .. import readers
-from ..engine.cluster import Executor, Synchronous
-from ..engine.code import Code, code_of
+from ..engine.cluster import Executor, Synchronous, report_done
 from ..engine.errors import StageError, TaskError
-from ..engine.identity import Identity, hash_schema
 from ..engine.lock import locked
-from ..engine.manifest import describe, finish, finished, prepare, refuse_other
-from ..engine.progress import in_progress
-from ..engine.remote_path import RemotePath
-from ..engine.reports import report_done
-from ..engine.run import cause
-from ..engine.shards import Origin, Receipt, current_receipts, remove_temporary
-from ..engine.stage import Progress, StageResult
-from ..engine.storage import scratch_folder, sha256_file, write_json
+from ..engine.manifest import Code, Identity, code_of, describe, finish, finished, prepare, refuse_other
+from ..engine.places import RemotePath
+from ..engine.progress import Progress, Reports, in_progress
+from ..engine.run import cause, write_tables
+from ..engine.shards import MANIFESTS, Origin, Receipt, current_receipts
+from ..engine.stage import StageResult
+from ..engine.storage import remove_leftovers, scratch_folder, sha256_file, write_json
 from ..engine.tables import read_table
-from ..engine.work import write_tables
 from ..ingestion import checks, grouping
 from ..ingestion.rows import PART_BITS, IngestConfig, Reader, read_blocks, rows_at, rows_schema, write_blocks
 from ..readers.record import MAX_CAPTIONS, Record, Rejected
@@ -173,7 +168,7 @@ def ingest(
             NAME,
             described,
             dict(metadata),
-            {table: hash_schema(schema) for table, schema in outputs.items()},
+            tuple(outputs),
             code.sha256,
             _inputs(source, files, contents),
         )
@@ -194,8 +189,7 @@ def ingest(
 
         def write_manifest() -> None:
             prepare(run / "captions", identity, overwrite=overwrite)
-            for table in outputs:
-                remove_temporary(run / table)
+            remove_leftovers(run / MANIFESTS)
 
         with in_progress(progress, NAME, None, unit="records"), _temporary_files(work):
             shards = make_shards(work, parts, executor, progress, write_manifest)
@@ -211,7 +205,9 @@ def make_shards(
     parts: the files of each part, which one call reads. prepare: called once before the first shard is written.
     """
     calls = [(work, number, files) for number, files in enumerate(parts)]
-    read = each(executor, read_part, calls, _counter(lambda rows: progress.advance(rows, 0)), lambda part: part["rows"])
+    read = each(
+        executor, read_part, calls, Reports(lambda _, rows: progress.advance(rows, 0)), lambda part: part["rows"]
+    )
     total, characters = (sum(part[what] for part in read) for what in ("rows", "characters"))
     work = replace(work, shard_size=grouping.captions_per_shard(work.config, total, characters))
     ranges = [
@@ -235,7 +231,7 @@ def make_shards(
             rejected_to = high if start + count < total else work.parts << PART_BITS
             pack.append((work, low, high, start, (rejected_from, rejected_to)))
             start, rejected_from = start + count, high
-    made = each(executor, pack_range, pack, _counter(lambda shards: progress.advance(0, shards)), len)
+    made = each(executor, pack_range, pack, Reports(lambda _, shards: progress.advance(0, shards)), len)
     return [shard for call in made for shard in call]
 
 
@@ -348,26 +344,11 @@ def _rejected(work: Work, low: int, high: int) -> list[Rejected]:
     return grouping.reject(rows, refused["reason"].to_pylist(), firsts["image"].to_pylist())
 
 
-def _counter(advance: Callable[[int], None]) -> Callable[[int, int], None]:
-    """A function that takes note of what each call has done so far, and calls `advance` with what is new, never in two
-    threads at once; what is reported late, or again, is ignored.
-    """
-    lock, before = Lock(), Counter[int]()
-
-    def count(call: int, done: int) -> None:
-        with lock:
-            if (new := done - before[call]) > 0:
-                before[call] = done
-                advance(new)
-
-    return count
-
-
 def each(
     executor: Executor,
     function: Callable[..., Any],
     calls: Sequence[tuple[Any, ...]],
-    counter: Callable[[int, int], None] | None = None,
+    counter: Reports | None = None,
     done: Callable[[Any], int] = lambda result: 0,
 ) -> list[Any]:
     """The results of function(*call) for each call, in the order of the calls. Raises the error of a call that fails.

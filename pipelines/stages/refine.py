@@ -18,9 +18,9 @@ from ..engine.bounds import at_least
 from ..engine.cluster import Executor
 from ..engine.errors import StageError, TaskError
 from ..engine.manifest import describe
-from ..engine.run import cause, hash_inputs
-from ..engine.source import Parts, SourceStage, run_source
-from ..engine.stage import Progress, StageResult
+from ..engine.progress import Progress
+from ..engine.run import Parts, SourceStage, cause, hash_inputs, run_source
+from ..engine.stage import StageResult
 from ..engine.tables import shards_of
 from ..quality.aligned import aligned
 from ..tables.columns import check_splits, columns_of, read_columns, stored_splits

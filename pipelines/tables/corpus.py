@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ...augment.cloze.model import ClozeModel
     from ...augment.lexicon.lexicon import Lexicon
     from ...augment.truth.estimates import Truth
-    from ..engine.memory import TableInMemory
+    from ..engine.stage import TableInMemory
     from ..engine.tables import WholeTable
 
     Readable = WholeTable | TableInMemory

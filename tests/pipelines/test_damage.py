@@ -42,7 +42,7 @@ def test_a_table_read_whole_is_checked_before_anything_is_written(
     halve(shard)
     damaged = content(run)
     said = refused(["negatives", str(run), "--seed", "5", "--overwrite", *HERE], capsys)
-    assert f"{shard} is damaged: its bytes are not those of its receipt; negcap {table} makes it again" in said
+    assert f"{shard} is damaged: its bytes are not those that were written; negcap {table} makes it again" in said
     assert content(run) == damaged
     assert main([table, str(run), "--lexicon", "own", *HERE]) == 0
     assert content(run) == before

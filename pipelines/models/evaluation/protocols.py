@@ -24,8 +24,8 @@ import torch
 from torch import Tensor
 
 from ....augment.operators import OPERATORS, PRESETS, UNIFORM
-from ...engine.manifest import hash_table, read_manifest
-from ...engine.tables import read_table
+from ...engine.manifest import read_manifest
+from ...engine.tables import hash_table, read_table
 from ..checkpoint import cached_arrays
 from ..config import EvaluateConfig
 from ..corpus import Corpus, encode_components

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from ...engine.identity import hash_value
+from ...engine.manifest import hash_value
 from ...engine.storage import write_atomically, write_json
 from ..figures import markdown_table, mean_and_range, write_results
 from ..fit import Line, Step, fit

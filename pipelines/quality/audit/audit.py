@@ -7,9 +7,9 @@ from pathlib import Path
 
 from ....schemas.negatives import AUDIT
 from ...engine.manifest import read_manifest
+from ...engine.progress import Progress
 from ...engine.provenance import package
 from ...engine.shards import PARQUET
-from ...engine.stage import Progress
 from ...engine.storage import write_atomically
 from ...engine.tables import has_table, no_table
 from ...report.summary import component_lines, corpus_lines

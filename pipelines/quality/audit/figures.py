@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ....schemas.negatives import AUDIT, POSITIVE
-from ...engine.progress import in_progress
-from ...engine.stage import Progress
+from ...engine.progress import Progress, in_progress
 from ...engine.tables import no_table
 from ...tables.columns import check_splits, stored_splits
 from ..bias import ALL, Blindness, BlindReport, CachedReports, Pair, measure_each, read_all, read_corpus, with_all

@@ -11,7 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...engine.code import code_of
+from ...engine.manifest import code_of
 from ...engine.storage import scratch_folder, write_atomically
 from ...tables.columns import operators_of
 from .accuracy import Accuracy

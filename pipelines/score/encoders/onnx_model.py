@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ...engine.shards import sha256_file
+from ...engine.storage import sha256_file
 from ...features.photos import PROVIDERS
 from ...features.preprocess import open_images
 from ..config import ScoreConfig

@@ -15,8 +15,7 @@ from negcap.augment.lexicon import lexicon as balance
 from negcap.augment.lexicon.lexicon import BOUND, Factors, Lexicon
 from negcap.augment.rng import record_rng
 from negcap.augment.truth.contradiction import check
-from negcap.pipelines.engine.manifest import hash_table
-from negcap.pipelines.engine.tables import WholeTable, read_table
+from negcap.pipelines.engine.tables import WholeTable, hash_table, read_table
 from negcap.pipelines.stages.balance import TRAIN, BalanceConfig, cut_by_image, first_images, fit, sample_shard
 from tests.augment.fixtures import proposed, sample_lexicon, sample_parses
 

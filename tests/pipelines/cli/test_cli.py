@@ -21,10 +21,10 @@ from negcap.augment.operators import PRESETS
 from negcap.pipelines.cli import choices, group, main, negcap
 from negcap.pipelines.cli.group import Stopped, stopped_by_signals
 from negcap.pipelines.engine.lock import LOCK
-from negcap.pipelines.engine.manifest import hash_table, manifest_path
-from negcap.pipelines.engine.shards import RECEIPTS, list_shards, shard_path
-from negcap.pipelines.engine.statistics import FOLDER as STATISTICS
-from negcap.pipelines.engine.tables import read_table
+from negcap.pipelines.engine.manifest import manifest_path
+from negcap.pipelines.engine.progress import STATISTICS
+from negcap.pipelines.engine.shards import MANIFESTS, list_shards, shard_path
+from negcap.pipelines.engine.tables import hash_table, read_table
 from tests.conftest import ROOT, SAMPLE
 
 HEAVY = (
@@ -222,8 +222,9 @@ def test_build_goes_on_from_captions_that_are_there(
     shutil.copytree(sample_run / "captions", tmp_path / "run" / "captions")
     options = ["--preset", "all", "--lexicon", "own", "--scheduler", "synchronous", "--quiet"]
     assert negcap_exits("build", "--output", tmp_path / "run", *options) == 2
-    assert "captions, which has no manifest in _receipts/captions: run its stage first" in capsys.readouterr().err
-    shutil.copytree(sample_run / RECEIPTS / "captions", tmp_path / "run" / RECEIPTS / "captions")
+    assert "captions, which has no manifest in _manifests: run its stage first" in capsys.readouterr().err
+    (tmp_path / "run" / MANIFESTS).mkdir()
+    shutil.copy(sample_run / MANIFESTS / "captions.json", tmp_path / "run" / MANIFESTS)
     assert negcap_exits("build", "--output", tmp_path / "run", *options) == 0
     assert hash_table(tmp_path / "run", "negatives") == hash_table(sample_run, "negatives")
     capsys.readouterr()
@@ -523,7 +524,8 @@ def test_a_table_that_a_run_lacks_is_made_by_the_command_that_is_named(
     sample_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shutil.copytree(sample_run / "captions", tmp_path / "captions")
-    shutil.copytree(sample_run / "_receipts" / "captions", tmp_path / "_receipts" / "captions")
+    (tmp_path / MANIFESTS).mkdir()
+    shutil.copy(sample_run / MANIFESTS / "captions.json", tmp_path / MANIFESTS)
     for arguments, lacking, command in [
         (["show"], "negatives", f"negatives {tmp_path}"),
         (["show", "--operator", "paraphrase"], "positives", f"negatives {tmp_path}"),

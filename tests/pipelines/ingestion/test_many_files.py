@@ -9,9 +9,8 @@ import pytest
 
 from negcap.pipelines.engine.cluster import Synchronous
 from negcap.pipelines.engine.errors import StageError
-from negcap.pipelines.engine.progress import Silent
-from negcap.pipelines.engine.tables import read_table
-from negcap.pipelines.engine.verify import verify
+from negcap.pipelines.engine.progress import Progress
+from negcap.pipelines.engine.tables import read_table, verify
 from negcap.pipelines.ingestion import rows as rows_of_parts
 from negcap.pipelines.stages import ingest as stage
 from negcap.pipelines.stages.ingest import IngestConfig, Ingested
@@ -32,7 +31,7 @@ def tables(folder: Path, rows: int = 4, **more) -> Path:
 
 def run_ingest(source: object, run: Path, **config) -> Ingested:
     return stage.ingest(
-        str(source), run, IngestConfig(**config), metadata={}, progress=Silent(), executor=Synchronous()
+        str(source), run, IngestConfig(**config), metadata={}, progress=Progress(), executor=Synchronous()
     )
 
 
@@ -84,7 +83,7 @@ def test_files_of_one_name_in_several_folders(tmp_path):
     made = run_ingest(tmp_path / "many/*/*.parquet", tmp_path / "run")
     assert made.counts["rejected.no_text"] == 1
     assert [row["source"] for row in sum(read(tmp_path / "run", "rejected_records"), [])] == ["b/00003.parquet"]
-    manifest = json.loads((tmp_path / "run/_receipts/captions/manifest.json").read_bytes())
+    manifest = json.loads((tmp_path / "run/_manifests/captions.json").read_bytes())
     assert {"a/00000.parquet", "b/00000.parquet"} < set(manifest["identity"]["inputs"])
     with pytest.raises(FileNotFoundError, match=r"x\*\.parquet: no such file, and no files match this pattern"):
         run_ingest(tmp_path / "many/x*.parquet", tmp_path / "none")

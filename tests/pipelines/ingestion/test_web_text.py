@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from negcap.pipelines.engine.progress import Silent
+from negcap.pipelines.engine.progress import Progress
 from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.ingestion import checks
 from negcap.pipelines.readers.record import Record
@@ -22,7 +22,7 @@ def run_ingest(lines: list[str], tmp_path: Path, **config) -> tuple[list[str], l
     tmp_path.mkdir(exist_ok=True)
     source = tmp_path / "captions.txt"
     source.write_text("\n".join(lines))
-    stage.ingest(str(source), tmp_path / "run", IngestConfig(**config), metadata={}, progress=Silent())
+    stage.ingest(str(source), tmp_path / "run", IngestConfig(**config), metadata={}, progress=Progress())
     kept = [text for table in read_table(tmp_path / "run", "captions") for text in table["text"].to_pylist()]
     bad = [row for table in read_table(tmp_path / "run", "rejected_records") for row in table.to_pylist()]
     return kept, [(row["line"], row["reason"]) for row in bad]

@@ -273,7 +273,7 @@ def test_a_build_scores_with_the_model_wherever_its_folder_lies(
     expected = model.log_likelihoods(list(made.text)) - model.log_likelihoods(list(made.caption))
     assert len(made) > 3
     np.testing.assert_allclose(made.plausibility, expected, atol=1e-5)
-    manifest = json.loads((run / "_receipts" / "negatives" / "manifest.json").read_bytes())
+    manifest = json.loads((run / "_manifests" / "negatives.json").read_bytes())
     assert manifest["identity"]["config"]["scorer"].startswith(f"{kind} sha256:")
     elsewhere = shutil.copytree(folders[kind], tmp_path / "elsewhere" / kind)
     assert main([*build, "--scorer", str(elsewhere)]) == 0

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from negcap.pipelines.cli import main
-from negcap.pipelines.engine.progress import Silent
+from negcap.pipelines.engine.progress import Progress
 from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.publish.gate import (
     LEAST_PAIRS,
@@ -175,7 +175,7 @@ def test_without_scikit_learn_the_extra_is_named(run: Path, tmp_path: Path, monk
 def test_an_audit_measures_nothing_again(run: Path, tmp_path: Path) -> None:
     published(run, tmp_path / "a", split=())
     names = sorted(path.name for path in (run / FOLDER).iterdir())
-    audit(run, tmp_path / "audit", AuditConfig(), Silent())
+    audit(run, tmp_path / "audit", AuditConfig(), Progress())
     assert sorted(path.name for path in (run / FOLDER).iterdir()) == names
 
 

@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from negcap.pipelines.cli import main
-from negcap.pipelines.engine.progress import Silent
+from negcap.pipelines.engine.progress import Progress
 from negcap.pipelines.engine.shards import list_shards, shard_path
 from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.quality.audit import PAGE, TABLE, AuditConfig, audit, charts, page
@@ -79,7 +79,7 @@ class Page(HTMLParser):
 
 
 def audited(run: Path, output: Path, **given: Any) -> tuple[str, pa.Table]:
-    audit(run, output, AuditConfig(**given), Silent())
+    audit(run, output, AuditConfig(**given), Progress())
     return (output / PAGE).read_text(encoding="utf-8"), pq.read_table(output / TABLE)
 
 
@@ -438,7 +438,7 @@ def test_without_scikit_learn_it_says_so(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_too_few_images_are_told(tmp_path: Path) -> None:
-    run, progress = write_run(tmp_path / "run", *rows(4, 1)), Silent()
+    run, progress = write_run(tmp_path / "run", *rows(4, 1)), Progress()
     audit(run, tmp_path / "audit", AuditConfig(), progress)
     html = (tmp_path / "audit" / PAGE).read_text()
     assert [(timing.captions, timing.unit) for timing in progress.timings] == [(20 + 16, "pairs")]  # each once

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from negcap.pipelines.engine.progress import Silent
+from negcap.pipelines.engine.progress import Progress
 from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.quality.audit import PAGE, AuditConfig, audit
 from negcap.pipelines.quality.audit.figures import collect
@@ -117,7 +117,7 @@ def page(sample_run: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("audit")
     names = sorted({row["image"] for table in read_table(sample_run, "captions") for row in table.to_pylist()})
     images = write_images(folder / "images", [name for name in names[::2]])
-    audit(sample_run, folder, AuditConfig(n=6, images=images), Silent())
+    audit(sample_run, folder, AuditConfig(n=6, images=images), Progress())
     return (folder / PAGE).read_text(encoding="utf-8")
 
 
@@ -127,7 +127,7 @@ def test_an_operator_without_rows_is_hidden_with_the_negatives(tmp_path: Path) -
     refused = {**dict.fromkeys(REJECTIONS.names), **{k: v for k, v in negatives[0].items() if k in REJECTIONS.names}}
     refused |= {"operator": "verb", "family": "verb", "reason": "same_quantity"}
     write_table(run, "rejections", pa.Table.from_pylist([refused], REJECTIONS))
-    audit(run, tmp_path, AuditConfig(blind=False), Silent())
+    audit(run, tmp_path, AuditConfig(blind=False), Progress())
     found = browse((tmp_path / PAGE).read_text(encoding="utf-8"), EMPTY, tmp_path)
     assert found["all"] == ["noun", "numeral", "verb"]
     assert found["kept"] == ["noun", "numeral"]

@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from negcap.pipelines.engine.identity import Identity
-from negcap.pipelines.engine.manifest import Manifest, write_manifest
-from negcap.pipelines.engine.progress import Bars, Lines, Silent, Timing, report
+from negcap.pipelines.engine.manifest import Identity, Manifest, write_manifest
+from negcap.pipelines.engine.progress import Bars, Lines, Progress, Timing, report
 from negcap.pipelines.report.summary import (
     corpus_lines,
     counts_below,
@@ -69,7 +68,7 @@ def test_nothing_at_all() -> None:
 
 
 def manifest(run: Path, table: str, **counts: int) -> None:
-    identity = Identity("x", {}, {}, {}, "", {})
+    identity = Identity("x", {}, {}, (), "", {})
     named = {name.replace("__", "."): count for name, count in counts.items()}
     write_manifest(run / table, Manifest(identity, True, (), named))
 
@@ -116,7 +115,7 @@ def test_progress_says_what_was_done(make: type[io.StringIO], kind: type) -> Non
 
 def test_quiet_is_quiet(capsys: pytest.CaptureFixture[str]) -> None:
     progress = report(quiet=True)
-    assert type(progress) is Silent
+    assert type(progress) is Progress
     progress.begin("ingest", None)
     progress.advance(10, 0)
     progress.end()

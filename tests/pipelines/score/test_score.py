@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from negcap.pipelines.cli import main
-from negcap.pipelines.engine.progress import Silent
-from negcap.pipelines.engine.verify import verify
+from negcap.pipelines.engine.progress import Progress
+from negcap.pipelines.engine.tables import verify
 from negcap.pipelines.score import embeddings
 from negcap.pipelines.score.config import ScoreConfig
 from negcap.pipelines.score.encoders.hf import HuggingFace
@@ -41,7 +41,7 @@ def config(photos: Path, **given: Any) -> ScoreConfig:
 
 
 def values(source: Path, model: str, config: ScoreConfig) -> dict[tuple[str, str], float]:
-    (found,) = score(source, [model], config, Silent())
+    (found,) = score(source, [model], config, Progress())
     return {(one.protocol, one.group): one.model.value for one in found.scores}
 
 
@@ -319,5 +319,5 @@ def test_missing_images_are_left_out_and_counted(run: Path, photos: Path, clip: 
     some.mkdir()
     for file in sorted(photos.iterdir())[:-3]:
         (some / file.name).write_bytes(file.read_bytes())
-    (found,) = score(run, [f"hf:{clip}"], config(some, skip_missing=True), Silent())
+    (found,) = score(run, [f"hf:{clip}"], config(some, skip_missing=True), Progress())
     assert found.about["images"] == TESTS - 3 and found.about["images left out, missing"] == 3

@@ -21,10 +21,9 @@ from hypothesis import strategies as st
 from negcap.pipelines import readers
 from negcap.pipelines.engine.errors import OtherConfigError
 from negcap.pipelines.engine.manifest import read_manifest
-from negcap.pipelines.engine.progress import Lines, Silent
+from negcap.pipelines.engine.progress import Lines, Progress
 from negcap.pipelines.engine.shards import list_shards
-from negcap.pipelines.engine.tables import read_table
-from negcap.pipelines.engine.verify import verify
+from negcap.pipelines.engine.tables import read_table, verify
 from negcap.pipelines.ingestion import rows as rows_of_parts
 from negcap.pipelines.ingestion.grouping import captions_per_shard, shard_sizes
 from negcap.pipelines.readers import ReadOptions
@@ -40,7 +39,7 @@ PROVENANCE = {"negcap_version": "0"}
 
 def run_ingest(source: str | Path, run: Path, *, overwrite: bool = False, **config: object) -> Ingested:
     settings = IngestConfig(**config)  # type: ignore[arg-type]
-    return ingest(str(source), run, settings, metadata=PROVENANCE, progress=Silent(), overwrite=overwrite)
+    return ingest(str(source), run, settings, metadata=PROVENANCE, progress=Progress(), overwrite=overwrite)
 
 
 def csv(path: Path, rows: list[tuple[str, str]], header: str = "image,caption") -> Path:
@@ -330,10 +329,10 @@ def test_a_killed_run_is_completed_to_the_same_bytes(tmp_path):
 import os, signal
 from pathlib import Path
 from negcap.pipelines.engine import shards
-from negcap.pipelines.engine.progress import Silent
+from negcap.pipelines.engine.progress import Progress
 from negcap.pipelines.stages import ingest as stage
 
-class Killer(Silent):
+class Killer(Progress):
     def advance(self, captions, steps=1):
         super().advance(captions, steps)
         if self._steps == 3:
@@ -410,7 +409,7 @@ def test_config_errors_name_rule_and_value(config, message):
 
 def test_progress_hears_of_captions_and_shards(kites, tmp_path, monkeypatch):
     monkeypatch.setattr(stage, "REPORT_EVERY", 4)
-    progress = Silent()
+    progress = Progress()
     ingest(str(kites), tmp_path / "run", IngestConfig(shard_size=3), metadata={}, progress=progress)
     assert [(t.stage, t.captions, t.shards) for t in progress.timings] == [("ingest", 15, 5)]
 

@@ -15,7 +15,8 @@ import negcap
 from negcap.augment.cloze.file import UNITS
 from negcap.augment.data import data_path
 from negcap.pipelines.cli import main
-from negcap.pipelines.engine.manifest import read_manifest, sha256_file
+from negcap.pipelines.engine.manifest import read_manifest
+from negcap.pipelines.engine.storage import sha256_file
 from negcap.pipelines.tables.cloze import load_cloze
 from tests.conftest import SAMPLE
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from negcap.pipelines.cli import main
-from negcap.pipelines.engine.verify import verify
+from negcap.pipelines.engine.tables import verify
 from negcap.pipelines.models.captioner.generate import normalize
 from negcap.pipelines.models.captions import read_captions, split_captions
 from negcap.pipelines.stages.caption import CaptionConfig
@@ -62,7 +62,7 @@ def test_captions_are_new_and_rejected_ones_have_a_reason(run: Path) -> None:
     )
     assert len(set(said)) == len(said) and not set(people) & set(said)
     assert refused.num_rows and set(refused["reason"].to_pylist()) <= set(CAPTION_REASONS)
-    counts = json.loads((run / "_receipts" / "generated" / "manifest.json").read_text())["counts"]
+    counts = json.loads((run / "_manifests" / "generated.json").read_text())["counts"]
     reasons = {name.removeprefix("refused."): n for name, n in counts.items() if name.startswith("refused.")}
     assert reasons == Counter(refused["reason"].to_pylist()) and counts["captions"] == len(made)
     metadata = pq.read_schema(run / "generated" / "part-00000.parquet").metadata
