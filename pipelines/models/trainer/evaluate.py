@@ -40,7 +40,6 @@ from ..evaluation.retrieval import (
     DETECTED,
     TIE,
     EmbeddedSplit,
-    SplitComponents,
     detected_queries,
     embed_images,
     embed_sentences,
@@ -182,8 +181,8 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
             by_sentences = partial(model.sentence_queries, vocabulary)
             metrics["unified"] |= unified_retrieval(read, by_sentences, split.images, model.similarity)
             image = captions.image[chosen].unique()
-            split_components = SplitComponents(vocabulary, rows, features.values[image])
-            metrics.update(univse_metrics(model, split, attacks, split_components))
+            graphs_of_rows = rows.to_pylist()
+            metrics.update(univse_metrics(model, split, attacks, vocabulary, graphs_of_rows, features.values[image]))
         else:
             metrics["parsing"] = phrase_parsing(embed, rows.to_pylist(), split, model.similarity, forms)
     without = ~features.available[captions.image[captions.of_split(config.split)]]

@@ -15,7 +15,6 @@ from ..evaluation.protocols import Attacks
 from ..evaluation.retrieval import (
     TOP,
     EmbeddedSplit,
-    SplitComponents,
     count_outranking,
     embed_in_batches,
     embed_sentences,
@@ -32,16 +31,23 @@ ALPHAS = tuple(n / 10 for n in range(11))
 
 
 def univse_metrics(
-    model: UniVSE, split: EmbeddedSplit, attacks: Attacks, components: SplitComponents
+    model: UniVSE,
+    split: EmbeddedSplit,
+    attacks: Attacks,
+    vocabulary: WordVocabulary,
+    graphs: Sequence[dict[str, Any]],
+    features: Tensor,
 ) -> dict[str, Any]:
-    """Two groups of metrics: `alpha`, see `alpha_curve`, and `parsing`, see `parsing_accuracy`."""
+    """Two groups of metrics: `alpha`, see `alpha_curve`, and `parsing`, see `parsing_accuracy`.
+
+    graphs: the rows of the table `components` of the split's captions. features: (I, …) of its images.
+    """
     with torch.inference_mode():
-        parts = components.features.split(images_at_once(components.features))
+        parts = features.split(images_at_once(features))
         regions = torch.cat([model.image.with_regions(part.to(split.images.device))[1] for part in parts])
-    graphs = components.components.to_pylist()
     return {
         "alpha": alpha_curve(model, split, attacks.shared),
-        "parsing": parsing_accuracy(model, components.vocabulary, graphs, split.owner.tolist(), split.images, regions),
+        "parsing": parsing_accuracy(model, vocabulary, graphs, split.owner.tolist(), split.images, regions),
     }
 
 
