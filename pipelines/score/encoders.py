@@ -22,29 +22,26 @@ from ..engine.manifest import hash_path
 from ..engine.shards import sha256_file
 from ..features.photos import PROVIDERS
 from ..features.preprocess import open_images
-from .test_set import ScoreConfig, TestSet
+from .test_set import ScoreConfig
 
 
 class Encoder(ABC):
     """A model that is made of what stands after `kind:` in its name; the score of a pair is the cosine of its vectors.
 
     name: for tables. identity: plain JSON that determines the vectors (hashes of the model's files, the precision).
-    needs_files: whether images are read from their files. stored: whether the vectors are worth keeping in the run.
     """
 
     name: str
     identity: Mapping[str, str]
-    needs_files: bool = True
-    stored: bool = True
 
     @abstractmethod
-    def __init__(self, rest: str, tests: TestSet, run: Path, config: ScoreConfig) -> None:
+    def __init__(self, rest: str, config: ScoreConfig) -> None:
         """Check the files. Raises FileNotFoundError or ValueError for what is no such model, ImportError if a library
         is missing."""
 
     @abstractmethod
-    def images(self, ids: Sequence[str], files: Sequence[Path]) -> np.ndarray:
-        """The vectors (n, d) of n images, given by id and file. Raises ValueError for a model that cannot be read."""
+    def images(self, files: Sequence[Path]) -> np.ndarray:
+        """The vectors (n, d) of n image files. Raises ValueError for a model that cannot be read."""
 
     @abstractmethod
     def texts(self, texts: Sequence[str]) -> np.ndarray:
@@ -106,7 +103,7 @@ class HuggingFace(TorchEncoder):
     LONGEST = 512  # tokens of a text, where neither the model nor its tokenizer sets a limit
     PADDED = ("siglip",)  # models trained on texts that are padded to their full length
 
-    def __init__(self, rest: str, tests: TestSet, run: Path, config: ScoreConfig) -> None:
+    def __init__(self, rest: str, config: ScoreConfig) -> None:
         path = Path(rest)
         processors = ("preprocessor_config.json", "processor_config.json")
         _need_files("hf", path, ("config.json",), processors, ("*.safetensors",))
@@ -143,7 +140,7 @@ class HuggingFace(TorchEncoder):
         """The folder's tokenizer."""
         return self._part("AutoTokenizer", "tokenizer")
 
-    def images(self, ids: Sequence[str], files: Sequence[Path]) -> np.ndarray:
+    def images(self, files: Sequence[Path]) -> np.ndarray:
         """Vectors of image files, resized and normalised by the image processor in the model's folder."""
         import torch
 
@@ -170,7 +167,7 @@ class HuggingFace(TorchEncoder):
 class OpenClip(TorchEncoder):
     """`open_clip:ARCHITECTURE:WEIGHTS`: a model of OpenCLIP, weights from a file; `open_clip:FOLDER`: a saved one."""
 
-    def __init__(self, rest: str, tests: TestSet, run: Path, config: ScoreConfig) -> None:
+    def __init__(self, rest: str, config: ScoreConfig) -> None:
         from ..models.clip.open_clip import LOCAL, locate
 
         self.architecture, weights = locate(rest)
@@ -185,7 +182,7 @@ class OpenClip(TorchEncoder):
 
         return read(self.architecture, self.path, self.device)
 
-    def images(self, ids: Sequence[str], files: Sequence[Path]) -> np.ndarray:
+    def images(self, files: Sequence[Path]) -> np.ndarray:
         """Vectors of image files, with the model's own transform."""
         import torch
 
@@ -203,7 +200,7 @@ class OpenClip(TorchEncoder):
 class SentenceTransformers(TorchEncoder):
     """`sentence-transformers:FOLDER`: a model of sentence-transformers that embeds images and texts."""
 
-    def __init__(self, rest: str, tests: TestSet, run: Path, config: ScoreConfig) -> None:
+    def __init__(self, rest: str, config: ScoreConfig) -> None:
         path = Path(rest)
         _need_files("sentence-transformers", path, ("modules.json", "config.json"), ("**/*.safetensors",))
         needed = "models of sentence-transformers need that library: pip install sentence-transformers"
@@ -221,7 +218,7 @@ class SentenceTransformers(TorchEncoder):
         with reading(self.path, "model"):
             return SentenceTransformer(str(self.path), device=self.device.type, local_files_only=True)
 
-    def images(self, ids: Sequence[str], files: Sequence[Path]) -> np.ndarray:
+    def images(self, files: Sequence[Path]) -> np.ndarray:
         """Vectors of image files."""
         return np.concatenate([self.texts(images) for images in open_images(files)])
 
@@ -245,7 +242,7 @@ class Onnx(Encoder):
     SIDE, LONGEST = 224, 77  # of CLIP; used where the models and their files say nothing
     OUTPUTS = ("image_embeds", "text_embeds")  # preferred
 
-    def __init__(self, rest: str, tests: TestSet, run: Path, config: ScoreConfig) -> None:
+    def __init__(self, rest: str, config: ScoreConfig) -> None:
         paths = [Path(part) for part in rest.split(",")]
         if len(paths) != 2:
             raise ValueError(f"onnx must be two files, onnx:IMAGES.onnx,TEXTS.onnx, was: {rest}")
@@ -298,7 +295,7 @@ class Onnx(Encoder):
         )
         return made
 
-    def images(self, ids: Sequence[str], files: Sequence[Path]) -> np.ndarray:
+    def images(self, files: Sequence[Path]) -> np.ndarray:
         """Vectors of image files: the shorter side resized, the centre cropped, normalised."""
         (given,) = self.sessions[0].get_inputs()[:1]
         side = given.shape[-1]

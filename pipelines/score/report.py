@@ -17,30 +17,19 @@ from ..quality.audit.charts import Bar, Chart, Line, Scale
 from ..report.rows import visible
 from .protocols import Percent
 
-CHANCE = {  # %, of a reader who guesses; of the others it depends on the number of candidates
-    "pairs": 50.0,
-    "half-truth": 50.0,
-    "two captions": 100 / 3,
-    "two captions, text only": 100 / 3,
-    "text": 25.0,
-    "image": 25.0,
-    "group": 100 / 6,
-    "both orders": 25.0,
-    "yes or no": 25.0,
-}
-SAYS = {
-    "pairs": "the caption scores above its negative",
-    "half-truth": "the caption scores above the negative that only adds to it",
-    "two captions": "both captions of the image score above the negative",
-    "two captions, text only": "both captions are nearer to each other than to the negative",
-    "text": "for two images, each own caption scores above the other",
-    "image": "for two captions, each own image scores above the other",
-    "group": "both",
-    "image to text": "an own caption ranks first among all captions",
-    "image to text, own negatives": "the same with the negatives of the own captions",
-    "image to text, all negatives": "the same with all negatives",
-    "both orders": "of caption and negative, the model chooses the caption in either order",
-    "yes or no": "the model says yes to the caption, and no to its negative",
+PROTOCOLS = {  # what is right, and what guessing gets in %; None where that depends on the number of candidates
+    "pairs": ("the caption scores above its negative", 50.0),
+    "half-truth": ("the caption scores above the negative that only adds to it", 50.0),
+    "two captions": ("both captions of the image score above the negative", 100 / 3),
+    "two captions, text only": ("both captions are nearer to each other than to the negative", 100 / 3),
+    "text": ("for two images, each own caption scores above the other", 25.0),
+    "image": ("for two captions, each own image scores above the other", 25.0),
+    "group": ("both", 100 / 6),
+    "image to text": ("an own caption ranks first among all captions", None),
+    "image to text, own negatives": ("the same with the negatives of the own captions", None),
+    "image to text, all negatives": ("the same with all negatives", None),
+    "both orders": ("of caption and negative, the model chooses the caption in either order", 25.0),
+    "yes or no": ("the model says yes to the caption, and no to its negative", 25.0),
 }
 WIDE, TALL = 120, 14  # of a bar
 
@@ -81,6 +70,11 @@ class ModelScores(NamedTuple):
     about: Mapping[str, int]
 
 
+def says(protocol: str) -> tuple[str, float | None]:
+    """What is right in a protocol, and what guessing gets in %; see PROTOCOLS."""
+    return PROTOCOLS.get(protocol, (protocol, None))
+
+
 def to_text(models: Sequence[ModelScores]) -> str:
     """A table per model and protocol: score with its interval, the model without image, the best blind baseline."""
     lines: list[str] = []
@@ -88,14 +82,14 @@ def to_text(models: Sequence[ModelScores]) -> str:
         about = ", ".join(f"{value:,} {name}" for name, value in model.about.items() if value)
         lines += [f"{model.model}: {about}", ""]
         for protocol in dict.fromkeys(score.protocol for score in model.scores):
+            said, chance = says(protocol)
             rows = [[f"{protocol}, %", "cases", "score", "without image", "blind baseline", "chance"]]
             for group, score, without, best in (one[1:] for one in model.scores if one.protocol == protocol):
-                chance = f"{CHANCE[protocol]:.0f}" if protocol in CHANCE else "–"
-                blind = f"{interval(best)} {named(best)}" if best else "–"
-                rows.append(
-                    [group, f"{score.n:,}", interval(score), interval(without) if without else "–", blind, chance]
-                )
-            lines += [f"{SAYS.get(protocol, protocol)}:", *aligned(rows), ""]
+                unseen, blind = ("–" if one is None else interval(one) for one in (without, best))
+                blind += f" {named(best)}" if best else ""
+                guess = "–" if chance is None else f"{chance:.0f}"
+                rows.append([group, f"{score.n:,}", interval(score), unseen, blind, guess])
+            lines += [f"{said}:", *aligned(rows), ""]
     return "\n".join(lines).rstrip()
 
 
@@ -117,7 +111,7 @@ def to_json(models: Sequence[ModelScores]) -> str:
         for score in model.scores:
             figures = {"model": score.model, "without_image": score.without_image, "baseline": score.baseline}
             found = {name: one and one._asdict() for name, one in figures.items()}
-            chance = CHANCE.get(score.protocol)
+            chance = says(score.protocol)[1]
             scores.append({"protocol": score.protocol, "group": score.group, **found, "chance": chance})
         plain.append({"model": model.model, "about": model.about, "scores": scores})
     return json.dumps(plain, indent=1, ensure_ascii=False)
@@ -145,7 +139,7 @@ def write_page(file: Path, models: Sequence[ModelScores]) -> None:
         for score in model.scores:
             tables.setdefault(score.protocol, {}).setdefault(score.group, [None] * len(models))[at] = score
     page = environment.get_template("page.html.jinja").render(
-        title="Scores", models=models, tables=tables, says=SAYS, chance=CHANCE, mark=_mark, sections=[], reasons={}
+        title="Scores", models=models, tables=tables, says=says, mark=_mark, sections=[], reasons={}
     )
     file.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(file, page.encode())
@@ -157,9 +151,9 @@ def _mark(score: Score) -> Chart:
     value, low, high, _ = score.model
     lines = [Line(f"{x(low)},{TALL / 2} {x(high)},{TALL / 2}", "interval")]
     said = f"{value:.1f} %, 95 % interval {low:.1f} to {high:.1f}"
-    if score.protocol in CHANCE:
-        chance = x(CHANCE[score.protocol])
-        lines.append(Line(f"{chance},0 {chance},{TALL}", "frame"))
+    chance = says(score.protocol)[1]
+    if chance is not None:
+        lines.append(Line(f"{x(chance)},0 {x(chance)},{TALL}", "frame"))
     if score.without_image is not None:
         at = x(score.without_image.value)
         lines.append(Line(f"{at},0 {at},{TALL}", "limit"))

@@ -10,20 +10,25 @@ from ..engine.stage import Progress
 from ..quality.bias import Accuracy, CachedReports, Pair, format_rule, most_telling, read_corpus, shorter
 from .encoders import Encoder, HuggingFace, Onnx, OpenClip, SentenceTransformers
 from .items import is_run, read_test_set
-from .protocols import measure, percents
+from .protocols import Vectors, measure, percents, unit
 from .report import Baseline, ModelScores, Score
 from .test_set import ScoreConfig, TestSet
-from .vectors import LISTS, Arrays, Trained, embed
+from .vectors import LISTS, arrays, embed, trained
 
-ENDPOINT = "endpoint"
-MODELS: dict[str, tuple[type[Encoder] | None, str]] = {  # by what stands before the colon: and what stands after it
-    "npy": (Arrays, "IMAGES,TEXTS"),
-    "negcap": (Trained, "FOLDER"),
-    "hf": (HuggingFace, "FOLDER"),
-    "open_clip": (OpenClip, "ARCHITECTURE:WEIGHTS"),
-    "sentence-transformers": (SentenceTransformers, "FOLDER"),
-    "onnx": (Onnx, "IMAGES,TEXTS"),
-    ENDPOINT: (None, "URL#MODEL"),
+MODELS = {  # kinds of models: what stands before the colon in a model's name -> what stands after it
+    "npy": "IMAGES,TEXTS",
+    "negcap": "FOLDER",
+    "hf": "FOLDER",
+    "open_clip": "ARCHITECTURE:WEIGHTS",
+    "sentence-transformers": "FOLDER",
+    "onnx": "IMAGES,TEXTS",
+    "endpoint": "URL#MODEL",
+}
+ENCODERS: dict[str, type[Encoder]] = {
+    "hf": HuggingFace,
+    "open_clip": OpenClip,
+    "sentence-transformers": SentenceTransformers,
+    "onnx": Onnx,
 }
 CACHE = Path(".cache", "score")  # of a published set
 
@@ -38,21 +43,27 @@ def score(source: Path, models: Sequence[str], config: ScoreConfig, progress: Pr
     named = [model.partition(":") for model in models]
     for model, (kind, _, rest) in zip(models, named, strict=True):
         if kind not in MODELS or not rest:
-            forms = ", ".join(f"{name}:{form}" for name, (_, form) in MODELS.items())
+            forms = ", ".join(map(":".join, MODELS.items()))
             raise ValueError(f"model must be one of {forms}, was: {model}")
     tests = read_test_set(source, config)
     blind = baselines(tests, source, config.seed)
     place = source if is_run(source) else (source if source.is_dir() else source.parent) / CACHE
     found = []
     for model, (kind, _, rest) in zip(models, named, strict=True):
-        encoder = MODELS[kind][0]
-        if encoder is None:
+        if kind == "endpoint":
             from .chat import ask
 
             measured, about = ask(rest, model, tests, place, config, progress)
         else:
-            vectors = embed(encoder(rest, tests, source, config), model, tests, place, config.batch, progress)
-            measured = measure(vectors, tests)
+            if kind in ENCODERS:
+                images, texts = embed(ENCODERS[kind](rest, config), tests, place, config.batch, progress)
+            else:
+                images, texts = arrays(rest, tests) if kind == "npy" else trained(rest, tests, source, config)
+            if images.shape[1] != texts.shape[1]:
+                wide = f"{images.shape[1]} and {texts.shape[1]}"
+                raise ValueError(f"{model}: vectors of images and texts must be equally wide, are {wide}")
+            images, texts = unit(images, f"{model}: vectors of images"), unit(texts, f"{model}: vectors of texts")
+            measured = measure(Vectors.of_each(images, texts), tests)
             about = {"images": len(tests.image_ids), "captions": len(tests.captions), "pairs": len(tests.pairs)}
             about["pairs of images"] = len(tests.quads)
         cases = [(one.image, right) for one in measured for right in (one.right, one.blind) if right is not None]
@@ -117,7 +128,7 @@ def write_lists(source: Path, folder: Path, config: ScoreConfig) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     images = [image if file is None else str(file) for image, file in zip(tests.image_ids, tests.files, strict=True)]
     written = []
-    for name, lines in ((LISTS["images"], images), (LISTS["texts"], list(tests.texts))):
+    for name, lines in zip(LISTS, (images, tests.texts), strict=True):
         if bad := next((line for line in lines if "\n" in line or "\r" in line), None):
             raise ValueError(f"{name} has one entry a line, one has several lines: {bad!r:.80}")
         write_atomically(folder / name, "".join(f"{line}\n" for line in lines).encode())
