@@ -111,57 +111,56 @@ class HuggingFace(TorchEncoder):
         _need(needed, "torch", "transformers", "PIL.Image")
         self.on_device(path, config)
 
-    def _part(self, loader: str, what: str, **options: Any) -> Any:
+    @cached_property
+    def loaded(self) -> tuple[Any, Any, Any]:
+        """The model, in float32, on the device; its image processor and its tokenizer.
+
+        Raises ValueError for what cannot be read, for weights that are incomplete, and for a model of another kind.
+        """
         import transformers
 
         from ..models.scorer import reading
 
-        with reading(self.path, what):
-            return getattr(transformers, loader).from_pretrained(self.path, local_files_only=True, **options)
-
-    @cached_property
-    def model(self) -> Any:
-        """The model, in float32, on the device. Raises ValueError for weights that cannot be read or are incomplete."""
-        model, found = self._part("AutoModel", "weights", use_safetensors=True, output_loading_info=True)
+        path, local = self.path, {"local_files_only": True}
+        with reading(path, "weights"):
+            model, found = transformers.AutoModel.from_pretrained(
+                path, use_safetensors=True, output_loading_info=True, **local
+            )
+        with reading(path, "image processor"):  # the one that computes with Pillow, since others need torchvision
+            processor = transformers.AutoImageProcessor.from_pretrained(path, use_fast=False, **local)
+        with reading(path, "tokenizer"):
+            tokenizer = transformers.AutoTokenizer.from_pretrained(path, **local)
         if missing := sorted(found["missing_keys"]):
-            raise ValueError(f"the weights in {self.path} must be those of the whole model, lack: {missing[0]}")
+            raise ValueError(f"the weights in {path} must be those of the whole model, lack: {missing[0]}")
         if not hasattr(model, "get_image_features") or not hasattr(model, "get_text_features"):
             kind = type(model).__name__
-            raise ValueError(f"hf must be a model with vectors of images and texts, as CLIP, {self.path} is: {kind}")
-        return model.float().eval().to(self.device)
-
-    @cached_property
-    def processor(self) -> Any:
-        """The folder's image processor; the one that computes with Pillow, since others need torchvision."""
-        return self._part("AutoImageProcessor", "image processor", use_fast=False)
-
-    @cached_property
-    def tokenizer(self) -> Any:
-        """The folder's tokenizer."""
-        return self._part("AutoTokenizer", "tokenizer")
+            raise ValueError(f"hf must be a model with vectors of images and texts, as CLIP, {path} is: {kind}")
+        return model.float().eval().to(self.device), processor, tokenizer
 
     def images(self, files: Sequence[Path]) -> np.ndarray:
         """Vectors of image files, resized and normalised by the image processor in the model's folder."""
         import torch
 
-        parts = [self.processor(images=images, return_tensors="pt") for images in open_images(files)]
+        model, processor, _ = self.loaded
+        parts = [processor(images=images, return_tensors="pt") for images in open_images(files)]
         batch = {name: torch.cat([part[name] for part in parts]).to(self.device) for name in parts[0]}
         with self.inference():
-            return _vectors(self.model.get_image_features(**batch))
+            return _vectors(model.get_image_features(**batch))
 
     def texts(self, texts: Sequence[str]) -> np.ndarray:
         """Vectors of texts, cut at the length that the model reads."""
-        about = self.model.config
+        model, _, tokenizer = self.loaded
+        about = model.config
         longest = getattr(about.get_text_config(), "max_position_embeddings", None) or self.LONGEST
-        batch = self.tokenizer(
+        batch = tokenizer(
             list(texts),
             padding="max_length" if about.model_type.startswith(self.PADDED) else True,
             truncation=True,
-            max_length=min(self.tokenizer.model_max_length, longest),
+            max_length=min(tokenizer.model_max_length, longest),
             return_tensors="pt",
         )
         with self.inference():
-            return _vectors(self.model.get_text_features(**batch.to(self.device)))
+            return _vectors(model.get_text_features(**batch.to(self.device)))
 
 
 class OpenClip(TorchEncoder):

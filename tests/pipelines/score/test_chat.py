@@ -105,24 +105,6 @@ def test_an_endpoint_that_fails_is_one_line_and_loses_nothing(
         assert server.answered - before == ASKED - good
 
 
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["--model", "endpoint:http://localhost:1"], "endpoint must be endpoint:URL#MODEL"),
-        (["--model", "endpoint:ftp://x#m", "--images", "{images}"], "url must be http(s)://host[:port]/path"),
-        (["--model", "endpoint:http://localhost:1#m"], "needs the image files: --images FOLDER"),
-        (["--model", "endpoint:http://localhost:1/v1#m", "--images", "{images}", "--attempts", "1"], "no connection"),
-    ],
-)
-def test_what_cannot_be_asked_is_named(
-    flags: list[str], message: str, run: Path, images: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    command = ["score", str(run), "--split", "test", "--quiet", *(flag.format(images=images) for flag in flags)]
-    assert main(command) == 2
-    error = capsys.readouterr().err
-    assert message in error and error.count("\n") == 1
-
-
 def test_answers_are_read_or_undecided() -> None:
     letters = {
         "A": ["A", "(A) The dog", "Option A", "<think>B?</think>\nA", "A. A dog runs."],

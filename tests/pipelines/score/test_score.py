@@ -97,7 +97,7 @@ def test_vectors_are_computed_once(run: Path, photos: Path, clip: Path, monkeypa
     first = values(run, f"hf:{clip}", config(photos, batch=5))
     texts = len(read_test_set(run, config(photos)).texts)
     assert sum(asked) == texts - 30
-    monkeypatch.setattr(HuggingFace, "model", property(lambda self: pytest.fail("the model is not needed again")))
+    monkeypatch.setattr(HuggingFace, "loaded", property(lambda self: pytest.fail("the model is not needed again")))
     assert values(run, f"hf:{clip}", config(photos, batch=5)) == first
     assert not verify(run).problems
 
@@ -185,36 +185,32 @@ def test_a_model_of_negcap_scores_pairs_as_evaluate_does(tmp_path: Path) -> None
 
 def test_onnx_models(run: Path, photos: Path, tmp_path: Path) -> None:
     import onnx
-    from onnx import TensorProto, helper
 
     rng = np.random.default_rng(0)
-    words = 4 + len(models.WORDS)
-    weights = rng.normal(size=(3, 6)).astype(np.float32), rng.normal(size=(words, 6)).astype(np.float32)
+    pixel, word = (rng.normal(size=(rows, 6)).astype(np.float32) for rows in (3, 4 + len(models.WORDS)))
 
-    def save(name: str, nodes: list[Any], given: list[Any], table: np.ndarray) -> Path:
-        output = helper.make_tensor_value_info(f"{name}_embeds", TensorProto.FLOAT, ["n", 6])
-        held = [helper.make_tensor("w", TensorProto.FLOAT, table.shape, table.ravel().tolist())]
-        held.append(helper.make_tensor("axes", TensorProto.INT64, [1], [1]))
-        graph = helper.make_graph(nodes, name, given, [output], held)
-        made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
-        onnx.save(made, tmp_path / f"{name}.onnx")
+    def saved(name: str, given: str, weights: np.ndarray, nodes: str) -> Path:
+        held = (
+            f"float[{len(weights)}, 6] w = {{{', '.join(map(repr, weights.ravel().tolist()))}}}, int64[1] one = {{1}}"
+        )
+        head = f'<ir_version: 9, opset_import: ["": 18]> {name} ({given}) => (float[n, 6] {name}_embeds)'
+        onnx.save(onnx.parser.parse_model(f"{head} <{held}> {{ {nodes} }}"), tmp_path / f"{name}.onnx")
         return tmp_path / f"{name}.onnx"
 
-    pixels = helper.make_tensor_value_info("pixel_values", TensorProto.FLOAT, ["n", 3, 16, 16])
-    ids = helper.make_tensor_value_info("input_ids", TensorProto.INT64, ["n", "words"])
-    image = [helper.make_node("GlobalAveragePool", ["pixel_values"], ["p"]), helper.make_node("Flatten", ["p"], ["f"]),
-             helper.make_node("MatMul", ["f", "w"], ["image_embeds"])]  # fmt: skip
-    text = [helper.make_node("Gather", ["w", "input_ids"], ["g"]),
-            helper.make_node("ReduceSum", ["g", "axes"], ["text_embeds"], keepdims=0)]  # fmt: skip
-    both = save("image", image, [pixels], weights[0]), save("text", text, [ids], weights[1])
+    mean = "p = GlobalAveragePool(pixels) f = Flatten(p) image_embeds = MatMul(f, w)"
+    total = "g = Gather(w, input_ids) text_embeds = ReduceSum<keepdims = 0>(g, one)"
+    both = (
+        saved("image", "float[n, 3, 16, 16] pixels", pixel, mean),
+        saved("text", "int64[n, words] input_ids", word, total),
+    )
     models.tokenizer().save_pretrained(tmp_path)
     tests = read_test_set(run, config(photos))
     model = Onnx(",".join(map(str, both)), ScoreConfig(device="cpu"))
     tokens = models.tokenizer()(list(tests.texts[:3]))["input_ids"]
     padded = [row + [0] * (max(map(len, tokens)) - len(row)) for row in tokens]
-    assert np.allclose(model.texts(tests.texts[:3]), weights[1][np.array(padded)].sum(1), atol=1e-5)
+    assert np.allclose(model.texts(tests.texts[:3]), word[np.array(padded)].sum(1), atol=1e-5)
     colour = (9 * 5 % 256, 80, 160)  # of p005.jpg, all over
-    wanted = ((np.array(colour) / 255 - model.MEAN) / model.STD) @ weights[0]
+    wanted = ((np.array(colour) / 255 - model.MEAN) / model.STD) @ pixel
     assert np.allclose(model.images([photos / "p005.jpg"]), wanted, atol=0.1)
     assert values(run, "onnx:" + ",".join(map(str, both)), config(photos))
 
@@ -278,16 +274,20 @@ def test_the_page_has_all_models_and_escapes_names(
         (["--model", "onnx:a.onnx"], "onnx must be two files"),
         (["--model", "negcap:{empty}"], "must be the folder of a trained model"),
         (["--model", "sentence-transformers:{empty}"], "must be a folder with modules.json or config.json"),
+        (["--model", "endpoint:http://localhost:1"], "endpoint must be endpoint:URL#MODEL"),
+        (["--model", "endpoint:ftp://x#m", "--images", "{photos}"], "url must be http(s)://host[:port]/path"),
+        (["--model", "endpoint:http://localhost:1#m"], "needs the image files: --images FOLDER"),
+        (["--model", "endpoint:http://localhost:1/v1#m", "--images", "{photos}", "--attempts", "1"], "no connection"),
         ([], "give a model: --model KIND:PATH"),
         (["--model", "hf:{clip}", "--operator", "verb"], "operator verb has no negatives in"),
     ],
 )
 def test_bad_input_is_one_line(
-    flags: list[str], message: str, run: Path, clip: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    flags: list[str], message: str, run: Path, photos: Path, clip: Path, tmp_path: Path, capsys: Any
 ) -> None:
     (tmp_path / "empty").mkdir()
-    names = {"clip": str(clip), "empty": str(tmp_path / "empty")}
-    assert main(["score", str(run), "--split", "test", *(flag.format(**names) for flag in flags)]) == 2
+    names = {"clip": clip, "empty": tmp_path / "empty", "photos": photos}
+    assert main(["score", str(run), "--split", "test", "--quiet", *(flag.format(**names) for flag in flags)]) == 2
     error = capsys.readouterr().err
     assert message.format(**names) in error and error.count("\n") == 1
 
