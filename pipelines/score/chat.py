@@ -8,13 +8,13 @@ is neither of the two offered is undecided, and never right.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
 from ..endpoint.client import Endpoint, cache_path, collect
-from ..endpoint.messages import Answer, EndpointConfig, Request, chat
+from ..endpoint.messages import EndpointConfig, Request, chat
 from ..engine.stage import Progress
 from .protocols import Measured, grouped
 from .test_set import ScoreConfig, TestSet
@@ -24,6 +24,7 @@ BLIND = "Which caption is more likely to be true of the image that it was writte
 WITHOUT = BLIND + "You cannot see the image. Answer with A or B only."
 IS_IT = 'Does this caption describe the image? "{}"\nAnswer with yes or no only.'
 WANTED = ("A", "B", "A", "B", "yes", "no")  # two orders, two orders without image, the caption, the negative
+LIMITS = ("max_tokens", "concurrency", "timeout", "attempts", "max_requests")  # options of both configs
 THOUGHT = re.compile(r"<think>.*?</think>", re.DOTALL)
 FILLER = r"\W*(?:(?:the )?(?:correct |best |right )?(?:answer|option|caption)(?: is)?\W*)?"
 LETTER = re.compile(FILLER + r"([AB])(?=\W*$|[.):,*\n]|\s+is\b)", re.IGNORECASE)
@@ -49,24 +50,17 @@ def ask(
         raise ValueError(f"{named} needs the image files: --images FOLDER")
     if not tests.first.any():
         raise ValueError(f"{named} is asked about captions and negatives of one image, there are none")
-    about = EndpointConfig(
-        url,
-        name,
-        temperature=0.0,
-        max_tokens=config.max_tokens,
-        concurrency=config.concurrency,
-        timeout=config.timeout,
-        attempts=config.attempts,
-        max_requests=config.max_requests,
-    )
+    limits = {name: getattr(config, name) for name in LIMITS}
     rows = np.flatnonzero(tests.first)
-    with Endpoint(about, cache_path(place), "score") as endpoint:
+    with Endpoint(EndpointConfig(url, name, temperature=0.0, **limits), cache_path(place), "score") as endpoint:
         answers = collect("score", endpoint, _requests(tests, rows), progress, len(WANTED) * len(rows)).answers
     by_pair = [answers[start : start + len(WANTED)] for start in range(0, len(answers), len(WANTED))]
     asked = np.array([all(answer.status != "budget" for answer in some) for some in by_pair], bool)
     if not asked.any():
         raise ValueError(f"{named}: the budget is spent before any pair was asked: raise max_requests")
-    said = np.array([_said(some) for some, whole in zip(by_pair, asked, strict=True) if whole])
+    readers = (letter, letter, letter, letter, yes, yes)
+    whole = (some for some, kept in zip(by_pair, asked, strict=True) if kept)
+    said = np.array([[read(one.text) for read, one in zip(readers, some, strict=True)] for some in whole])
     kept = rows[asked]
     counts = {
         "images": len(np.unique(tests.pairs[kept, 0])),
@@ -100,10 +94,6 @@ def yes(text: str) -> str:
     """ "yes" or "no", if an answer begins with one of them; else ""."""
     found = YES.match(THOUGHT.sub("", text).strip())
     return found[1].lower() if found else ""
-
-
-def _said(answers: Sequence[Answer]) -> list[str]:
-    return [letter(answer.text) for answer in answers[:4]] + [yes(answer.text) for answer in answers[4:]]
 
 
 def _measured(tests: TestSet, rows: np.ndarray, right: np.ndarray) -> Iterator[Measured]:

@@ -105,15 +105,9 @@ def embed(model: Encoder, tests: TestSet, run: Path, batch: int, progress: Progr
     states = [(file.name, file.stat()) for file in files]
     given = [[name, state.st_size, state.st_mtime_ns] for name, state in states]
 
-    def images(start: int, stop: int) -> np.ndarray:
-        return model.images(files[start:stop])
-
-    def texts(start: int, stop: int) -> np.ndarray:
-        return model.texts(tests.texts[start:stop])
-
     return [
-        _kept(model, run, "images", tests.image_ids, given, images, batch, progress),
-        _kept(model, run, "texts", tests.texts, [], texts, batch, progress),
+        _kept(model, run, "images", tests.image_ids, given, lambda rows: model.images(files[rows]), batch, progress),
+        _kept(model, run, "texts", tests.texts, [], lambda rows: model.texts(tests.texts[rows]), batch, progress),
     ]
 
 
@@ -123,20 +117,20 @@ def _kept(
     what: str,
     names: Sequence[str],
     given: Sequence[object],
-    compute: Callable[[int, int], np.ndarray],
+    compute: Callable[[slice], np.ndarray],
     batch: int,
     progress: Progress,
 ) -> np.ndarray:
     """The vectors (n, d) of n images or texts, in a table of the run, which is made or completed first.
 
-    names: of them; given: what else determines them. compute: the vectors of those from the first to before the second.
+    names: of them; given: what else determines them. compute: the vectors of some rows of them.
     """
     identity = {**model.identity, "model": model.name, "list": hash_value([list(names), given])}
     table = f"embeddings_{what}_{hash_value(identity)[:12]}"
 
     def batches(start: int, stop: int) -> Iterator[np.ndarray]:
         for at in range(start, stop, batch):
-            made = compute(at, min(at + batch, stop))
+            made = compute(slice(at, min(at + batch, stop)))
             progress.advance(len(made), 0)
             yield made
 
