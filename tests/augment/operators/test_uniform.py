@@ -4,25 +4,20 @@ from collections import Counter
 
 import pytest
 
-from negcap.augment.caption import Caption
-from negcap.augment.context import contexts
 from negcap.augment.edits import Accepted
 from negcap.augment.generate import Settings, apply_operator, generate_tables
-from negcap.augment.language.parse import parse
 from negcap.augment.language.semantic_classes import attributes, prepositions
 from negcap.augment.language.wordnet import WordNet
 from negcap.augment.operators import OPERATORS, PRESETS, UNCHECKED, preset
-from tests.augment.fixtures import sample_lexicon, sample_parses
+from tests.augment.fixtures import first_of, sample_lexicon, sample_parses
 
 PAPERS = (*PRESETS["vse-c-paper"], *PRESETS["univse-paper"])
 
 
 def made(name: str, *texts: str, per_family: int = 20) -> list[Accepted]:
     """The negatives of the first text; the others are captions of the same image."""
-    captions = [Caption(c.caption_id, "image", c.text, c.tokens, c.chunks) for c in parse(texts)]
-    context = contexts([captions], sample_lexicon())[0]
-    settings = Settings(operators=(name,), per_family=per_family)
-    return apply_operator(name, captions[0], context, settings).accepted
+    caption, context = first_of(texts)
+    return apply_operator(name, caption, context, Settings(operators=(name,), per_family=per_family)).accepted
 
 
 def test_the_papers_operators_are_unchecked_and_not_in_all() -> None:
