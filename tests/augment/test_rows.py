@@ -23,48 +23,33 @@ def test_rows_of_several_captions_and_operators() -> None:
     table = rows.table(parses, NEGATIVES)
     check(table, NEGATIVES)
     first, last = (parses["caption_id"][i].as_py() for i in (0, 2))
-    assert table["negative_id"].to_pylist() == [
-        f"{first}#noun:0",
-        f"{first}#noun:1",
-        f"{last}#noun:0",
-        f"{last}#shuffle:0",
-    ]
-    assert table["text"].to_pylist() == ["one", "two", "three", "four"]
-    assert table["p_true"].to_pylist() == [0.5, None, 0.25, None]
-    assert table["plausibility"].to_pylist() == [-1.5, None, 2.0, -3.0]
+    expected = {
+        "negative_id": [f"{first}#noun:0", f"{first}#noun:1", f"{last}#noun:0", f"{last}#shuffle:0"],
+        "text": ["one", "two", "three", "four"],
+        "caption": [texts[0], texts[0], texts[2], texts[2]],
+        "family": ["noun", "noun", "noun", "relation"],
+        "p_true": [0.5, None, 0.25, None],
+        "plausibility": [-1.5, None, 2.0, -3.0],
+        "replaced_synset": ["dog.n.01"] * 3 + [None],
+    }
+    assert table.select(list(expected)).to_pydict() == expected
     cat, dog, beach = map(Concreteness.load().score, ("cat", "dog", "beach"))
     assert table["concreteness"].to_pylist() == pytest.approx([cat, cat, cat, min(dog, beach)])
-    assert table["caption"].to_pylist() == [texts[0], texts[0], texts[2], texts[2]]
-    assert table["family"].to_pylist() == ["noun", "noun", "noun", "relation"]
-    assert table["edits"].to_pylist()[2:] == [
-        [
-            {"start": 0, "end": 1, "old": texts[2][0:1], "new": "The"},
-            {"start": 2, "end": 4, "old": texts[2][2:4], "new": "Zoë's"},
-        ],
-        [],
-    ]
-    assert table["replaced_synset"].to_pylist() == ["dog.n.01"] * 3 + [None]
+    the = {"start": 0, "end": 1, "old": texts[2][0:1], "new": "The"}
+    assert table["edits"].to_pylist()[2:] == [[the, {"start": 2, "end": 4, "old": texts[2][2:4], "new": "Zoë's"}], []]
 
 
 @pytest.mark.parametrize(
-    ("change", "replacement", "nouns"),
+    ("change", "replacement", "noun"),
     [
-        ("noun", "cat", ["cat"]),
-        ("noun", "tennis racket", ["tennis racket"]),
-        ("noun", "tennis zzz", None),
-        ("swap", "peace | dog", ["peace"]),
-        ("swap", "dog | peace", ["peace"]),
-        ("swap", "dog | zzz", None),
-        ("quantity", "two", None),
-        ("preposition", "in front of", None),
-        ("attribute", "orange", None),
-        ("attribute_swap", "orange | rose", None),
-        ("verb", "park", None),
+        ("noun", "cat", "cat"), ("noun", "tennis racket", "tennis racket"), ("noun", "tennis zzz", None),
+        ("swap", "peace | dog", "peace"), ("swap", "dog | peace", "peace"), ("swap", "dog | zzz", None),
+        ("quantity", "two", None), ("preposition", "in front of", None), ("attribute", "orange", None),
+        ("attribute_swap", "orange | rose", None), ("verb", "park", None),
     ],
-)
-def test_concreteness_is_that_of_the_noun_put_in(change: str, replacement: str, nouns: list[str] | None) -> None:
-    score = Concreteness.load().score
-    assert concreteness(change, replacement) == (score(nouns[0]) if nouns else None)
+)  # fmt: skip
+def test_concreteness_is_that_of_the_noun_put_in(change: str, replacement: str, noun: str | None) -> None:
+    assert concreteness(change, replacement) == (Concreteness.load().score(noun) if noun else None)
 
 
 def test_no_rows() -> None:

@@ -24,11 +24,6 @@ def test_one_thread_until_the_last_call_is_done() -> None:
         assert threads() == {1}
         inside.__exit__(None, None, None)
         assert threads() == before
-
-
-def test_restored_after_an_error_and_in_other_threads() -> None:
-    with threadpool_limits(2, user_api="blas"):
-        before = threads()
         with pytest.raises(ValueError, match="wrong"), single_threaded():
             raise ValueError("wrong")
         assert threads() == before

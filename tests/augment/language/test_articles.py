@@ -24,12 +24,10 @@ NASA NATO LEGO McDonald's Mr. Mrs Ms st Mt lb nguyen rhino schnauzer Sri hyena l
 """.split()
 
 
-@pytest.mark.parametrize(("word", "expected"), [*((word, "an") for word in AN), *((word, "a") for word in A)])
-def test_article(word: str, expected: str) -> None:
-    assert article(word) == expected
+@pytest.mark.parametrize(("expected", "words"), [("an", AN), ("a", A)])
+def test_article(expected: str, words: list[str]) -> None:
+    assert [word for word in words if article(word) != expected] == []
 
 
 def test_capitals_are_no_abbreviation_by_themselves() -> None:
-    assert [article(word) for word in ("MAN", "SLIDE", "RED", "UMBRELLA", "UNICORN", "HOUR")] == [
-        "a", "a", "a", "an", "a", "an"
-    ]  # fmt: skip
+    assert [*map(article, "MAN SLIDE RED UMBRELLA UNICORN HOUR".split())] == ["a", "a", "a", "an", "a", "an"]

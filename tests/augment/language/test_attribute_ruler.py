@@ -27,14 +27,15 @@ def test_the_ruler_is_asked_once_of_a_token() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rule", "expected"),
+    ("patterns", "attributes", "expected"),
     [
-        ({"patterns": [[{"TAG": "NN"}], [{"LOWER": "ski", "DEP": "pobj"}]], "attrs": {"POS": "NOUN"}}, True),
-        ({"patterns": [[{"TAG": "NN"}, {"TAG": "NN"}]], "attrs": {"POS": "NOUN"}}, False),
-        ({"patterns": [[{"TAG": "NN", "OP": "+"}]], "attrs": {"POS": "NOUN"}}, False),
-        ({"patterns": [[{"LEMMA": "ski"}]], "attrs": {"POS": "NOUN"}}, False),
-        ({"patterns": [[{"TAG": "NN"}]], "attrs": {"POS": "NOUN", "LEMMA": "ski"}}, False),
+        ([[{"TAG": "NN"}], [{"LOWER": "ski", "DEP": "pobj"}]], {}, True),
+        ([[{"TAG": "NN"}, {"TAG": "NN"}]], {}, False),
+        ([[{"TAG": "NN", "OP": "+"}]], {}, False),
+        ([[{"LEMMA": "ski"}]], {}, False),
+        ([[{"TAG": "NN"}]], {"LEMMA": "ski"}, False),
     ],
 )
-def test_only_rules_on_one_token_are_kept(rule: dict, expected: bool) -> None:
-    assert is_cacheable([{"patterns": [[{"TAG": "DT"}]], "attrs": {"POS": "DET"}}, rule]) is expected
+def test_only_rules_on_one_token_are_kept(patterns: list, attributes: dict, expected: bool) -> None:
+    other = {"patterns": [[{"TAG": "DT"}]], "attrs": {"POS": "DET"}}
+    assert is_cacheable([other, {"patterns": patterns, "attrs": {"POS": "NOUN", **attributes}}]) is expected

@@ -5,27 +5,24 @@ from pathlib import Path
 
 import pytest
 
-from negcap.augment.edits import Edit, apply
+from negcap.augment.caption import Caption
+from negcap.augment.edits import apply
 from negcap.augment.language.grammar import agreement_edits, plural, pronoun_edits, third_person
 from negcap.augment.language.parse import parse
 
 
-@pytest.mark.parametrize(
-    ("verb", "expected"),
-    [("run", "runs"), ("watch", "watches"), ("carry", "carries"), ("play", "plays"), ("be", "is"), ("have", "has"),
-     ("go", "goes"), ("do", "does"), ("pass", "passes"), ("fix", "fixes"), ("push", "pushes")],
-)  # fmt: skip
-def test_third_person(verb: str, expected: str) -> None:
-    assert third_person(verb) == expected
+def found(text: str, noun: str) -> tuple[Caption, int]:
+    """A caption and the place of a word of it."""
+    (caption,) = parse([text])
+    return caption, next(token.index for token in caption.tokens if token.text == noun)
 
 
-@pytest.mark.parametrize(
-    ("noun", "expected"),
-    [("dog", "dogs"), ("man", "men"), ("box", "boxes"), ("baby", "babies"), ("child", "children"),
-     ("tennis racket", "tennis rackets"), ("sheep", "sheep"), ("bus", "buses")],
-)  # fmt: skip
-def test_plural(noun: str, expected: str) -> None:
-    assert plural(noun) == expected
+def test_inflections() -> None:
+    verbs = "runs watches carries plays is has goes does passes fixes pushes"
+    assert [*map(third_person, "run watch carry play be have go do pass fix push".split())] == verbs.split()
+    nouns = "dogs men boxes babies children sheep buses"
+    assert [*map(plural, "dog man box baby child sheep bus".split())] == nouns.split()
+    assert plural("tennis racket") == "tennis rackets"
 
 
 @pytest.mark.parametrize(
@@ -43,11 +40,8 @@ def test_plural(noun: str, expected: str) -> None:
     ],
 )
 def test_agreement(text: str, noun: str, to_plural: bool, expected: str) -> None:
-    caption = parse([text])[0]
-    index = next(token.index for token in caption.tokens if token.text == noun)
-    edits = agreement_edits(caption, index, plural=to_plural)
-    assert edits is not None
-    assert apply(text, sorted(edits)) == expected
+    edits = agreement_edits(*found(text, noun), plural=to_plural)
+    assert edits is not None and apply(text, sorted(edits)) == expected
 
 
 @pytest.mark.parametrize(
@@ -81,8 +75,7 @@ def test_pronouns(text: str, new: str, to_plural: bool, expected: str | None) ->
     ],
 )
 def test_the_antecedent_of_a_pronoun(text: str, noun: str, expected: str) -> None:
-    caption = parse([text])[0]
-    index = next(token.index for token in caption.tokens if token.text == noun)
+    caption, index = found(text, noun)
     (pronoun,) = (token for token in caption.pronouns if token.dep != "expl")
     edits = pronoun_edits(caption, index, old="thing", new=noun, plural=True)
     assert [edit.new for edit in edits or ()] == ([] if expected == pronoun.lower else [expected])
@@ -91,11 +84,6 @@ def test_the_antecedent_of_a_pronoun(text: str, noun: str, expected: str) -> Non
 @pytest.mark.parametrize("text", ["A bird looks down as it stands.", "A dog with a ball under it can run."])
 def test_a_pronoun_before_its_verb_is_a_subject_whatever_the_parse(text: str) -> None:
     assert pronoun_edits(parse([text])[0], 1, old="thing", new="bird", plural=True) is None
-
-
-def test_edits_are_edits() -> None:
-    caption = parse(["A dog is running in the park."])[0]
-    assert agreement_edits(caption, 1, plural=True) == [Edit(6, 8, "are")]
 
 
 def test_importing_inflect_leaves_the_checks_of_others_as_they_are(tmp_path: Path) -> None:

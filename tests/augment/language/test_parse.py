@@ -9,25 +9,18 @@ import pytest
 from negcap.augment.caption import MAX_TOKENS
 from negcap.augment.language.parse import TOKENS, _docs, parse
 
-SCRIPT = """
+
+def test_the_parser_leaves_torch_alone_and_spacy_whole() -> None:
+    code = """
 import sys
 from negcap.augment.language.parse import parse
 assert parse(["A dog runs."])[0].tokens[1].lemma == "dog"
-assert "spacy" in sys.modules and "torch" not in sys.modules
-import torch
-assert torch.zeros(2).tolist() == [0, 0]
+assert "spacy" in sys.modules and "spacy.cli" not in sys.modules and "torch" not in sys.modules
+import spacy, torch
+assert torch.zeros(2).tolist() == [0, 0] and spacy.info(silent=True)
+import spacy.cli
+assert spacy.cli.train
 """
-
-
-def test_the_shipped_parser_leaves_torch_alone() -> None:
-    subprocess.run([sys.executable, "-c", SCRIPT], check=True)
-
-
-def test_spacy_is_whole_after_it_was_loaded_without_its_command_line() -> None:
-    code = (
-        "from negcap.augment.language.parse import load; load(); import sys; assert 'spacy.cli' not in sys.modules; "
-        "import spacy; assert spacy.info(silent=True); import spacy.cli; assert spacy.cli.train"
-    )
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

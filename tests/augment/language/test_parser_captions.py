@@ -1,10 +1,7 @@
-"""The shipped parser on captions in our own words, with the constructions of the real captions it was judged
-on.
+"""The shipped parser on captions in our own words, with the constructions of the real captions it was judged on.
 
-A fact is "word label head" ("boy nsubj riding"), "word TAG" ("leaps VBZ"), "word=lemma" or "[noun chunk]". A
-sentence
-with any wrong fact counts as a serious error: wrong head of a noun phrase, a preposition or verb mis-tagged,
-a lost
+A fact is "word label head" ("boy nsubj riding"), "word TAG" ("leaps VBZ"), "word=lemma" or "[noun chunk]". A sentence
+with any wrong fact counts as a serious error: wrong head of a noun phrase, a preposition or verb mis-tagged, a lost
 subject or object.
 """
 
@@ -30,11 +27,6 @@ def nlp() -> Any:
     return spacy.load(MODEL)
 
 
-def sentences() -> list[tuple[str, list[str]]]:
-    rows = [line.split("\t") for line in SENTENCES.read_text(encoding="utf-8").splitlines() if line]
-    return [(text, facts.split("; ")) for text, facts in rows]
-
-
 def holds(doc: "Doc", fact: str) -> bool:
     if fact.startswith("["):
         return fact[1:-1] in {chunk.text for chunk in doc.noun_chunks}
@@ -48,28 +40,21 @@ def holds(doc: "Doc", fact: str) -> bool:
 
 
 def test_few_captions_have_a_serious_error(nlp: Any) -> None:
-    rows = sentences()
+    rows = [line.split("\t") for line in SENTENCES.read_text(encoding="utf-8").splitlines() if line]
     assert len(rows) >= 120
     wrong = {}
     for text, facts in rows:
         doc = nlp(text)
-        failed = [fact for fact in facts if not holds(doc, fact)]
-        if failed:
+        if failed := [fact for fact in facts.split("; ") if not holds(doc, fact)]:
             wrong[text] = failed
     assert len(wrong) / len(rows) <= MOST_SERIOUS, wrong
 
 
-def test_only_standard_components(nlp: Any) -> None:
+def test_what_is_shipped(nlp: Any) -> None:
     assert nlp.pipe_names == ["tok2vec", "tagger", "parser", "attribute_ruler", "lemmatizer"]
     assert nlp.meta["license"] == "CC BY-SA 4.0"
     assert {"tag", "uas", "las"} <= set(nlp.meta["performance"]["ewt_dev"])
-
-
-def test_size_on_disk() -> None:
     assert sum(path.stat().st_size for path in MODEL.rglob("*") if path.is_file()) <= 8_000_000
-
-
-def test_no_path_of_a_machine_is_shipped() -> None:
     for name in ("meta.json", "config.cfg"):
         text = (MODEL / name).read_text(encoding="utf-8")
         assert not any(place in text for place in ("/home", "/work", "/tmp", "/root")), name
