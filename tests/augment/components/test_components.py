@@ -179,13 +179,12 @@ def test_only_the_train_split_is_counted_where_there_is_one() -> None:
     assert both.tables["component_vocabulary"] == alone.tables["component_vocabulary"]
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_shards_and_their_order_change_nothing(seed: int, tables: tuple) -> None:
-    parses, cuts = sample_parses(), [0, 5 * (30 + seed), 5 * (60 + seed), sample_parses().num_rows]
+def test_shards_and_their_order_change_nothing(tables: tuple) -> None:
+    parses, cuts = sample_parses(), [0, 150, 300, sample_parses().num_rows]
     parts = [parses.slice(a, b - a) for a, b in zip(cuts, cuts[1:], strict=False)]
     components = [read(part, CONFIG).tables["components"] for part in parts]
     assert pa.concat_tables(components).combine_chunks() == tables[0].combine_chunks()
-    Random(seed).shuffle(components)
+    Random(1).shuffle(components)
     vocabulary = chosen(components).tables["component_vocabulary"]
     assert vocabulary == tables[1]
     rows = [find_exclusions(part, CONFIG, Kept(vocabulary)).tables["component_exclusions"] for part in parts]

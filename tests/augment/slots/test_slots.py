@@ -63,11 +63,9 @@ VERBS = {
     "A boy throws a ball.": [("throw", "object")],
     "A dog sitting on a bed.": [("sit", "prep:on")],
     "A dog is sleeping.": [("sleep", "bare")],
+    "A man throws it.": [],
     **dict.fromkeys(
-        sentences(
-            "A man sits down. A man wants to sleep. The ball is thrown by a man. A plane sits on a runway. A man throws it."
-        ),
-        [],
+        sentences("A man sits down. A man wants to sleep. The ball is thrown by a man. A plane sits on a runway."), []
     ),
 }
 

@@ -374,25 +374,20 @@ def test_a_damaged_shard_is_found_and_rebuilt(sample_run: Path, run: Path, capsy
     assert capsys.readouterr().err.endswith("rows: all as they were written\n")
 
 
-def test_show_is_random_and_repeatable(sample_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_is_random_repeatable_and_selects(sample_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def shown(*options: object) -> str:
         assert negcap_exits("show", sample_run, *options) == 0
         return capsys.readouterr().out
 
-    first = shown("--operator", "preposition", "--n", 7)
-    assert first.count("  preposition: ") == 7
-    assert len(re.findall(r"\[-.+?-\]\{\+.+?\+\}", first)) == 7
-    assert shown("--operator", "preposition", "--n", 7) == first
-    assert shown("--operator", "preposition", "--n", 7, "--seed", 1) != first
+    def rows(*options: object) -> list[dict]:
+        return [json.loads(line) for line in shown("--json", *options).splitlines()]
+
+    seven = ("--operator", "preposition", "--n", 7)
+    first = shown(*seven)
+    assert first.count("  preposition: ") == 7 == len(re.findall(r"\[-.+?-\]\{\+.+?\+\}", first))
+    assert shown(*seven) == first != shown(*seven, "--seed", 1)
     assert shown("--n", 3).count("\n") == 6
     assert shown("--rejections", "--n", 4).count("  rejected: ") == 4
-
-
-def test_show_selects_and_prints_json(sample_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    def rows(*options: object) -> list[dict]:
-        assert negcap_exits("show", sample_run, "--json", *options) == 0
-        return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-
     chosen = rows("--operator", "noun", "--operator", "verb", "--n", 9999)
     assert {row["operator"] for row in chosen} == {"noun", "verb"}
     assert chosen == rows("--operator", "noun,verb", "--n", 9999)
@@ -416,8 +411,8 @@ def test_captions_without_a_split_are_the_split_unsplit(run: Path, capsys: pytes
 def test_a_table_that_a_run_lacks_is_made_by_the_command_that_is_named(
     sample_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    shutil.copytree(sample_run / "captions", tmp_path / "captions")
-    shutil.copytree(sample_run / "_receipts" / "captions", tmp_path / "_receipts" / "captions")
+    for folder in ("captions", f"{RECEIPTS}/captions"):
+        shutil.copytree(sample_run / folder, tmp_path / folder)
     for arguments, lacking, command in [
         (["show"], "negatives", f"negatives {tmp_path}"),
         (["show", "--operator", "paraphrase"], "positives", f"negatives {tmp_path}"),
@@ -427,15 +422,13 @@ def test_a_table_that_a_run_lacks_is_made_by_the_command_that_is_named(
     ]:
         assert main([arguments[0], str(tmp_path), *arguments[1:]]) == 2
         assert capsys.readouterr().err == f"negcap: {tmp_path} has no {lacking}: run negcap {command} first\n"
-
-
-def test_show_names_what_there_is_none_of(sample_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert negcap_exits("show", sample_run, "--split", "test", "--split", "val") == 2
-    assert "has no rows with split test or val" in capsys.readouterr().err
-    assert negcap_exits("show", sample_run, "--refined") == 2
-    assert f"has no refined: run negcap refine {sample_run} first" in capsys.readouterr().err
-    assert negcap_exits("judge-pairs", sample_run) == 2  # a run is no set of others
-    assert f"negcap blind {sample_run} and negcap audit {sample_run}" in capsys.readouterr().err
+    for arguments, said in [
+        (["show", "--split", "test", "--split", "val"], "has no rows with split test or val"),
+        (["show", "--refined"], f"has no refined: run negcap refine {sample_run} first"),
+        (["judge-pairs"], f"negcap blind {sample_run} and negcap audit {sample_run}"),  # a run is no set of others
+    ]:
+        assert main([arguments[0], str(sample_run), *arguments[1:]]) == 2
+        assert said in capsys.readouterr().err
 
 
 def test_help_lists_every_flag_once_under_its_heading(capsys: pytest.CaptureFixture[str]) -> None:
@@ -451,45 +444,42 @@ def test_help_lists_every_flag_once_under_its_heading(capsys: pytest.CaptureFixt
     assert sorted(flags) == sorted([*(option.opts[0] for option in negcap.commands["build"].params[1:]), "--help"])
 
 
-CHOICES = [
-    ("OPERATORS", "negcap.augment.operators:OPERATORS"),
-    ("PRESETS", "negcap.augment.operators:PRESETS"),
-    ("FAMILIES", "negcap.schemas.negatives:FAMILIES"),
-    ("REASONS", "negcap.schemas.negatives:REASONS"),
-    ("READ", "negcap.pipelines.readers:READERS"),
-    ("PUBLISHED", "negcap.pipelines.publish.formats:FORMATS"),
-    ("PICKS", "negcap.pipelines.quality.bias:Pick"),
-    ("DTYPES", "negcap.schemas.features:DTYPES"),
-    *((name, f"negcap.pipelines.models.config:{name}") for name in
-      ("MODELS", "SELECTIONS", "POOLINGS", "TRANSFORMS", "IMAGE_POOLINGS", "COMPOSITIONS", "COMPONENTS",
-       "FALSE_WORDS", "REDUCTIONS", "DIVERSITIES", "TEXT_ENCODERS", "SIMILARITIES", "DEVICES")),
-    ("RECIPES", "negcap.pipelines.models.config:RECIPES"),
-    ("TASKS", "negcap.pipelines.models.probe.report:TASKS"),
-    ("DECODINGS", "negcap.pipelines.models.captioner.config:DECODINGS"),
-]  # fmt: skip
+MODELS = "negcap.pipelines.models"
+CHOICES = {  # a module: choices of its own name, or NAME=its own
+    "negcap.augment.operators": "OPERATORS PRESETS",
+    "negcap.schemas.negatives": "FAMILIES REASONS",
+    "negcap.pipelines.readers": "READ=READERS",
+    "negcap.pipelines.publish.formats": "PUBLISHED=FORMATS",
+    "negcap.pipelines.quality.bias": "PICKS=Pick",
+    "negcap.schemas.features": "DTYPES",
+    f"{MODELS}.config": """MODELS SELECTIONS POOLINGS TRANSFORMS IMAGE_POOLINGS COMPOSITIONS COMPONENTS FALSE_WORDS
+        REDUCTIONS DIVERSITIES TEXT_ENCODERS SIMILARITIES DEVICES RECIPES""",
+    f"{MODELS}.probe.report": "TASKS",
+    f"{MODELS}.captioner.config": "DECODINGS",
+}
 
 
-@pytest.mark.parametrize(("name", "place"), CHOICES)
-def test_the_choices_of_flags_are_those_of_the_library(name: str, place: str) -> None:
-    module, _, attribute = place.partition(":")
-    library = getattr(importlib.import_module(module), attribute)
-    assert getattr(choices, name) == tuple(get_args(library) or library)
+@pytest.mark.parametrize("module", CHOICES)
+def test_the_choices_of_flags_are_those_of_the_library(module: str) -> None:
+    for name in CHOICES[module].split():
+        name, _, attribute = name.partition("=")
+        library = getattr(importlib.import_module(module), attribute or name)
+        assert getattr(choices, name) == tuple(get_args(library) or library), name
 
 
 def test_a_flag_takes_several_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[dict] = []
-    for verb in ("negatives", "refine", "compare"):
+    for verb in ("show", "refine", "compare"):
         monkeypatch.setattr(negcap.commands[verb], "callback", lambda **given: seen.append(given))
-    assert negcap_exits("negatives", tmp_path, "--operator", "noun,verb") == 0
-    assert negcap_exits("negatives", tmp_path, "--operator", "noun", "--operator", "verb") == 0
-    assert seen[0] == seen[1]
-    assert seen[0]["operators"] == ("noun", "verb")
-    assert negcap_exits("refine", tmp_path, "--split=test,val", "--operator=noun") == 0
-    assert (seen[2]["splits"], seen[2]["operators"]) == (("test", "val"), ("noun",))
-    given = ("--variant", "vse,vse-c+noun", "--component", "none", "--negative-operator", "noun")
-    assert negcap_exits("compare", tmp_path, "--output", tmp_path, *given) == 0
-    assert (seen[3]["variants"], seen[3]["components"]) == (("vse", "vse-c+noun"), ())
-    assert seen[3]["negative_operators"] == ("noun",)
+    for words, expected in [
+        ("show {} --operator noun,verb", {"operators": ("noun", "verb")}),
+        ("show {} --operator noun --operator verb", {"operators": ("noun", "verb")}),
+        ("refine {} --split=test,val --operator=noun", {"splits": ("test", "val"), "operators": ("noun",)}),
+        ("compare {0} --output {0} --variant vse,vse-c+noun --component none --negative-operator noun",
+         {"variants": ("vse", "vse-c+noun"), "components": (), "negative_operators": ("noun",)}),
+    ]:  # fmt: skip
+        assert negcap_exits(*words.format(tmp_path).split()) == 0
+        assert {name: seen[-1][name] for name in expected} == expected
 
 
 def test_completion_offers_the_choices() -> None:
