@@ -1,7 +1,7 @@
 """A table's folder holds Parquet only: what reads Parquet opens it by its path alone, every table of a run."""
 
 import importlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,18 +30,6 @@ def by_datasets(folder: str) -> int:
         return 0
 
 
-def by_torch(folder: str) -> int:
-    from torch.utils.data import DataLoader, IterableDataset
-
-    class Rows(IterableDataset):
-        def __iter__(self) -> Iterator[int]:
-            for shard in sorted(Path(folder).iterdir()):
-                for batch in pq.ParquetFile(shard).iter_batches():
-                    yield from range(batch.num_rows)
-
-    return sum(map(len, DataLoader(Rows(), batch_size=256)))
-
-
 @pytest.fixture(scope="module")
 def expected(sample_run: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
     """The rows of every table of a run of captions, and of a run of drawn scenes, which has features too."""
@@ -61,7 +49,6 @@ def expected(sample_run: Path, tmp_path_factory: pytest.TempPathFactory) -> dict
         by("duckdb", lambda duckdb, folder: len(duckdb.sql(f"FROM '{folder}/*.parquet'").fetchall())),
         by("dask.dataframe", lambda dask, folder: len(dask.read_parquet(folder).compute(scheduler="synchronous"))),
         by_datasets,
-        by_torch,
     ],
 )
 def test_every_table_opens_by_its_folder(
