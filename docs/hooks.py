@@ -16,6 +16,8 @@ from mkdocs.exceptions import PluginError
 
 from negcap.augment.operators import OPERATORS
 from negcap.pipelines.cli import negcap
+from negcap.pipelines.cli.choices import MODELS
+from negcap.pipelines.cli.training import settings_of
 from negcap.schemas.markdown import markdown as tables
 from negcap.schemas.markdown import replaced
 
@@ -75,6 +77,19 @@ def _section(name: str, command: click.Command) -> Iterator[str]:
             flags, _, choices = record[0].partition(" [")
             words = f" One of {', '.join(choices.rstrip(']').split('|'))}." if choices else ""
             yield f"| `{flags}` | {_text(record[1] + words)} |"
+    if name == "train":
+        yield from ("", "Settings for `--set`, with their defaults:", "")
+        yield from ("| setting | models | meaning |", "|---|---|---|", *_settings())
+
+
+def _settings() -> Iterator[str]:
+    """A row of a table for each setting of a training."""
+    models: dict[tuple[str, str], list[str]] = {}
+    for model in MODELS:
+        for setting, meaning in settings_of(model):
+            models.setdefault((setting, meaning), []).append(model)
+    for (setting, meaning), its in sorted(models.items()):
+        yield f"| `{setting}` | {', '.join(its) if len(its) < len(MODELS) else 'all'} | {_text(meaning)} |"
 
 
 def _text(help: str) -> str:

@@ -7,19 +7,16 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from negcap.pipelines.engine.identity import Identity, hash_schema
-from negcap.pipelines.engine.manifest import MANIFEST, finish, manifest_of, prepare, read_manifest, write_manifest
+from negcap.pipelines.engine.manifest import Identity, finish, manifest_of, prepare, read_manifest, write_manifest
 from negcap.pipelines.engine.shards import (
-    RECEIPTS,
+    MANIFESTS,
     Origin,
     list_shards,
     read_receipt,
-    receipt_path,
     shard_index,
     shard_path,
     write_shard,
 )
-from negcap.pipelines.engine.storage import sha256_file, write_json
 
 
 def write_table(
@@ -27,7 +24,7 @@ def write_table(
 ) -> None:
     """Write a shard of a table, beside those that it has, and the manifest of the whole; the stage is called `made`."""
     schema = table.schema
-    identity = Identity("made", {}, {}, {name: hash_schema(schema)}, "", {})
+    identity = Identity("made", {}, {}, (name,), "", {})
     write_shard(table, shard_path(run / name, index), schema, Origin(identity.key(), provenance or {}))
     prepare(run / name, identity, overwrite=True)
     receipts = [read_receipt(shard) for shard in list_shards(run / name)]
@@ -35,18 +32,15 @@ def write_table(
 
 
 def replace_shard(shard: Path, table: pa.Table) -> None:
-    """Replace the rows of a shard, whatever their columns, and what its receipt and its manifest state of it."""
+    """Replace the rows of a shard, whatever their columns, and what its manifest states of it."""
     run, name = shard.parent.parent, shard.parent.name
-    pq.write_table(table, shard)
     manifest, receipt = manifest_of(run, name), read_receipt(shard)
     assert manifest is not None and receipt is not None
-    stated = {"rows": len(table), "sha256": sha256_file(shard)}
-    write_json(receipt_path(shard), vars(receipt) | stated)
+    made = write_shard(table, shard, table.schema, Origin(receipt.key, counts=receipt.counts))
     shards = [dict(entry) for entry in manifest.shards]
-    shards[shard_index(shard)][name] = stated
-    folders = (run / path.parent.name for path in run.glob(f"{RECEIPTS}/*/{MANIFEST}"))
-    primary = next(folder for folder in folders if read_manifest(folder) == manifest)
-    write_manifest(primary, replace(manifest, shards=tuple(shards)))
+    shards[shard_index(shard)][name] = {"rows": made.rows, "sha256": made.sha256}
+    primary = next(path.stem for path in (run / MANIFESTS).iterdir() if read_manifest(run / path.stem) == manifest)
+    write_manifest(run / primary, replace(manifest, shards=tuple(shards)))
 
 
 def halve(shard: Path) -> None:

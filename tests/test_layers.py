@@ -10,7 +10,7 @@ from tests.sources import LAYERS, SOURCES, below, calls, check, imports, name_of
 
 
 def place(module: str) -> str:
-    """`negcap.augment.elementary` -> `augment.rng`; other modules as they are."""
+    """`negcap.augment.rng` -> `augment.rng`; other modules as they are."""
     return module.removeprefix("negcap.")
 
 
@@ -18,8 +18,9 @@ def top(module: str) -> str:
     return module.split(".")[0]
 
 
-def test_there_are_sources() -> None:
+def test_there_are_sources_and_their_folders_are_packages() -> None:
     assert {path.relative_to(ROOT).parts[0] for path in SOURCES} == set(LAYERS)
+    assert not [name_of(path) for path in SOURCES if not (path.parent / "__init__.py").exists()]
 
 
 def test_a_layer_imports_only_layers_below() -> None:
@@ -64,7 +65,7 @@ def test_nothing_loads_pickles() -> None:
 
 
 def module_of(path: Path) -> str:
-    """augment/elementary.py -> augment.rng."""
+    """augment/rng.py -> augment.rng."""
     parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
@@ -108,16 +109,9 @@ def rooms(name_of_room: Callable[[str], str], modules: Iterable[str]) -> dict[st
     return arrows
 
 
-def test_no_module_is_part_of_a_circle_of_imports() -> None:
+def test_there_is_no_circle_of_imports_and_the_rooms_stand_on_at_most_eight_floors() -> None:
     floors({module: imported(path) for module, path in MODULES.items()})
-
-
-def test_the_rooms_stand_on_at_most_eight_floors() -> None:
     assert len(floors(rooms(room, MODULES))) <= 8
-
-
-def test_every_folder_of_sources_is_a_package() -> None:
-    assert not [name_of(path) for path in SOURCES if not (path.parent / "__init__.py").exists()]
 
 
 def test_imports_of_the_package_are_relative() -> None:

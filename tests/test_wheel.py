@@ -33,24 +33,13 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source = folder / "source"
     left = shutil.ignore_patterns(".*", "outputs", "build", "tests", "docs", "*.egg-info", "__pycache__")
     shutil.copytree(ROOT, source, ignore=left)
-    run(
-        sys.executable,
-        "-m",
-        "pip",
-        "wheel",
-        "--quiet",
-        "--no-deps",
-        "--no-build-isolation",
-        "-w",
-        folder,
-        source,
-        cwd=folder,
-    )
+    pip, only = (sys.executable, "-m", "pip"), ("--quiet", "--no-deps")
+    run(*pip, "wheel", *only, "--no-build-isolation", "-w", folder, source, cwd=folder)
     (wheel,) = folder.glob("negcap-*.whl")
     venv.create(folder / "venv", with_pip=False)
     python = folder / "venv" / "bin" / "python"
     site = next((folder / "venv" / "lib").glob("python3*/site-packages"))
-    run(sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps", wheel, cwd=folder)
+    run(*pip, "--python", python, "install", *only, wheel, cwd=folder)
     (site / "packages_of_the_tests.pth").write_text(sysconfig.get_path("purelib") + "\n")
     return python
 
@@ -74,22 +63,11 @@ def test_the_main_job_runs_from_the_wheel_alone(environment: Path, hostile: Path
     where = run(environment, "-c", "import negcap.pipelines; print(negcap.pipelines.__file__)", cwd=hostile)
     assert where.startswith(str(site))
     assert (site / "negcap" / "py.typed").exists()
-    run(
-        command,
-        "build",
-        "captions.csv",
-        "--output",
-        "run",
-        "--workers",
-        "1",
-        "--quiet",
-        cwd=hostile,
-        PYTHONPATH=str(hostile),
-    )
-    shown = run(environment, "-m", "negcap", "show", "run", "--n", "1", cwd=hostile, PYTHONPATH=str(hostile))
-    assert "noun:" in shown
+    here = {"cwd": hostile, "PYTHONPATH": str(hostile)}
+    run(command, *"build captions.csv --output run --workers 1 --quiet".split(), **here)
+    assert "noun:" in run(environment, *"-m negcap show run --n 1".split(), **here)
     rows = "import negcap; print(len(negcap.negatives(['A dog sleeps on a couch.'])) > 0)"
-    assert run(environment, "-c", rows, cwd=hostile, PYTHONPATH=str(hostile)) == "True\n"
+    assert run(environment, "-c", rows, **here) == "True\n"
 
 
 def test_importing_the_package_is_cheap() -> None:

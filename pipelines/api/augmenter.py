@@ -102,7 +102,7 @@ class Augmenter:
             ValueError: `images` and `texts` have different lengths.
             TypeError: `texts` is a str, or one of them is none.
         """
-        from ..engine.work import collector_paused
+        from ..engine.stage import collector_paused
         from .batches import check_sentences
 
         if isinstance(texts, (str, bytes)):
@@ -160,10 +160,9 @@ def _in_turn(operators: Iterable[Sequence[str]], n: int) -> list[str]:
 def _load(lexicon: str, max_true: float, cloze: Path | None) -> tuple[Lexicon, Truth]:
     """The balanced lexicon and the truth estimates of `reference` or of a run's folder, loaded once per process."""
     from ...schemas.captions import BALANCE, LEXICON, TRUTH
-    from ..engine.memory import TableInMemory
+    from ..engine.stage import TableInMemory
     from ..stages.build import LEXICON_VERBS, configure
-    from ..tables.cloze import load_cloze
-    from ..tables.corpus import given_table, load_balanced, load_truth
+    from ..tables.corpus import given_table, load_balanced, load_cloze, load_truth
 
     folders = [configure(verb, {"lexicon": lexicon}).lexicon for verb in LEXICON_VERBS]
     schemas = (LEXICON, TRUTH, BALANCE)

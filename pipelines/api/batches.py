@@ -13,24 +13,27 @@ same batches.
 
 from __future__ import annotations
 
-import re
-import warnings
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
-from ...schemas.captions import LANGUAGE
-from ...schemas.negatives import POSITIVE
-from ..engine.tables import read_table
-from ..readers.record import OWN, Record, Rejected, clean
-from ..tables.columns import stored_splits
 from ..tables.images import Images
+from ..tables.pairs import pair_tables
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+import re
+import warnings
+from collections import Counter
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, TypeAlias
+
+from ..readers.record import OWN, Record, Rejected, clean
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -217,33 +220,21 @@ def _read(
 ) -> tuple[pa.Table, pa.Array, np.ndarray]:
     """The captions (C rows) that have negatives, the texts of all negatives, and where those of each begin (C + 1,)."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
-    wanted = stored_splits(splits)
-
-    def read(name: str, columns: list[str]) -> pa.Table:
-        rows = pa.concat_tables(shard.replace_schema_metadata() for shard in read_table(run, name, columns))
-        return rows.filter(pc.is_in(rows["split"], pa.array(wanted, pa.string()))) if wanted else rows
-
-    captions = read("captions", ["caption_id", "image_id", "image", "split", "language", "text"])
-    captions = captions.filter(pc.equal(captions["language"], LANGUAGE))
-    false = read(table, ["caption_id", "split", "operator", "family", "text"])
-    false = false.filter(pc.not_equal(false["family"], POSITIVE))
-    if operators:
-        false = false.filter(pc.is_in(false["operator"], pa.array(list(operators), pa.string())))
-    owner = pc.index_in(false["caption_id"], captions["caption_id"].combine_chunks())
-    owner = pc.fill_null(owner, -1).combine_chunks().to_numpy(zero_copy_only=False)
-    order = np.argsort(owner, kind="stable")[np.count_nonzero(owner < 0) :]
-    sizes = np.bincount(owner[order], minlength=len(captions)) if len(order) else np.zeros(len(captions), int)
-    if not sizes.any():
+    columns = ("caption_id", "image_id", "image", "text", "negative")
+    captions, texts, sizes = [], [], [np.zeros(1, np.int64)]
+    for rows in pair_tables(run, operators, splits, table=table, columns=columns, denials=False):
+        names = rows["caption_id"].combine_chunks().dictionary_encode().indices.to_numpy()
+        first = np.flatnonzero(np.diff(names, prepend=-1))
+        captions.append(rows.select(["image_id", "image", "text"]).take(first))
+        texts += rows["negative"].cast(pa.large_string()).chunks
+        sizes.append(np.diff(np.append(first, len(names))))
+    if not texts:
         of = f" of split {', '.join(splits)}" if splits else ""
         raise ValueError(
             f"{run} must have captions{of} with negatives{' of these operators' * bool(operators)}, has none"
         )
-    texts = false["text"].cast(pa.large_string()).combine_chunks()
-    texts = pa.concat_arrays(texts.chunks) if isinstance(texts, pa.ChunkedArray) else texts
-    kept = captions.select(["image_id", "image", "text"]).take(np.flatnonzero(sizes)).combine_chunks()
-    return kept, texts.take(pa.array(order)), np.concatenate([[0], np.cumsum(sizes[sizes > 0])])
+    return pa.concat_tables(captions).combine_chunks(), pa.concat_arrays(texts), np.cumsum(np.concatenate(sizes))
 
 
 def _paths(images: Images, names: pa.ChunkedArray) -> list[Path]:

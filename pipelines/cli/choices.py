@@ -33,9 +33,8 @@ REASONS = (
 )
 READ = ("coco", "karpathy", "flickr", "multi30k", "vsepp", "table", "webdataset", "lines")
 PUBLISHED = (
-    *("sugarcrepe", "sugarcrepe++", "aro", "crepe", "negclip", "open_clip", "vse-c"),
-    *("webdataset", "huggingface", "snli", "coco", "clip_benchmark", "triplet", "dpo", "mcq", "lmms-eval"),
-    *("cc-neg", "negbench", "valse"),
+    *("sugarcrepe", "sugarcrepe++", "aro", "negclip", "vse-c", "webdataset", "huggingface", "snli", "coco"),
+    *("clip_benchmark", "lmms-eval", "negbench", "valse"),
 )
 NAMES = ("negcap", "sugarcrepe")
 KINDS = ("replace_object", "replace_attribute", "replace_relation", "swap", "add", "negate", "free")

@@ -14,7 +14,7 @@ import click
 
 if TYPE_CHECKING:
     from ..engine.cluster import Executor
-    from ..engine.progress import Silent
+    from ..engine.progress import Progress
 
 BAD_INPUT, CHECK_FAILED, INTERRUPTED = 2, 1, 130
 CONTINUES = "the same command continues from here"
@@ -62,7 +62,7 @@ class Command(click.Command):
         self._fields = fields
         super().__init__(*given, **more)
 
-    @property  # type: ignore[override]
+    @property
     def params(self) -> list[click.Parameter]:
         """All arguments and flags."""
         if self._fields is not None:
@@ -250,7 +250,7 @@ def _memory_limit() -> int:
 
 
 @contextmanager
-def with_workers(given: dict[str, Any]) -> Iterator[tuple[Executor, Silent]]:
+def with_workers(given: dict[str, Any]) -> Iterator[tuple[Executor, Progress]]:
     """Give the executor and the progress display for --workers, --scheduler, --dashboard and --quiet.
 
     Errors as `one_line_errors`. given: the flags of the command; these four are removed from it.

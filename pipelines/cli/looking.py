@@ -47,7 +47,7 @@ def info(ctx: click.Context, run: Path | None, table: str | None, verify: bool, 
 
 def _verify(run: Path) -> int:
     """Print what is wrong with the files of a run; the exit status."""
-    from ..engine.verify import verify
+    from ..engine.tables import verify
 
     verdict = verify(run)
     for problem in verdict.problems:

@@ -148,7 +148,7 @@ def from_field(
 
     def command() -> None: ...
 
-    (option,) = made(command).__click_params__
+    (option,) = vars(made(command))["__click_params__"]
     return option
 
 

@@ -164,9 +164,7 @@ def agree(sheets: tuple[Path, ...], key: Path | None, as_json: bool, run: Path |
     Example: negcap agree anna.csv ben.csv cleo.csv --key sheet.key.csv
     """
     from ..quality.annotation.agree import agree as judged
-    from ..quality.annotation.agree import to_json, to_text
-    from ..quality.annotation.beside import beside
-    from ..quality.annotation.beside import to_text as beside_text
+    from ..quality.annotation.agree import beside, beside_text, to_json, to_text
 
     report = judged(sheets, key)
     compared = [] if run is None else beside(sheets, run, key)
@@ -199,7 +197,6 @@ def agree(sheets: tuple[Path, ...], key: Path | None, as_json: bool, run: Path |
         "image_root": "written before image paths that readers open as they are, e.g. an absolute folder",
         "names": "of sugarcrepe's files: operators (negcap), or SugarCrepe's parts (sugarcrepe); default: negcap",
         "votes": "annotation sheets, between commas, for valse",
-        "row_negatives": "negatives per row of format triplet; default: 1",
         "max_blind": "highest allowed accuracy, in %, without the images; default: 60",
         "allow_unchecked": "true: publish negatives of presets vse-c-paper and univse-paper, which may be true; the "
         "data card says so",

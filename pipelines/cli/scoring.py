@@ -64,12 +64,12 @@ def score(
     Example: negcap score outputs/mine --model hf:clip-vit-base-patch32 --images photos --split test
     """
     from ..engine.progress import report
-    from ..score.config import ScoreConfig
+    from ..score.test_set import ScoreConfig
 
     with one_line_errors():
         config = ScoreConfig(**options.only_set(given))
         from ..score import score as scoring
-        from ..score.report import to_json, to_text
+        from ..score.report import to_json, to_text, write_page
 
         if lists is not None:
             for file in scoring.write_lists(source, lists, config):
@@ -79,7 +79,5 @@ def score(
             raise ValueError("give a model: --model KIND:PATH")
         found = scoring.score(source, models, config, report(quiet))
         if page is not None:
-            from ..score.page import write_page
-
             write_page(page, found)
         print(to_json(found) if as_json else to_text(found))

@@ -35,7 +35,7 @@ def _training_flags(*names: str) -> list[click.Option]:
 
 
 def _evaluation_flags(*names: str) -> list[click.Option]:
-    from ..models.evaluation.config import EvaluateConfig
+    from ..models.config import EvaluateConfig
 
     fields = EvaluateConfig.model_fields
     return [options.from_field(name, fields[name], FLAGS.get(name, "")) for name in names or fields]
@@ -128,7 +128,7 @@ def evaluate(model: Path, run: Path, output: Path | None, **given: Any) -> None:
     \b
     Example: negcap evaluate outputs/vse-c outputs/mine --split test
     """
-    from ..models.evaluation.config import EvaluateConfig
+    from ..models.config import EvaluateConfig
 
     with one_line_errors():
         config = EvaluateConfig(**options.only_set(given))
@@ -176,7 +176,7 @@ def compare(
     \b
     Example: negcap compare outputs/mine --output outputs/models --variant vse++ --variant vse-c+noun --seeds 3
     """
-    from ..models.evaluation.config import EvaluateConfig
+    from ..models.config import EvaluateConfig
 
     given = {**settings, **options.only_set(given)}
     with one_line_errors():

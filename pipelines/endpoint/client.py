@@ -15,8 +15,7 @@ from typing import Any, NamedTuple, Protocol
 
 from ..engine.errors import EngineError
 from ..engine.places import local_path
-from ..engine.progress import in_progress
-from ..engine.stage import Progress
+from ..engine.progress import Progress, in_progress
 from .messages import Answer, EndpointConfig, Request, parse_answer, request_key
 
 NEVER = (401, 403, 404, 405)  # and below 400: no request will be accepted (key, path, model)

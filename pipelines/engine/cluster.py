@@ -1,51 +1,84 @@
 """Executors: local worker processes, the workers of a running Dask scheduler, or this process.
 
-An executor has `map` (results in the order in which calls finish, few calls in flight) and `map_reduce` (results
-combined in a tree on the workers). Calls carry paths and configs, not the tables of a run; workers on other machines
-must see the run's folder under the same path or URL, and have negcap installed.
+Calls carry paths and configs, not the tables of a run; workers on other machines must see the run's folder under the
+same path or URL, and have negcap installed.
+
+Whoever can talk to a Dask scheduler or worker can make it run code. Those started here therefore talk by TLS, with a
+key and a certificate that are made for this run and kept in the memory of its processes, so that other users of the
+machine cannot talk to them. A running scheduler is spoken to as its address says: for `tls://`, Dask's configuration
+names the files.
 """
 
 from __future__ import annotations
 
+import asyncio
+import errno
+import json
+import logging
+import math
 import os
+import re
+import resource
+import secrets
+import signal
+import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
+from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, Protocol
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from .distributed import Distributed
-from .errors import TaskError
-from .reports import OnReport, reporting_to
-from .schedulers import SYNCHRONOUS, named
-from .tree import Combine, collapse, push
+from .errors import ClusterError, TaskError
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+SYNCHRONOUS = "synchronous"
+ADDRESS = re.compile(r"(tcp|tls|ws|wss|ucx)://[^/\s]+:\d+")
+FUNCTION = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):([A-Za-z_]\w*)")
+IN_FLIGHT = 2  # calls for each worker: none waits, and memory use does not grow
+RECOUNT_SECONDS = 1  # asking the scheduler for its workers costs milliseconds
+CONNECT_SECONDS = 10
+WORKER_SECONDS = 30
+FEW_FILES = 128  # a process that starts one worker has some 40 open
+STARTS = 2  # attempts to start worker processes
+QUIETLY = "2s"
+# Arrow's own pool keeps a finished shard's memory: 100 MB of a negatives worker's 400. Dask's trim threshold makes
+# malloc fetch every array of 128 KiB or more from the system anew, which takes a fifth of the time of `balance`.
+MEMORY = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_TRIM_THRESHOLD_": 1 << 26, "MALLOC_MMAP_THRESHOLD_": 1 << 24}
+LOST = "the Dask scheduler was lost; run again to go on"
+TOPIC = "negcap-progress"
+
+OnReport = Callable[[int, int], None]  # (position of a call, captions it has done so far)
+_report: ContextVar[Callable[[int], None]] = ContextVar("report", default=lambda done: None)
 
 
-class Executor(Protocol):
-    """Runs the calls of a stage, in this process or in others."""
+def report_done(done: int) -> None:
+    """Report, from within a call of an executor's `map`, how many captions it has done so far."""
+    _report.get()(done)
 
-    def start(self) -> None:
-        """Start the workers in the background. Optional: the first call starts them, too."""
 
-    def map(
-        self, function: Callable[..., Any], calls: Sequence[tuple], on_report: OnReport | None = None
-    ) -> Iterator[tuple[int, Any]]:
-        """Yield (position, function(*calls[position])) as the calls finish. Raises TaskError when a call fails.
+def _reporting(listener: Callable[[int], None], function: Callable[..., Any], *call: Any) -> Any:
+    """Return function(*call); what it reports goes to `listener`."""
+    token = _report.set(listener)
+    try:
+        return function(*call)
+    finally:
+        _report.reset(token)
 
-        on_report: called with the reports of running calls (see engine.reports), possibly in another thread.
-        """
 
-    def map_reduce(
-        self, function: Callable[..., Any], calls: Sequence[tuple], combine: Combine, done: Callable[[int], None]
-    ) -> Any:
-        """Combine the results function(*call) of all calls into one, and return it.
+def _reporting_worker(sender: str, position: int, function: Callable[..., Any], *call: Any) -> Any:
+    """The same in a Dask worker: its reports become events of the scheduler, marked with `sender`."""
+    from distributed import get_worker
 
-        combine: makes one result of a list of results; applied in a tree that does not depend on the order in which
-        calls finish. done: called with the position of each finished call. Raises TaskError when a call fails,
-        ValueError when there are no calls.
-        """
-
-    def close(self) -> None:
-        """Stop the processes that this executor started."""
+    worker = get_worker()
+    return _reporting(lambda done: worker.log_event(TOPIC, (sender, position, done)), function, *call)
 
 
 def executor(
@@ -67,42 +100,292 @@ def executor(
         raise ValueError('dashboard needs Bokeh: pip install "negcap[dashboard]"')
     if scheduler == SYNCHRONOUS:
         return Synchronous()
-    other = None if scheduler is None else named(scheduler)
-    return Distributed(workers or len(os.sched_getaffinity(0)), other, retries, dashboard)
+    connect = partial(_started, workers or len(os.sched_getaffinity(0)), retries, dashboard)
+    return Distributed(connect if scheduler is None else _named(scheduler), scheduler, dashboard)
 
 
-class Synchronous:
-    """Runs all calls in this process, one after another, without Dask: for debugging and for small inputs."""
+class Executor:
+    """Runs the calls of a stage: in this process (Synchronous) or by workers (Distributed)."""
+
+    scheduler: str | None = None
 
     def start(self) -> None:
-        """Does nothing: there are no workers."""
+        """Start the workers in the background. Optional: the first call starts them, too."""
+
+    def close(self) -> None:
+        """Stop the processes that this executor started."""
 
     def map(
         self, function: Callable[..., Any], calls: Sequence[tuple], on_report: OnReport | None = None
     ) -> Iterator[tuple[int, Any]]:
-        """Make the calls one after another, in order; see Executor."""
-        for position, call in enumerate(calls):
-            listener = partial(on_report, position) if on_report else ignore
-            try:
-                with reporting_to(listener):
-                    result = function(*call)
-            except Exception as error:
-                raise TaskError(position) from error
-            yield position, result
+        """Yield (position, function(*calls[position])) as the calls finish; few are in flight.
 
-    def map_reduce(
-        self, function: Callable[..., Any], calls: Sequence[tuple], combine: Combine, done: Callable[[int], None]
-    ) -> Any:
-        """Combine results as they come, see Executor; keeps fewer than FAN_IN of them per level of the tree."""
-        levels: list[list[Any]] = []
-        for position, result in self.map(function, calls):
-            push(levels, 0, result, combine)
-            done(position)
-        return collapse(levels, combine)
+        on_report: called with the reports of running calls (see `report_done`), possibly in another thread. Raises
+        TaskError when a call fails.
+        """
+        if not calls:
+            return
+        waiting, running = iter(enumerate(calls)), dict[Future[Any], int]()
+        with self._pool(on_report) as submit:
+            while True:
+                for position, call in islice(waiting, max(0, self._window() - len(running))):
+                    running[submit(position, function, *call)] = position
+                if not running:
+                    return
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    position = running.pop(future)
+                    if (error := future.exception()) is not None:
+                        raise TaskError(position, type(error).__name__ == "KilledWorker") from error
+                    yield position, future.result()
+
+    @contextmanager
+    def _pool(self, on_report: OnReport | None) -> Iterator[Callable[..., Future[Any]]]:
+        """What submits a call (position, function, *arguments); its calls are cancelled when the block ends."""
+
+        def submit(position: int, function: Callable[..., Any], *call: Any) -> Future[Any]:
+            future: Future[Any] = Future()
+            try:
+                report = partial(on_report, position) if on_report else _report.get()
+                future.set_result(_reporting(report, function, *call))
+            except Exception as error:
+                future.set_exception(error)
+            return future
+
+        yield submit
+
+    def _window(self) -> int:
+        """How many calls may be in flight."""
+        return 1
+
+
+class Synchronous(Executor):
+    """Runs all calls in this process, one after another, without Dask: for debugging and for small inputs."""
+
+
+class Distributed(Executor):
+    """Worker processes of Dask `distributed`: its own, or those of a running scheduler."""
+
+    def __init__(self, connect: Callable[[], Client], scheduler: str | None = None, dashboard: bool = False) -> None:
+        """connect: starts or finds the workers, and returns a client. scheduler: its name, None for own workers."""
+        self.scheduler, self._connect, self._dashboard = scheduler, connect, dashboard
+        self._threads, self._counted = 0, -math.inf
+        self._starting: Future[Client] | None = None
+
+    def start(self) -> None:
+        """Start (or connect to) the workers in a thread, so that the caller can read its input meanwhile."""
+        if self._starting is None:
+            thread = ThreadPoolExecutor(1, "start-cluster")
+            self._starting = thread.submit(_client, self._connect, self._dashboard)
+            thread.shutdown(wait=False)
+
+    @property
+    def client(self) -> Client:
+        """The connected Dask client; waits until it is. Raises ClusterError if no scheduler or worker answers."""
+        self.start()
+        assert self._starting is not None
+        return self._starting.result()
 
     def close(self) -> None:
-        """Does nothing: there are no workers."""
+        """Stop workers and scheduler if this executor started them; a cluster that it was given keeps running."""
+        starting, self._starting = self._starting, None
+        if starting is not None and starting.exception() is None:
+            client = starting.result()
+            cluster = client.cluster
+            client.close()
+            if cluster is not None:
+                cluster.close()
+
+    @contextmanager
+    def _pool(self, on_report: OnReport | None) -> Iterator[Callable[..., Future[Any]]]:
+        client = self.client  # before anything of Dask is imported here: the thread that starts it imports it, too
+        from distributed.comm import CommClosedError
+
+        pool, sender = client.get_executor(pure=False), secrets.token_hex(8)
+
+        def receive(event: tuple[Any, tuple[str, int, int]]) -> None:
+            _, (to, position, done) = event
+            if to == sender and on_report is not None:
+                on_report(position, done)
+
+        try:
+            if on_report is None:
+                yield lambda position, *call: pool.submit(*call)
+            else:
+                client.subscribe_topic(TOPIC, receive)
+                yield lambda position, *call: pool.submit(_reporting_worker, sender, position, *call)
+        except (CommClosedError, TimeoutError, asyncio.CancelledError, CancelledError) as error:
+            raise ClusterError(LOST) from error
+        finally:
+            if client.status == "running":
+                pool.shutdown(wait=False)
+                if on_report is not None:
+                    client.unsubscribe_topic(TOPIC)
+
+    def _window(self) -> int:
+        now = time.monotonic()
+        if now - self._counted > RECOUNT_SECONDS:
+            self._threads, self._counted = sum(self.client.nthreads().values()), now
+        return IN_FLIGHT * max(1, self._threads)
 
 
-def ignore(done: int) -> None:
-    """Do nothing: the `done` of `Executor.map_reduce` for callers that show no progress."""
+def _named(scheduler: str) -> Callable[[], Client]:
+    """What connects to the scheduler that a user named by an address, a file that a Dask scheduler wrote, or
+    `module:function`.
+
+    The module is imported, also from the current folder. Raises ValueError if it cannot be, has no such function, and
+    for any other text; ClusterError if the file holds no address.
+    """
+    if ADDRESS.fullmatch(scheduler):
+        return partial(_at, scheduler)
+    if Path(scheduler).is_file():
+        try:
+            return partial(_at, str(json.loads(Path(scheduler).read_bytes())["address"]))
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            why = f"must be the file of a Dask scheduler, holds no address: {_line(error)}"
+            raise ClusterError(f"{scheduler} {why}") from error
+    if not (called := FUNCTION.fullmatch(scheduler)):
+        raise ValueError(
+            f"scheduler must be tcp://host:port, tls://host:port, a scheduler file, module:function or {SYNCHRONOUS}, "
+            f"was: {scheduler}"
+        )
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        make = getattr(import_module(called[1]), called[2])
+    except Exception as error:
+        raise ValueError(f"scheduler {scheduler} cannot be imported: {_line(error)}") from error
+    if not callable(make):
+        raise ValueError(f"scheduler must be module:function, {scheduler} is no function")
+    return partial(_made_by, scheduler, make)
+
+
+def _client(connect: Callable[[], Client], dashboard: bool) -> Client:
+    """The client of workers. Raises ClusterError if no worker comes (those of a function's cluster may come later)."""
+    import distributed  # noqa: F401  it sets the levels of its loggers
+
+    for name in logging.root.manager.loggerDict:
+        if name.partition(".")[0] in ("distributed", "tornado"):
+            logging.getLogger(name).setLevel(logging.CRITICAL)
+    client = connect()
+    if dashboard:
+        print(f"negcap: Dask's page is {client.dashboard_link}", file=sys.stderr)
+    return client
+
+
+def _made_by(scheduler: str, make: Callable[[], Any]) -> Client:
+    """The client of the cluster that a function makes. Raises ClusterError if it fails or makes something else."""
+    from distributed import Client
+    from distributed.deploy.cluster import Cluster
+
+    try:
+        made = make()
+        client = Client(made, set_as_default=False) if isinstance(made, Cluster) else made
+    except Exception as error:  # each kind of cluster has errors of its own
+        raise ClusterError(f"{scheduler} failed: {_line(error)}") from error
+    if not isinstance(client, Client):
+        raise ClusterError(f"{scheduler} must return a Dask cluster or client, returned: {made!r:.80}")
+    if not client.nthreads():
+        print(f"negcap: {scheduler} has no workers yet; the work begins with the first", file=sys.stderr)
+    return client
+
+
+def _at(address: str) -> Client:
+    """The client of a running scheduler. Raises ClusterError if none answers within CONNECT_SECONDS."""
+    from distributed import Client
+    from distributed.core import rpc
+    from distributed.security import Security
+
+    async def kind() -> str:
+        security = Security().get_connection_args("client")
+        async with rpc(address, timeout=CONNECT_SECONDS, connection_args=security) as remote:
+            return str((await remote.identity())["type"])
+
+    try:  # a Client that fails to start waits for a minute before it is gone
+        if (found := asyncio.run(asyncio.wait_for(kind(), CONNECT_SECONDS + 1))) != "Scheduler":
+            raise ValueError(f"it is the address of a {found}")
+        client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
+    except Exception as error:  # each kind of connection has errors of its own
+        reason = next(iter(str(error).splitlines()), "") or f"{type(error).__name__} after {CONNECT_SECONDS} s"
+        raise ClusterError(f"no Dask scheduler answers at {address}: {reason}") from error
+    return _with_workers(client, f"the scheduler at {address} has no workers")
+
+
+def _started(workers: int, retries: int, dashboard: bool) -> Client:
+    """The client of new worker processes with one thread each. Raises ClusterError if one dies at every attempt."""
+    for _ in range(STARTS):
+        try:
+            return _local(workers, retries, dashboard)
+        except (RuntimeError, OSError, TimeoutError) as error:
+            cause: BaseException = error
+    while cause.__cause__ is not None:
+        cause = cause.__cause__
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    few = files < FEW_FILES or getattr(cause, "errno", None) in (errno.EMFILE, errno.ENFILE)
+    why = f"too few file descriptors? ulimit -n is {files}" if few else "out of memory?"
+    raise ClusterError(f"worker processes died while they started ({why}): {cause}") from cause
+
+
+def _local(workers: int, retries: int, dashboard: bool) -> Client:
+    import dask
+    from distributed import Client, LocalCluster
+    from distributed.security import Security
+
+    environment = dask.config.get("distributed.nanny.pre-spawn-environ")
+    settings = {
+        "distributed.nanny.pre-spawn-environ": {**environment, **MEMORY},
+        "distributed.scheduler.http.routes": dask.config.get("distributed.scheduler.http.routes") if dashboard else [],
+        "distributed.worker.http.routes": [],
+        "distributed.scheduler.allowed-failures": retries,
+        "distributed.scheduler.work-stealing": False,
+        "distributed.worker.preload": [*dask.config.get("distributed.worker.preload"), __name__],
+        "distributed.worker.profile.enabled": False,
+        "distributed.admin.tick.interval": QUIETLY,  # Dask's watch over its own loops: 4 % of a core at its 20 ms
+        "distributed.admin.system-monitor.interval": QUIETLY,
+    }
+    with dask.config.set(settings):
+        cluster = LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            processes=True,
+            host="127.0.0.1",
+            protocol="tls://",
+            security=Security.temporary(),
+            scheduler_kwargs={"dashboard": dashboard, "dashboard_address": "127.0.0.1:0"},  # any free port
+            memory_limit=0,
+            silence_logs=logging.CRITICAL,
+        )
+        try:
+            client = Client(cluster, set_as_default=False)
+        except BaseException:
+            cluster.close()
+            raise
+    return _with_workers(client, "no worker process came up")
+
+
+def _with_workers(client: Client, otherwise: str) -> Client:
+    try:
+        client.wait_for_workers(1, timeout=WORKER_SECONDS)
+    except TimeoutError as error:
+        client.close()
+        raise ClusterError(otherwise) from error
+    return client
+
+
+def dask_setup(worker: object) -> None:
+    """Prepare a worker process that is started here; Dask calls it in each.
+
+    Ctrl-C and the end of a terminal are for the process that started it, which then ends its workers. pyarrow is made
+    to believe that pandas is not installed: importing it would cost each worker 0.2 s and 45 MB.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    import pyarrow as pa
+
+    if "pandas" not in sys.modules:
+        sys.modules["pandas"] = None  # type: ignore[assignment]
+        pa.array([])
+        del sys.modules["pandas"]
+
+
+def _line(error: BaseException) -> str:
+    return f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"

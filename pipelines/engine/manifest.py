@@ -1,40 +1,93 @@
-"""What a table was made from: the manifest, in which the identity of its stage and its shards are recorded.
+"""What a table was made from: its manifest, with the identity of its stage, and the rows and sha256 of its shards.
 
-A file in a config is represented by its name and the hash of its content.
+Nothing in an identity depends on when, where or by how many workers a run was made: no times, no absolute paths.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import platform
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from functools import cache
-from operator import eq
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from .errors import OtherConfigError
-from .identity import Identity, difference, hash_value
-from .listing import INLINE, Entries, Listing, remove_listings, write_listing
-from .remote_path import RemotePath
-from .shards import (
-    RECEIPTS,
-    Receipt,
-    current_receipt,
-    list_shards,
-    read_receipts,
-    receipts_folder,
-    remove_shards,
-    shard_path,
-)
+from .places import RemotePath
+from .shards import MANIFESTS, Receipt, current_receipts, list_shards, remove_shards
 from .storage import files_below, names, sha256_file, write_json
 
-if TYPE_CHECKING:
-    pass
-
-MANIFEST = "manifest.json"
 OVERWRITE = "--overwrite replaces it"
+PACKAGE = Path(__file__).parents[2]
+NO_ROWS = ("api", "cli", "engine", "publish", "report")  # folders of pipelines whose code is in no stage
+
+
+@dataclass(frozen=True)
+class Code:
+    """The code that makes the rows of a stage: names of modules, and the hash of the code in the main process."""
+
+    modules: tuple[str, ...]
+    sha256: str
+
+    def check(self) -> None:
+        """Raise RuntimeError if the code in this process (a worker) differs from that of the main process."""
+        if code_of(*self.modules) != self:
+            raise RuntimeError("this worker has another version of negcap's code: install the same and restart it")
+
+
+def code_of(*functions: Callable[..., Any] | str) -> Code:
+    """The code on which the results of functions (or of modules, given by name) depend.
+
+    It is all of negcap that makes rows, with its data, and the modules themselves where they are not negcap's. So each
+    change of it, even of a comment, makes every table anew.
+    """
+    modules = tuple(sorted({item if isinstance(item, str) else item.__module__ for item in functions}))
+    files = [Path(sys.modules[name].__file__ or "") for name in modules if name in sys.modules]
+    others = [sha256_file(file) for file in files if not file.is_relative_to(PACKAGE / "pipelines")]
+    return Code(modules, hash_value([_package_code(), *others]))
+
+
+@cache
+def _package_code() -> str:
+    sources = [path for name in ("schemas", "augment", "pipelines") for path in (PACKAGE / name).rglob("*.py")]
+    left_out = tuple(PACKAGE / "pipelines" / name for name in NO_ROWS)
+    found = [path for path in sources if not any(path.is_relative_to(folder) for folder in left_out)]
+    hashes = {path.relative_to(PACKAGE).as_posix(): sha256_file(path) for path in found}
+    return hash_value([hashes, hash_path(PACKAGE / "augment" / "data")])
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Everything that determines the bytes of a stage's output.
+
+    config: plain JSON. metadata: provenance, for the metadata of the Parquet files. tables: the output tables. code:
+    the hash of the code that makes the rows (see `code_of`). inputs: the hash of each input table (or file), by name.
+    sharded: the input that is read shard by shard; empty if there is none.
+    """
+
+    stage: str
+    config: Mapping[str, Any]
+    metadata: Mapping[str, str]
+    tables: Sequence[str]
+    code: str
+    inputs: Mapping[str, str]
+    sharded: str = ""
+
+    def key(self, shard: str = "") -> str:
+        """The key of an output shard, a sha256: shards with equal keys have equal bytes.
+
+        shard: the sha256 of the shard of the input `sharded` from which it is made; the other inputs enter the key
+        with the hash of the whole table. Empty: all inputs do.
+        """
+        whole = {table: digest for table, digest in self.inputs.items() if not shard or table != self.sharded}
+        return hash_value([self.stage, self.config, self.metadata, list(self.tables), self.code, whole, shard])
+
+    def provenance(self) -> dict[str, str]:
+        """How a shard was made, for its Parquet metadata: `metadata`, stage, config (JSON) and the hash of the code."""
+        return {**self.metadata, "stage": self.stage, "config": _canonical(self.config).decode(), "code": self.code}
 
 
 @dataclass(frozen=True)
@@ -47,33 +100,21 @@ class Manifest:
 
     identity: Identity
     complete: bool = False
-    shards: Sequence[Entries] = ()
+    shards: Sequence[Mapping[str, Mapping[str, Any]]] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
     processor: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 
 def manifest_path(folder: Path) -> Path:
-    """The manifest file of a table's folder: run/captions -> run/_receipts/captions/manifest.json."""
-    return receipts_folder(folder) / MANIFEST
+    """The manifest of a table's folder: run/captions -> run/_manifests/captions.json."""
+    return folder.parent / MANIFESTS / f"{folder.name}.json"
 
 
-def write_manifest(folder: Path, manifest: Manifest, old: Manifest | None = None) -> None:
-    """Write the manifest of a table's folder atomically, as JSON with sorted keys; old: the one that it replaces."""
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Write the manifest of a table's folder atomically, as JSON with sorted keys."""
     path = manifest_path(folder)
     path.parent.mkdir(parents=True, exist_ok=True)
-    listing = write_listing(path.parent, manifest.shards) if len(manifest.shards) > INLINE else None
-    value = {
-        "identity": asdict(manifest.identity),
-        "complete": manifest.complete,
-        "counts": manifest.counts,
-        "processor": manifest.processor,
-        "shards": manifest.shards
-        if listing is None
-        else {"file": listing.file.name, "count": listing.shards, "sha256": listing.sha256},
-    }
-    write_json(path, value)
-    if old is not None and isinstance(old.shards, Listing):
-        remove_listings(path.parent, listing)
+    write_json(path, asdict(manifest))
 
 
 def read_manifest(folder: Path) -> Manifest | None:
@@ -81,38 +122,15 @@ def read_manifest(folder: Path) -> Manifest | None:
     path = manifest_path(folder)
     try:
         value = json.loads(path.read_bytes())
-        shards = value.pop("shards")
-        if isinstance(shards, list):
-            shards = tuple(shards)
-        else:
-            shards = Listing(path.with_name(shards["file"]), shards["count"], shards["sha256"])
-        manifest = Manifest(Identity(**value.pop("identity")), shards=shards, **value)
-        _check_types(manifest)
-        return manifest
+        identity, shards = value.pop("identity"), tuple(dict(shard) for shard in value.pop("shards"))
+        if not all(isinstance(entry["sha256"], str) and entry["rows"] >= 0 for one in shards for entry in one.values()):
+            raise ValueError("rows and sha256 of its shards")
+        return Manifest(Identity(**identity | {"tables": tuple(identity["tables"])}), shards=shards, **value)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         name = path.relative_to(folder.parent)
         raise ValueError(f"{name} must be a negcap manifest, is unreadable: {error}") from error
-
-
-def _check_types(manifest: Manifest) -> None:
-    """Raise ValueError for a manifest, read from JSON, with values of other types than it was written with."""
-    identity = manifest.identity
-    shards = () if isinstance(manifest.shards, Listing) else manifest.shards
-    texts = [identity.metadata, identity.schemas, identity.inputs, manifest.processor]
-    entries = [entry for shard in shards for entry in shard.values()]
-    typed = {
-        bool: [manifest.complete],
-        str: [identity.stage, identity.code, identity.sharded, *(entry["sha256"] for entry in entries)],
-        dict: [identity.config, *texts, *shards, *entries],
-        int: [*(entry["rows"] for entry in entries), *manifest.counts.values()],
-    }
-    typed[str] += [text for table in texts for text in table.values()]
-    for kind, values in typed.items():
-        for value in values:
-            if type(value) is not kind:
-                raise ValueError(f"must have a value of the type {kind.__name__}, has: {value!r:.60}")
 
 
 def manifest_of(run: Path, table: str) -> Manifest | None:
@@ -120,10 +138,9 @@ def manifest_of(run: Path, table: str) -> Manifest | None:
 
     Raises ValueError when it is unreadable.
     """
-    if (own := read_manifest(run / table)) is not None and table in own.identity.schemas:
-        return own
-    found = (read_manifest(run / name) for name in sorted(names(run / RECEIPTS)) if name != table)
-    return next((manifest for manifest in found if manifest and table in manifest.identity.schemas), None)
+    others = (name.removesuffix(".json") for name in sorted(names(run / MANIFESTS)) if name.endswith(".json"))
+    found = (read_manifest(run / name) for name in dict.fromkeys([table, *others]))
+    return next((manifest for manifest in found if manifest and table in manifest.identity.tables), None)
 
 
 def refuse_other(folder: Path, identity: Identity) -> Manifest | None:
@@ -134,9 +151,9 @@ def refuse_other(folder: Path, identity: Identity) -> Manifest | None:
     """
     try:
         old = read_manifest(folder)
-        reason = "" if old is None or old.identity == identity else difference(old.identity, identity)
+        reason = "" if old is None else difference(old.identity, identity)
         if old is None and list_shards(folder):
-            reason = f"it has shards but no {MANIFEST}"
+            reason = "it has shards but no manifest"
     except ValueError as error:
         reason = str(error)
     if reason:
@@ -151,27 +168,26 @@ def prepare(folder: Path, identity: Identity, *, overwrite: bool = False) -> Non
     table of another identity (config, input, code), unless `overwrite`.
     """
     try:
-        old = read_manifest(folder) if overwrite else refuse_other(folder, identity)
+        old = refuse_other(folder, identity)
     except OtherConfigError:
-        raise
-    except ValueError:
+        if not overwrite:
+            raise
         old = None
-    if old is None or old.identity != identity:
-        write_manifest(folder, Manifest(identity), old)
+    if old is None:
+        write_manifest(folder, Manifest(identity))
 
 
 def finished(folder: Path, identity: Identity) -> Manifest | None:
     """A table's manifest if it is complete, has this identity, and all its shards are intact; otherwise None."""
     try:
         found = read_manifest(folder)
-        if found is None or not found.complete or found.identity != identity:
-            return None
-        listed = [(table, index) for index, shard in enumerate(found.shards) for table in shard]
     except ValueError:
         return None
+    if found is None or not found.complete or difference(found.identity, identity):
+        return None
     key = identity.key()
-    shards = (shard_path(folder.parent / table, index) for table, index in listed)
-    return found if all(current_receipt(shard, key) for shard in shards) else None
+    intact = all(current_receipts(folder.parent, shard, index, key) for index, shard in enumerate(found.shards))
+    return found if intact else None
 
 
 def finish(run: Path, tables: Sequence[str], identity: Identity, receipts: Sequence[Mapping[str, Receipt]]) -> Manifest:
@@ -183,24 +199,46 @@ def finish(run: Path, tables: Sequence[str], identity: Identity, receipts: Seque
     for table in tables:
         remove_shards(run / table, len(receipts))
     shards = tuple(
-        {table: {"rows": receipt.rows, "sha256": receipt.sha256} for table, receipt in shard.items()}
-        for shard in receipts
+        {table: {"rows": made.rows, "sha256": made.sha256} for table, made in each.items()} for each in receipts
     )
-    manifest = Manifest(identity, True, shards, summed_counts(shard[tables[-1]] for shard in receipts), processor())
-    old = None
+    counts = summed_counts(each[tables[-1]] for each in receipts)
+    manifest = Manifest(identity, True, shards, counts, processor())
     try:
         old = read_manifest(run / tables[-1])
-        same = (
-            old is not None
-            and replace(old, shards=()) == replace(manifest, shards=())
-            and len(old.shards) == len(shards)
-            and all(map(eq, old.shards, shards))
-        )
     except ValueError:
-        same = False
-    if not same:
-        write_manifest(run / tables[-1], manifest, old)
+        old = None
+    stated = None if old is None or difference(old.identity, identity) else (old.complete, old.shards, old.counts)
+    if stated != (True, shards, counts):
+        write_manifest(run / tables[-1], manifest)
     return manifest
+
+
+def summed_counts(receipts: Iterable[Receipt]) -> dict[str, int]:
+    """The sum of each counter over the receipts of a table's shards, sorted by name."""
+    counts: dict[str, int] = {}
+    for receipt in receipts:
+        for name, count in receipt.counts.items():
+            counts[name] = counts.get(name, 0) + count
+    return dict(sorted(counts.items()))
+
+
+def difference(old: Identity, new: Identity) -> str:
+    """The first difference between two identities: `seed was 1, is now 2`; empty if there is none."""
+    for name in ("stage", "config", "metadata"):
+        was, now = ({name: value} if name == "stage" else value for value in (getattr(old, name), getattr(new, name)))
+        for entry in sorted({*was, *now}):
+            if _canonical(was.get(entry)) != _canonical(now.get(entry)):
+                return f"{entry} was {_shown(was.get(entry))}, is now {_shown(now.get(entry))}"
+    for table in sorted({*old.inputs, *new.inputs}):
+        if old.inputs.get(table) != new.inputs.get(table):
+            return f"its input {table} has changed"
+    if list(old.tables) != list(new.tables):
+        return f"its tables were {', '.join(old.tables)}, are now {', '.join(new.tables)}"
+    return "another version of negcap's code wrote it" if old.code != new.code else ""
+
+
+def _shown(value: Any) -> str:
+    return "unset" if value is None else value if isinstance(value, str) and value else json.dumps(value)
 
 
 @cache
@@ -213,15 +251,6 @@ def processor() -> dict[str, str]:
 
     kernels = [library["architecture"] for library in threadpool_info() if "architecture" in library]
     return {"machine": platform.machine()} | ({"blas": kernels[0]} if kernels else {})
-
-
-def summed_counts(receipts: Iterable[Receipt]) -> dict[str, int]:
-    """The sum of each counter over the receipts of a table's shards, sorted by name."""
-    counts: dict[str, int] = {}
-    for receipt in receipts:
-        for name, count in receipt.counts.items():
-            counts[name] = counts.get(name, 0) + count
-    return dict(sorted(counts.items()))
 
 
 def describe(config: Any) -> Any:
@@ -248,26 +277,10 @@ def hash_path(path: Path) -> str:
     return sha256_file(path)
 
 
-def hash_table(run: Path, name: str) -> str:
-    """The hash of a table: of the sha256 of its shards, as in their receipts; no shard is read.
-
-    Raises FileNotFoundError when the run lacks the table, ValueError when a receipt is missing or unreadable.
-    """
-    return hash_value([receipt.sha256 for receipt in receipts(run, name)])
+def hash_value(value: Any) -> str:
+    """The sha256 of a plain JSON value, in hex; the order of keys does not matter."""
+    return hashlib.sha256(_canonical(value)).hexdigest()
 
 
-def receipts(run: Path, name: str, shards: Sequence[Path] | None = None) -> list[Receipt]:
-    """The receipts (records of key, rows and sha256) of a table's shards, in order.
-
-    shards: the files of the shards, if they are known; None: those in the folder of the table. Raises FileNotFoundError
-    when the run lacks the table, ValueError when a receipt is missing or unreadable.
-    """
-    shards = list_shards(run / name) if shards is None else shards
-    if not shards:
-        raise FileNotFoundError(f"{run} has no {name} yet: run the stage that makes it first")
-    found = read_receipts(shards)
-    for index, (shard, receipt) in enumerate(zip(shards, found, strict=True)):
-        if receipt is None or shard.name != f"part-{index:05d}.parquet":
-            shard_name = f"{name}/part-{index:05d}.parquet"
-            raise ValueError(f"{shard_name} has no readable receipt in {RECEIPTS}/{name}: run its stage again")
-    return [receipt for receipt in found if receipt is not None]
+def _canonical(value: Any) -> bytes:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()

@@ -1,21 +1,190 @@
-"""Folders and files that users name: a run may be anywhere that fsspec writes to, other files must be on a disk."""
+"""Where files lie: on a local disk (a pathlib.Path), or anywhere that fsspec writes to (a RemotePath).
+
+A run may be anywhere, other files must be on a disk. Endpoint and credentials come from where fsspec and the library of
+the store look for them (variables FSSPEC_…, ~/.config/fsspec, AWS_…, …) in each process; they are not sent to workers.
+"""
 
 from __future__ import annotations
 
 import errno
+import io
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
 from os import PathLike, fspath
-from pathlib import Path
-from typing import cast
+from pathlib import Path, PurePosixPath
+from typing import Any, cast
 from urllib.parse import unquote, urlsplit
 
-from .remote_path import RemotePath
-
-STORES = (
-    *("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oci", "oss"),
-    *("hdfs", "arrow_hdfs", "webhdfs", "sftp", "ssh", "smb", "memory"),
-)
+FOLDERS = ("hdfs", "arrow_hdfs", "webhdfs", "sftp", "ssh", "smb")  # where a folder must exist before its files
+STORES = (*("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oci", "oss"), *FOLDERS, "memory")
+EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gs", "gcs": "gs", "az": "azure", "abfs": "azure", "abfss": "azure"}
+CONDITIONAL = ("s3", "s3a")  # where a write can be bound to the version that it replaces
+CHANGED = ("PreconditionFailed", "ConditionalRequestConflict", "NoSuchKey")  # what S3 says when it is another one
+_SCHEME = re.compile(r"([a-z0-9_]+):/(?!/)")
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+._-]+):/|.*::")
+
+
+class RemotePath(PurePosixPath):
+    """A file or folder on an fsspec file system: RemotePath("s3://bucket/run") / "captions".
+
+    It has the methods of pathlib.Path that runs need. Every error is an OSError that names the URL. A folder exists if
+    it has files. Listings are never taken from a cache, since other processes write, too.
+    """
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return _SCHEME.sub(r"\1://", super().__str__(), count=1)
+
+    def __fspath__(self) -> str:
+        raise ValueError(f"{self} must be on a local disk")
+
+    @property
+    def protocol(self) -> str:
+        """The protocol of the URL: `s3`."""
+        return self.parts[0].removesuffix(":")
+
+    @contextmanager
+    def _system(self) -> Iterator[tuple[Any, str]]:
+        """The file system, and this path on it. Raises OSError for any error in the block, ImportError as fsspec."""
+        import fsspec
+
+        try:
+            system, path = fsspec.core.url_to_fs(str(self))
+            system.invalidate_cache(path)
+            yield system, path
+        except ImportError as error:
+            extra = EXTRAS.get(self.protocol)
+            how = f'pip install "negcap[{extra}]"' if extra else str(error)
+            raise ImportError(f"{self.protocol}:// needs another library: {how}") from error
+        except FileNotFoundError as error:
+            raise FileNotFoundError(errno.ENOENT, "no such file or folder", str(self)) from error
+        except FileExistsError as error:
+            raise FileExistsError(errno.EEXIST, "it exists already", str(self)) from error
+        except PermissionError as error:
+            raise PermissionError(errno.EACCES, f"no permission: {_line(error)}", str(self)) from error
+        except Exception as error:  # each store has errors of its own
+            raise OSError(errno.EIO, f"the store failed: {_line(error)}", str(self)) from error
+
+    def _call(self, method: str, *given: Any, **options: Any) -> Any:
+        """What a method of the file system returns for this path."""
+        with self._system() as (system, path):
+            return getattr(system, method)(path, *given, **options)
+
+    def exists(self) -> bool:
+        """Whether there is such a file or folder."""
+        return bool(self._call("exists"))
+
+    def is_dir(self) -> bool:
+        """Whether there is a folder, which means files below it."""
+        return bool(self._call("isdir"))
+
+    def is_file(self) -> bool:
+        """Whether there is such a file."""
+        return bool(self._call("isfile"))
+
+    def iterdir(self) -> Iterator[RemotePath]:
+        """The files and folders in this folder."""
+        return (self / name for name in self.entries())
+
+    def entries(self) -> dict[str, int]:
+        """The names in this folder, with the sizes of files in bytes."""
+        with self._system() as (system, path):
+            found = [entry for entry in system.ls(path, detail=True) if entry["name"].strip("/") != path.strip("/")]
+        return {entry["name"].rstrip("/").rpartition("/")[2]: entry["size"] or 0 for entry in found}
+
+    def below(self) -> list[RemotePath]:
+        """All files below this folder, sorted."""
+        with self._system() as (system, path):
+            return sorted(self / found[len(path.rstrip("/")) + 1 :] for found in system.find(path))
+
+    def mkdir(self, mode: int = 0o777, parents: bool = False, exist_ok: bool = False) -> None:
+        """Make the folder where there are folders; most stores have none."""
+        if self.protocol in FOLDERS:
+            self._call("makedirs", exist_ok=True)
+
+    def read_bytes(self) -> bytes:
+        """The content of the file."""
+        with self._system() as (system, path):
+            try:
+                return bytes(system.cat_file(path, start=0))  # without a start some ask for the size first
+            except OSError as error:
+                if error.errno != errno.EINVAL:  # there is no start: it is empty
+                    raise
+                return b""
+
+    def read_text(self, encoding: str = "utf-8") -> str:
+        """The content of the file as text."""
+        return self.read_bytes().decode(encoding)
+
+    def open(self, mode: str = "rb") -> io.BytesIO:
+        """The content of the file, as a binary file in memory."""
+        return io.BytesIO(self.read_bytes())
+
+    def version(self) -> str | None:
+        """What tells the content of this file from any other, where a write can depend on it (S3: the ETag), or None if
+        there is no file; "" on other stores.
+        """
+        if self.protocol not in CONDITIONAL:
+            return ""
+        with self._system() as (system, path):
+            bucket, key, _ = system.split_path(path)
+            try:
+                return str(system.call_s3("head_object", Bucket=bucket, Key=key)["ETag"])
+            except FileNotFoundError:
+                return None
+
+    def write_bytes(self, data: bytes | memoryview, version: str | None = "") -> None:
+        """Write the file, replacing an older one.
+
+        version: raise FileExistsError unless the file is still the one that had this `version`. "" is any; None is no
+        file, which is one step where the store has conditional writes (S3, Google Storage, Azure), a question and an
+        answer elsewhere.
+        """
+        only = {"IfMatch": version, "chunksize": len(data) + 1} if version else {}  # of parts it would not be asked
+        try:
+            with self._system() as (system, path):
+                try:
+                    system.pipe_file(path, bytes(data), mode="create" if version is None else "overwrite", **only)
+                except OSError as error:
+                    code = getattr(error.__cause__, "response", {}).get("Error", {}).get("Code")
+                    if version != "" and code in CHANGED:
+                        raise FileExistsError from error
+                    raise
+        except FileNotFoundError as error:
+            why = "cannot write: there is no such bucket, or no folder to write into"
+            raise FileNotFoundError(errno.ENOENT, why, str(self)) from error
+
+    def upload(self, file: Path) -> None:
+        """Write this file with the content of a local one, which may be larger than the memory."""
+        with self._system() as (system, path):
+            system.put_file(str(file), path)
+
+    def unlink(self, missing_ok: bool = False) -> None:
+        """Remove the file."""
+        try:
+            self._call("rm_file")
+        except FileNotFoundError:
+            if not missing_ok:
+                raise
+
+    def modified(self) -> datetime:
+        """When the file was written, by the clock of the store."""
+        return cast(datetime, self._call("modified"))
+
+    def absolute(self) -> RemotePath:
+        """The path itself."""
+        return self
+
+    def resolve(self) -> RemotePath:
+        """The path itself."""
+        return self
+
+
+def _line(error: BaseException) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
 
 
 def place(given: str | PathLike[str], what: str = "path") -> Path:
@@ -49,15 +218,12 @@ def local_path(given: str | PathLike[str], what: str = "path") -> Path:
     `./s3:/run`. Raises ValueError for any other URL, and for a symbolic link that leads to itself.
     """
     text = str(given) if isinstance(given, RemotePath) else fspath(given)
-    if not (url := _URL.match(text)):
-        return _without_loop(Path(text), what)
-    parts = urlsplit(text)
-    if url[1] and parts.scheme == "file" and parts.netloc in ("", "localhost") and "::" not in text:
-        return _without_loop(Path(unquote(parts.path)), what)
-    raise ValueError(f"{what} must be on a local disk, was the URL: {text}")
-
-
-def _without_loop(path: Path, what: str) -> Path:
+    path = Path(text)
+    if url := _URL.match(text):
+        parts = urlsplit(text)
+        if not url[1] or parts.scheme != "file" or parts.netloc not in ("", "localhost") or "::" in text:
+            raise ValueError(f"{what} must be on a local disk, was the URL: {text}")
+        path = Path(unquote(parts.path))
     try:
         path.stat()
     except OSError as error:

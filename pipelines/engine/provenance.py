@@ -8,7 +8,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from .manifest import hash_table, read_manifest
+from .manifest import read_manifest
+from .tables import hash_table
 
 
 def package() -> dict[str, str]:

@@ -1,8 +1,10 @@
-"""What a stage is (pure functions from input tables to output tables), and the interface of progress displays."""
+"""What a stage is (pure functions from input tables to output tables), and how to run one on tables in memory."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import gc
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -43,7 +45,7 @@ class Stage:
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
-        """The functions that make the rows; their modules and imports are the stage's code (see engine.code)."""
+        """The functions that make the rows; see engine.manifest.code_of."""
         return (self.apply,)
 
 
@@ -52,7 +54,7 @@ class ReduceStage:
     """A stage that makes tables of a single shard from all shards of the table `input`, such as counts over a corpus.
 
     partial: (table, config) -> a small pyarrow table, for each shard, in a worker. combine: (list of such tables,
-    config) -> one such table, in a worker; must be associative, because results are combined in a tree. finish: (the
+    config) -> one such table; must be associative, because results are combined in a tree. finish: (the
     combined table, config, **whole) -> StageResult. spreads: whether `finish` gets another keyword argument, `spread`
     (a Spread), to run its slow parts in the workers. All three functions are importable. name, outputs, columns, whole:
     the subcommand, the schemas of the tables made, the input columns read (None: all), and tables that `finish` reads
@@ -71,7 +73,7 @@ class ReduceStage:
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
-        """The functions that make the rows; their modules and imports are the stage's code (see engine.code)."""
+        """The functions that make the rows; see engine.manifest.code_of."""
         return (self.partial, self.combine, self.finish)
 
 
@@ -85,21 +87,54 @@ class Spread(Protocol):
         """
 
 
-class Progress(Protocol):
-    """A progress display; called in this order: `begin`, any number of `advance`, then `end` or `fail`."""
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """Pause garbage collection while a shard is made: its rows have no cycles, and tracing them costs a fourth."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
-    def begin(self, stage: str, total: int | None, reused: int = 0, unit: str = "captions") -> None:
-        """Begin a stage.
 
-        total: its number of steps (usually shards); None if unknown. reused: steps already done by an earlier run.
-        unit: what `advance` counts.
-        """
+@dataclass(frozen=True, eq=False)
+class TableInMemory:
+    """A table that a stage reads whole, in memory, in place of engine.tables.WholeTable.
 
-    def advance(self, captions: int, steps: float = 1) -> None:
-        """Add captions (or other units) and steps, possibly a fraction of a step, to those done."""
+    Equal to another with the same rows, so that what is loaded from a table is loaded once for equal tables.
+    """
 
-    def end(self) -> None:
-        """End a stage that was successful."""
+    table: pa.Table
 
-    def fail(self) -> None:
-        """End a stage that raised an error; the error itself is reported elsewhere."""
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TableInMemory) and (self.table is other.table or self.table.equals(other.table))
+
+    def __hash__(self) -> int:
+        return hash((self.table.num_rows, *self.table.column_names))
+
+    def read(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """All rows of the table; columns: only these, if any are given."""
+        return self.table if columns is None else self.table.select(list(columns))
+
+
+def run_in_memory(stage: Stage | ReduceStage, tables: Mapping[str, pa.Table], config: Any) -> StageResult:
+    """Run a stage on its whole input at once, in this process: the rows are those that it makes of shards on disk.
+
+    tables: by name, the stage's input and the tables that it reads whole. Raises KeyError when one is missing, and
+    whatever the stage's functions raise.
+    """
+    table = tables[stage.input]
+    if stage.columns is not None:
+        table = table.select(list(stage.columns))
+    whole: dict[str, Any] = {name: TableInMemory(tables[name]) for name in stage.whole}
+
+    def spread(function: Callable[..., pa.Table], calls: Sequence[Sequence[pa.Table]]) -> list[pa.Table]:
+        return [function(*call, config, **whole) for call in calls]
+
+    with collector_paused():
+        if isinstance(stage, Stage):
+            return stage.apply(table, config, **whole)
+        given = {**whole, "spread": spread} if stage.spreads else whole
+        return stage.finish(stage.partial(table, config), config, **given)

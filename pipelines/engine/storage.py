@@ -1,12 +1,8 @@
-"""Files of a run, on a local disk or anywhere that fsspec writes to (S3, Google Storage, Azure, HDFS, SFTP …).
+"""Read and write files of a run, on a local disk or on a store (see engine.places).
 
-A place is a pathlib.Path on a local disk and a RemotePath elsewhere; both have the same methods, as far as runs need
-them, so that other modules need not know which one they have. A local file is replaced by renaming a temporary one; an
-object elsewhere is replaced by one request. Nobody trusts a file of a table without its receipt, which is written after
-it, so a store needs no renaming.
-
-Endpoint and credentials come from where fsspec and the library of the store look for them (variables FSSPEC_…,
-~/.config/fsspec, AWS_…, …) in each process; they are not sent to workers.
+A local file is replaced by renaming a temporary one; an object elsewhere is replaced by one request. Nobody trusts a
+file of a table that its manifest does not state, so a store needs no renaming. Who has lost the lock of a run writes
+nothing (see engine.lock).
 """
 
 from __future__ import annotations
@@ -16,17 +12,14 @@ import hashlib
 import json
 import os
 import secrets
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, cast
 
-from . import fence
-from .remote_path import RemotePath
+from . import lock
+from .places import RemotePath
 
 TEMPORARY = ".tmp"
 TRIES = 5  # to replace an object that others write, too
-THREADS = 16  # requests to a store at once
 
 
 def sizes(folder: Path) -> dict[str, int]:
@@ -55,21 +48,6 @@ def files_below(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
-def read_files(paths: Iterable[Path]) -> Iterator[bytes | None]:
-    """The content of each file, or None where it cannot be read; several at a time where a store answers slowly."""
-    with ThreadPoolExecutor(THREADS) as threads:
-        found = list(paths)
-        several = threads.map if found and isinstance(found[0], RemotePath) else map
-        yield from several(_content, found)
-
-
-def _content(path: Path) -> bytes | None:
-    try:
-        return path.read_bytes()
-    except OSError:
-        return None
-
-
 def sha256_file(path: Path) -> str:
     """The sha256 of a file's bytes, in hex."""
     with path.open("rb") as file:
@@ -81,7 +59,7 @@ def write_atomically(path: Path, data: bytes | memoryview, folder: Path | None =
 
     folder: for the temporary file, on the same file system; None: the folder of the file. Raises OSError (disk full,
     no permission) naming the file; the temporary file is then removed. Raises LockedError for a file of a run whose
-    lock this thread has lost (see engine.fence).
+    lock this thread has lost (see engine.lock).
     """
     if isinstance(path, RemotePath):
         _put(path, data)
@@ -92,21 +70,20 @@ def write_atomically(path: Path, data: bytes | memoryview, folder: Path | None =
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        fence.check(path)
+        lock.check(path)
         os.replace(temporary, path)
-    except OSError as error:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        if not isinstance(error, OSError):
+            raise
         what = "disk full, free some space and run again" if error.errno == errno.ENOSPC else error.strerror
         raise OSError(error.errno, f"cannot write: {what}", str(path)) from error
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 def _put(path: RemotePath, data: bytes | memoryview) -> None:
     for left in reversed(range(TRIES)):
-        version = path.version()  # before the check: see engine.fence
-        fence.check(cast(Path, path))
+        version = path.version()  # before the check: see engine.lock
+        lock.check(cast(Path, path))
         try:
             path.write_bytes(data, version)
             return
@@ -117,7 +94,7 @@ def _put(path: RemotePath, data: bytes | memoryview) -> None:
 
 def remove(path: Path) -> None:
     """Remove a file if there is one. Raises LockedError as `write_atomically`."""
-    fence.check(path)
+    lock.check(path)
     path.unlink(missing_ok=True)
 
 
@@ -136,11 +113,11 @@ def remove_leftovers(folder: Path) -> None:
 def move(file: Path, target: Path) -> None:
     """Move a local file to a path on the same disk or on a store; missing folders are made."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    if not isinstance(target, RemotePath):
+    if isinstance(target, RemotePath):
+        target.upload(file)
+        file.unlink()
+    else:
         file.replace(target)
-        return
-    target.upload(file)
-    file.unlink()
 
 
 def remove_empty(folder: Path) -> None:

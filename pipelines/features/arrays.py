@@ -1,4 +1,4 @@
-"""Features in the VSE++ "precomp" layout: `{split}_ims.npy` beside the captions of `negcap.pipelines.readers.vsepp`.
+"""Features in the VSE++ "precomp" layout: `{split}_ims.npy` beside the captions of `negcap.pipelines.readers.formats`.
 
 Faghri et al. 2018. An array (N, D), pooled, or (N, R, D), with R regions, has one row per image, or five equal rows per
 image, one per caption. Arrays of bytes (uint8) need `{array}_scale.npz` with `low` and `high` beside them: a byte u
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from ..engine.storage import sha256_file
 from ..readers.files import lines
-from ..readers.vsepp import CAPTIONS_PER_IMAGE, EXPECTED, SPLIT_ORDER
+from ..readers.formats import CAPTIONS_PER_IMAGE, VSEPP_LINES, split_order
 from .source import FeaturesConfig, SourceImage, first_line, source_images
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def find_arrays(source: Path, array: str) -> dict[str, Path]:
     if not found:
         arrays = ", ".join(sorted(path.name for path in source.glob("*.npy"))[:5]) or "no .npy files"
         raise FileNotFoundError(f"{source}: must have arrays named <split>{suffix}, has {arrays}")
-    return {split: found[split] for split in sorted(found, key=lambda name: (SPLIT_ORDER.get(name, 9), name))}
+    return {split: found[split] for split in sorted(found, key=split_order)}
 
 
 def open_array(path: Path) -> np.ndarray:
@@ -153,7 +153,7 @@ def image_names(split: str, rows: int, array: Path) -> list[str]:
         found = list(lines(str(names), "a list of image names"))
         rule = f"one row, or five, per line of {names.name}"
     elif captions.is_file():
-        count = sum(1 for _ in lines(str(captions), EXPECTED)) // CAPTIONS_PER_IMAGE
+        count = sum(1 for _ in lines(str(captions), VSEPP_LINES)) // CAPTIONS_PER_IMAGE
         found, rule = [f"{split}_{index}" for index in range(count)], f"one row per image or caption of {captions.name}"
     else:
         return [f"{split}_{index}" for index in range(rows)]

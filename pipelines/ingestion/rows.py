@@ -1,44 +1,87 @@
-"""Records as rows of spill files: what is read of the source before the captions of an image are brought together.
+"""Records as rows, before the captions of an image are brought together: in memory, or in an Arrow file for each part.
 
-A row's position says where its record stands in the whole source: the number of its part (files that one call reads),
-then its number in that part. Captions keep the order of positions.
+A part is what one call reads: a file, or a whole source. A row's position says where it is: the number of its part,
+then its number in the part's file, rejected records included. Captions keep the order of positions.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import re
+import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...schemas.captions import REJECTED_RECORDS
-from ..readers.record import Record, Rejected, image_id
-from .spill import BLOCK_ROWS, hash_keys, sort_block
+from .. import readers
+from ..engine.bounds import above_zero, at_least
+from ..readers.record import ReadOptions, Record, Rejected, image_id
+from .checks import keys
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
 
 PART_BITS = 40  # a part has at most 2**40 records
+BLOCK_ROWS = 32_768
 KEPT = "kept:"
-_FIELDS = ("image_id", "image", "number", "split", "language", "text", "source", "line")
+_SOURCE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+@dataclass(frozen=True)
+class IngestConfig(ReadOptions):
+    """What to read of a source, how to read its records (the fields of ReadOptions), and how to cut captions to shards.
+
+    format: a key of READERS; empty: detected. source_name: the first part of every caption_id; empty: the format.
+    limit: read only the first N images; of many files, none is begun after that. shard_size: captions per shard, at
+    most; an image is not split. shard_mb: the same in millions of characters; None for both: see
+    grouping.captions_per_shard. strict: stop at the first bad record.
+
+    Captions to refuse, as rejected records (see ingestion.checks): languages: those in other languages than these, if
+    any are given. boilerplate: those that are none. duplicates: those that differ from an earlier one, of any image, in
+    case and punctuation only. near_duplicates: these, and those that differ in a few letters. Raises ValueError for a
+    value that is not valid.
+    """
+
+    format: str = ""
+    source_name: str = ""
+    limit: int | None = None
+    shard_size: int | None = None
+    shard_mb: float | None = None
+    strict: bool = False
+    languages: tuple[str, ...] = ()
+    boilerplate: bool = False
+    duplicates: bool = False
+    near_duplicates: bool = False
+
+    def __post_init__(self) -> None:
+        if self.format:
+            readers.reader_of(self.format)
+        at_least(self, 1, ("limit", "shard_size"))
+        if self.shard_mb is not None:
+            above_zero(self, ("shard_mb",))
+            if self.shard_size is not None:
+                raise ValueError("shard_size and shard_mb exclude each other: give one of them")
+        if not re.fullmatch(r"[a-z]{2,3}", self.language):
+            raise ValueError(f"language must be an ISO 639 code such as en, or all, was: {self.language}")
+        if self.source_name and not _SOURCE_NAME.fullmatch(self.source_name):
+            raise ValueError(f"source_name must be of letters, digits and . _ -, was: {self.source_name}")
 
 
 def rows_schema(kept: Mapping[str, pa.DataType]) -> pa.Schema:
-    """Rows by the hash of their image_id: `hash`, `position`, and the fields of a Record (number: null for none).
+    """Rows of records: their fields (number: null for none), and `keys` (see `checks.keys`), null if none are asked
+    for. A rejected record has `reason` and `detail`, and no `image_id`.
 
     kept: the types of the columns to keep, which become `kept:<name>`.
     """
     import pyarrow as pa
 
-    unsigned, text = pa.uint64(), pa.string()
-    types = [unsigned, unsigned, text, text, pa.int64(), text, text, text, text, pa.int64(), *kept.values()]
-    return pa.schema(list(zip(("hash", "position", *_FIELDS, *(KEPT + name for name in kept)), types, strict=True)))
-
-
-def rejected_schema() -> pa.Schema:
-    """Rejected records by `position`: it, and the columns of the table rejected_records."""
-    import pyarrow as pa
-
-    return pa.schema([pa.field("position", pa.uint64()), *REJECTED_RECORDS])
+    text = pa.string()
+    names = ("image_id", "image", "split", "language", "text", "source", "reason", "detail")
+    numbers = [("number", pa.int64()), ("line", pa.int64()), ("keys", pa.list_(pa.uint64()))]
+    return pa.schema([*((name, text) for name in names), *numbers, *((KEPT + name, of) for name, of in kept.items())])
 
 
 class Reader:
@@ -48,79 +91,56 @@ class Reader:
     record was dropped because its image is not among the first `limit`.
     """
 
-    def __init__(
-        self, part: int, limit: int | None, schema: pa.Schema, rejected: Callable[[pa.RecordBatch], object]
-    ) -> None:
-        """part: the number of the part that is read. limit: images to keep, the first ones; None: all.
-
-        schema: of the rows, see `rows_schema`. rejected: called with blocks of rejected records.
-        """
+    def __init__(self, config: IngestConfig, schema: pa.Schema) -> None:
+        """schema: of the rows, see `rows_schema`."""
         self.rows = self.characters = 0
         self.full = False
-        self._part, self._limit, self._schema, self._rejected = part, limit, schema, rejected
-        self._images: set[str] = set()
-        self._bad: list[tuple[Any, ...]] = []
+        self._config, self._schema = config, schema
 
     def blocks(self, records: Iterable[Record | Rejected], stop_when_full: bool) -> Iterator[pa.RecordBatch]:
-        """Blocks of rows of the good records, each sorted by the hash of the image_id; the rejected records are given
-        to the writer.
+        """Blocks of rows of the records, in order; captions of images beyond the first `limit` are left out.
 
         stop_when_full: whether to stop as soon as `limit` images are complete, which is right if the captions of an
         image are adjacent.
         """
+        images: set[str] = set()
         waiting: list[tuple[Any, ...]] = []
-        first = self._part << PART_BITS
+        blank = (None,) * (len(self._schema) - 11)
         last_image, last_id = None, ""
-        for position, record in enumerate(records, first):
+        for record in records:
             self.rows += 1
             if isinstance(record, Rejected):
-                self._bad.append((position, *record))
-                if len(self._bad) == BLOCK_ROWS:
-                    self._flush_rejected()
-                continue
-            source, line, image, text, split, language, number, id, kept = record
-            self.characters += len(text)
-            if id is not None:
-                last_image, last_id = None, id
-            elif image != last_image:
-                last_image, last_id = image, image_id(image)
-            if self._limit is not None and last_id not in self._images:
-                if len(self._images) == self._limit:
-                    self.full = True
-                    if stop_when_full:
-                        break
-                    continue
-                self._images.add(last_id)
-            waiting.append((position, last_id, image, number, split, language, text, source, line, *kept))
+                row = (None, None, None, None, record.text, record.source, record.reason, record.detail)
+                waiting.append((*row, None, record.line, *blank))
+            else:
+                source, line, image, text, split, language, number, id, kept = record
+                self.characters += len(text)
+                if id is not None:
+                    last_image, last_id = None, id
+                elif image != last_image:
+                    last_image, last_id = image, image_id(image)
+                if self._config.limit is not None and last_id not in images:
+                    if len(images) == self._config.limit:
+                        self.full = True
+                        if stop_when_full:
+                            break
+                        continue
+                    images.add(last_id)
+                waiting.append((last_id, image, split, language, text, source, None, None, number, line, *kept))
             if len(waiting) == BLOCK_ROWS:
-                yield _block(waiting, self._schema)
+                yield self._block(waiting)
                 waiting = []
         if waiting:
-            yield _block(waiting, self._schema)
-        self._flush_rejected()
+            yield self._block(waiting)
 
-    def _flush_rejected(self) -> None:
-        if self._bad:
-            self._rejected(rejections(self._bad).to_batches()[0])
-        self._bad = []
+    def _block(self, rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
+        import pyarrow as pa
 
-
-def rejections(found: list[tuple[Any, ...]]) -> pa.Table:
-    """Rejected records, each as (position, *Rejected), as rows of `rejected_schema`, in order of position."""
-    import pyarrow as pa
-
-    schema = rejected_schema()
-    columns = zip(*sorted(found), strict=True) if found else ((),) * len(schema)
-    return pa.table([pa.array(column, of.type) for column, of in zip(columns, schema, strict=True)], schema=schema)
-
-
-def _block(rows: list[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
-    import pyarrow as pa
-
-    columns = list(zip(*rows, strict=True))
-    arrays = [_array(column, of) for column, of in zip(columns, list(schema)[1:], strict=True)]
-    hashes = pa.array(hash_keys(columns[1]))
-    return sort_block(pa.table([hashes, *arrays], schema=schema))
+        columns: list[Sequence[Any]] = list(zip(*rows, strict=True))
+        asked = self._config.duplicates or self._config.near_duplicates
+        found = keys(columns[4], self._config.near_duplicates) if asked else [None] * len(rows)
+        columns.insert(10, [own if id is not None else None for own, id in zip(found, columns[0], strict=True)])
+        return pa.record_batch([_array(*pair) for pair in zip(columns, self._schema, strict=True)], self._schema)
 
 
 def _array(values: Sequence[Any], of: pa.Field) -> pa.Array:
@@ -141,3 +161,56 @@ def _array(values: Sequence[Any], of: pa.Field) -> pa.Array:
 def _text(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     return text.encode("utf-8", "backslashreplace").decode()
+
+
+def write_blocks(path: Path, schema: pa.Schema, blocks: Iterable[pa.RecordBatch]) -> int:
+    """Write record batches to an Arrow file, which is there when all are written; the number of rows."""
+    import pyarrow as pa
+
+    temporary, rows = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp"), 0
+    try:
+        with pa.OSFile(str(temporary), "wb") as file, pa.ipc.new_file(file, schema) as writer:
+            for block in blocks:
+                writer.write_batch(block)
+                rows += block.num_rows
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return rows
+
+
+def read_blocks(paths: Iterable[Path], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """The `position` and some columns of the rows in the files of all parts."""
+    import numpy as np
+    import pyarrow as pa
+
+    for part, path in enumerate(paths):
+        position = part << PART_BITS
+        with pa.memory_map(str(path)) as file, pa.ipc.open_file(file) as reader:
+            for index in range(reader.num_record_batches):
+                block = reader.get_batch(index)
+                positions = pa.array(np.arange(position, position + block.num_rows))
+                yield pa.record_batch([positions, *map(block.column, columns)], ["position", *columns])
+                position += block.num_rows
+
+
+def rows_at(path: Callable[[int], Path], schema: pa.Schema, positions: np.ndarray) -> pa.Table:
+    """The rows at some positions, in their order; path: the file of a part, given its number."""
+    import numpy as np
+    import pyarrow as pa
+
+    order = np.argsort(positions, kind="stable")
+    wanted, found = positions[order], []
+    for part in np.unique(wanted >> PART_BITS).tolist():
+        start = part << PART_BITS
+        with pa.memory_map(str(path(part))) as file, pa.ipc.open_file(file) as reader:
+            for index in range(reader.num_record_batches):
+                block = reader.get_batch(index)
+                low, high = np.searchsorted(wanted, (start, start + block.num_rows))
+                if high > low:  # copied: while a file is mapped, more of it counts as memory than is read
+                    found.append(block.take(pa.array(wanted[low:high] - start)))
+                start += block.num_rows
+    table = pa.Table.from_batches(found, schema)
+    if (order[1:] > order[:-1]).all():
+        return table.combine_chunks()
+    return table.take(pa.array(np.argsort(order, kind="stable"))).combine_chunks()

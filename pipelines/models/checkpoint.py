@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from types import MappingProxyType
@@ -12,11 +12,10 @@ from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils import clip_grad_norm_
 
-from ..engine.manifest import describe, hash_table
+from ..engine.manifest import describe
 from ..engine.storage import scratch_folder, write_atomically, write_json
-from ..engine.tables import has_table
+from ..engine.tables import has_table, hash_table
 from .vocabulary import WordVocabulary
 
 CONFIG, VOCABULARY, METRICS = "config.json", "vocabulary.json", "metrics.jsonl"
@@ -223,16 +222,6 @@ SEED_STRIDE = 1 << 20  # more than any number of epochs, so that no two seeds sh
 def epoch_seed(seed: int, epoch: int) -> int:
     """The seed of an epoch (counted from 1): a resumed training uses the random numbers of an uninterrupted one."""
     return seed * SEED_STRIDE + epoch
-
-
-def optimizer_step(
-    optimizer: torch.optim.Optimizer, loss: Tensor, parameters: Iterable[nn.Parameter], max_norm: float
-) -> None:
-    """Backpropagate a scalar loss, clip the norm of the gradients to `max_norm`, and update the parameters."""
-    optimizer.zero_grad(set_to_none=True)
-    loss.backward()
-    clip_grad_norm_(parameters, max_norm)
-    optimizer.step()
 
 
 def read_history(path: Path, epochs: int) -> list[dict[str, Any]]:

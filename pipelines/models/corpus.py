@@ -1,13 +1,12 @@
-"""All captions and negatives of a run as one flat array of word ids, cached in the run's folder."""
+"""All captions and negatives of a run as one flat array of word ids, batches of them, and their components."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -16,18 +15,17 @@ import torch
 from torch import Generator, Tensor
 
 from ...schemas.captions import LANGUAGE
-from ..engine.manifest import hash_table
+from ...schemas.negatives import NEGATIVES
 from ..engine.tables import has_table, read_table, shards_of
 from ..tables.columns import read_columns
 from .captions import Captions
-from .checkpoint import cached_arrays
-from .vectors import ComponentLists, SceneGraphs
+from .vectors import ComponentLists, SceneGraphs, Texts
 from .vocabulary import UNKNOWN_ID, EncodedTexts, WordVocabulary
 
-LAYOUT = 4  # version of the arrays in the cache
 SINGULAR = ("a", "an", "one")  # quantities of one
-COLUMNS = ("caption_id", "text", "operator", "family", "negative_id", "replaced", "replacement")
 CONCRETENESS = "concreteness"
+COLUMNS = ("caption_id", "text", "operator", "family", "negative_id", "replaced", "replacement", CONCRETENESS)
+NOTHING = pa.schema([NEGATIVES.field(name) for name in COLUMNS]).empty_table()
 
 
 @dataclass(frozen=True)
@@ -57,6 +55,10 @@ class Corpus:
     operators: tuple[str, ...]
     families: tuple[str, ...]
 
+    def texts(self, device: torch.device, graphs: SceneGraphs | None = None) -> Texts:
+        """All captions and negatives, with their words on a device."""
+        return Texts(self.tokens.to(device), self.offsets, self.captions, graphs, self.language)
+
     def made_by(self, operators: Sequence[str]) -> Tensor:
         """(M,) bool: True for negatives made by one of these operators."""
         return torch.tensor([name in operators for name in self.operators] or [False])[self.operator]
@@ -70,107 +72,70 @@ def encode_run(
     run: Path,
     captions: Captions,
     vocabulary: WordVocabulary,
-    extra: str = "",
     others: Mapping[str, WordVocabulary] = MappingProxyType({}),
 ) -> Corpus:
-    """Encode the captions and negatives of a run; the result is cached in `RUN/encoded`.
+    """Encode the captions and negatives of a run.
 
-    captions: as read with the same `extra`. vocabulary: of the first language of the captions. others: of each further
-    language. A run without negatives has M = 0, and so have captions of which none are English. Raises ValueError for a
-    negative of an unknown caption, or a damaged cache.
+    vocabulary: of the first language of the captions. others: of each further language. A run without negatives has M =
+    0, and so have captions of which none are English. Raises ValueError for a negative of an unknown caption.
     """
-    names = ("captions", "negatives", *filter(None, [extra]))
-    tables = {name: hash_table(run, name) for name in names if has_table(run, name)}
     vocabularies = {captions.languages[0]: vocabulary, **others}
-    identity = [LAYOUT, {language: words.sha256 for language, words in vocabularies.items()}, tables]
-    tensors, metadata = cached_arrays(run, "", identity, lambda: _encode(run, captions, vocabularies))
-    operators, families = (tuple(json.loads(metadata[name])) for name in ("operators", "families"))
-    english = captions.languages.index(LANGUAGE) if LANGUAGE in captions.languages else 0
-    language = torch.cat([captions.language, torch.full((len(tensors["operator"]),), english)])
-    return Corpus(captions=len(captions.ids), operators=operators, families=families, language=language, **tensors)
-
-
-def _encode(run: Path, captions: Captions, vocabularies: Mapping[str, WordVocabulary]) -> bytes:
-    """The arrays of a Corpus as the bytes of a safetensors file."""
-    from safetensors.numpy import save
-
     number = {caption: n for n, caption in enumerate(captions.ids)}
-    operators: dict[str, int] = {}
-    families: dict[str, int] = {}
-    parts: list[dict[str, np.ndarray]] = []
-    encoded = [_encode_captions(captions, vocabularies)]
-    for rows in _negatives(run) if LANGUAGE in vocabularies else ():
-        try:
-            owner = np.array([number[caption] for caption in rows["caption_id"].to_pylist()], np.int64)
-        except KeyError as missing:
-            raise ValueError(
-                f"negatives of {run} must belong to its captions, one belongs to: {missing.args[0]}"
-            ) from None
-        ids = rows["negative_id"].to_pylist()
-        encoded.append(vocabularies[LANGUAGE].encode(rows["text"]))
-        parts.append(
-            {
-                "negative_caption": owner,
-                "operator": _indices(rows["operator"], operators),
-                "family": _indices(rows["family"], families),
-                "draw": np.array([int(name.rpartition(":")[2]) for name in ids], np.int32),
-                "was_plural": _above_one(rows, "replaced"),
-                "is_plural": _above_one(rows, "replacement"),
-                "concreteness": concreteness(rows),
-            }
-        )
-    types: dict[str, Any] = {"negative_caption": np.int64, "operator": np.int64, "family": np.int64, "draw": np.int32}
-    types |= {"was_plural": np.bool_, "is_plural": np.bool_, "concreteness": np.float32}
-    arrays = {name: np.concatenate([np.empty(0, t), *(part[name] for part in parts)]) for name, t in types.items()}
-    flat = _concatenate(encoded)
-    arrays.update(tokens=flat.tokens, offsets=flat.offsets)
-    return save(arrays, {"operators": json.dumps(list(operators)), "families": json.dumps(list(families))})
+    shards = shards_of(run, "negatives") if has_table(run, "negatives") and LANGUAGE in vocabularies else ()
+    rows = pa.concat_tables([NOTHING, *(read_columns(shard, COLUMNS).select(COLUMNS) for shard in shards)])
+    try:
+        owner = [number[caption] for caption in rows["caption_id"].to_pylist()]
+    except KeyError as missing:
+        raise ValueError(f"negatives of {run} must belong to its captions, one belongs to: {missing.args[0]}") from None
+    tokens, offsets = _encode_captions(captions, vocabularies)
+    if owner:
+        false = vocabularies[LANGUAGE].encode(rows["text"])
+        tokens = np.concatenate([tokens, false.tokens])
+        offsets = np.concatenate([offsets, offsets[-1] + false.offsets[1:]])
+    operator, family = (rows[name].combine_chunks().dictionary_encode() for name in ("operator", "family"))
+    english = captions.languages.index(LANGUAGE) if LANGUAGE in captions.languages else 0
+    return Corpus(
+        tokens=torch.from_numpy(tokens),
+        offsets=torch.from_numpy(offsets),
+        captions=len(captions.ids),
+        negative_caption=torch.tensor(owner, dtype=torch.long),
+        operator=torch.from_numpy(operator.indices.to_numpy().astype(np.int64)),
+        family=torch.from_numpy(family.indices.to_numpy().astype(np.int64)),
+        language=torch.cat([captions.language, torch.full((len(owner),), english)]),
+        draw=torch.tensor(
+            [int(name.rpartition(":")[2]) for name in rows["negative_id"].to_pylist()], dtype=torch.int32
+        ),
+        was_plural=_above_one(rows, "replaced"),
+        is_plural=_above_one(rows, "replacement"),
+        concreteness=torch.from_numpy(concreteness(rows)),
+        operators=tuple(operator.dictionary.to_pylist()),
+        families=tuple(family.dictionary.to_pylist()),
+    )
 
 
 def _encode_captions(captions: Captions, vocabularies: Mapping[str, WordVocabulary]) -> EncodedTexts:
     """The captions in their order, each by the vocabulary of its language."""
     if len(vocabularies) == 1:
         return vocabularies[captions.languages[0]].encode(captions.texts)
-    rows = [(captions.language == n).nonzero()[:, 0].numpy() for n in range(len(captions.languages))]
-    parts = [
-        vocabularies[language].encode(captions.texts.take(pa.array(its)))
-        for language, its in zip(captions.languages, rows, strict=True)
-    ]
-    tokens, offsets = _concatenate(parts)
-    order = np.argsort(np.concatenate(rows))  # of the texts in `tokens`
-    sizes = np.diff(offsets)[order]
-    ends = np.cumsum(sizes)
-    at = np.arange(len(tokens)) + np.repeat(offsets[:-1][order] - ends + sizes, sizes)
-    return EncodedTexts(tokens[at], np.concatenate([[0], ends]).astype(np.int64))
+    encoded: dict[int, np.ndarray] = {}
+    for number, language in enumerate(captions.languages):
+        its = (captions.language == number).nonzero()[:, 0].numpy()
+        tokens, offsets = vocabularies[language].encode(captions.texts.take(pa.array(its)))
+        encoded.update(zip(its.tolist(), np.split(tokens, offsets[1:-1]), strict=True))
+    texts = [encoded[row] for row in range(len(captions.ids))]
+    return EncodedTexts(np.concatenate(texts), np.cumsum([0, *map(len, texts)], dtype=np.int64))
 
 
-def _negatives(run: Path) -> Iterator[pa.Table]:
-    for shard in shards_of(run, "negatives") if has_table(run, "negatives") else ():
-        yield read_columns(shard, (*COLUMNS, CONCRETENESS))
-
-
-def _above_one(rows: pa.Table, column: str) -> np.ndarray:
-    """(n,) bool: True for negatives of the operator numeral with a quantity above one in this column."""
+def _above_one(rows: pa.Table, column: str) -> Tensor:
+    """(n,) bool: True for negatives of the family numeral with a quantity above one in this column."""
     singular = pc.is_in(rows[column], pa.array(SINGULAR))
-    return pc.and_(pc.equal(rows["family"], "numeral"), pc.invert(singular)).to_numpy()
+    above = pc.and_(pc.equal(rows["family"], "numeral"), pc.invert(singular))
+    return torch.from_numpy(np.array(above.to_numpy(), dtype=bool))
 
 
 def concreteness(rows: pa.Table) -> np.ndarray:
     """(n,) the concreteness of negatives, 0 for null, float32."""
-    return pc.fill_null(rows[CONCRETENESS].cast(pa.float32()), 0).to_numpy()
-
-
-def _indices(column: pa.ChunkedArray, known: dict[str, int]) -> np.ndarray:
-    """Names as indices, in order of first occurrence over all calls; new names are added to `known`."""
-    encoded = column.combine_chunks().dictionary_encode()
-    numbers = [known.setdefault(name, len(known)) for name in encoded.dictionary.to_pylist()]
-    return np.array(numbers, np.int64)[encoded.indices.to_numpy()]
-
-
-def _concatenate(parts: Sequence[EncodedTexts]) -> EncodedTexts:
-    bases = np.cumsum([0, *(part.offsets[-1] for part in parts)])
-    offsets = [part.offsets[:-1] + base for part, base in zip(parts, bases, strict=False)]
-    return EncodedTexts(np.concatenate([part.tokens for part in parts]), np.concatenate([*offsets, bases[-1:]]))
+    return np.array(pc.fill_null(rows[CONCRETENESS].cast(pa.float32()), 0).to_numpy())
 
 
 TABLES = ("components", "component_vocabulary", "component_exclusions")

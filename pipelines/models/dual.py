@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Generator, Tensor, nn
@@ -159,7 +159,7 @@ def negatives_of(config: NegativesConfig, tables: RunTables) -> Negatives:
 
 VSE = Objective(DualEncoder, vse_losses)  # also of VSE++ and order-embeddings (Vendrov et al. 2016, eq. 4)
 INFO_NCE = Objective(ContrastiveEncoder, contrastive_losses)  # also of SigLIP
-DRAWN = {
+DRAWN: dict[str, Any] = {
     "sampler": negatives_of,
     "sample": lambda found, captions, config, generator: found.draw(captions, config.negatives, generator),
     "describe": lambda found: f"{len(found.pool.rows):,} negatives",

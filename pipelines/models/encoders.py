@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from functools import partial
+from typing import Any, NamedTuple
 
 import torch
 from torch import Generator, Tensor, nn
@@ -121,7 +122,6 @@ def signed_root(features: Tensor) -> Tensor:
 GROUNDED_STD = 0.3785  # of the learned part of a word's vector when training begins
 MAX_K = 10  # values per dimension that max-k pooling averages
 MEANS = ("average", "crop")  # poolings that average features
-Net = TypeVar("Net", nn.GRU, nn.LSTM)
 TRANSFORMS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "root": signed_root,
     "l2": lambda features: functional.normalize(features, dim=-1),
@@ -234,17 +234,28 @@ class TwoPartEmbedding(nn.Module):
 
 
 class TextEncoder(nn.Module):
-    """A GRU over word vectors, whose states are pooled and finished.
+    """A GRU or LSTM over word vectors, whose states are pooled and finished.
 
-    embedding: word ids (n,) to (n, word_dim). finish: see Similarity; unit vectors by default.
+    embedding: word ids (n,) to (n, word_dim). finish: see Similarity; unit vectors by default. kind: of the net, whose
+    weights begin uniformly in ±1 / √(its number of hidden units).
     """
 
-    def __init__(self, embedding: nn.Module, shape: TextShape, generator: Generator, finish: Finish = unit) -> None:
+    def __init__(
+        self,
+        embedding: nn.Module,
+        shape: TextShape,
+        generator: Generator,
+        finish: Finish = unit,
+        kind: type[nn.GRU] | type[nn.LSTM] = nn.GRU,
+    ) -> None:
         super().__init__()
         self.finish = finish
         self.pooling = shape.pooling
         self.embedding = embedding
-        self.gru = _recurrent(nn.GRU, shape, generator)
+        hidden = shape.joint // 2 if shape.bidirectional else shape.joint
+        self.net = kind(shape.word_dim, hidden, bidirectional=shape.bidirectional)
+        for parameter in self.net.parameters():
+            nn.init.uniform_(parameter, -(hidden**-0.5), hidden**-0.5, generator=generator)
 
     def forward(self, tokens: Tensor, offsets: Tensor, rows: Tensor) -> Tensor:
         """Vectors (B, joint), float32, of sentences `rows` (B,) in a flat array of word ids.
@@ -252,52 +263,25 @@ class TextEncoder(nn.Module):
         tokens: (total,) on the encoder's device. offsets: (n + 1,), where each sentence starts; rows: sentence indices;
         both on the CPU.
         """
-        pooled = self._run_packed if tokens.is_cuda else self._run_prefix_tree
-        return self.finish(pooled(tokens, offsets, rows))
-
-    def _run_packed(self, tokens: Tensor, offsets: Tensor, rows: Tensor) -> Tensor:
-        """All sentences in parallel, packed for torch's GRU: fastest on a GPU."""
-        return run_packed(self.gru, self.embedding, self.pooling, tokens, offsets, rows)
+        if tokens.is_cuda or isinstance(self.net, nn.LSTM):
+            return self.finish(run_packed(self.net, self.embedding, self.pooling, tokens, offsets, rows))
+        return self.finish(self._run_prefix_tree(tokens, offsets, rows))
 
     def _run_prefix_tree(self, tokens: Tensor, offsets: Tensor, rows: Tensor) -> Tensor:
         """Each common prefix is computed only once: fewer operations in more steps, fastest on a CPU."""
         parts = []
         vectors = None  # of the distinct words, which are the same in both directions
-        for suffix in ("", "_reverse") if self.gru.bidirectional else ("",):
+        for suffix in ("", "_reverse") if self.net.bidirectional else ("",):
             tree = prefix_tree(tokens, offsets, rows, backwards=bool(suffix))
             words, which = tree.word.unique(return_inverse=True)
             from_input, from_hidden = (
-                (getattr(self.gru, f"weight_{x}_l0{suffix}"), getattr(self.gru, f"bias_{x}_l0{suffix}"))
+                (getattr(self.net, f"weight_{x}_l0{suffix}"), getattr(self.net, f"bias_{x}_l0{suffix}"))
                 for x in ("ih", "hh")
             )
             vectors = self.embedding(words) if vectors is None else vectors
             gates = functional.linear(vectors, *from_input)
             parts.append(pooled_states(gates, *from_hidden, which, tree, self.pooling))
         return torch.cat(parts, 1)
-
-
-class LstmEncoder(nn.Module):
-    """An LSTM over word vectors; arguments and result as those of TextEncoder."""
-
-    def __init__(self, embedding: nn.Module, shape: TextShape, generator: Generator, finish: Finish = unit) -> None:
-        super().__init__()
-        self.finish = finish
-        self.pooling = shape.pooling
-        self.embedding = embedding
-        self.lstm = _recurrent(nn.LSTM, shape, generator)
-
-    def forward(self, tokens: Tensor, offsets: Tensor, rows: Tensor) -> Tensor:
-        """Vectors (B, joint), float32, of sentences `rows` (B,); see TextEncoder."""
-        return self.finish(run_packed(self.lstm, self.embedding, self.pooling, tokens, offsets, rows))
-
-
-def _recurrent(kind: type[Net], shape: TextShape, generator: Generator) -> Net:
-    """A GRU or LSTM of this shape, initialized uniformly in ±1 / √(its number of hidden units)."""
-    hidden = shape.joint // 2 if shape.bidirectional else shape.joint
-    net = kind(shape.word_dim, hidden, bidirectional=shape.bidirectional)
-    for parameter in net.parameters():
-        nn.init.uniform_(parameter, -(hidden**-0.5), hidden**-0.5, generator=generator)
-    return net
 
 
 def run_packed(
@@ -321,7 +305,7 @@ def run_packed(
 # Encoders of sentences by name: each is built from a word embedding, a TextShape, a generator and a finish.
 TEXT_ENCODERS: Mapping[str, Callable[..., nn.Module]] = {
     "gru": TextEncoder,
-    "lstm": LstmEncoder,
+    "lstm": partial(TextEncoder, kind=nn.LSTM),
     "attention": SentenceEncoder,
 }
 

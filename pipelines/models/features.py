@@ -17,8 +17,7 @@ import torch
 from torch import Tensor
 
 from ...schemas.features import TABLE
-from ..engine.manifest import hash_table
-from ..engine.tables import has_table, no_table, shards_of
+from ..engine.tables import has_table, hash_table, no_table, shards_of
 from .checkpoint import cache_file, cached_arrays
 from .device import to_device
 

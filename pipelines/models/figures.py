@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..engine.storage import write_atomically
+from ..engine.storage import write_atomically, write_json
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -48,6 +48,12 @@ def format_interval(value: float, interval: Sequence[float]) -> str:
     return f"{value:.1f} ({interval[0]:.1f}–{interval[1]:.1f})"
 
 
+def mean_and_range(values: Sequence[float]) -> str:
+    """The mean of values to one decimal, with the lowest and highest if there are several: `45.7 (41.2–50.1)`."""
+    mean = sum(values) / len(values)
+    return format_interval(mean, (min(values), max(values))) if len(values) > 1 else f"{mean:.1f}"
+
+
 def format_difference(value: float, interval: Sequence[float]) -> str:
     """A difference with the bounds of its interval, to one decimal: `+5.3 (+2.1 to +8.4)`."""
     return f"{value:+.1f} ({interval[0]:+.1f} to {interval[1]:+.1f})"
@@ -62,3 +68,11 @@ def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A Markdown table; the first column is left-aligned, the others right-aligned."""
     lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
     return "\n".join(markdown_row(line) for line in lines)
+
+
+def write_results(folder: Path, name: str, values: Any, text: str) -> str:
+    """Write `<name>.json` with the values, and the text as `<name>.md`, to a folder; returns the text."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / f"{name}.json", values)
+    write_atomically(folder / f"{name}.md", (text + "\n").encode())
+    return text

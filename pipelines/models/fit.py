@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
 
-from . import checkpoint
+from . import checkpoint, device
 
 LOSS_POINTS = 20  # per epoch in the loss curve
 Batch = TypeVar("Batch")
@@ -75,7 +75,7 @@ def fit(
     with damaged files.
     """
     model = next(iter(models.values()))
-    device = next(model.parameters()).device
+    where = next(model.parameters()).device
     trained, chosen = (models, model) if mean is None else ({**models, "mean": mean}, mean)
     state: dict[str, Any] = {"epoch": 0, "steps": 0, "best": {"epoch": 0, "value": -math.inf}}
     if folder is not None and (folder / f"{checkpoint.LAST}.safetensors").exists():
@@ -90,7 +90,7 @@ def fit(
         if stop(history):
             break
         began, made = time.perf_counter(), list[Step]()
-        with checkpoint.deterministic(device):
+        with device.deterministic(where):
             for batch in batches(epoch):
                 found = step(batch, epoch)
                 optimizer = optimizers[found.optimizer]

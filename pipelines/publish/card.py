@@ -5,19 +5,26 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from importlib.resources import files
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from string import Template
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...augment.operators import UNCHECKED
 from .config import PublishConfig
 from .gate import LEAST_PAIRS, Verdict
-from .output import File
 from .publication import Column, FileSet, Format, Publication, RecordSet
+
+
+class File(NamedTuple):
+    """A published file: its path in the output folder, its size in bytes and its SHA-256 in hex."""
+
+    path: str
+    size: int
+    sha256: str
 
 
 @dataclass(frozen=True)
@@ -125,24 +132,6 @@ def yaml(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def license_fields(license: str) -> dict[str, str]:
-    """The card's licence fields as the Hugging Face hub expects them.
-
-    A lower-case id if the text looks like an SPDX id, else `other` with the text as `license_name`.
-    """
-    if SPDX.fullmatch(license) and license.lower() != "other":
-        return {"license": license.lower()}
-    return {"license": "other", "license_name": license}
-
-
-def distinct_layouts(facts: Facts) -> list[RecordSet]:
-    """One record set per distinct set of columns, the first: `noun.json` represents the files of all operators."""
-    found: dict[tuple[Column, ...], RecordSet] = {}
-    for record in facts.records:
-        found.setdefault(record.columns, record)
-    return list(found.values())
-
-
 def meaning(column: Column) -> str:
     """What a column holds, and where, if no column or key of the file has its name."""
     if column.property in ("filename", "fullpath"):
@@ -153,8 +142,8 @@ def meaning(column: Column) -> str:
     return column.description
 
 
-def write_card(file: Path, facts: Facts) -> None:
-    """Write the data card: description, how to read the set, counts, blind accuracies, provenance and digests."""
+def card(facts: Facts) -> str:
+    """The data card: description, how to read the set, counts, blind accuracies, provenance and digests."""
     from jinja2 import Environment, StrictUndefined
 
     environment = Environment(
@@ -166,17 +155,22 @@ def write_card(file: Path, facts: Facts) -> None:
     )
     environment.filters |= {"plain": plain, "code": code, "meaning": meaning, "yaml": yaml}
     template = environment.from_string(files(__package__).joinpath("card.md.jinja").read_text(encoding="utf-8"))
-    head: dict[str, Any] = {**license_fields(facts.config.license), "language": ["en"], "pretty_name": facts.name}
+    layouts: dict[tuple[Column, ...], RecordSet] = {}
+    for record in facts.records:
+        layouts.setdefault(record.columns, record)  # `noun.json` stands for the files of all operators
+    license = facts.config.license
+    known = SPDX.fullmatch(license) and license.lower() != "other"  # the Hugging Face hub expects lower-case ids
+    head: dict[str, Any] = {"license": license.lower()} if known else {"license": "other", "license_name": license}
+    head |= {"language": ["en"], "pretty_name": facts.name}
     head |= facts.kind.card_fields(facts.splits_of)
-    text = template.render(
+    return template.render(
         facts=facts,
         config=facts.config,
         head=head,
-        shown=distinct_layouts(facts),
+        shown=list(layouts.values()),
         listed=LISTED,
         least_pairs=LEAST_PAIRS,
     )
-    file.write_text(text, encoding="utf-8", newline="\n")
 
 
 ENCODINGS = {
@@ -214,13 +208,9 @@ CONTEXT: dict[str, Any] = {
 }
 
 
-def write_croissant(file: Path, facts: Facts) -> None:
-    """Write the metadata of a published set as indented JSON."""
-    file.write_text(json.dumps(croissant(facts), indent=1, ensure_ascii=False) + "\n", encoding="utf-8", newline="\n")
-
-
 def croissant(facts: Facts) -> dict[str, Any]:
-    """The metadata as JSON-LD: the files with their digests, and the record sets with their fields.
+    """The Croissant metadata of a published set, as JSON-LD: the files with their digests (of file sets that are not
+    `listed` only the pattern), and the record sets with their fields.
 
     url, creator, datePublished and citeAs are included if the config has them.
     """
@@ -228,6 +218,8 @@ def croissant(facts: Facts) -> dict[str, Any]:
     given: dict[str, Any] = {"url": config.url, "datePublished": config.date, "citeAs": config.cite}
     if config.creator:
         given["creator"] = {"@type": "sc:Organization", "name": config.creator}
+    unlisted = [record.files.pattern for record in facts.records if record.files and not record.files.listed]
+    files = [item for item in facts.files if not any(fnmatch(item.path, pattern) for pattern in unlisted)]
     return {
         "@context": CONTEXT,
         "@type": "sc:Dataset",
@@ -240,24 +232,15 @@ def croissant(facts: Facts) -> dict[str, Any]:
         "version": "1.0.0",
         "inLanguage": "en",
         "keywords": ["image captions", "hard negatives", "vision-language", "image-text retrieval"],
-        "distribution": list(distribution(facts)),
-        "recordSet": [record_set(record) for record in facts.records],
+        "distribution": [
+            *(_file_object(item) for item in files),
+            *(_file_set(record, record.files, facts) for record in facts.records if record.files is not None),
+        ],
+        "recordSet": [_record_set(record) for record in facts.records],
     }
 
 
-def distribution(facts: Facts) -> Iterator[dict[str, Any]]:
-    """One FileObject per file, except the files of file sets with `listed=False`; then one FileSet per file set."""
-    sets = [(identifier(record), record.files) for record in facts.records if record.files is not None]
-    unlisted = [files.pattern for _, files in sets if not files.listed]
-    for item in facts.files:
-        if not any(fnmatch(item.path, pattern) for pattern in unlisted):
-            yield file_object(item)
-    for name, paths in sets:
-        yield file_set(name, paths, facts)
-
-
-def file_object(item: File) -> dict[str, Any]:
-    """The FileObject of one file, with its size and digest."""
+def _file_object(item: File) -> dict[str, Any]:
     return {
         "@type": "cr:FileObject",
         "@id": item.path,
@@ -269,17 +252,14 @@ def file_object(item: File) -> dict[str, Any]:
     }
 
 
-def file_set(name: str, files: FileSet, facts: Facts) -> dict[str, Any]:
-    """The FileSet of a record set: its files as a glob pattern, with their media types.
-
-    For files inside archives, the media type follows from the suffix of the pattern.
-    """
-    inside = [encoding(item.path) for item in facts.files if fnmatch(item.path, files.pattern)]
+def _file_set(record: RecordSet, files: FileSet, facts: Facts) -> dict[str, Any]:
+    """The files of a record set as a glob pattern, with their media types: inside archives from its suffix."""
+    inside = {encoding(item.path) for item in facts.files if fnmatch(item.path, files.pattern)}
     return {
         "@type": "cr:FileSet",
-        "@id": f"{name}-files",
-        "name": f"{name}-files",
-        "encodingFormat": sorted(set(inside)) or encoding(files.pattern),
+        "@id": f"{identifier(record)}-files",
+        "name": f"{identifier(record)}-files",
+        "encodingFormat": sorted(inside) or encoding(files.pattern),
         "includes": files.pattern,
         **({"containedIn": [{"@id": archive} for archive in files.archives]} if files.archives else {}),
     }
@@ -296,12 +276,9 @@ def identifier(record: RecordSet) -> str:
     return name.replace("/", "-")
 
 
-def record_set(record: RecordSet) -> dict[str, Any]:
-    """The RecordSet in JSON-LD, with one field per column."""
+def _record_set(record: RecordSet) -> dict[str, Any]:
     name = identifier(record)
-    source = {"fileObject": {"@id": record.name}}
-    if record.files is not None:
-        source = {"fileSet": {"@id": f"{name}-files"}}
+    source = {"fileSet": {"@id": f"{name}-files"}} if record.files else {"fileObject": {"@id": record.name}}
     return {
         "@type": "cr:RecordSet",
         "@id": name,
@@ -315,14 +292,14 @@ def record_set(record: RecordSet) -> dict[str, Any]:
                 "description": column.description,
                 "dataType": column.type,
                 **({"repeated": True} if column.repeated else {}),
-                "source": {**source, **extraction(column)},
+                "source": {**source, **_extraction(column)},
             }
             for column in record.columns
         ],
     }
 
 
-def extraction(column: Column) -> dict[str, Any]:
+def _extraction(column: Column) -> dict[str, Any]:
     """The `extract` and `transform` of a field: where its value is in the file, and which part of it is used."""
     found = {"column": column.name}
     if column.path:

@@ -7,8 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..tables.examples import MEASURES
-from .publication import FLOAT, INTEGER, TEXT, Column, Files, JsonRows, Publication, RecordSet
+from ..tables.pairs import MEASURES
+from .publication import FLOAT, INTEGER, TEXT, Column, Publication, RecordSet
+from .writers import Files, JsonRows
 
 CHANGE = ("operator", "replaced", "replacement")
 COLUMNS = (

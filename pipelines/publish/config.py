@@ -18,7 +18,7 @@ class PublishConfig:
     """What is published, and how. Raises ValueError for an unknown format, no license, or a number out of bounds.
 
     split, operators: only these, all if empty; refined: publish the negatives that `negcap refine` kept; vetted: only
-    those that all readers accept (see negcap.pipelines.tables.verdicts); per_caption: at most so many negatives per
+    those that all readers accept (see negcap.pipelines.tables.pairs); per_caption: at most so many negatives per
     caption and operator, None for the format's default; pick: the first negatives drawn for a caption ("first") or a
     random choice of them ("random").
     images: the folder with the image files; boxes: a CSV of image regions; copy_images: publish the image files too.
@@ -29,8 +29,7 @@ class PublishConfig:
     univse-paper), and say so in the data card.
     image_root: what precedes an image's path in formats whose readers open it as it is written; names: the names of
     files of operators, negcap's or those of SugarCrepe's seven parts. votes: filled annotation sheets, whose key is
-    beside the first, for format valse; empty: the verdicts in the run. row_negatives: negatives in a row of format
-    triplet.
+    beside the first, for format valse; empty: the verdicts in the run.
     name, url, creator, date (YYYY-MM-DD), cite: describe the set in the card and metadata.
     """
 
@@ -54,7 +53,6 @@ class PublishConfig:
     image_root: str = ""
     names: str = "negcap"
     votes: tuple[Path, ...] = ()
-    row_negatives: int = 1
     name: str = ""
     url: str = ""
     creator: str = ""
@@ -73,10 +71,6 @@ class PublishConfig:
             raise ValueError(f"names must be one of {', '.join(NAMES)}, was: {self.names}")
         if self.names != "negcap" and not self.format.startswith("sugarcrepe"):
             raise ValueError(f"names {self.names} are those of format sugarcrepe, format was: {self.format}")
-        if self.row_negatives < 1:
-            raise ValueError(f"row_negatives must be >= 1, was: {self.row_negatives}")
-        if self.row_negatives > 1 and self.format != "triplet":
-            raise ValueError(f"row_negatives are those of format triplet, format was: {self.format}")
         if self.votes and not kind.votes:
             raise ValueError(f"votes are published in format valse, format was: {self.format}")
         if not 50 <= self.max_blind <= 100:

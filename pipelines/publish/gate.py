@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
+from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..quality.bias import Accuracy, BlindReport, Pair, blind, measure_each, most_telling, one_per_caption, with_all
+from ...augment.rng import record_rng
+from ..quality.bias import Accuracy, BlindReport, Pair, blind, measure_each, most_telling, with_all
 from ..quality.bias.measure import Measure
 from ..report.summary import plain_table
+from ..tables.columns import columns_of
 from ..tables.examples import Example
 
 if TYPE_CHECKING:
     from rich.table import Table
-import re
-from collections.abc import Iterator
-from hashlib import blake2b
-from pathlib import Path
-from typing import Any
-
-from ..engine.tables import shards_of
-from ..tables.columns import read_columns
 
 CUES = 3
 LEAST_PAIRS = 100
@@ -83,12 +81,10 @@ def finding(report: BlindReport, limit: float) -> Finding:
 
 def pairs_of(example: Example, seed: int) -> Iterable[tuple[str, Pair]]:
     """(operator, pair) for every operator with negatives of this caption; the negative is a random published one."""
-    by_operator: dict[str, list[tuple[str, Pair]]] = {}
-    for negative in example.negatives:
-        pair = Pair(example.text, negative.text, example.image_id)
-        by_operator.setdefault(negative.operator, []).append((negative.negative_id, pair))
-    for operator, rows in by_operator.items():
-        yield operator, one_per_caption(rows, seed, "random")[0]
+    for operator, some in groupby(example.negatives, key=lambda negative: negative.operator):
+        drawn = list(some)
+        chosen = record_rng(seed, "blind", drawn[0].negative_id.rpartition(":")[0]).choice(drawn)
+        yield operator, Pair(example.text, chosen.text, example.image_id)
 
 
 def judge_negatives(pairs: Mapping[str, Sequence[Pair]], limit: float, measure: Measure = blind) -> Verdict:
@@ -175,9 +171,8 @@ def read_train_split(run: Path) -> TrainSplit:
     """Read the train split (`train` and `restval`) of a run's captions. Raises what `read_columns` raises."""
     texts: set[bytes] = set()
     images: set[str] = set()
-    for shard in shards_of(run, "captions"):
-        rows: dict[str, list[Any]] = read_columns(shard, ["image_id", "split", "text"]).to_pydict()
-        for image_id, split, text in zip(rows["image_id"], rows["split"], rows["text"], strict=True):
+    for rows in columns_of(run, "captions", ["image_id", "split", "text"]):
+        for image_id, split, text in zip(*rows.to_pydict().values(), strict=True):
             if split in TRAIN:
                 texts.add(text_hash(text))
                 images.add(image_id)

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..tables.examples import Example
-from .publication import Column, Publication, RecordSet, TableRows
+from .publication import Column, Publication, RecordSet
+from .writers import TableRows
 
 COLUMNS = (
     Column("title", "the true caption"),

@@ -1,21 +1,17 @@
-"""The input of a format's writer, and the description of the files that it wrote."""
+"""What a format's writer is given, and how it describes the files that it wrote."""
 
 from __future__ import annotations
 
-import csv
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from ..tables.examples import Example, Prepare, Selection, with_negatives
+from ..tables.examples import Example, Negative, Prepare, Selection, with_negatives
 from ..tables.images import Box, Images, safe_path
 
 IMAGES = "images"
 TEXT, INTEGER, FLOAT, IMAGE = "sc:Text", "sc:Integer", "sc:Float", "sc:ImageObject"
-MESSAGES = "messages"  # of a chat, each a role and parts of content; Croissant has no type for them
 
 
 class Column(NamedTuple):
@@ -65,7 +61,7 @@ class Publication:
     describe; with_images: whether the image files are published too, in the folder `image_folder`; license: its name,
     for formats that state it. root: what precedes an image's path in formats whose readers open it as it is written;
     empty: see `prefix`. names: whose names files of operators have, "negcap" or "sugarcrepe". votes: by negative_id,
-    for formats with `votes`; see `valse.votes`. row_negatives: the negatives in a row of format triplet.
+    for formats with `votes`.
     """
 
     selection: Selection
@@ -76,7 +72,6 @@ class Publication:
     root: str = ""
     names: str = "negcap"
     votes: Mapping[str, Mapping[str, int]] = field(default_factory=dict, repr=False)
-    row_negatives: int = 1
 
     @property
     def image_folder(self) -> str:
@@ -100,9 +95,15 @@ class Publication:
         for examples in self.by_image():
             yield from examples
 
-    def place(self, split: str) -> str:
-        """The folder of a split's files, with its slash: `test/`; empty if only one split is published."""
-        return "" if len(self.selection.splits) == 1 else f"{split}/"
+    def pairs(self) -> Iterator[tuple[Example, Negative]]:
+        """Each example with each of its negatives."""
+        for example in self.examples():
+            for negative in example.negatives:
+                yield example, negative
+
+    def file(self, split: str, name: str) -> str:
+        """The path of a split's file of this name: in a folder of the split, if several are published."""
+        return name if len(self.selection.splits) == 1 else f"{split}/{name}"
 
     def box(self, example: Example) -> Box:
         """The region of the image that an example describes: the box given for the image, else the whole image.
@@ -150,79 +151,3 @@ class Format:
     embeds: bool = False
     prepare: Prepare = with_negatives
     card_fields: Callable[[Mapping[str, Sequence[str]]], dict[str, Any]] = lambda _: {}
-
-
-class JsonRows:
-    """A JSON file of one list or one object, written row by row, one row per line.
-
-    It is plain ASCII, since some readers open it in the default encoding of their system.
-    """
-
-    def __init__(self, file: Path, brackets: str = "[]") -> None:
-        """Create the file, and its folders; brackets: "[]" for a list, "{}" for an object."""
-        file.parent.mkdir(parents=True, exist_ok=True)
-        self.brackets = brackets
-        self.rows = 0
-        self.file: IO[str] = file.open("w", encoding="utf-8", newline="\n")
-        self.file.write(self.start())
-
-    def start(self) -> str:
-        """The text before the rows."""
-        return self.brackets[0]
-
-    def end(self) -> str:
-        """The text after the rows."""
-        return self.brackets[1]
-
-    def add(self, value: Any, key: str | None = None) -> None:
-        """Write a row; in an object its key is, by default, its number, from "0"."""
-        key = f"{json.dumps(key or str(self.rows))}: " if self.brackets == "{}" else ""
-        start = ",\n" if self.rows else "\n"
-        self.file.write(start + key + json.dumps(value))
-        self.rows += 1
-
-    def close(self) -> None:
-        """Write the closing bracket."""
-        self.file.write(f"\n{self.end()}\n")
-        self.file.close()
-
-
-class TableRows:
-    """A text table with a header, written row by row with the quoting that pandas uses."""
-
-    def __init__(self, file: Path, header: Sequence[str], delimiter: str = ",") -> None:
-        """Create the file, and its folders, and write the header."""
-        file.parent.mkdir(parents=True, exist_ok=True)
-        self.file: IO[str] = file.open("w", encoding="utf-8", newline="")
-        self.rows = csv.writer(self.file, delimiter=delimiter, lineterminator="\n")
-        self.add(header)
-
-    def add(self, values: Sequence[object]) -> None:
-        """Write a row."""
-        self.rows.writerow(values)
-
-    def close(self) -> None:
-        """Close the file."""
-        self.file.close()
-
-
-class Files(dict[str, Any]):
-    """The open files by their path in the published folder; all are closed at the end of the `with` block."""
-
-    def __init__(self, folder: Path, open: Callable[[Path], Any]) -> None:
-        """A missing key opens that file of `folder` by calling `open` with its path."""
-        super().__init__()
-        self.folder, self.open = folder, open
-
-    def __missing__(self, name: str) -> Any:
-        self[name] = self.open(self.folder / name)
-        return self[name]
-
-    def __enter__(self) -> Files:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for file in self.values():
-            file.close()

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import NamedTuple, TextIO
 
 from ...augment.operators import UNCHECKED
+from ..engine.places import RemotePath
+from ..engine.storage import files_below, move, remove_empty, sha256_file
 from ..engine.tables import shards_of
 from ..quality.bias import CachedReports, Pair, limit_pairs, read_corpus
 from ..quality.bias.measure import LIMIT
 from ..report.summary import console_of, print_table
 from ..tables.examples import Draws, select
 from ..tables.images import Images, abbreviate, read_boxes
-from ..tables.verdicts import accepted, p_true_by_readers
-from .card import Facts, write_card, write_croissant
+from ..tables.pairs import accepted, p_true_by_readers
+from .card import Facts, File, card, croissant
 from .config import PublishConfig
-from .formats import format_named
+from .formats import format_named, votes
 from .gate import (
     LEAST_PAIRS,
     TRAIN,
@@ -31,10 +35,9 @@ from .gate import (
     read_train_split,
     verdict_table,
 )
-from .output import CARD, CROISSANT, SUMS, check_output, digests, move_into_place, staging_folder
 from .publication import IMAGE, IMAGES, Column, FileSet, Format, Publication, RecordSet
-from .valse import votes
 
+CARD, CROISSANT, SUMS = "README.md", "croissant.json", "SHA256SUMS"
 TECHNICAL = ("table", "schema_version", "ARROW:schema", "pandas")  # Parquet metadata that the card leaves out
 Say = Callable[[str], None]
 
@@ -116,16 +119,19 @@ def publish(run: Path, output: Path, config: PublishConfig, *, overwrite: bool =
         files = digests(staged)
         facts = Facts(config, kind, publication, found.counts, verdict, len(found.leaks), len(found.missing))
         facts = replace(facts, provenance=provenance(run, publication), records=tuple(records), files=files)
-        sums = "".join(f"{file.sha256}  {file.path}\n" for file in files)
-        (staged / SUMS).write_text(sums, encoding="utf-8", newline="\n")
-        write_croissant(staged / CROISSANT, facts)
-        write_card(staged / CARD, replace(facts, files=(*files, *digests(staged, (CROISSANT, SUMS)))))
+        _write(staged / SUMS, "".join(f"{file.sha256}  {file.path}\n" for file in files))
+        _write(staged / CROISSANT, json.dumps(croissant(facts), indent=1, ensure_ascii=False) + "\n")
+        _write(staged / CARD, card(replace(facts, files=(*files, *digests(staged, (CROISSANT, SUMS))))))
         staged.chmod(0o755)  # only its owner can read a temporary folder
         counted = facts.operators or ["captions"]
         written = {split: sum(found.counts[split, what] for what in counted) for split in facts.splits}
         return Published(move_into_place(staged, output), written)
     finally:
         shutil.rmtree(staged, ignore_errors=True)
+
+
+def _write(file: Path, text: str) -> None:
+    file.write_text(text, encoding="utf-8", newline="\n")
 
 
 def prepare(run: Path, config: PublishConfig, kind: Format) -> Publication:
@@ -149,7 +155,7 @@ def prepare(run: Path, config: PublishConfig, kind: Format) -> Publication:
     images = None if config.images is None else Images(config.images)
     boxes = {} if config.boxes is None else read_boxes(config.boxes)
     about = config.copy_images, config.license, config.image_root, config.names
-    return Publication(selection, images, boxes, *about, given, config.row_negatives)
+    return Publication(selection, images, boxes, *about, given)
 
 
 def refuse_unchecked(publication: Publication, config: PublishConfig) -> None:
@@ -258,3 +264,56 @@ def provenance(run: Path, publication: Publication) -> dict[str, str]:
     metadata = shard.read([]).schema.metadata or {}
     found = {key.decode(): value.decode() for key, value in metadata.items()}
     return {key: value for key, value in sorted(found.items()) if key not in TECHNICAL}
+
+
+# the output folder
+
+
+def check_output(output: Path, overwrite: bool) -> None:
+    """Raise FileExistsError if `output` is a file, or a folder that is not empty and must not be overwritten."""
+    if output.exists() and not output.is_dir():
+        raise FileExistsError(f"output must be a folder, was: {output}")
+    if output.is_dir() and any(output.iterdir()) and not overwrite:
+        raise FileExistsError(
+            f"output must be an empty folder, {output} is not (--overwrite replaces what is published there)"
+        )
+
+
+def staging_folder(output: Path) -> Path:
+    """A new local folder for what will be moved to `output`: beside it, or a temporary one if that is on a store."""
+    if isinstance(output, RemotePath):
+        return Path(mkdtemp(prefix="negcap-publish-"))
+    output.parent.mkdir(parents=True, exist_ok=True)
+    return Path(mkdtemp(prefix=f".{output.name}.", dir=output.parent))
+
+
+def digests(folder: Path, names: Sequence[str] = ()) -> tuple[File, ...]:
+    """Path, size and SHA-256 of every file below a folder, or only of those in `names` if given."""
+    paths = [folder / name for name in names] or files_below(folder)
+    return tuple(File(path.relative_to(folder).as_posix(), path.stat().st_size, sha256_file(path)) for path in paths)
+
+
+def move_into_place(staged: Path, output: Path) -> list[str]:
+    """Move all files of `staged` to `output` and return their relative paths.
+
+    The files that an earlier publication left in `output` (listed in its SHA256SUMS) are removed first; other files
+    stay. Raises ValueError if a link in `output` would lead a file out of it.
+    """
+    output.mkdir(parents=True, exist_ok=True)
+    written = files_below(staged)
+    for path in written:
+        if not (output / path.relative_to(staged)).resolve().is_relative_to(output):
+            raise ValueError(f"{output / path.relative_to(staged)} leads out of the output folder: remove the link")
+    sums, emptied = output / SUMS, set[Path]()
+    if sums.is_file():
+        listed = [line.partition("  ")[2] for line in sums.read_text(encoding="utf-8").splitlines()]
+        for name in (*listed, CARD, CROISSANT, SUMS):
+            old = output / name
+            if name and old.is_file() and old.resolve().is_relative_to(output):
+                old.unlink()
+                emptied |= {folder for folder in old.relative_to(output).parents if folder.name}
+    for path in written:
+        move(path, output / path.relative_to(staged))
+    for folder in sorted((output / folder for folder in emptied), reverse=True):
+        remove_empty(folder)
+    return [path.relative_to(staged).as_posix() for path in written]

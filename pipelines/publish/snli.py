@@ -17,7 +17,8 @@ from ...augment.rng import record_rng
 from ..engine.tables import has_table
 from ..tables.columns import columns_of
 from ..tables.examples import Example, is_denial
-from .publication import Column, Files, Publication, RecordSet
+from .publication import Column, Publication, RecordSet
+from .writers import Files
 
 COLUMNS = (
     Column("gold_label", "entailment or contradiction"),

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import NamedTuple
+from typing import Any
 
 from ...augment.plausibility import WORD
 from ...augment.recovery.judge import faults
@@ -19,6 +19,7 @@ from .bias import ALL, Accuracy, Blindness, BlindReport, Pair, accuracy, blind, 
 from .bias import to_text as to_text_of_blind
 
 LEAST_IMAGES = 10
+Row = Mapping[str, Any]
 # Reasons that speak for a negative being true of its image.
 TRUE = frozenset(
     {
@@ -58,16 +59,6 @@ class Scorecard:
     blind: BlindReport | None
 
 
-class _Row(NamedTuple):
-    image_id: str
-    caption: str
-    text: str
-    operator: str
-    reason: str | None
-    p_true: float | None
-    plausibility: float | None
-
-
 def scorecards(run: Path, seed: int = 0) -> list[Scorecard]:
     """The scorecards of the proposals in a run: one for each kind that they are labelled with, then one of all.
 
@@ -79,27 +70,26 @@ def scorecards(run: Path, seed: int = 0) -> list[Scorecard]:
     for table in columns_of(run, "captions", ("caption_id", "text")):
         captions |= dict(zip(table["caption_id"].to_pylist(), table["text"].to_pylist(), strict=True))
     corpus = read_corpus(run)
-    groups: dict[str, list[_Row]] = {}
+    groups: dict[str, list[Row]] = {}
     for table in read_table(run, "judged"):
         for row in table.to_pylist():
             if row["operator"]:
-                row["caption"] = captions[row["caption_id"]]
-                groups.setdefault(row["asked"], []).append(_Row(*(row[name] for name in _Row._fields)))
+                groups.setdefault(row["asked"], []).append({**row, "caption": captions[row["caption_id"]]})
     named = sorted(groups.items())
     if len(named) != 1:
         named.append((ALL, [row for some in groups.values() for row in some]))
     return [_scorecard(name or ALL, rows, corpus, seed) for name, rows in named if rows]
 
 
-def _scorecard(name: str, rows: Sequence[_Row], corpus: Sequence[tuple[str, str]], seed: int) -> Scorecard:
+def _scorecard(name: str, rows: Sequence[Row], corpus: Sequence[tuple[str, str]], seed: int) -> Scorecard:
     n = len(rows)
-    reasons = Counter(row.reason for row in rows if row.reason is not None)
-    estimates = [row.p_true for row in rows if row.p_true is not None]
-    odds = [row.plausibility for row in rows if row.plausibility is not None]
-    texts = [(row.caption, row.text) for row in rows]
+    reasons = Counter(row["reason"] for row in rows if row["reason"] is not None)
+    estimates = [row["p_true"] for row in rows if row["p_true"] is not None]
+    odds = [row["plausibility"] for row in rows if row["plausibility"] is not None]
+    texts = [(row["caption"], row["text"]) for row in rows]
     bags = [sorted(WORD.findall(one.lower())) == sorted(WORD.findall(other.lower())) for one, other in texts]
     same = [one.lower() == other.lower() for one, other in texts]
-    images = len({row.image_id for row in rows})
+    images = len({row["image_id"] for row in rows})
     return Scorecard(
         name,
         n,
@@ -112,15 +102,16 @@ def _scorecard(name: str, rows: Sequence[_Row], corpus: Sequence[tuple[str, str]
         fmean(odds) if odds else None,
         fmean(len(text.split()) - len(caption.split()) for caption, text in texts),
         dict(reasons.most_common()),
-        dict(Counter(row.operator for row in rows).most_common()),
+        dict(Counter(row["operator"] for row in rows).most_common()),
         _blind(name, rows, corpus, seed) if images >= LEAST_IMAGES else None,
     )
 
 
-def _blind(name: str, rows: Sequence[_Row], corpus: Sequence[tuple[str, str]], seed: int) -> BlindReport | None:
+def _blind(name: str, rows: Sequence[Row], corpus: Sequence[tuple[str, str]], seed: int) -> BlindReport | None:
     """The blind baselines on one pair a caption, the first; None if they cannot be measured."""
     first: dict[tuple[str, str], Pair] = {}
-    for image, caption, text, *_ in rows:
+    for row in rows:
+        image, caption, text = row["image_id"], row["caption"], row["text"]
         if caption.lower() != text.lower():
             first.setdefault((image, caption), Pair(caption, text, image))
     try:

@@ -19,7 +19,7 @@ from sklearn.isotonic import IsotonicRegression
 from ...augment.elementary import exp
 from .bias.learned import FOLDS, Fit, features, fold_weights, folds_of, log_odds, regression, right, scores, words
 from .bias.ngrams import NgramVocabulary, train
-from .bias.rules import format_faults
+from .bias.pairs import format_faults
 
 ROUNDS = 8
 SEEDS = 1_000  # added to the seed of the folds, so that they differ from the folds that the result is measured on

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
-from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..engine.tables import Shard, has_table, shards_of
+from ..engine.tables import has_table, shards_of
+from ..tables.pairs import earlier
 
 if TYPE_CHECKING:
+    import pandas as pd
     import pyarrow as pa
 
 Row = dict[str, Any]
 Stratum = tuple[str, ...]
-Best = list[tuple[tuple[int, int], Shard, int]]
 
 
 class Sampling(NamedTuple):
@@ -42,85 +41,57 @@ def sample_strata(run: Path, table: str, by: Sequence[str], how: Sampling) -> di
     says which rows may be sampled. A table that the run does not have gives no strata. Raises ValueError for n < 1 or
     a missing column, DamagedShardError for a shard that is not as recorded.
     """
-    n, _, first, only = how
-    if n < 1:
-        raise ValueError(f"n must be >= 1, was: {n}")
-    best: dict[Stratum, Best] = {}
-    columns = list(dict.fromkeys((*by, *only, "image_id", *(("caption_id", "operator") if first else ()))))
-    for shard in shards_of(run, table) if has_table(run, table) else ():
+    import pandas as pd
+
+    if how.n < 1:
+        raise ValueError(f"n must be >= 1, was: {how.n}")
+    best = pd.DataFrame(columns=[*by, "shard", "row", "rank", "priority"])
+    columns = list(dict.fromkeys((*by, *how.only, "image_id", *(("caption_id", "operator") if how.first else ()))))
+    shards = shards_of(run, table) if has_table(run, table) else []
+    for number, shard in enumerate(shards):
         rows = shard.read(columns)
         for name in columns:
             if name not in rows.column_names:
                 raise ValueError(f"{run / table} must have the columns {', '.join(columns)}, lacks: {name}")
-        if rows.num_rows:
-            _offer(best, rows, by, shard, how)
-    return _taken(best)
+        here = _ordered(rows, by, how).assign(shard=number)
+        best = pd.concat([best, here]).astype(here.dtypes) if len(best) else here
+        best = best.sort_values(["rank", "priority"], kind="stable").groupby([*by]).head(how.n)
+    read: dict[tuple[int, int], Row] = {}
+    for number, shard in enumerate(shards):
+        taken = best["row"][best["shard"] == number].tolist()
+        if taken:
+            read |= zip(((number, row) for row in taken), shard.read().take(taken).to_pylist(), strict=True)
+    strata = best.groupby([*by])[["shard", "row"]]
+    return {
+        tuple(map(str, key)): [read[one] for one in some.itertuples(index=False, name=None)] for key, some in strata
+    }
 
 
-def first_draws(rows: pa.Table) -> np.ndarray:
-    """A mask (rows,) of the first row of each caption and operator; the rows of each such pair must be consecutive."""
-    changed = np.zeros(rows.num_rows, bool)
-    changed[:1] = True
-    for name in ("caption_id", "operator"):
-        codes = _codes(rows, name)[0]
-        changed[1:] |= codes[1:] != codes[:-1]
-    return changed
+def _ordered(rows: pa.Table, by: Sequence[str], how: Sampling) -> pd.DataFrame:
+    """The rows of a shard that may be sampled: `by`, `row`, `rank` and `priority`; the lowest of both are sampled.
 
-
-def _codes(rows: pa.Table, name: str) -> tuple[np.ndarray, list[str]]:
-    """A column as integer codes (rows,), and the list of values that the codes index."""
-    column = rows[name].combine_chunks().dictionary_encode()
-    return column.indices.to_numpy(zero_copy_only=False).astype(np.int64), column.dictionary.to_pylist()
-
-
-def _wanted(rows: pa.Table, how: Sampling) -> np.ndarray:
-    """A mask of the rows that may be sampled."""
+    rank: how many rows of the same image come before in its stratum; priority: a hash that orders the images at random.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    wanted = first_draws(rows) if how.first else np.ones(rows.num_rows, bool)
+    wanted = earlier(rows) == 0 if how.first else np.ones(rows.num_rows, bool)
     for name, values in how.only.items():
         wanted &= pc.is_in(rows[name], pa.array(values)).to_numpy()
-    return wanted
+    frame = rows.select([*dict.fromkeys([*by, "image_id"])]).to_pandas().assign(row=np.arange(len(rows)))[wanted]
+    names = frame[by[0]]
+    for name in by[1:]:
+        names = names + "\x1f" + frame[name]
+    own = _mixed(_hashes(frame["image_id"]) ^ _hashes(f"{how.seed}\x1f" + names))
+    same = [names, frame["image_id"]]
+    turn = frame.groupby(same).cumcount().to_numpy(np.uint64)
+    shuffled = np.argsort(_mixed(own + turn), kind="stable")  # the rows of an image in random order
+    rank = frame.iloc[shuffled].groupby([one.iloc[shuffled] for one in same]).cumcount().reindex(frame.index)
+    return frame.assign(rank=rank, priority=_mixed(own ^ rank.to_numpy(np.uint64))).drop(columns={"image_id"} - {*by})
 
 
-def _offer(best: dict[Stratum, Best], rows: pa.Table, by: Sequence[str], shard: Shard, how: Sampling) -> None:
-    """Update `best` with the rows of a shard; in each stratum it keeps the n rows of lowest (rank, priority).
-
-    rank: how many rows of the same image come before; priority: a hash that orders the images at random.
-    """
-    n, seed = how.n, how.seed
-    wanted = _wanted(rows, how)
-    images, names = _codes(rows, "image_id")
-    hashed = np.array([_hash(name) for name in names], np.uint64)
-    coded = [_codes(rows, name) for name in by]
-    stratum = np.zeros(rows.num_rows, np.int64)
-    for codes, values in coded:
-        stratum = stratum * len(values) + codes
-    for number in np.unique(stratum[wanted]).tolist():
-        inside = np.flatnonzero(wanted & (stratum == number))
-        name = tuple(values[codes[inside[0]]] for codes, values in coded)
-        salt = np.uint64(_hash(f"{seed}\x1f{chr(31).join(name)}"))
-        image = images[inside]
-        order = np.argsort(image, kind="stable")
-        turn = np.empty(len(inside), np.uint64)
-        turn[order] = _running(image[order])
-        within = _mixed(_mixed(hashed[image] ^ salt) + turn)
-        order = np.lexsort((within, image))
-        rank = np.empty(len(inside), np.uint64)
-        rank[order] = _running(image[order])
-        priority = _mixed(_mixed(hashed[image] ^ salt) ^ rank)
-        chosen = np.lexsort((priority, rank))[:n]
-        keys = zip(rank[chosen].tolist(), priority[chosen].tolist(), strict=True)
-        offered = [(key, shard, int(row)) for key, row in zip(keys, inside[chosen], strict=True)]
-        best[name] = heapq.nsmallest(n, [*best.get(name, []), *offered], key=lambda entry: entry[0])
-
-
-def _running(sorted_codes: np.ndarray) -> np.ndarray:
-    """For each of the sorted codes, how many equal ones precede it: [3, 3, 5] -> [0, 1, 0]."""
-    starts = np.flatnonzero(np.concatenate([[True], sorted_codes[1:] != sorted_codes[:-1]]))
-    sizes = np.diff(np.append(starts, len(sorted_codes)))
-    return (np.arange(len(sorted_codes)) - np.repeat(starts, sizes)).astype(np.uint64)
+def _hashes(texts: pd.Series) -> np.ndarray:
+    return texts.map({text: _hash(text) for text in texts.unique()}).to_numpy(np.uint64)
 
 
 def _hash(text: str) -> int:
@@ -133,14 +104,3 @@ def _mixed(numbers: np.ndarray) -> np.ndarray:
     numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return numbers ^ (numbers >> np.uint64(31))
-
-
-def _taken(best: Mapping[Stratum, Best]) -> dict[Stratum, list[Row]]:
-    """The sampled rows by stratum, in random order; every shard is read once."""
-    by_shard: dict[Shard, list[int]] = {}
-    for _, shard, row in chain.from_iterable(best.values()):
-        by_shard.setdefault(shard, []).append(row)
-    read: dict[tuple[Shard, int], Row] = {}
-    for shard, numbers in by_shard.items():
-        read |= zip(((shard, row) for row in numbers), shard.read().take(numbers).to_pylist(), strict=True)
-    return {stratum: [read[shard, row] for _, shard, row in best[stratum]] for stratum in sorted(best)}

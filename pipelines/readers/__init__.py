@@ -1,67 +1,81 @@
-"""Read caption files and folders of published formats as records, one caption each. One module per format."""
+"""Read caption files and folders of published formats as records, one caption each; recognise the format.
+
+The format is that of READERS whose layout a source has, by its content and, where that does not suffice, its name.
+"""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import chain
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from . import coco, flickr, karpathy, lines, multi30k, table, vsepp, webdataset
-from .detect import detect as _detect
-from .files import content as _content
-from .files import name_in
+from . import files, formats, table, webdataset
+from .files import head, is_folder, is_pattern, join, matching, name_in, name_of, names, naming
 from .record import ReadOptions, Record, Rejected, clean
-from .remote import check_protocol, naming
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = [
-    "READERS",
-    "ReadOptions",
-    "Reader",
-    "Record",
-    "Rejected",
-    "content",
-    "detect",
-    "files",
-    "kept_types",
-    "name_in",
-    "read",
-    "reader_of",
-]
+    "READERS", "ReadOptions", "Reader", "Record", "Rejected",
+    "content", "detect", "files_of", "kept_types", "name_in", "read", "reader_of",
+]  # fmt: skip
+
+EXPECTED = (
+    "COCO annotation JSON, Karpathy dataset JSON, a Flickr token file (`name.jpg#k⇥caption`), "
+    "a Multi30K folder, VSE++ `<split>_caps.txt` or its folder, "
+    "a CSV, TSV, JSONL or Parquet table with image and caption columns, WebDataset tars, or a *.txt file with one "
+    "caption per line"
+)
+_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
+_TOKEN_LINE = re.compile(rb"\S[^\t\n]*#\d{1,4}\t")
+_IMAGE_FILE = re.compile(rb"[^\s,;|]+\.(?:jpe?g|png|gif|webp|bmp|tiff?)(?![a-z0-9])", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class Reader:
+class Reader(NamedTuple):
     """How one format is read.
 
-    files: the files that reading a source (a path or URL) reads, in order. records: its records, in source order.
-    grouped: whether all captions of an image are adjacent, so that reading may stop after the first N images.
-    file_records: the records of one of the files of a source, for formats in which each is read alone; None for others.
+    records: the records of a file (path or URL) of a source, in its order. grouped: whether all captions of an image
+    are adjacent, so that reading may stop after the first N images. files: the files that reading a source reads, in
+    order; None: the source itself. alone: whether each file is read alone; otherwise `records` reads the whole source.
     """
 
-    files: Callable[[str, ReadOptions], list[str]]
-    records: Callable[[str, ReadOptions], Iterator[Record | Rejected]]
+    records: Callable[[str, str, ReadOptions], Iterator[Record | Rejected]]
     grouped: bool
-    file_records: Callable[[str, str, ReadOptions], Iterator[Record | Rejected]] | None = None
+    files: Callable[[str, ReadOptions], list[str]] | None = None
+    alone: bool = True
 
 
-def _reader(module: ModuleType) -> Reader:
-    return Reader(module.files, module.records, module.GROUPED, getattr(module, "file_records", None))
+def _tables(source: str, options: ReadOptions) -> list[str]:
+    found = _several(source, table.FILES)
+    return [source] if found is None else table.one_kind(source, found)
+
+
+def _archives(source: str, options: ReadOptions) -> list[str]:
+    found = _several(source, webdataset.FILES)
+    return [source] if found is None else found
+
+
+def _several(source: str, named: re.Pattern[str]) -> list[str] | None:
+    """The files that match a pattern, or those of a folder with such names; None if the source is one file."""
+    if is_pattern(source):
+        return matching(source)
+    if not is_folder(source):
+        return None
+    # img2dataset writes its statistics beside its tables
+    return [join(source, name) for name in names(source) if named.fullmatch(name) and not name.endswith("_stats.json")]
 
 
 READERS = {
-    "coco": _reader(coco),
-    "karpathy": _reader(karpathy),
-    "flickr": _reader(flickr),
-    "multi30k": _reader(multi30k),
-    "vsepp": _reader(vsepp),
-    "table": _reader(table),
-    "webdataset": _reader(webdataset),
-    "lines": _reader(lines),
+    "coco": Reader(formats.coco, False),
+    "karpathy": Reader(formats.karpathy, True),
+    "flickr": Reader(formats.flickr, False),
+    "multi30k": Reader(formats.multi30k, True, formats.multi30k_files, alone=False),
+    "vsepp": Reader(formats.vsepp, True, formats.vsepp_files, alone=False),
+    "table": Reader(table.records, False, _tables),
+    "webdataset": Reader(webdataset.records, True, _archives),
+    "lines": Reader(formats.plain_lines, True),
 }
 
 
@@ -72,41 +86,28 @@ def reader_of(format: str) -> Reader:
     return READERS[format]
 
 
-def detect(source: str) -> str:
-    """The format of `source` (a path or URL): a key of READERS.
-
-    Raises FileNotFoundError when there is no such file or folder; ValueError, naming the source and what was expected,
-    when it has no known format or cannot be read.
-    """
-    check_protocol(source)
-    with naming(source):
-        return _detect(source)
-
-
-def files(source: str, format: str, options: ReadOptions) -> list[str]:
+def files_of(source: str, format: str, options: ReadOptions) -> list[str]:
     """The files (paths or URLs) that are read for a source, in order.
 
     Raises ValueError or FileNotFoundError, with one line that names the file, when the source cannot be read as
     `format`.
     """
-    check_protocol(source)
     with naming(source):
-        return reader_of(format).files(source, options)
+        find = reader_of(format).files
+        return find(source, options) if find else [source]
 
 
-def kept_types(format: str, files: Sequence[str], options: ReadOptions) -> Mapping[str, pa.DataType]:
-    """The type of each column of `options.keep_columns` in the files of a source.
+def kept_types(format: str, urls: Sequence[str], options: ReadOptions) -> Mapping[str, pa.DataType]:
+    """The type of each column of `options.keep_columns` in the files `urls` of a source.
 
     Raises ValueError for a format without columns, or when a file lacks a column or cannot be read.
     """
     import pyarrow as pa
 
-    if not options.keep_columns:
-        return {}
-    if format == "table":
-        with naming(files[0]):
-            return table.kept_types(files, options)
-    if format != "webdataset":
+    if options.keep_columns and format == "table":
+        with naming(urls[0]):
+            return table.kept_types(urls[0], options)
+    if options.keep_columns and format != "webdataset":
         raise ValueError(f"keep_columns is for tables and WebDataset tars, the format is {format}")
     return dict.fromkeys(options.keep_columns, pa.string())
 
@@ -118,22 +119,109 @@ def content(file: str, format: str = "") -> dict[str, Any]:
     Raises ValueError or FileNotFoundError, with one line that names the file, when it cannot be read.
     """
     with naming(file):
-        return webdataset.content(file) if format == "webdataset" else _content(file)
+        return webdataset.content(file) if format == "webdataset" else files.content(file)
 
 
 def read(
-    source: str, format: str, options: ReadOptions, files: Sequence[str] | None = None
+    source: str, format: str, options: ReadOptions, only: Sequence[str] | None = None
 ) -> Iterator[Record | Rejected]:
     """The records of a source in its own order: cleaned (see `clean`), or rejected with a reason.
 
-    files: read only these of its files, in a format that has `file_records`. Raises ValueError or FileNotFoundError,
+    only: read only these of its files, in a format whose files are read alone. Raises ValueError or FileNotFoundError,
     with one line that names the file, when it cannot be read as `format`.
     """
     reader = reader_of(format)
     with naming(source):
-        if files is None or reader.file_records is None:
-            found = reader.records(source, options)
-        else:
-            found = chain.from_iterable(reader.file_records(source, file, options) for file in files)
-        for record in found:
-            yield clean(record) if type(record) is Record else record
+        found = reader.files(source, options) if only is None and reader.files and reader.alone else only or [source]
+        for file in found:
+            for record in reader.records(source, file, options):
+                yield clean(record) if type(record) is Record else record
+
+
+def detect(source: str) -> str:
+    """The format of `source` (a path or URL): a key of READERS.
+
+    Raises FileNotFoundError when there is no such file or folder; ValueError, naming the source and what was expected,
+    when it has no known format or cannot be read.
+    """
+    with naming(source):
+        if is_pattern(source):
+            source = matching(source)[0]
+            format = _of_folder(source) if is_folder(source) else _of_file(source)
+            if format not in ("table", "webdataset"):
+                raise ValueError(
+                    f"{source}: a pattern must be of tables or of WebDataset tars, this file is of {format}"
+                )
+            return format
+        return _of_folder(source) if is_folder(source) else _of_file(source)
+
+
+def _of_folder(source: str) -> str:
+    present = names(source)
+    if any(formats.VSEPP.fullmatch(name) for name in present):
+        return "vsepp"
+    if formats.multi30k_captions(source):
+        return "multi30k"
+    archives = {name.partition(".")[0] for name in present if webdataset.FILES.fullmatch(name)}
+    if archives and not archives <= {name.partition(".")[0] for name in present if name.endswith(".parquet")}:
+        return "webdataset"
+    if any(table.FILES.fullmatch(name) for name in present):  # of img2dataset, those beside its archives
+        return "table"
+    holds = ", ".join(present[:5]) + (", …" if len(present) > 5 else "") if present else "no files"
+    raise ValueError(
+        f"{source}: must be a Multi30K folder, a VSE++ folder or a folder of tables or WebDataset tars; holds {holds}"
+    )
+
+
+def _of_file(source: str) -> str:
+    name = name_of(source)
+    if formats.VSEPP.fullmatch(name):
+        return "vsepp"
+    if webdataset.FILES.fullmatch(name):
+        return "webdataset"
+    start = head(source)
+    if start.startswith(b"PAR1"):
+        return "table"
+    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise ValueError(f"{source}: must be UTF-8, starts with a UTF-16 byte order mark")
+    start = start.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if not start or len(_CONTROL.findall(start)) * 50 > len(start):
+        raise ValueError(f"{source}: must be {EXPECTED}; is {'binary' if start else 'empty'}")
+    if start.startswith(b"{") and not _is_json_lines(start):
+        return _of_json(source)
+    if _TOKEN_LINE.match(start):
+        return "flickr"
+    if table.FILES.fullmatch(name) or table.kind_of(source) != "delimited" or table.has_header(start):
+        return "table"
+    if formats.MULTI30K.fullmatch(name):
+        raise ValueError(f"{source}: looks like one file of Multi30K, give the folder it is in")
+    if not formats.LINES.fullmatch(name):
+        raise ValueError(f"{source}: must be {EXPECTED}; looks like none of them")
+    if b"\t" in start or _IMAGE_FILE.match(start):
+        raise ValueError(
+            f"{source}: looks like a table without a header or a list of images; for a table give --format table and "
+            "the numbers of its columns, --image-column 1 --caption-column 2"
+        )
+    return "lines"
+
+
+def _is_json_lines(start: bytes) -> bool:
+    """Whether the first line is a complete JSON object, and not one that a whole COCO or Karpathy file consists of."""
+    try:
+        first = json.loads(start.split(b"\n")[0].decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return False
+    return not any(isinstance(first.get(key), list) for key in ("images", "annotations"))
+
+
+def _of_json(source: str) -> str:
+    import ijson
+
+    with files.open_json(source, "complete JSON") as file:
+        for prefix, event, _ in ijson.parse(file, use_float=True):
+            if prefix == "images.item.sentences":
+                return "karpathy"
+            if prefix in ("images.item", "annotations.item") and event == "end_map":
+                return "coco"
+    expected = "COCO annotation JSON (images, annotations) or Karpathy dataset JSON (images with sentences)"
+    raise ValueError(f"{source}: must be {expected}; has none of these")

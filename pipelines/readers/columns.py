@@ -22,6 +22,7 @@ CAPTION = (
 SPLIT = ("split", "subset", "partition")
 URL = ("image_url", "url")
 ID = ("uid", "key")  # of DataComp, of img2dataset
+NONE: Mapping[str, str] = {}
 SUCCESS = "success"  # the status of an image that img2dataset has downloaded
 
 
@@ -46,72 +47,70 @@ class Columns:
     @property
     def names(self) -> list[str]:
         """The names of all these columns, each once."""
-        return list(dict.fromkeys(name for name in (*self.others, self.caption, *self.kept) if name))
-
-    @property
-    def others(self) -> tuple[str | None, ...]:
-        """The names of the columns of image, split, language, id and status, in this order; None: there is none."""
-        return self.image, self.split, self.language, self.id, self.status
+        given = (self.image, self.split, self.language, self.id, self.status, self.caption, *self.kept)
+        return list(dict.fromkeys(name for name in given if name))
 
 
-@dataclass(frozen=True)
-class Nested:
-    """The columns of a file that are no plain values.
+def choose(
+    found: Sequence[str],
+    options: ReadOptions,
+    where: str,
+    images: Mapping[str, str] = NONE,
+    unread: Mapping[str, str] = NONE,
+) -> Columns:
+    """The columns to read, among the names `found` of columns of plain values in a file, and `images`.
 
-    images: those in which images are embedded, each with the field that has the image's path; empty: none has. unread:
-    the others, each with the reason why it cannot be read.
+    images: columns with embedded images, each with the field that has the image's path; empty: none has. unread: other
+    columns, each with the reason why it cannot be read. In a table of nothing but captions (and columns of split or
+    language, or to keep) each row is of an image of its own. Raises ValueError, which lists the columns of the file
+    `where`, when there is no column to choose.
     """
+    every = [*found, *images]
+    listed = ", ".join(dict.fromkeys(every)) or "none"
+    if unread:
+        listed += f"; not readable: {', '.join(f'{name} ({why})' for name, why in unread.items())}"
 
-    images: Mapping[str, str]
-    unread: Mapping[str, str]
+    def column(role: str, wanted: str, usual: Sequence[str] = (), among: Sequence[str] = found) -> str:
+        name = (wanted if wanted in among else guess([_plain(wanted)], among)) if wanted else guess(usual, among)
+        if name is not None:
+            return name
+        if wanted:
+            raise ValueError(f"{where}: {role} column must be one of the columns found, was: {wanted}; found: {listed}")
+        raise ValueError(
+            f"{where}: no column has a usual name of {role} columns, give it with --{role}-column; found: {listed}"
+        )
 
-
-FLAT = Nested({}, {})
-
-
-def choose(found: Sequence[str], options: ReadOptions, where: str, nested: Nested = FLAT) -> Columns:
-    """The columns to read, among the names `found` of columns of plain values, and the `nested` ones, in a file.
-
-    In a table of nothing but captions (and columns of split or language, or to keep) each row is of an image of its
-    own. Raises ValueError, which lists the columns of the file `where`, when there is no column to choose.
-    """
-    names = [*found, *nested.images]
-    image = None if options.image_column else guess(IMAGE, found) or guess(IMAGE, [*nested.images])
-    if image is None and (options.image_column or not _has_only_captions([*names, *nested.unread], options)):
-        image = _column("image", options.image_column, (), names, where, nested)
-    caption = _column("caption", options.caption_column, CAPTION, found, where, nested)
-    given = options.split_column
-    split = _column("split", given, SPLIT, found, where, nested) if given else guess(SPLIT, found)
-    given = options.language_column
-    language = _column("language", given, (), found, where, nested) if given else None
-    values = Nested({}, {**dict.fromkeys(nested.images, "images"), **nested.unread})
-    kept = tuple(_column("keep", name, (), found, where, values) for name in options.keep_columns)
+    image = None if options.image_column else guess(IMAGE, found) or guess(IMAGE, [*images])
+    if image is None and (options.image_column or not _has_only_captions([*every, *unread], options)):
+        image = column("image", options.image_column, (), every)
+    caption = column("caption", options.caption_column, CAPTION)
+    split = column("split", options.split_column) if options.split_column else guess(SPLIT, found)
+    language = column("language", options.language_column) if options.language_column else None
+    kept = tuple(column("keep", name) for name in options.keep_columns)
     id = status = None
     if options.id_column:
-        id = _column("id", options.id_column, ID, found, where, nested)
+        id = column("id", options.id_column)
     elif image is not None and image == guess(URL, found):
         id = guess(ID, found)
         status = "status" if id == "key" and "status" in found else None
-    field = "" if image is None or image in found else nested.images[image]
-    named = image in found or field
-    return Columns(image if named else None, caption, split, language, id, status, kept, field)
+    field = "" if image is None or image in found else images[image]
+    return Columns(image if image in found or field else None, caption, split, language, id, status, kept, field)
 
 
-def record_of(
-    chosen: Columns, where: tuple[str, int], text: Any, others: Sequence[Any], kept: tuple[Any, ...], usual: str
-) -> Record | Rejected:
+def record_of(chosen: Columns, source: str, line: int, row: Mapping[str, Any], language: str) -> Record | Rejected:
     """The record of one row of a table; a row without an id, or whose image was not downloaded, becomes a Rejected.
 
-    chosen: the columns of the table. where: file and line. text: the caption. others, kept: the values of the columns
-    `chosen.others` and `chosen.kept`. usual: the language of captions if no column has it.
+    row: the values of the columns `chosen`. language: that of captions if no column has it.
     """
-    image, split, language, id, status = others
-    if chosen.image is None:
-        image = OWN
-    record = Record(*where, image, text, split, language if chosen.language else usual, None, id, kept)
+    image = OWN if chosen.image is None else row.get(chosen.image)
+    split = row.get(chosen.split) if chosen.split else None
+    language = row.get(chosen.language) if chosen.language else language  # type: ignore[assignment]
+    id = row.get(chosen.id) if chosen.id else None
+    kept = tuple(map(row.get, chosen.kept)) if chosen.kept else ()
+    record = Record(source, line, image, row.get(chosen.caption), split, language, None, id, kept)
     if id is None and chosen.id:
         return reject(record, "no_image", f"image id must be a name, URL or whole number, is missing in {chosen.id}")
-    if chosen.status and status != SUCCESS:
+    if chosen.status and (status := row.get(chosen.status)) != SUCCESS:
         return reject(record, "no_image", f"image must have been downloaded, its status was: {status!r:.80}")
     return record
 
@@ -139,29 +138,12 @@ def can_choose(found: Sequence[str], options: ReadOptions) -> bool:
     return True
 
 
-def _plain(name: str) -> str:
-    return re.sub(r"[\s-]+", "_", name.strip().lower())
-
-
 def numbered(options: ReadOptions) -> bool:
     """Whether all columns that the user gave are numbers from 1, as for a file without a header."""
-    given = [options.image_column, options.caption_column]
-    given += filter(None, [options.split_column, options.language_column, options.id_column, *options.keep_columns])
-    return all(value.isascii() and value.isdigit() and int(value) >= 1 for value in given)
+    given = (options.image_column, options.caption_column)
+    more = (options.split_column, options.language_column, options.id_column, *options.keep_columns)
+    return all(re.fullmatch(r"[1-9][0-9]*", value) for value in (*given, *filter(None, more)))
 
 
-def _column(role: str, wanted: str, usual: Sequence[str], found: Sequence[str], where: str, nested: Nested) -> str:
-    if wanted:
-        name = wanted if wanted in found else guess([_plain(wanted)], found)
-    else:
-        name = guess(usual, found)
-    if name is not None:
-        return name
-    listed = ", ".join(dict.fromkeys([*found, *nested.images])) or "none"
-    if nested.unread:
-        listed += f"; not readable: {', '.join(f'{name} ({why})' for name, why in nested.unread.items())}"
-    if wanted:
-        raise ValueError(f"{where}: {role} column must be one of the columns found, was: {wanted}; found: {listed}")
-    raise ValueError(
-        f"{where}: no column has a usual name of {role} columns, give it with --{role}-column; found: {listed}"
-    )
+def _plain(name: str) -> str:
+    return re.sub(r"[\s-]+", "_", name.strip().lower())

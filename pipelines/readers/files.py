@@ -1,7 +1,7 @@
-"""Open local paths and fsspec URLs, compressed or not, and read them as lines or bytes.
+"""Open local paths and fsspec URLs, compressed or not, and read them as lines, bytes or JSON.
 
-Every error names the file and says in one line what was expected. Compression is inferred from the name (`.gz .bz2 .xz
-.zip`).
+Every error names the file and says in one line what was expected; none shows the user names, passwords and signatures
+that a URL may hold. Compression is inferred from the name (`.gz .bz2 .xz .zip`).
 """
 
 from __future__ import annotations
@@ -15,14 +15,45 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
-from stat import S_ISLNK
 from typing import IO, Any
 
 HEAD = 1 << 16
 MAX_LINE = 1 << 24  # characters; lines with images in them have some 100,000
+_WEB = ("http://", "https://")
 _PATTERN = re.compile(r"[*?\[{]")
 _BRACES = re.compile(r"\{(?:(?P<first>\d+)\.\.(?P<last>\d+)|(?P<names>[^{},]*(?:,[^{},]*)+))\}")
 _SPLIT = re.compile(r"(?:^|[^a-zA-Z])(train|val|dev|test|restval)(?:20\d\d)?(?=$|[^a-zA-Z0-9])")
+_USER = re.compile(r"(?<=://)[^/\s@]+@")
+_QUERY = re.compile(r"(?<=[^\s:?])\?[^\s:'\"]*=[^\s:'\"]*")
+_DAMAGE = (EOFError, OSError, zlib.error, lzma.LZMAError, zipfile.BadZipFile)
+_FOUND = (FileNotFoundError, ValueError, MemoryError, RecursionError, AssertionError)  # they name file and rule
+
+
+def without_credentials(text: str) -> str:
+    """A URL, or a message with URLs, without user names and passwords (`//user:password@`) and queries (`?token=…`)."""
+    return _QUERY.sub("", _USER.sub("", text)) if "://" in text else text
+
+
+@contextmanager
+def naming(source: str) -> Iterator[None]:
+    """Turn any error of a file system, or of a library below one, while `source` is read into a ValueError or
+    FileNotFoundError of one line.
+    """
+    try:
+        yield
+    except _FOUND as error:
+        shown = without_credentials(str(error))
+        if isinstance(error, FileNotFoundError) and " " not in shown:  # of fsspec, which says no more than the URL
+            shown = f"{without_credentials(source)}: no such file or folder, or not readable: {shown}"
+        if shown == str(error):
+            raise
+        raise (FileNotFoundError if isinstance(error, FileNotFoundError) else ValueError)(shown) from None
+    except Exception as error:
+        if type(error).__module__ == "builtins" and not isinstance(error, (OSError, RuntimeError)):
+            raise  # a fault of ours
+        cause = " ".join(str(error).split())[:300] or type(error).__name__
+        named = cause if isinstance(error, OSError) else f"{type(error).__name__}: {cause}"
+        raise ValueError(without_credentials(f"{source}: cannot be read: {named}")) from error
 
 
 def filesystem(url: str) -> tuple[Any, str]:
@@ -30,8 +61,11 @@ def filesystem(url: str) -> tuple[Any, str]:
     import fsspec
 
     try:
-        return fsspec.core.url_to_fs(url)
-    except (ImportError, ValueError) as error:
+        fs, path = fsspec.core.url_to_fs(url)
+        if fs.protocol == "data":
+            raise ValueError("its protocol is data, which has no files")
+        return fs, path
+    except (ImportError, TypeError, ValueError) as error:  # TypeError: for want of settings that no URL has
         raise ValueError(f"{url}: cannot be opened: {_one_line(error)}") from None
 
 
@@ -62,7 +96,7 @@ def names_below(folder: str) -> list[str]:
 
 def is_pattern(url: str) -> bool:
     """Whether a path or URL is a pattern of several (see `matching`): it has `*`, `?`, `[` or `{` and is no file."""
-    if url.startswith(("http://", "https://")):  # no list of files can be asked for, and `?` begins a query
+    if url.startswith(_WEB):  # no list of files can be asked for, and `?` begins a query
         return bool(_BRACES.search(url))
     if not _PATTERN.search(url.partition("::")[0]):
         return False
@@ -77,7 +111,7 @@ def matching(pattern: str) -> list[str]:
     """
     found: list[str] = []
     for url in expand_braces(pattern):
-        if _PATTERN.search(url) and not url.startswith(("http://", "https://")):
+        if _PATTERN.search(url) and not url.startswith(_WEB):
             fs, path = filesystem(url)
             first, separator, rest = url.partition("::")
             protocol = first.partition("://")[0] + "://" if "://" in first else ""
@@ -122,18 +156,19 @@ def join(folder: str, name: str) -> str:
 
 def name_of(url: str) -> str:
     """The last part of a path or URL: `s3://bucket/a/b.json` -> `b.json`, `https://host/b.json?key=1` -> `b.json`."""
-    return re.split(r"[/\\]", _without_query(url.partition("::")[0]).rstrip("/\\"))[-1]
-
-
-def _without_query(url: str) -> str:
-    return url.partition("?")[0] if url.startswith(("http://", "https://")) else url
+    return re.split(r"[/\\]", _place(url))[-1]
 
 
 def folder_of(url: str) -> str:
     """The folder of a file, given the file's path or URL; `.` for a bare name."""
-    first, separator, rest = url.partition("::")
-    first = _without_query(first).rstrip("/\\")
-    return (first[: len(first) - len(name_of(url))] or ".") + separator + rest
+    _, separator, rest = url.partition("::")
+    return (_place(url)[: -len(name_of(url)) or None] or ".") + separator + rest
+
+
+def _place(url: str) -> str:
+    """A path or URL without what it is chained to, the query of a web address, and slashes at its end."""
+    first = url.partition("::")[0]
+    return (first.partition("?")[0] if first.startswith(_WEB) else first).rstrip("/\\")
 
 
 def split_in(url: str) -> str:
@@ -145,66 +180,38 @@ def split_in(url: str) -> str:
 @contextmanager
 def reading(url: str, expected: str, *errors: type[BaseException]) -> Iterator[None]:
     """Turn errors of a damaged file, and those of types `errors`, into a ValueError naming file and expectation."""
-    damage: tuple[type[BaseException], ...] = (
-        EOFError,
-        OSError,
-        zlib.error,
-        lzma.LZMAError,
-        zipfile.BadZipFile,
-        *errors,
-    )
     try:
         yield
     except FileNotFoundError:
         raise FileNotFoundError(f"{url}: no such file, expected {expected}") from None
-    except damage as error:
+    except (*_DAMAGE, *errors) as error:  # type: ignore[misc]
         raise ValueError(f"{url}: must be {expected}, cannot be read: {_one_line(error)}") from None
 
 
 @contextmanager
 def open_bytes(url: str) -> Iterator[IO[bytes]]:
-    """Open a file and give its decompressed bytes. Links on a disk are followed; links out of an archive are not.
-
-    Raises ValueError for a file that cannot be opened, or for a link that is not followed, with its target.
-    """
+    """Open a file and give its decompressed bytes. Raises ValueError for a file that cannot be opened."""
     from fsspec.compression import compr
     from fsspec.utils import infer_compression
 
     fs, path = filesystem(url)
-    if link := _link_in_zip(fs, path):
-        raise ValueError(f"{url}: is a link to {link}, and links inside a zip archive are not followed")
     try:
         stored = fs.open(path, "rb")
     except OSError:
         raise
-    except KeyError as error:  # of tar archives
-        raise ValueError(f"{url}: is a link that leads out of its archive: {error.args[0]}") from None
     except Exception as error:  # each file system has errors of its own
         raise ValueError(f"{url}: cannot be opened: {_one_line(error)}") from None
     compression = infer_compression(path)
     with stored:
         if compression == "zip":
-            _check_zip(stored, url)
+            members = [member.filename for member in zipfile.ZipFile(stored).infolist() if not member.is_dir()]
+            if len(members) != 1:
+                inside = f": {', '.join(members[:3])}" + (", …" if len(members) > 3 else "") if members else ""
+                hint = f"; zip://NAME::{url} reads one of them, zip://::{url} a folder of tables" if members else ""
+                raise ValueError(f"{url}: must hold one file, holds {len(members)}{inside}{hint}")
+            stored.seek(0)
         with compr[compression](stored, mode="rb") as file:
             yield file
-
-
-def _check_zip(stored: IO[bytes], url: str) -> None:
-    """Raise ValueError if a zip archive that is read as one file holds more or fewer files than one."""
-    members = [member.filename for member in zipfile.ZipFile(stored).infolist() if not member.is_dir()]
-    if len(members) != 1:
-        inside = ", ".join(members[:3]) + (", …" if len(members) > 3 else "")
-        hint = f"; zip://NAME::{url} reads one of them, zip://::{url} a folder of tables" if members else ""
-        raise ValueError(f"{url}: must hold one file, holds {len(members)}{': ' + inside if inside else ''}{hint}")
-    stored.seek(0)
-
-
-def _link_in_zip(fs: Any, path: str) -> str:
-    """The target of a member of a zip archive that is a symbolic link; empty for any other file."""
-    if getattr(fs, "protocol", "") != "zip":
-        return ""
-    member = fs.zip.NameToInfo.get(path)
-    return fs.cat_file(path).decode("utf-8", "replace") if member and S_ISLNK(member.external_attr >> 16) else ""
 
 
 def head(url: str) -> bytes:
@@ -247,12 +254,39 @@ def lines(url: str, expected: str) -> Iterator[str]:
     with reading(url, expected), open_text(url) as file:
         found = raw_lines(file)
         for line in islice(found, 1):
-            yield _without_end(line.removeprefix("\ufeff"))
-        yield from map(_without_end, found)
+            yield line.removeprefix("\ufeff").rstrip("\r\n")
+        for line in found:
+            yield line if type(line) is LongLine else line.rstrip("\r\n")
 
 
-def _without_end(line: str) -> str:
-    return line if type(line) is LongLine else line.rstrip("\r\n")
+class _Utf8:
+    """The bytes of a JSON file, in which U+FFFD stands for what is not UTF-8, so that it costs one record, not all."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._text = io.TextIOWrapper(file, "utf-8-sig", errors="replace", newline="")
+
+    def read(self, size: int = -1) -> bytes:
+        return self._text.read(size).encode()
+
+
+@contextmanager
+def open_json(url: str, expected: str) -> Iterator[Any]:
+    """Open a JSON file for ijson. Raises ValueError, naming the file and what was `expected`, when it is broken."""
+    import ijson
+
+    with reading(url, expected, ijson.JSONError, UnicodeDecodeError), open_bytes(url) as file:
+        yield _Utf8(file)
+
+
+def json_items(url: str, prefix: str, expected: str) -> Iterator[Any]:
+    """The items of one list in a JSON file of any size, e.g. `annotations.item`; `item` if the whole file is one list.
+
+    Raises ValueError as `open_json`.
+    """
+    import ijson
+
+    with open_json(url, expected) as file:
+        yield from ijson.items(file, prefix, use_float=True, buf_size=1 << 18)
 
 
 def content(url: str) -> dict[str, Any]:

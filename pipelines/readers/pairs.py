@@ -8,42 +8,31 @@ from __future__ import annotations
 
 import ast
 import csv
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
-from . import columns
-from .delimited import CsvLines
-from .embedded import without_bytes
-from .files import (
-    is_folder,
-    join,
-    lines,
-    name_in,
-    name_of,
-    names,
-    names_below,
-    open_bytes,
-    open_text,
-    reading,
-    split_in,
-)
-from .json_stream import Harmless, json_text
+from . import columns, files, table
 from .record import Record, Rejected, clean, excerpt
 
 EXPECTED = "a set of captions with negatives (JSON, JSON Lines, CSV, TSV or Parquet)"
 SUFFIXES = (".json", ".jsonl", ".csv", ".tsv", ".parquet")
 PACKED = (".gz", ".bz2", ".xz", ".zip")
-CAPTION = ("caption", "true_caption", "original_caption", "positive_caption", "title", "text", "sentence", "positive")
-NEGATIVE = (
-    "negative_caption", "negative", "foil", "false_caption", "neg_caption", "negative_captions", "negatives",
-    "hard_negs", "hard_negatives", "hard_neg", "neg_captions", "edited_caption", "rejected", "negative_prompt",
-)  # fmt: skip
-SIBLING = ("caption2", "caption_2", "positive_caption2")
-LABEL = ("label", "category", "linguistic_phenomena", "operator", "change_type", "type", "neg_type")
-IMAGE = columns.IMAGE
-KEY = ("id", "sample_id", "index")
+ROLES = {  # of columns, by the names that sets give them
+    "caption": (
+        "caption", "true_caption", "original_caption", "positive_caption", "title", "text", "sentence", "positive",
+    ),
+    "negative": (
+        "negative_caption", "negative", "foil", "false_caption", "neg_caption", "negative_captions", "negatives",
+        "hard_negs", "hard_negatives", "hard_neg", "neg_captions", "edited_caption", "rejected", "negative_prompt",
+    ),
+    "image": columns.IMAGE,
+    "sibling": ("caption2", "caption_2", "positive_caption2"),
+    "label": ("label", "category", "linguistic_phenomena", "operator", "change_type", "type", "neg_type"),
+    "split": columns.SPLIT,
+    "key": ("id", "sample_id", "index"),
+}  # fmt: skip
 BESIDE = (
     "croissant.json",
     "sizes.json",
@@ -78,18 +67,17 @@ def pair_files(source: str) -> list[str]:
 
     Raises FileNotFoundError if there is nothing, ValueError for a folder or file of another kind.
     """
-    if not is_folder(source):
+    if not files.is_folder(source):
         _suffix(source)
         return [source]
-    for inside in (names, names_below):
+    for inside in (files.names, files.names_below):
         here = [name for name in inside(source) if _plain(name).endswith(SUFFIXES)]
-        if found := [name for name in here if name.rpartition("/")[2] not in BESIDE and not _is_hidden(name)]:
-            return [join(source, name) for name in found]
+        hidden = (any(part[:1] in (".", "_") for part in name.split("/")) for name in here)
+        if found := [
+            name for name, no in zip(here, hidden, strict=True) if not no and files.name_of(name) not in BESIDE
+        ]:
+            return [files.join(source, name) for name in found]
     raise ValueError(f"{source}: must be {EXPECTED}, or a folder of such files")
-
-
-def _is_hidden(name: str) -> bool:
-    return any(part[:1] in (".", "_") for part in name.split("/"))
 
 
 def read_pairs(url: str, source: str = "") -> Iterator[Foreign | Rejected]:
@@ -99,9 +87,9 @@ def read_pairs(url: str, source: str = "") -> Iterator[Foreign | Rejected]:
     the file or else of a folder. Raises ValueError, in one line, if the file is broken, NoColumnError if it lacks a
     column.
     """
-    name = name_in(source or url, url)
-    split = next(filter(None, map(split_in, reversed(name.split("/")))), "")
-    stem = _plain(name_of(url)).rpartition(".")[0]
+    name = files.name_in(source or url, url)
+    split = next(filter(None, map(files.split_in, reversed(name.split("/")))), "")
+    stem = _plain(files.name_of(url)).rpartition(".")[0]
     known: set[str] = set()
     roles: Mapping[str, str | None] | None = None
     for line, (key, row) in enumerate(_rows(url), 1):
@@ -125,7 +113,7 @@ def _record(
 
     def cell(role: str) -> Any:
         column = roles[role]
-        return json_text(row.get(column)) if column else None
+        return row.get(column) if column else None
 
     image = cell("image")
     named = roles["image"] is not None
@@ -143,7 +131,7 @@ def _record(
         image, own = found.image, found.split
     negatives = []
     for text, kind in _negatives(cell("negative")):
-        found = clean(Record(name, line, "image", json_text(text)))
+        found = clean(Record(name, line, "image", text))
         if isinstance(found, Rejected):
             return found._replace(detail=found.detail.replace("caption must", "negative must", 1))
         negatives.append((found.text, str(kind or cell("label") or label)))
@@ -163,8 +151,8 @@ def _negatives(value: Any) -> list[tuple[Any, Any]]:
     found = []
     for item in items:
         if isinstance(item, Mapping):
-            text = next((item[name] for name in (*NEGATIVE, *CAPTION) if name in item), None)
-            found.append((text, next((item[name] for name in LABEL if item.get(name)), None)))
+            text = next((item[name] for name in (*ROLES["negative"], *ROLES["caption"]) if name in item), None)
+            found.append((text, next((item[name] for name in ROLES["label"] if item.get(name)), None)))
         else:
             found.append((item, None))
     return found
@@ -172,19 +160,11 @@ def _negatives(value: Any) -> list[tuple[Any, Any]]:
 
 def _roles(found: Sequence[str], url: str) -> Mapping[str, str | None]:
     """The column of each role. Raises NoColumnError if caption or negative is missing, with what was found."""
-    roles = {
-        "caption": columns.guess(CAPTION, found),
-        "negative": columns.guess(NEGATIVE, found),
-        "image": columns.guess(IMAGE, found),
-        "sibling": columns.guess(SIBLING, found),
-        "label": columns.guess(LABEL, found),
-        "split": columns.guess(columns.SPLIT, found),
-        "key": columns.guess(KEY, found),
-    }
-    for role, usual in (("caption", CAPTION), ("negative", NEGATIVE)):
+    roles = {role: columns.guess(usual, found) for role, usual in ROLES.items()}
+    for role in ("caption", "negative"):
         if roles[role] is None:
-            listed = ", ".join(found) or "none"
-            raise NoColumnError(f"{url}: must have a column for the {role} ({', '.join(usual[:4])} …), has: {listed}")
+            listed, usual = ", ".join(found) or "none", ", ".join(ROLES[role][:4])
+            raise NoColumnError(f"{url}: must have a column for the {role} ({usual} …), has: {listed}")
     return roles
 
 
@@ -195,7 +175,7 @@ def _plain(name: str) -> str:
 
 
 def _suffix(url: str) -> str:
-    plain = _plain(name_of(url))
+    plain = _plain(files.name_of(url))
     for suffix in SUFFIXES:
         if plain.endswith(suffix):
             return suffix
@@ -203,33 +183,31 @@ def _suffix(url: str) -> str:
 
 
 def _rows(url: str) -> Iterator[tuple[str, Any]]:
-    """(id or "", row) of each record in a file."""
+    """(id or "", row) of each record in a file; a row that is none is a text."""
     suffix = _suffix(url)
     if suffix == ".parquet":
         yield from _parquet(url)
     elif suffix == ".json":
         yield from _json(url)
     elif suffix == ".jsonl":
-        for line in lines(url, EXPECTED):
-            try:
-                yield "", json.loads(line)
-            except (ValueError, RecursionError):
-                yield "", line
+        for line in files.lines(url, EXPECTED):
+            value = table.parse_json(line)
+            yield "", line if value is None else value
     else:
         yield from (("", row) for row in _delimited(url, "\t" if suffix == ".tsv" else ","))
 
 
 def _delimited(url: str, delimiter: str) -> Iterator[Any]:
-    usual = csv.field_size_limit(1 << 24)  # for lists of negatives; it holds for the whole process
+    usual = csv.field_size_limit(files.MAX_LINE)  # for lists of negatives; it holds for the whole process
     try:
-        with reading(url, EXPECTED, csv.Error), open_text(url) as file:
-            checked = CsvLines(file)
-            for row in csv.DictReader(checked, delimiter=delimiter):
-                checked.size = 0
-                if row.pop(None, None) is not None:
-                    yield "more fields than columns"
-                else:
-                    yield {str(name).removeprefix("\ufeff").strip(): value for name, value in row.items()}
+        rows = table.csv_rows(url, delimiter, EXPECTED)
+        header = next(rows, (0, ""))[1]
+        names = [name.removeprefix("\ufeff").strip() for name in header] if isinstance(header, list) else []
+        for _, row in rows:
+            if isinstance(row, str) or len(row) > len(names):
+                yield "a bad row"
+            elif row:
+                yield dict(zip_longest(names, row))
     finally:
         csv.field_size_limit(usual)
 
@@ -238,21 +216,21 @@ def _json(url: str) -> Iterator[tuple[str, Any]]:
     """The items of a list, or of an object by their key; ids that occur twice come twice."""
     import ijson
 
-    with reading(url, EXPECTED, ijson.JSONError), open_bytes(url) as file:
+    with files.reading(url, EXPECTED), files.open_bytes(url) as file:
         start = file.read(1 << 10).lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
-    with reading(url, EXPECTED, ijson.JSONError), open_bytes(url) as file:
-        if start == b"{":
-            yield from ijson.kvitems(Harmless(file), "", use_float=True)
-        else:
-            yield from (("", item) for item in ijson.items(Harmless(file), "item", use_float=True))
+    if start == b"{":
+        with files.open_json(url, EXPECTED) as items:
+            yield from ijson.kvitems(items, "", use_float=True)
+    else:
+        yield from (("", item) for item in files.json_items(url, "item", EXPECTED))
 
 
 def _parquet(url: str) -> Iterator[tuple[str, Any]]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    with reading(url, EXPECTED, pa.ArrowException), open_bytes(url) as file:
+    with files.reading(url, EXPECTED, pa.ArrowException), files.open_bytes(url) as file:
         parquet = pq.ParquetFile(file)
-        read = [column for field in parquet.schema_arrow for column in without_bytes(field)]
+        read = [column for field in parquet.schema_arrow for column in table.without_bytes(field)]
         for batch in parquet.iter_batches(batch_size=1000, columns=read):
             yield from (("", row) for row in batch.to_pylist())

@@ -117,42 +117,28 @@ def clean(record: Record) -> Record | Rejected:
     White space in the text becomes single spaces, none at the ends, and Unicode is composed (NFC). Case, punctuation
     and spaces before full stops stay as they are. A language loses its region: `de-AT` -> `de`.
     """
-    text = record.text
     try:
-        if not _is_plain(text):
-            text = _clean_text(text)
+        text = _clean_text(record.text)
         image = _clean_image(record.image) if type(record.image) is str else _image_of(record.image)
         split = "" if record.split is None else _clean_split(str(record.split))
         language = _clean_language(None if record.language is None else str(record.language))
         id = record.id if record.id is None else _clean_id(record.id)
     except _BadRecord as bad:
         return reject(record, *bad.args)
-    cleaned = text, image, split, language, id
-    if cleaned == (record.text, record.image, record.split, record.language, record.id):
+    if (text, image, split, language, id) == (record.text, record.image, record.split, record.language, record.id):
         return record
     return record._replace(text=text, image=image, split=split, language=language, id=id)
 
 
-def _is_plain(text: object) -> bool:
-    """Whether a text needs no cleaning and breaks no rule, as nearly every English caption."""
-    return (
-        type(text) is str
-        and text.isascii()
-        and text.isprintable()
-        and 0 < len(text) <= MAX_TEXT
-        and text[0] != " "
-        and text[-1] != " "
-        and "  " not in text
-    )
-
-
-def _clean_text(value: object) -> str:
+def _clean_text(value: Any) -> str:
+    ascii = type(value) is str and value.isascii() and value.isprintable()
+    if ascii and 0 < len(value) <= MAX_TEXT and "  " not in value and value == value.strip(" "):
+        return value  # as nearly every English caption
     if isinstance(value, LongLine):
         raise _BadRecord("too_long", LongLine.RULE)
     if not isinstance(value, str):
-        raise _BadRecord(
-            "no_text", "caption must be text, " + ("is missing" if value is None else f"was: {value!r:.80}")
-        )
+        was = "is missing" if value is None else f"was: {value!r:.80}"
+        raise _BadRecord("no_text", f"caption must be text, {was}")
     spaced = _SPACES.sub(" ", value)
     _check_characters("caption", spaced)
     text = unicodedata.normalize("NFC", spaced).strip(" ")
@@ -186,7 +172,7 @@ def _clean_image(value: str) -> str:
         raise _BadRecord("unsafe_path", f"image must be a path inside the image folder or a URL, was: {image[:200]}")
     if image_id(image) in ("", "."):
         raise _BadRecord("no_image", f"image must name a file or an id, was: {image[:200]!r}")
-    return value if image == value else image
+    return image
 
 
 def _clean_id(value: object) -> str:
@@ -205,7 +191,7 @@ def _clean_split(value: str) -> str:
     split = value.strip()
     if not split.isprintable() or len(split) > 80:
         raise _BadRecord("not_a_record", f"split must be <= 80 printable characters, was: {excerpt(value)[:80]!r}")
-    return value if split == value else split
+    return split
 
 
 @lru_cache(maxsize=1024)
@@ -219,12 +205,9 @@ def _clean_language(value: str | None) -> str:
 
 def _check_characters(name: str, value: str) -> None:
     """Raise _BadRecord unless `value` was UTF-8 and has no control characters."""
-    bad = _UNDECODED.search(value)
-    if bad:
+    if bad := _UNDECODED.search(value):
         raise _BadRecord("not_utf8", f"{name} must be UTF-8, has {_escape(bad)} at character {bad.start()}")
-    if "\ufffd" in value:
-        at = value.index("\ufffd")
+    if (at := value.find("\ufffd")) >= 0:
         raise _BadRecord("not_utf8", f"{name} must be UTF-8, has U+FFFD, the mark of lost bytes, at character {at}")
-    bad = _CONTROL.search(value)
-    if bad:
+    if bad := _CONTROL.search(value):
         raise _BadRecord("control_characters", f"{name} must have no control characters, has U+{ord(bad.group()):04X}")

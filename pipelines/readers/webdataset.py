@@ -7,7 +7,6 @@ An image is identified by its key. Pictures are not read, only skipped.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import tarfile
 from collections.abc import Iterator
@@ -15,68 +14,35 @@ from dataclasses import replace
 from typing import Any
 
 from . import columns
-from .files import (
-    filesystem,
-    is_folder,
-    is_pattern,
-    join,
-    matching,
-    name_in,
-    name_of,
-    names,
-    open_bytes,
-    reading,
-    split_in,
-)
-from .json_stream import MAX_DEPTH, is_deep
+from .files import filesystem, name_in, name_of, open_bytes, reading, split_in
 from .record import ReadOptions, Record, Rejected, is_image_name
-from .table import captions_of
+from .table import captions_of, parse_json
 
-EXPECTED = "a complete tar archive of samples"
-GROUPED = True
 FILES = re.compile(r".+\.tar(?:\.(?:gz|bz2|xz))?", re.IGNORECASE)
 TEXTS = ("txt", "text", "caption")
 MAX_BYTES = 1 << 20  # of a text or JSON member
 
 
-def files(source: str, options: ReadOptions) -> list[str]:
-    """The tar archives that a source consists of: the file itself, those in a folder, or those that match a pattern, in
-    order.
-    """
-    if is_pattern(source):
-        return matching(source)
-    if not is_folder(source):
-        return [source]
-    return [join(source, name) for name in names(source) if FILES.fullmatch(name)]
-
-
-def records(source: str, options: ReadOptions) -> Iterator[Record | Rejected]:
-    """The captions of all archives of a source, one record each, archive by archive; `line` is the number of the sample
-    in its archive, from 1.
-    """
-    for url in files(source, options):
-        yield from file_records(source, url, options)
-
-
-def file_records(source: str, url: str, options: ReadOptions) -> Iterator[Record | Rejected]:
+def records(source: str, url: str, options: ReadOptions) -> Iterator[Record | Rejected]:
     """The captions of one tar archive, one record each; `line` is the number of the sample in the archive, from 1.
 
     source: the folder or pattern that the archive `url` belongs to, for the names of records. Raises ValueError when it
     is broken or has no captions.
     """
     name, split = name_in(source, url), split_in(url)
+    asked = replace(options, image_column="image", id_column="", keep_columns=())
     chosen = None
     for line, (key, image, fields) in enumerate(_samples(url), 1):
         if isinstance(fields, str):
             yield Rejected(name, line, "not_a_record", fields, "")
             continue
         if chosen is None and len(fields) > 2:
-            chosen = columns.choose([*fields], _asked(options), url)
+            chosen = columns.choose([*fields], asked, url)
         text = fields.get(chosen.caption) if chosen else None
         its_split = fields.get(chosen.split, "") if chosen and chosen.split else split
         language = fields.get(chosen.language) if chosen and chosen.language else options.language
         kept = tuple(fields.get(column) for column in options.keep_columns)
-        yield from captions_of(Record(name, line, image, text, its_split, language, None, key, kept))
+        yield from captions_of(Record(name, line, image or key, text, its_split, language, None, key, kept))
 
 
 def content(url: str) -> dict[str, Any]:
@@ -90,12 +56,8 @@ def content(url: str) -> dict[str, Any]:
     return {"file": name_of(url), "bytes": fs.size(path), "sha256 of its texts": digest.hexdigest()}
 
 
-def _asked(options: ReadOptions) -> ReadOptions:
-    return replace(options, image_column="image", id_column="", keep_columns=())
-
-
 def _samples(url: str) -> Iterator[tuple[str, str, dict[str, Any] | str]]:
-    """Key, image and fields of each sample; instead of the fields, what is wrong with them."""
+    """Key, image ("" if there is none) and fields of each sample; instead of the fields, what is wrong with them."""
     key, image, wrong = "", "", ""
     fields: dict[str, Any] = {}
     for member, content in _members(url):
@@ -104,29 +66,26 @@ def _samples(url: str) -> Iterator[tuple[str, str, dict[str, Any] | str]]:
         found = f"{folder}/{stem}" if folder else stem
         if found != key:
             if key:
-                yield key, image or key, wrong or {**fields, "image": image, "key": key}
+                yield key, image, wrong or {**fields, "image": image, "key": key}
             key, image, fields, wrong = found, "", {}, ""
-        suffix = suffix.lower()
         if content is None:
             image = image or (member if is_image_name(member) else "")
         elif isinstance(content, str):
             wrong = content
-        elif suffix in TEXTS:
+        elif suffix.lower() in TEXTS:
             fields = {"caption": content.decode("utf-8", "surrogateescape"), **fields}
+        elif isinstance(value := parse_json(content.decode("utf-8", "surrogateescape")), dict):
+            fields = {**value, **fields}
         else:
-            value = _json(content)
-            if isinstance(value, dict):
-                fields = {**value, **fields}
-            else:
-                wrong = f"{name} must be one JSON object, at most {MAX_DEPTH} deep"
+            wrong = f"{name} must be one JSON object"
     if key:
-        yield key, image or key, wrong or {**fields, "image": image, "key": key}
+        yield key, image, wrong or {**fields, "image": image, "key": key}
 
 
 def _members(url: str) -> Iterator[tuple[str, bytes | str | None]]:
     """Name and content of each file in an archive; None for what is neither text nor JSON; str: why it is not read."""
     with (
-        reading(url, EXPECTED, tarfile.TarError),
+        reading(url, "a complete tar archive of samples", tarfile.TarError),
         open_bytes(url) as file,
         tarfile.open(fileobj=file, mode="r:") as tar,
     ):
@@ -144,11 +103,3 @@ def _members(url: str) -> Iterator[tuple[str, bytes | str | None]]:
                 yield member.name, content.read() if content else b""
         if file.tell() != tar.offset + tarfile.BLOCKSIZE:  # no block of zeros ends it
             raise tarfile.ReadError("cut short")
-
-
-def _json(content: bytes) -> Any:
-    text = content.decode("utf-8", "surrogateescape")
-    try:
-        return None if is_deep(text) else json.loads(text)
-    except (ValueError, RecursionError):
-        return None

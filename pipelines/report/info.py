@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from ..engine import storage
 from ..engine.bounds import word
-from ..engine.manifest import Manifest, hash_table, manifest_of
+from ..engine.manifest import Manifest, manifest_of
 from ..engine.shards import list_shards
-from ..engine.tables import shards_of
-from ..engine.verify import SOURCES
+from ..engine.tables import SOURCES, hash_table, shards_of
 from ..tables.columns import UNSPLIT, read_columns
 from .summary import console_of, number_of, plain_table, print_table
 
@@ -37,7 +36,7 @@ def table_names(run: Path) -> list[str]:
 
 
 def read_info(run: Path) -> dict[str, Any]:
-    """Describe a run from its manifests, receipts and a few columns; only the shards of these columns are checked.
+    """Describe a run from its manifests and a few columns; only the shards of these columns are checked.
 
     Returns values that JSON can represent: `run`; `tables`, each with name, stage (which made it), rows, shards, bytes
     and state (`finished`; `unfinished`; or `stale: …` with the input table that has changed since or is missing);

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
-from ..engine.statistics import FOLDER, Measured, measured_stages, read_statistics
+from ..engine.progress import STATISTICS, Measured, measured_stages, read_statistics
 from ..engine.storage import write_atomically
 from .info import size
 
@@ -23,7 +23,7 @@ def write_page(run: Path) -> Path | None:
     stages = {name: lines for name in measured_stages(run) if (lines := read_statistics(run, name))}
     if not stages:
         return None
-    path = run / FOLDER / PAGE
+    path = run / STATISTICS / PAGE
     write_atomically(path, page(run.name, stages).encode())
     return path
 

@@ -1,45 +1,54 @@
-"""The scores of models as plain data, as text and as JSON."""
+"""The scores of models as text, as JSON, and as an HTML page with the models beside each other.
+
+The page is in the manner of the audit's, whose style it uses: no script, nothing from a network, all names escaped.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from importlib.resources import files
+from pathlib import Path
+from typing import NamedTuple
 
+from ..engine.storage import write_atomically
 from ..quality.aligned import aligned
-from .blind import Baseline
-from .intervals import Percent
+from ..quality.audit.charts import Bar, Chart, Line, Scale
+from ..report.rows import visible
+from .protocols import Percent
 
-CHANCE = {  # %, of a reader who guesses; of the others it depends on the number of candidates
-    "pairs": 50.0,
-    "half-truth": 50.0,
-    "two captions": 100 / 3,
-    "two captions, text only": 100 / 3,
-    "text": 25.0,
-    "image": 25.0,
-    "group": 100 / 6,
-    "both orders": 25.0,
-    "yes or no": 25.0,
+PROTOCOLS = {  # what is right, and what guessing gets in %; None where that depends on the number of candidates
+    "pairs": ("the caption scores above its negative", 50.0),
+    "half-truth": ("the caption scores above the negative that only adds to it", 50.0),
+    "two captions": ("both captions of the image score above the negative", 100 / 3),
+    "two captions, text only": ("both captions are nearer to each other than to the negative", 100 / 3),
+    "text": ("for two images, each own caption scores above the other", 25.0),
+    "image": ("for two captions, each own image scores above the other", 25.0),
+    "group": ("both", 100 / 6),
+    "image to text": ("an own caption ranks first among all captions", None),
+    "image to text, own negatives": ("the same with the negatives of the own captions", None),
+    "image to text, all negatives": ("the same with all negatives", None),
+    "both orders": ("of caption and negative, the model chooses the caption in either order", 25.0),
+    "yes or no": ("the model says yes to the caption, and no to its negative", 25.0),
 }
-SAYS = {
-    "pairs": "the caption scores above its negative",
-    "half-truth": "the caption scores above the negative that only adds to it",
-    "two captions": "both captions of the image score above the negative",
-    "two captions, text only": "both captions are nearer to each other than to the negative",
-    "text": "for two images, each own caption scores above the other",
-    "image": "for two captions, each own image scores above the other",
-    "group": "both",
-    "image to text": "an own caption ranks first among all captions",
-    "image to text, own negatives": "the same with the negatives of the own captions",
-    "image to text, all negatives": "the same with all negatives",
-    "both orders": "of caption and negative, the model chooses the caption in either order",
-    "yes or no": "the model says yes to the caption, and no to its negative",
-}
+WIDE, TALL = 120, 14  # of a bar
 
 
-@dataclass(frozen=True)
-class Score:
+class Baseline(NamedTuple):
+    """The baseline that best tells captions from negatives without an image.
+
+    value, low, high: its accuracy in %, with 95 % bounds. reversed: the baseline is wrong more often
+    than right, and the accuracy is that of its opposite.
+    """
+
+    name: str
+    value: float
+    low: float
+    high: float
+    reversed: bool
+
+
+class Score(NamedTuple):
     """A model's score in one protocol, over one group of operators, and what is got without the image; all in %.
 
     model: the score. without_image: of the same model, given no image; None where it cannot be asked. baseline: of the
@@ -52,19 +61,18 @@ class Score:
     without_image: Percent | None
     baseline: Baseline | None
 
-    @property
-    def chance(self) -> float | None:
-        """What guessing gets, in %; None where it depends on the number of candidates."""
-        return CHANCE.get(self.protocol)
 
-
-@dataclass(frozen=True)
-class ModelScores:
+class ModelScores(NamedTuple):
     """All scores of a model. about: plain facts of how it was asked: images, texts, undecided answers …"""
 
     model: str
     scores: tuple[Score, ...]
-    about: Mapping[str, Any] = field(default_factory=dict)
+    about: Mapping[str, int]
+
+
+def says(protocol: str) -> tuple[str, float | None]:
+    """What is right in a protocol, and what guessing gets in %; see PROTOCOLS."""
+    return PROTOCOLS.get(protocol, (protocol, None))
 
 
 def to_text(models: Sequence[ModelScores]) -> str:
@@ -74,24 +82,15 @@ def to_text(models: Sequence[ModelScores]) -> str:
         about = ", ".join(f"{value:,} {name}" for name, value in model.about.items() if value)
         lines += [f"{model.model}: {about}", ""]
         for protocol in dict.fromkeys(score.protocol for score in model.scores):
+            said, chance = says(protocol)
             rows = [[f"{protocol}, %", "cases", "score", "without image", "blind baseline", "chance"]]
-            for score in model.scores:
-                if score.protocol == protocol:
-                    rows.append(_cells(score))
-            lines += [f"{SAYS.get(protocol, protocol)}:", *aligned(rows), ""]
+            for group, score, without, best in (one[1:] for one in model.scores if one.protocol == protocol):
+                unseen, blind = ("–" if one is None else interval(one) for one in (without, best))
+                blind += f" {named(best)}" if best else ""
+                guess = "–" if chance is None else f"{chance:.0f}"
+                rows.append([group, f"{score.n:,}", interval(score), unseen, blind, guess])
+            lines += [f"{said}:", *aligned(rows), ""]
     return "\n".join(lines).rstrip()
-
-
-def _cells(score: Score) -> list[str]:
-    without, best = score.without_image, score.baseline
-    return [
-        score.group,
-        f"{score.model.n:,}",
-        interval(score.model),
-        interval(without) if without is not None else "–",
-        f"{interval(best)} {named(best)}" if best is not None else "–",
-        f"{score.chance:.0f}" if score.chance is not None else "–",
-    ]
 
 
 def interval(found: Percent | Baseline) -> str:
@@ -106,13 +105,57 @@ def named(best: Baseline) -> str:
 
 def to_json(models: Sequence[ModelScores]) -> str:
     """All scores as JSON: a list of models, each with a list of scores."""
-    return json.dumps([_plain(model) for model in models], indent=1, ensure_ascii=False)
+    plain = []
+    for model in models:
+        scores = []
+        for score in model.scores:
+            figures = {"model": score.model, "without_image": score.without_image, "baseline": score.baseline}
+            found = {name: one and one._asdict() for name, one in figures.items()}
+            chance = says(score.protocol)[1]
+            scores.append({"protocol": score.protocol, "group": score.group, **found, "chance": chance})
+        plain.append({"model": model.model, "about": model.about, "scores": scores})
+    return json.dumps(plain, indent=1, ensure_ascii=False)
 
 
-def _plain(model: ModelScores) -> dict[str, Any]:
-    scores = []
-    for score in model.scores:
-        parts = {"model": score.model, "without_image": score.without_image, "baseline": score.baseline}
-        found = {name: None if part is None else part._asdict() for name, part in parts.items()}
-        scores.append({"protocol": score.protocol, "group": score.group, **found, "chance": score.chance})
-    return {"model": model.model, **{k: v for k, v in asdict(model).items() if k == "about"}, "scores": scores}
+def write_page(file: Path, models: Sequence[ModelScores]) -> None:
+    """Write the HTML page of these models, all scored on the same set; it depends on nothing but the scores."""
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+    def source(name: str) -> str:
+        package = __package__ if name == "page.html.jinja" else "negcap.pipelines.quality.audit"
+        return files(package).joinpath(name).read_text(encoding="utf-8")
+
+    environment = Environment(
+        loader=FunctionLoader(source),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+        finalize=lambda value: visible(value) if type(value) is str else value,
+    )
+    environment.filters |= {"count": "{:,}".format, "interval": interval, "named": named}
+    tables: dict[str, dict[str, list[Score | None]]] = {}  # by protocol and group: the score of each model that has one
+    for at, model in enumerate(models):
+        for score in model.scores:
+            tables.setdefault(score.protocol, {}).setdefault(score.group, [None] * len(models))[at] = score
+    page = environment.get_template("page.html.jinja").render(
+        title="Scores", models=models, tables=tables, says=says, mark=_mark, sections=[], reasons={}
+    )
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(file, page.encode())
+
+
+def _mark(score: Score) -> Chart:
+    """A score as a bar from 0 to 100 %, its interval as a line; the dashed line is the same model without the image."""
+    x = Scale(0, 100, 0, WIDE)
+    value, low, high, _ = score.model
+    lines = [Line(f"{x(low)},{TALL / 2} {x(high)},{TALL / 2}", "interval")]
+    said = f"{value:.1f} %, 95 % interval {low:.1f} to {high:.1f}"
+    chance = says(score.protocol)[1]
+    if chance is not None:
+        lines.append(Line(f"{x(chance)},0 {x(chance)},{TALL}", "frame"))
+    if score.without_image is not None:
+        at = x(score.without_image.value)
+        lines.append(Line(f"{at},0 {at},{TALL}", "limit"))
+        said += f", without the image {score.without_image.value:.1f} %"
+    return Chart(said, [Bar(0, 2.5, x(value), 9, said)], lines, width=WIDE, height=TALL)

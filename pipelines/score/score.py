@@ -1,107 +1,122 @@
-"""Score models on a run or a published set: load, embed, measure, and compare with what is got blind."""
+"""Score models on a run or a published set: their vectors or answers, what they get right, and what is got blind."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
 from pathlib import Path
-from typing import Any
 
-from ..engine.shards import write_atomically
-from ..engine.stage import Progress
-from .blind import Baseline, baselines
-from .config import ScoreConfig
-from .embeddings import embed
-from .encoders.npy import LISTS
-from .intervals import percents
+from ..engine.progress import Progress
+from ..engine.storage import write_atomically
+from ..quality.bias import Accuracy, CachedReports, Pair, format_rule, most_telling, read_corpus, shorter
+from .encoders import Encoder, HuggingFace, Onnx, OpenClip, SentenceTransformers
 from .items import is_run, read_test_set
-from .protocols import Vectors, measure, unit
-from .report import ModelScores, Score
-from .test_set import TestSet
+from .protocols import Vectors, measure, percents, unit
+from .report import Baseline, ModelScores, Score
+from .test_set import ScoreConfig, TestSet
+from .vectors import LISTS, arrays, embed, trained
 
-ENCODERS = "negcap.pipelines.score.encoders"
-MODELS = {  # the part of a model's name before the colon -> module of its loader, and what stands after the colon
-    "npy": ("npy", "IMAGES,TEXTS"),
-    "negcap": ("negcap_model", "FOLDER"),
-    "hf": ("hf", "FOLDER"),
-    "open_clip": ("open_clip_model", "ARCHITECTURE:WEIGHTS"),
-    "sentence-transformers": ("sentence_transformers_model", "FOLDER"),
-    "onnx": ("onnx_model", "IMAGES,TEXTS"),
-    "endpoint": ("", "URL#MODEL"),
+MODELS = {  # kinds of models: what stands before the colon in a model's name -> what stands after it
+    "npy": "IMAGES,TEXTS",
+    "negcap": "FOLDER",
+    "hf": "FOLDER",
+    "open_clip": "ARCHITECTURE:WEIGHTS",
+    "sentence-transformers": "FOLDER",
+    "onnx": "IMAGES,TEXTS",
+    "endpoint": "URL#MODEL",
+}
+ENCODERS: dict[str, type[Encoder]] = {
+    "hf": HuggingFace,
+    "open_clip": OpenClip,
+    "sentence-transformers": SentenceTransformers,
+    "onnx": Onnx,
 }
 CACHE = Path(".cache", "score")  # of a published set
-
-
-def split_name(model: str) -> tuple[str, str]:
-    """`hf:clip` -> ("hf", "clip"). Raises ValueError, with all kinds of models, for a name of another form."""
-    kind, colon, rest = model.partition(":")
-    if kind not in MODELS or not rest:
-        forms = ", ".join(f"{name}:{form}" for name, (_, form) in MODELS.items())
-        raise ValueError(f"model must be one of {forms}, was: {model}")
-    return kind, rest
 
 
 def score(source: Path, models: Sequence[str], config: ScoreConfig, progress: Progress) -> list[ModelScores]:
     """Score models (as `kind:rest`) on the captions and negatives of a run or published set.
 
-    Raises FileNotFoundError or ValueError for a source, model or image that cannot be used, ImportError if a model
-    needs a library that is not installed. What was computed until then is kept.
+    Vectors and answers are kept in the run, or beside the set. Raises FileNotFoundError or ValueError for a source,
+    model or image that cannot be used, ImportError if a model needs a library that is not installed. What was computed
+    until then is kept.
     """
-    named = [split_name(model) for model in models]
+    named = [model.partition(":") for model in models]
+    for model, (kind, _, rest) in zip(models, named, strict=True):
+        if kind not in MODELS or not rest:
+            forms = ", ".join(map(":".join, MODELS.items()))
+            raise ValueError(f"model must be one of {forms}, was: {model}")
     tests = read_test_set(source, config)
     blind = baselines(tests, source, config.seed)
-    return [
-        score_one(source, tests, model, *parts, blind, config, progress)
-        for model, parts in zip(models, named, strict=True)
-    ]
-
-
-def score_one(
-    source: Path,
-    tests: TestSet,
-    model: str,
-    kind: str,
-    rest: str,
-    blind: dict[tuple[str, str], Baseline],
-    config: ScoreConfig,
-    progress: Progress,
-) -> ModelScores:
-    """The scores of one model on a test set.
-
-    model: as the user names it, `kind:rest`. blind: for each protocol and each operator, family or "all", the baseline
-    without the image that is right most often. Vectors and answers are kept in the run `source`, or beside it.
-    """
     place = source if is_run(source) else (source if source.is_dir() else source.parent) / CACHE
-    if kind == "endpoint":
-        from .chat import score_endpoint
+    found = []
+    for model, (kind, _, rest) in zip(models, named, strict=True):
+        if kind == "endpoint":
+            from .chat import ask
 
-        return score_endpoint(rest, tests, place, model, blind, config, progress)
-    loader: Any = import_module(f"{ENCODERS}.{MODELS[kind][0]}")
-    embedder = loader.load(rest, tests, source, config)
-    found = embed(embedder, tests, place, config.batch, progress)
-    return measure_model(model, found, tests, blind, config)
+            measured, about = ask(rest, model, tests, place, config, progress)
+        else:
+            if kind in ENCODERS:
+                images, texts = embed(ENCODERS[kind](rest, config), tests, place, config.batch, progress)
+            else:
+                images, texts = arrays(rest, tests) if kind == "npy" else trained(rest, tests, source, config)
+            if images.shape[1] != texts.shape[1]:
+                wide = f"{images.shape[1]} and {texts.shape[1]}"
+                raise ValueError(f"{model}: vectors of images and texts must be equally wide, are {wide}")
+            images, texts = unit(images, f"{model}: vectors of images"), unit(texts, f"{model}: vectors of texts")
+            measured = measure(Vectors.of_each(images, texts), tests)
+            about = {"images": len(tests.image_ids), "captions": len(tests.captions), "pairs": len(tests.pairs)}
+            about["pairs of images"] = len(tests.quads)
+        cases = [(one.image, right) for one in measured for right in (one.right, one.blind) if right is not None]
+        values = iter(percents(cases, len(tests.image_ids), config.resamples, config.seed))
+        scores = tuple(
+            Score(
+                one.protocol,
+                one.group,
+                next(values),
+                None if one.blind is None else next(values),
+                blind.get((one.protocol, one.group)),
+            )
+            for one in measured
+        )
+        found.append(ModelScores(model, scores, {**about, "images left out, missing": tests.missing}))
+    return found
 
 
-def measure_model(
-    model: str, found: Vectors, tests: TestSet, blind: dict[tuple[str, str], Baseline], config: ScoreConfig
-) -> ModelScores:
-    """All scores of a model from its vectors of the test set's images and texts, of any length."""
-    if found.images.shape[1] != found.texts.shape[1]:
-        wide = f"{found.images.shape[1]} and {found.texts.shape[1]}"
-        raise ValueError(f"{model}: vectors of images and texts must be equally wide, are {wide}")
-    vectors = Vectors(
-        unit(found.images, f"{model}: vectors of images"), unit(found.texts, f"{model}: vectors of texts")
-    )
-    measured = measure(vectors, tests)
-    cases = [one.model for one in measured] + [one.blind for one in measured]
-    values = percents(cases, len(tests.image_ids), config.resamples, config.seed)
-    scores = tuple(
-        Score(one.protocol, one.group, value, without, blind.get((one.protocol, one.group)))
-        for one, value, without in zip(measured, values[: len(measured)], values[len(measured) :], strict=True)
-    )
-    about = {"images": len(tests.image_ids), "captions": len(tests.captions), "pairs": len(tests.pairs)}
-    about |= {"pairs of images": len(tests.quads), "images left out, missing": tests.missing}
-    return ModelScores(model, scores, about)
+def baselines(tests: TestSet, source: Path, seed: int) -> dict[tuple[str, str], Baseline]:
+    """By protocol (`pairs`, `half-truth`) and group of operators, the most telling of the blind baselines.
+
+    For pairs it is one of those of `negcap blind`; of groups that are too small to train one, and for half-truths,
+    where the shorter text is the true one by construction, only rules are tried. Reports are cached in `source`.
+    """
+    corpus = read_corpus(source) if is_run(source) else []
+    measured = CachedReports(source if source.is_dir() else source.parent, seed, corpus)
+    found: dict[tuple[str, str], Baseline] = {}
+    for group, wanted in tests.groups.items():
+        inside = wanted[tests.operator] & tests.first
+        for protocol, rows in (("pairs", inside), ("half-truth", inside & tests.adds)):
+            if not rows.any():
+                continue
+            pairs = [
+                Pair(tests.texts[true], tests.texts[false], tests.image_ids[image])
+                for image, true, false, _ in tests.pairs[rows].tolist()
+            ]
+            rules = [_turned("format rule", format_rule(pairs)), _turned("shorter is true", shorter(pairs))]
+            best = max(rules, key=lambda one: (one.low, one.value))
+            if protocol == "pairs":
+                try:
+                    name, accuracy, turned = most_telling(measured(group, pairs))
+                    best = Baseline(name, accuracy.percent, accuracy.low, accuracy.high, turned)
+                except ValueError:  # too few to train on
+                    pass
+            found[protocol, group] = best
+    return found
+
+
+def _turned(name: str, found: Accuracy) -> Baseline:
+    """A rule, or its opposite where it is wrong more often than right."""
+    if found.percent < 50:
+        return Baseline(name, 100 - found.percent, 100 - found.high, 100 - found.low, True)
+    return Baseline(name, found.percent, found.low, found.high, False)
 
 
 def write_lists(source: Path, folder: Path, config: ScoreConfig) -> list[Path]:
@@ -113,7 +128,7 @@ def write_lists(source: Path, folder: Path, config: ScoreConfig) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     images = [image if file is None else str(file) for image, file in zip(tests.image_ids, tests.files, strict=True)]
     written = []
-    for name, lines in ((LISTS["images"], images), (LISTS["texts"], list(tests.texts))):
+    for name, lines in zip(LISTS, (images, tests.texts), strict=True):
         if bad := next((line for line in lines if "\n" in line or "\r" in line), None):
             raise ValueError(f"{name} has one entry a line, one has several lines: {bad!r:.80}")
         write_atomically(folder / name, "".join(f"{line}\n" for line in lines).encode())

@@ -13,8 +13,7 @@ from ...schemas.captions import BALANCE
 from ..engine.bounds import at_least
 from ..engine.stage import ReduceStage, Spread, StageResult
 from ..engine.tables import WholeTable
-from ..tables.cloze import load_cloze
-from ..tables.corpus import given_table, load_lexicon, load_truth
+from ..tables.corpus import given_table, load_cloze, load_lexicon, load_truth
 from .lexicon import TRAIN_SPLITS
 
 if TYPE_CHECKING:

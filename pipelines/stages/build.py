@@ -13,11 +13,11 @@ from ..engine import provenance
 from ..engine.cluster import Executor, Synchronous
 from ..engine.lock import locked
 from ..engine.manifest import read_manifest
-from ..engine.memory import run_in_memory
 from ..engine.places import place
+from ..engine.progress import Progress
 from ..engine.run import Execution, run_stage
 from ..engine.settings import read_texts
-from ..engine.stage import Progress, ReduceStage, Stage
+from ..engine.stage import ReduceStage, Stage, run_in_memory
 from ..engine.tables import has_table
 from . import balance, components, lexicon, negatives, parse, truth
 from . import ingest as ingestion
@@ -103,7 +103,7 @@ def configure(verb: str, options: Mapping[str, Any]) -> Any:
         values["operators"] = preset(options["preset"])
     config = CONFIGS[verb](**read_texts(CONFIGS[verb], values))
     if verb in DRAWING_VERBS and config.cloze is not None:
-        from ..tables.cloze import load_cloze
+        from ..tables.corpus import load_cloze
 
         config = replace(config, cloze=Path(config.cloze).absolute())
         load_cloze(config.cloze)
@@ -131,7 +131,7 @@ def ingest(
     """Read the captions of a source (path, URL or pattern) into a run, as negcap.pipelines.stages.ingest.ingest, which
     see; warn also if many of those that are taken for English do not look like it.
     """
-    from ..tables.english import not_english
+    from ..tables.sample import not_english
 
     metadata = provenance.package()
     made = ingestion.ingest(

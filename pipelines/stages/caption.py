@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...schemas.captions import CAPTION_REASONS, GENERATED, LANGUAGE, REFUSED_CAPTIONS
+from ...schemas.captions import GENERATED, LANGUAGE, REFUSED_CAPTIONS
 from ..engine.stage import Stage, StageResult
 from ..engine.storage import sha256_file
 from ..engine.tables import WholeTable
@@ -19,7 +19,6 @@ from ..models.captioner.config import WritingConfig
 from ..tables.columns import stored_splits
 
 if TYPE_CHECKING:
-    import numpy as np
     import pyarrow as pa
 
     from ..models.captioner.model import Captioner
@@ -29,7 +28,7 @@ _TABLE = re.compile(rf"{TABLE}(_[a-z0-9]+)?")
 
 
 @dataclass(frozen=True)
-class CaptionConfig:
+class CaptionConfig(WritingConfig):
     """Which captioner writes captions, and how. Raises ValueError for a value that is not valid.
 
     weights: the file with the captioner's generator, in the folder of the captioner. n, seed, decoding, width, tries:
@@ -37,23 +36,14 @@ class CaptionConfig:
     write: `generated`, or `generated_<name>` to keep several.
     """
 
-    weights: Path
-    n: int = 3
-    seed: int = 0
-    decoding: str = "sample"
-    width: int = 3
-    tries: int = 4
+    weights: Path = field(kw_only=True)
     splits: tuple[str, ...] = ()
     table: str = TABLE
 
     def __post_init__(self) -> None:
-        self.writing()
+        super().__post_init__()
         if not _TABLE.fullmatch(self.table):
             raise ValueError(f"table must be {TABLE}, or {TABLE}_ and a name of a-z and 0-9, was: {self.table}")
-
-    def writing(self) -> WritingConfig:
-        """The settings for writing captions."""
-        return WritingConfig(self.n, self.seed, self.decoding, self.width, self.tries)
 
 
 class CaptionedImages(NamedTuple):
@@ -79,10 +69,9 @@ def cached_images(captions: WholeTable) -> CaptionedImages:
     from ..models.captioner.generate import caption_keys
 
     rows = captions.read(["image_id", "image", "split", "text"]).combine_chunks()
-    columns = [rows[name].to_pylist() for name in ("image_id", "image", "split")]
+    ids, images, splits = (rows[name].to_pylist() for name in ("image_id", "image", "split"))
     own = caption_keys(rows["image_id"].combine_chunks(), rows["text"].combine_chunks())
-    files = {name: (image, split) for name, image, split in zip(*columns, strict=True)}
-    return CaptionedImages(MappingProxyType(files), own)
+    return CaptionedImages(MappingProxyType(dict(zip(ids, zip(images, splits, strict=True), strict=True))), own)
 
 
 def caption(features: pa.Table, config: CaptionConfig, captions: WholeTable) -> StageResult:
@@ -91,11 +80,10 @@ def caption(features: pa.Table, config: CaptionConfig, captions: WholeTable) -> 
     Counters: `captions`, `images`, `refused.<reason>`, and `short`: images with fewer than n captions because too many
     were refused. Raises ValueError for features of another size or backbone than the captioner was trained on.
     """
-    import numpy as np
-    import pyarrow as pa
+    import pyarrow.compute as pc
     import torch
 
-    from ..models.captioner.generate import ImagesToCaption, generate_captions
+    from ..models.captioner.generate import generate_captions
     from ..models.captioner.model import transform_features
     from ..models.features import feature_values
 
@@ -104,55 +92,35 @@ def caption(features: pa.Table, config: CaptionConfig, captions: WholeTable) -> 
     splits = stored_splits(config.splits or captioner.config.train_splits)
     names = features["image_id"].to_pylist()
     wanted = [n for n, name in enumerate(names) if name in known.rows and known.rows[name][1] in splits]
-    if not wanted:
-        return _result(GENERATED.empty_table(), REFUSED_CAPTIONS.empty_table(), Counter(), config.table)
-    values, backbone = feature_values(features, "features")
-    captioner.require_features(values, backbone)
-    images = [names[n] for n in wanted]
-    transformed = transform_features(values[torch.tensor(wanted)], captioner.config.transform)
-    made = generate_captions(captioner, ImagesToCaption(images, transformed, known.own), config.writing())
-    kept = made.reason == 0
-    counts = Counter({"images": len(images)})
-    counts["short"] = int((np.bincount(made.image[kept], minlength=len(images)) < config.n).sum())
-    for reason, times in zip(*np.unique(made.reason[~kept], return_counts=True), strict=True):
-        counts[f"refused.{CAPTION_REASONS[reason - 1]}"] = int(times)
-    ids = pa.array(images, pa.string())
-    refused = pa.table(
-        [
-            ids.take(pa.array(made.image[~kept])),
-            pa.array(made.number[~kept].astype(np.int32)),
-            pa.array(CAPTION_REASONS).take(pa.array(made.reason[~kept] - 1)),
-            made.text.filter(pa.array(~kept)),
-        ],
-        schema=REFUSED_CAPTIONS,
-    )
-    return _result(
-        _captions(made.image[kept], ids, made.text.filter(pa.array(kept)), known), refused, counts, config.table
-    )
+    generated, refused, counts = GENERATED.empty_table(), REFUSED_CAPTIONS.empty_table(), Counter({"captions": 0})
+    if wanted:
+        values, backbone = feature_values(features, "features")
+        captioner.require_features(values, backbone)
+        images = [names[n] for n in wanted]
+        transformed = transform_features(values[torch.tensor(wanted)], captioner.config.transform)
+        made = generate_captions(captioner, images, transformed, known.own, config)
+        made = made.append_column("image_id", [pc.take(images, made["image"])])
+        kept, other = made.filter(made["reason"].is_null()), made.filter(made["reason"].is_valid())
+        generated, refused = _captions(kept, known), other.select(REFUSED_CAPTIONS.names).cast(REFUSED_CAPTIONS)
+        counts.update(images=len(images), captions=len(kept))
+        counts.update(f"refused.{reason}" for reason in other["reason"].to_pylist())
+        enough = sum(times >= config.n for times in Counter(kept["image"].to_pylist()).values())
+        counts["short"] = len(images) - enough
+    return StageResult({refused_table(config.table): refused, config.table: generated}, counts)
 
 
-def _result(captions: pa.Table, refused: pa.Table, counts: Counter[str], table: str) -> StageResult:
-    counts["captions"] = captions.num_rows
-    return StageResult({refused_table(table): refused, table: captions}, counts)
-
-
-def _captions(image: np.ndarray, ids: pa.Array, text: pa.Array, known: CaptionedImages) -> pa.Table:
-    """Rows of GENERATED. image (n,): the index of each caption's image in `ids` (I,), sorted; text (n,)."""
-    import numpy as np
+def _captions(kept: pa.Table, known: CaptionedImages) -> pa.Table:
+    """Rows of GENERATED, for captions with image_id and text, those of an image together."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
-    first = np.flatnonzero(np.diff(image, prepend=-1))
-    number = np.arange(len(image)) - np.repeat(first, np.diff([*first, len(image)]))
-    columns = [
-        pa.array(values, pa.string()) for values in zip(*(known.rows[name] for name in ids.to_pylist()), strict=True)
-    ]
-    at = pa.array(image)
-    image_ids = ids.take(at)
-    name = pc.binary_join_element_wise(ORIGIN, image_ids, pa.array(number).cast(pa.string()), ":")
-    images, splits = (column.take(at) for column in columns)
-    languages, origin = (pa.repeat(word, len(image)) for word in (LANGUAGE, ORIGIN))
-    return pa.table([name, image_ids, images, splits, languages, origin, text], schema=GENERATED)
+    rows, numbers = [], Counter[str]()
+    for name, text in zip(kept["image_id"].to_pylist(), kept["text"].to_pylist(), strict=True):
+        image, split = known.rows[name]
+        rows.append((f"{ORIGIN}:{name}:{numbers[name]}", name, image, split, LANGUAGE, ORIGIN, text))
+        numbers[name] += 1
+    return (
+        pa.table([list(column) for column in zip(*rows, strict=True)], GENERATED) if rows else GENERATED.empty_table()
+    )
 
 
 def summary(counts: Mapping[str, int], config: CaptionConfig) -> str:

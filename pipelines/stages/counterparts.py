@@ -16,9 +16,9 @@ from ...augment.rng import record_rng
 from ...schemas.counterparts import COUNTERPARTS
 from ..engine.bounds import at_least
 from ..engine.manifest import describe
-from ..engine.run import hash_inputs
-from ..engine.source import Parts, SourceStage, run_source
-from ..engine.stage import Progress, StageResult
+from ..engine.progress import Progress
+from ..engine.run import Parts, SourceStage, hash_inputs, run_source
+from ..engine.stage import StageResult
 from ..engine.storage import write_atomically
 from ..engine.tables import Shard, has_table, read_table, shards_of
 from ..tables.columns import stored_splits

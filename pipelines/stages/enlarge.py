@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from ...schemas.captions import CAPTIONS, ORIGINS
 from ..engine.manifest import describe
-from ..engine.run import hash_inputs
-from ..engine.source import Parts, SourceStage, run_source
-from ..engine.stage import Progress, StageResult
+from ..engine.progress import Progress
+from ..engine.run import Parts, SourceStage, hash_inputs, run_source
+from ..engine.stage import StageResult
 from ..engine.storage import names
 from ..engine.tables import has_table, read_table, shards_of
 
@@ -71,34 +71,26 @@ def enlarge(
 
 
 def _parts(source: Path, table: str, extra: str, schema: pa.Schema) -> Parts:
-    """Yield a function for each shard of a table of the new run, which makes it."""
-    shards = _captions(source, extra) if table == "captions" else read_table(source, table)
-    for rows in shards:
-        yield partial(_part, table, rows.replace_schema_metadata(schema.metadata))
+    """Yield a function for each shard of a table of the new run, which makes it.
 
-
-def _part(table: str, rows: pa.Table) -> StageResult:
-    import pyarrow.compute as pc
-
-    counts = {}
-    if table == "captions":
-        generated = pc.sum(pc.equal(rows["origin"], GENERATED)).as_py() or 0
-        counts = {"captions": len(rows), "images": len(pc.unique(rows["image_id"])), "generated": generated}
-    return StageResult({table: rows}, counts)
-
-
-def _captions(source: Path, extra: str) -> Iterator[pa.Table]:
-    """The captions, one table per shard: those of each image, followed by its extra ones."""
+    A shard of captions has those of each image, followed by its extra ones.
+    """
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    more = pa.concat_tables(read_table(source, extra)).replace_schema_metadata()
-    for own in read_table(source, "captions"):
-        here = more.filter(pc.is_in(more["image_id"], own["image_id"]))
-        rows = pa.concat_tables([own.replace_schema_metadata(), here]).combine_chunks()
-        numbers = rows["image_id"].combine_chunks().dictionary_encode().indices.to_numpy()
-        yield rows.take(pa.array(np.argsort(numbers, kind="stable")))
+    more = pa.concat_tables(read_table(source, extra)).replace_schema_metadata() if table == "captions" else None
+    for rows in read_table(source, table):
+        counts = {}
+        if more is not None:
+            here = more.filter(pc.is_in(more["image_id"], rows["image_id"]))
+            rows = pa.concat_tables([rows.replace_schema_metadata(), here]).combine_chunks()
+            numbers = rows["image_id"].combine_chunks().dictionary_encode().indices.to_numpy()
+            rows = rows.take(pa.array(np.argsort(numbers, kind="stable")))
+            generated = pc.sum(pc.equal(rows["origin"], GENERATED)).as_py() or 0
+            counts = {"captions": len(rows), "images": len(rows["image_id"].unique()), "generated": generated}
+        rows = rows.replace_schema_metadata(schema.metadata)
+        yield partial(StageResult, {table: rows}, counts)
 
 
 def _described(run: Path, table: str) -> tuple[pa.Schema, dict[str, str]]:

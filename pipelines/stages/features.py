@@ -11,8 +11,9 @@ from pathlib import Path
 
 from ...schemas.features import REJECTED_IMAGES, features
 from ..engine.places import local_path
-from ..engine.source import SourceStage, run_source
-from ..engine.stage import Progress, StageResult
+from ..engine.progress import Progress
+from ..engine.run import SourceStage, run_source
+from ..engine.stage import StageResult
 from ..features.arrays import Arrays
 from ..features.photos import Photos
 from ..features.source import FeaturesConfig, SourceImage, table_of

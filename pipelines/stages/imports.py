@@ -15,13 +15,13 @@ from ...schemas.captions import CAPTIONS, LANGUAGE, REJECTED_RECORDS
 from ...schemas.negatives import PROPOSALS
 from ..engine.bounds import at_least
 from ..engine.manifest import describe
-from ..engine.source import Parts, SourceStage, run_source
-from ..engine.stage import Progress, StageResult
-from ..ingestion.packing import shard_sizes
-from ..readers.files import content, name_in
+from ..engine.progress import Progress
+from ..engine.run import Parts, SourceStage, run_source
+from ..engine.stage import StageResult
+from ..ingestion.grouping import shard_sizes
+from ..readers.files import content, name_in, naming
 from ..readers.pairs import Foreign, NoColumnError, pair_files, read_pairs
 from ..readers.record import Rejected, image_id
-from ..readers.remote import check_protocol, naming
 from .proposals import judging
 
 if TYPE_CHECKING:
@@ -76,7 +76,6 @@ def read_foreign(
     ValueError, with one line that names the file, if it cannot be read, lacks a column, has no usable record or, with
     `strict`, a bad one; OtherConfigError as `run_source`.
     """
-    check_protocol(source)
     with naming(source):
         urls = pair_files(source)
         contents = [(name_in(source, url), content(url)) for url in urls]

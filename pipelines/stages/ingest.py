@@ -1,37 +1,41 @@
-"""Stage ingest: caption files -> the tables captions and rejected_records (what could not be used, with reasons)."""
+"""Stage ingest: caption files -> the tables captions and rejected_records (what could not be used, with reasons).
+
+Its calls, each made in a worker, write their own files, once, so that an interrupted ingest goes on where it stopped:
+
+    read_part    the files of a part   -> their records as rows
+    group_rows   the rows of all parts -> which of them become captions, in which order, and which are refused
+    pack_range   a range of positions  -> the shards
+"""
 
 from __future__ import annotations
 
 import errno
+import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...schemas.captions import CAPTIONS, REJECTED_RECORDS, source_columns
 from .. import readers
-from ..engine.cluster import Executor, Synchronous
-from ..engine.code import code_of
-from ..engine.identity import Identity, hash_schema
+from ..engine.cluster import Executor, Synchronous, report_done
+from ..engine.errors import StageError, TaskError
 from ..engine.lock import locked
-from ..engine.manifest import describe, finish, finished, prepare, refuse_other
-from ..engine.progress import in_progress
-from ..engine.remote_path import RemotePath
-from ..engine.shards import remove_temporary
-from ..engine.stage import Progress
-from ..engine.storage import scratch_folder
+from ..engine.manifest import Code, Identity, code_of, describe, finish, finished, prepare, refuse_other
+from ..engine.places import RemotePath
+from ..engine.progress import Progress, Reports, in_progress
+from ..engine.run import cause, write_tables
+from ..engine.shards import MANIFESTS, Origin, Receipt, current_receipts
+from ..engine.stage import StageResult
+from ..engine.storage import remove_leftovers, scratch_folder, sha256_file, write_json
 from ..engine.tables import read_table
-from ..ingestion import duplicates, web_text
-from ..ingestion.calls import Work
-from ..ingestion.config import IngestConfig
-from ..ingestion.packing import captions, in_order
-from ..ingestion.packing import source_columns as columns_to_keep
-from ..ingestion.rows import Reader, rows_schema
-from ..ingestion.shuffle import describe_rejected, each, make_shards
-from ..ingestion.siblings import group
+from ..ingestion import checks, grouping
+from ..ingestion.rows import PART_BITS, IngestConfig, Reader, read_blocks, rows_at, rows_schema, write_blocks
 from ..readers.record import MAX_CAPTIONS, Record, Rejected
 
 if TYPE_CHECKING:
@@ -42,6 +46,16 @@ TEMPORARY = ".ingest"
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # a full disk, a used quota, a file above a limit
 MANY_FILES = 8  # from so many files on, or so many bytes of several files, each is a part of its own
 MANY_BYTES = 1 << 28
+RANGE_ROWS = 1 << 17  # rows that are packed into shards in one call
+REPORT_EVERY = 10_000
+WARNINGS = {  # by counter
+    "images_in_two_splits": "images with captions in more than one split: {}",
+    "rejected.ambiguous_image": "records rejected as their image has the file name of another image: {}; --id-column "
+    "(id_column= in Python) names a column that identifies images, such as one of URLs; given the column of the images "
+    "themselves, it takes their whole paths",
+    "rejected.too_many_captions": f"records rejected as their image has more than {MAX_CAPTIONS:,} captions: {{}}; "
+    "--image-column names a column that tells the images apart",
+}
 
 
 @dataclass(frozen=True)
@@ -50,6 +64,61 @@ class Ingested:
 
     counts: Mapping[str, int]
     warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Work:
+    """What all calls of an ingest, which run in workers, have in common.
+
+    source, format, config: what is read, and how. run: the run's folder. folder: of temporary files. origin: of the
+    shards. code: to compare with the worker's. outputs: the schemas of the tables, by name. parts: how many parts
+    the source has. shard_size: captions per shard, at most (0: not known yet).
+    """
+
+    source: str
+    format: str
+    config: IngestConfig
+    run: Path
+    folder: Path
+    origin: Origin
+    code: Code
+    outputs: Mapping[str, pa.Schema]
+    parts: int
+    shard_size: int = 0
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of rows: the fields of a record, and the columns of the source to keep."""
+        kept = self.outputs.get("source_columns")
+        return rows_schema({} if kept is None else {name: kept.field(name).type for name in kept.names[2:]})
+
+    def rows(self, part: int) -> Path:
+        """The file of the rows of a part."""
+        return self.folder / f"rows-{part:05d}.arrow"
+
+    def placed(self, name: str, low: int, high: int, of: str) -> pa.Table:
+        """The rows of the table `kept` or `refused` (see ingestion.grouping) with low <= column `of` < high."""
+        import pyarrow.parquet as pq
+
+        path = self.folder / f"{name}.parquet"
+        return pq.read_table(path, filters=[(of, ">=", low), (of, "<", high)], use_threads=False).combine_chunks()
+
+    def once(self, name: str, files: Sequence[Path], make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """What `make`, which writes `files`, returns (plain JSON); if a call of this name was finished before, and the
+        files have the bytes that they had, what that one returned.
+        """
+        self.code.check()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path, key = self.folder / f"{name}.json", f"{self.origin.key} {self.config.strict} {self.parts}"
+        try:
+            receipt = json.loads(path.read_bytes())
+            if receipt["key"] == key and receipt["files"] == [*map(sha256_file, files)]:
+                return receipt["made"]
+        except (OSError, ValueError, KeyError, TypeError):
+            pass
+        made = make()
+        write_json(path, {"key": key, "made": made, "files": [*map(sha256_file, files)]})
+        return made
 
 
 def ingest(
@@ -66,10 +135,10 @@ def ingest(
 
     All captions of an image are in one shard; images are in order of first appearance, the captions of an image in
     source order. Of a source of many files that can be read one by one, the files are read by the workers of `executor`
-    (None, or if they may not see the folder of spill files: all in this process), and a shard ends where a file ends.
-    Memory does not grow with the source: rows are brought together in spill files in the folder `.ingest` of the run
-    (see engine.storage.scratch_folder), which take about the space of the captions twice; an interrupted ingest goes on
-    with what is there. No table is written before the whole source has been read.
+    (None, or if they may not see the folder of temporary files: all in this process), and a shard ends where a file
+    ends. Memory grows by some 10 bytes a record: rows lie in files in the folder `.ingest` of the run (see
+    engine.storage.scratch_folder), which take about the space of the captions; an interrupted ingest goes on with what
+    is there. No table is written before the whole source has been read.
 
     Tables that were made from the same content and config are kept. metadata: provenance for the Parquet files. Raises
     FileNotFoundError or ValueError, with one line that names the file, when the source cannot be read, has no captions
@@ -79,8 +148,9 @@ def ingest(
     format = config.format or readers.detect(source)
     if config.language == "all" and format != "multi30k":
         raise ValueError(f"language all is for Multi30K folders, {source} is of the format {format}")
-    web_text.checks(config.languages, config.boilerplate)  # finds invalid settings before anything is read
-    files = readers.files(source, format, config)
+    if config.languages:
+        checks.in_languages(config.languages)  # finds invalid settings before anything is read
+    files = readers.files_of(source, format, config)
     if executor is None or len(files) < MANY_FILES or not _share_scratch(executor, run):
         executor = Synchronous()
     kept = readers.kept_types(format, files, config)
@@ -91,57 +161,221 @@ def ingest(
             outputs = {"source_columns": source_columns(kept), **outputs}
         described = {**describe(config), "format": format}
         del described["strict"]  # it decides whether there is output, but not what is in it
-        described.update(web_text.versions() if config.languages else {})
-        described.update(duplicates.versions() if config.near_duplicates else {})
+        for package, asked in (("py3langid", config.languages), ("datasketch", config.near_duplicates)):
+            described |= {package: version(package)} if asked else {}
+        code = code_of(__name__)
         identity = Identity(
             NAME,
             described,
             dict(metadata),
-            {table: hash_schema(schema) for table, schema in outputs.items()},
-            code_of(__name__).sha256,
+            tuple(outputs),
+            code.sha256,
             _inputs(source, files, contents),
         )
         if not overwrite:
             refuse_other(run / "captions", identity)
         if (made := finished(run / "captions", identity)) is not None:
             with in_progress(progress, NAME, None, unit="records"):
-                _refuse_rejections(source, run, made.counts, config)
+                if config.strict and any(name.startswith("rejected.") for name in made.counts):
+                    bad = next(row for table in read_table(run, "rejected_records") for row in table.to_pylist())
+                    raise ValueError(_described(source, Rejected(**bad)))
             return Ingested(made.counts, _warnings(made.counts, config))
-        parts: list[Sequence[str] | None] = [None]
+        reader = readers.reader_of(format)
+        given = files if reader.alone else [source]
         many = len(files) >= MANY_FILES or (len(files) > 1 and sum(file["bytes"] for file in contents) >= MANY_BYTES)
-        if many and readers.reader_of(format).file_records is not None:
-            parts = [[file] for file in files] if config.limit is None else [files]
-        work = Work(
-            source=source,
-            format=format,
-            config=config,
-            run=run.absolute(),
-            folder=scratch_folder(run.absolute(), TEMPORARY),
-            key=identity.key(),
-            provenance=identity.provenance(),
-            code=code_of(__name__),
-            outputs=outputs,
-            parts=len(parts),
-        )
-        with in_progress(progress, NAME, None, unit="records"), _spilling(work):
-            made_shards = make_shards(work, parts, executor, progress, lambda: _prepare(run, identity, overwrite))
-        counts = finish(run, tuple(outputs), identity, made_shards).counts
+        parts = [[file] for file in given] if many and config.limit is None else [given]
+        place, origin = run.absolute(), Origin(identity.key(), identity.provenance())
+        work = Work(source, format, config, place, scratch_folder(place, TEMPORARY), origin, code, outputs, len(parts))
+
+        def write_manifest() -> None:
+            prepare(run / "captions", identity, overwrite=overwrite)
+            remove_leftovers(run / MANIFESTS)
+
+        with in_progress(progress, NAME, None, unit="records"), _temporary_files(work):
+            shards = make_shards(work, parts, executor, progress, write_manifest)
+        counts = finish(run, tuple(outputs), identity, shards).counts
     return Ingested(counts, _warnings(counts, config))
 
 
+def make_shards(
+    work: Work, parts: Sequence[Sequence[str]], executor: Executor, progress: Progress, prepare: Callable[[], None]
+) -> list[dict[str, Receipt]]:
+    """Make all shards of an ingest; returns their receipts, by table, for each shard.
+
+    parts: the files of each part, which one call reads. prepare: called once before the first shard is written.
+    """
+    calls = [(work, number, files) for number, files in enumerate(parts)]
+    read = each(
+        executor, read_part, calls, Reports(lambda _, rows: progress.advance(rows, 0)), lambda part: part["rows"]
+    )
+    total, characters = (sum(part[what] for part in read) for what in ("rows", "characters"))
+    work = replace(work, shard_size=grouping.captions_per_shard(work.config, total, characters))
+    ranges = [
+        (part << PART_BITS | start, part << PART_BITS | min(start + RANGE_ROWS, call["stored"]))
+        for part, call in enumerate(read)
+        for start in range(0, call["stored"], RANGE_ROWS)
+    ]
+    [group] = each(executor, group_rows, [(work, total, [low for low, _ in ranges])])
+    shards, bad = group["shards"], Rejected(*group["first"]) if group["first"] else None
+    if bad is not None and work.config.strict:
+        raise ValueError(_described(work.source, bad))
+    if not any(shards):
+        found = f"the first of its bad records: {_described(work.source, bad)}" if bad else "it has no records"
+        raise ValueError(f"{work.source}: must hold captions in the format {work.format}, has none; {found}")
+    prepare()
+    # ranges without captions make no call: their rejected records go to the next one, those at the end to the last
+    pack: list[tuple[Any, ...]] = []
+    start, rejected_from, total = 0, 0, sum(shards)
+    for (low, high), count in zip(ranges, shards, strict=True):
+        if count:
+            rejected_to = high if start + count < total else work.parts << PART_BITS
+            pack.append((work, low, high, start, (rejected_from, rejected_to)))
+            start, rejected_from = start + count, high
+    made = each(executor, pack_range, pack, Reports(lambda _, shards: progress.advance(0, shards)), len)
+    return [shard for call in made for shard in call]
+
+
+def read_part(work: Work, number: int, files: Sequence[str]) -> dict[str, Any]:
+    """Read part `number` of the source and write its records as rows.
+
+    Returns `rows`, the number of records read, `stored`, that of the rows (there are fewer if config.limit is reached),
+    and `characters`, that of the characters in their captions.
+    """
+
+    def make() -> dict[str, Any]:
+        reader = Reader(work.config, work.schema)
+        found = checks.refusing(_records(work, reader, files), work.config.languages, work.config.boilerplate)
+        blocks = reader.blocks(_reported(found, work.config.strict), readers.reader_of(work.format).grouped)
+        stored = write_blocks(work.rows(number), work.schema, blocks)
+        return {"rows": reader.rows, "characters": reader.characters, "stored": stored}
+
+    return work.once(f"read-{number:05d}", [work.rows(number)], make)
+
+
+def _records(work: Work, reader: Reader, files: Sequence[str]) -> Iterator[Record | Rejected]:
+    """The records of files; none is begun when the limit of images has been reached."""
+    for file in files:
+        yield from readers.read(work.source, work.format, work.config, [file])
+        if reader.full:
+            return
+
+
+def _reported(records: Iterable[Record | Rejected], strict: bool) -> Iterator[Record | Rejected]:
+    """The records; how many were read is reported. strict: stop after the first rejected one."""
+    for number, record in enumerate(records, 1):
+        yield record
+        if number % REPORT_EVERY == 0:
+            report_done(number)
+        if strict and type(record) is Rejected:
+            return
+
+
+def group_rows(work: Work, rows: int, starts: Sequence[int]) -> dict[str, Any]:
+    """Decide which rows of all parts become captions, in which order, and which are refused (see ingestion.grouping).
+
+    rows: how many there are. starts: of ranges of positions. Returns `shards`, the number of shards that the images
+    fill whose first captions have positions in each range, and `first`, the first rejected record (None if there is
+    none).
+    """
+
+    def make() -> dict[str, Any]:
+        import duckdb
+
+        keys = rows * (1 + checks.BANDS if work.config.near_duplicates else 1)
+        try:
+            blocks = read_blocks(map(work.rows, range(work.parts)), grouping.COLUMNS)
+            with grouping.grouped(blocks, keys, work.folder / "duckdb") as connection:
+                for path in files:
+                    to, rows_sorted = str(path).replace("'", "''"), f"FROM {path.stem} ORDER BY ALL"
+                    connection.execute(f"COPY ({rows_sorted}) TO '{to}' (FORMAT parquet, ROW_GROUP_SIZE 20480)")
+                [first] = connection.execute("SELECT min(position) FROM refused").fetchone()
+        except duckdb.IOException as error:
+            raise OSError(errno.EIO, f"cannot write: {str(error).splitlines()[0]}", str(work.folder)) from error
+        shards = grouping.shards_of_ranges(files[0], starts, work.shard_size)
+        return {"shards": shards, "first": None if first is None else list(_rejected(work, first, first + 1)[0])}
+
+    files = [work.folder / f"{name}.parquet" for name in ("kept", "refused")]
+    return work.once("group", files, make)
+
+
+def pack_range(work: Work, low: int, high: int, start: int, bad: tuple[int, int]) -> list[dict[str, Receipt]]:
+    """Make the shards, from number `start`, of the images whose first caption has a position from `low` to below
+    `high`.
+
+    bad: the range of positions of the rejected records that are written with the first of these shards. Returns the
+    receipts of the shards, by table.
+    """
+    import pyarrow as pa
+
+    work.code.check()
+    placed = work.placed("kept", low, high, "home")
+    home, number = placed["home"].to_numpy(), placed["number"].to_numpy()
+    rows = rows_at(work.rows, work.schema, placed["position"].to_numpy())
+    refused = _rejected(work, *bad)
+    columns = zip(*refused, strict=True) if refused else [[]] * len(REJECTED_RECORDS)
+    rejected = pa.table(list(columns), schema=REJECTED_RECORDS)
+    counts = Counter(f"rejected.{record.reason}" for record in refused)
+    counts["images_in_two_splits"] = grouping.images_in_two_splits(home, rows)
+    tables = {} if start and not refused else {"rejected_records": rejected}
+    receipts: list[dict[str, Receipt]] = []
+    first = 0
+    for index, (size, images) in enumerate(grouping.shard_sizes(grouping.image_sizes(home), work.shard_size), start):
+        names = [name for name in work.outputs if name in tables or name != "rejected_records"]
+        made = current_receipts(work.run, names, index, work.origin.key)
+        if made is None:
+            counts.update({"captions": size, "images": images})
+            some = rows.slice(first, size)
+            table = grouping.captions(some, number[first : first + size], work.config.source_name or work.format)
+            made_tables = {**tables, "captions": table}
+            if kept := work.outputs.get("source_columns"):
+                made_tables["source_columns"] = grouping.source_columns(some, table, kept)
+            made = write_tables(work.run, index, work.outputs, StageResult(made_tables, +counts), work.origin)
+        receipts.append(made)
+        first += size
+        counts, tables = Counter(), {}
+        report_done(len(receipts))
+    return receipts
+
+
+def _rejected(work: Work, low: int, high: int) -> list[Rejected]:
+    """The rejected records with low <= position < high, in order."""
+    refused = work.placed("refused", low, high, "position")
+    rows, firsts = (rows_at(work.rows, work.schema, refused[name].to_numpy()) for name in ("position", "home"))
+    return grouping.reject(rows, refused["reason"].to_pylist(), firsts["image"].to_pylist())
+
+
+def each(
+    executor: Executor,
+    function: Callable[..., Any],
+    calls: Sequence[tuple[Any, ...]],
+    counter: Reports | None = None,
+    done: Callable[[Any], int] = lambda result: 0,
+) -> list[Any]:
+    """The results of function(*call) for each call, in the order of the calls. Raises the error of a call that fails.
+
+    counter: a progress counter, which gets the captions that running calls report, and in the end `done(result)` of
+    them.
+    """
+    results: list[Any] = [None] * len(calls)
+    try:
+        for position, result in executor.map(function, calls, counter):
+            results[position] = result
+            if counter is not None:
+                counter(position, done(result))
+    except TaskError as failed:
+        if isinstance(failed.__cause__, (ValueError, OSError)):
+            raise failed.__cause__ from None
+        raise StageError(f"{NAME} stopped: {cause(failed.__cause__)}") from failed.__cause__
+    return results
+
+
 def _share_scratch(executor: Executor, run: Path) -> bool:
-    """Whether the workers can be expected to see the folder of the spill files.
+    """Whether the workers can be expected to see the folder of the temporary files.
 
     It is in the run; for a run on a store, in $XDG_CACHE_HOME, which other machines see if a user made it so.
     """
     local = getattr(executor, "scheduler", None) is None
     return local or not isinstance(run, RemotePath) or bool(os.environ.get("XDG_CACHE_HOME"))
-
-
-def _prepare(run: Path, identity: Identity, overwrite: bool) -> None:
-    prepare(run / "captions", identity, overwrite=overwrite)
-    for table in identity.schemas:
-        remove_temporary(run / table)
 
 
 def _inputs(source: str, files: Sequence[str], contents: Sequence[Mapping[str, Any]]) -> dict[str, str]:
@@ -153,11 +387,10 @@ def _inputs(source: str, files: Sequence[str], contents: Sequence[Mapping[str, A
     return dict(zip(names, described, strict=True))
 
 
-def _refuse_rejections(source: str, run: Path, counts: Mapping[str, int], config: IngestConfig) -> None:
-    """With `strict`, raise ValueError for a run with rejected records; `counts` are the counters of its captions."""
-    if config.strict and any(name.startswith("rejected.") for name in counts):
-        row = next(table for table in read_table(run, "rejected_records") if len(table)).slice(0, 1).to_pylist()[0]
-        raise ValueError(describe_rejected(source, Rejected(**row)))
+def _described(source: str, bad: Rejected) -> str:
+    """A rejected record in one line: where it stands, the reason, the rule and the value."""
+    where = source if source.rstrip("/").endswith(bad.source) else f"{source.rstrip('/')}/{bad.source}"
+    return f"{where}:{bad.line}: {bad.reason}: {bad.detail}"
 
 
 def ingest_records(
@@ -172,18 +405,18 @@ def ingest_records(
     import pyarrow as pa
 
     schema = rows_schema(kept)
-    rejected: list[pa.RecordBatch] = []
-    reader = Reader(0, config.limit, schema, rejected.append)
-    blocks = list(reader.blocks(records, stop_when_full=False))
-    grouped = group(pa.Table.from_batches(blocks, schema))
-    bad = pa.concat_tables([*map(pa.Table.from_batches, [[block] for block in rejected]), grouped.rejected])
-    refused = [Rejected(*list(row.values())[1:]) for row in bad.sort_by("position").to_pylist()]
-    if refused and config.strict:
-        first = refused[0]
+    rows = pa.Table.from_batches(Reader(config, schema).blocks(records, stop_when_full=False), schema)
+    keys = rows.select(grouping.COLUMNS).add_column(0, "position", pa.array(range(len(rows)), pa.int64()))
+    with grouping.grouped(keys.to_batches()) as connection:
+        placed, refused = (connection.sql(f"FROM {name} ORDER BY ALL").to_arrow_table() for name in ("kept", "refused"))
+    bad, firsts = (rows.take(refused[name]) for name in ("position", "home"))
+    rejected = grouping.reject(bad, refused["reason"].to_pylist(), firsts["image"].to_pylist())
+    if rejected and config.strict:
+        first = rejected[0]
         raise ValueError(f"the caption at position {first.line - 1}: {first.reason}: {first.detail}")
-    rows = in_order(grouped.kept)
-    made = captions(rows, config.source_name or "table")
-    return made, columns_to_keep(rows, made, source_columns(kept)), refused
+    rows = rows.take(placed["position"]).combine_chunks()
+    made = grouping.captions(rows, placed["number"].to_numpy(), config.source_name or "table")
+    return made, grouping.source_columns(rows, made, source_columns(kept)), rejected
 
 
 def _warnings(counts: Mapping[str, int], config: IngestConfig) -> tuple[str, ...]:
@@ -192,38 +425,23 @@ def _warnings(counts: Mapping[str, int], config: IngestConfig) -> tuple[str, ...
     if config.language != "en" or config.language_column:
         read = f"from the column {config.language_column}" if config.language_column else config.language
         warnings.append(f"language is {read}: only English captions are parsed and changed")
-    if several := counts.get("images_in_two_splits"):
-        warnings.append(f"images with captions in more than one split: {several:,}")
-    if same := counts.get("rejected.ambiguous_image"):
-        warnings.append(
-            f"records rejected as their image has the file name of another image: {same:,}; "
-            "--id-column (id_column= in Python) names a column that identifies images, such as one of URLs; given the "
-            "column of the images themselves, it takes their whole paths"
-        )
-    if beyond := counts.get("rejected.too_many_captions"):
-        warnings.append(
-            f"records rejected as their image has more than {MAX_CAPTIONS:,} captions: {beyond:,}; "
-            "--image-column names a column that tells the images apart"
-        )
+    for name, text in WARNINGS.items():
+        if number := counts.get(name):
+            warnings.append(text.format(f"{number:,}"))
     return tuple(warnings)
 
 
 @contextmanager
-def _spilling(work: Work) -> Iterator[None]:
-    """Remove the spill files at the end; of a source of many parts only if it succeeds, or cannot be read."""
+def _temporary_files(work: Work) -> Iterator[None]:
+    """Remove the temporary files at the end; of a source of many parts only if it succeeds, or cannot be read."""
     try:
         yield
-    except OSError as error:
-        if work.parts == 1:
-            shutil.rmtree(work.folder, ignore_errors=True)
-        if error.errno in NO_ROOM and not str(error.strerror).startswith("cannot write"):
-            why = (
-                "disk full, free some space and run again" if error.errno == errno.ENOSPC else os.strerror(error.errno)
-            )
-            raise OSError(error.errno, f"cannot write: {why}", str(work.folder)) from error
-        raise
     except BaseException as error:
         if work.parts == 1 or isinstance(error, ValueError):
             shutil.rmtree(work.folder, ignore_errors=True)
+        if isinstance(error, OSError) and error.errno in NO_ROOM and "cannot write" not in str(error.strerror):
+            free = "disk full, free some space and run again"
+            why = free if error.errno == errno.ENOSPC else os.strerror(error.errno)
+            raise OSError(error.errno, f"cannot write: {why}", str(work.folder)) from error
         raise
     shutil.rmtree(work.folder, ignore_errors=True)

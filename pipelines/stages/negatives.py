@@ -10,8 +10,7 @@ from ...schemas.negatives import NEGATIVES, POSITIVES, REJECTIONS
 from ..engine.stage import Stage, StageResult
 from ..engine.tables import WholeTable
 from ..models.scorer import load_scorer
-from ..tables.cloze import load_cloze
-from ..tables.corpus import load_balanced, load_truth
+from ..tables.corpus import load_balanced, load_cloze, load_truth
 
 if TYPE_CHECKING:
     import pyarrow as pa

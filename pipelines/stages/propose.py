@@ -17,11 +17,10 @@ from ..endpoint.client import Answers, Asker, collect
 from ..endpoint.messages import Answer, chat, negatives_in
 from ..engine import provenance
 from ..engine.bounds import at_least, word
-from ..engine.identity import hash_value
-from ..engine.manifest import describe, read_manifest
-from ..engine.run import hash_inputs
-from ..engine.source import SourceStage, run_source
-from ..engine.stage import Progress, StageResult
+from ..engine.manifest import describe, hash_value, read_manifest
+from ..engine.progress import Progress
+from ..engine.run import SourceStage, hash_inputs, run_source
+from ..engine.stage import StageResult
 from ..engine.tables import has_table, shards_of
 from ..prompts import PROPOSALS as KINDS
 from ..prompts import Prompt, load

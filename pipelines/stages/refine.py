@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...schemas.fields import check
 from ...schemas.negatives import NEGATIVES, POSITIVE, REFINED
@@ -18,14 +18,13 @@ from ..engine.bounds import at_least
 from ..engine.cluster import Executor
 from ..engine.errors import StageError, TaskError
 from ..engine.manifest import describe
-from ..engine.run import cause, hash_inputs
-from ..engine.source import Parts, SourceStage, run_source
-from ..engine.stage import Progress, StageResult
+from ..engine.progress import Progress
+from ..engine.run import Parts, SourceStage, cause, hash_inputs, run_source
+from ..engine.stage import StageResult
 from ..engine.tables import shards_of
 from ..quality.aligned import aligned
-from ..tables.columns import check_splits, columns_of, read_columns, stored_splits
-from ..tables.denials import NEGATION, beside, true_denials
-from ..tables.verdicts import accepted
+from ..tables.columns import check_operators, check_splits, kinds_of, stored_splits
+from ..tables.pairs import NEGATION, accepted, earlier, pair_tables, true_denials
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,6 +35,10 @@ INPUTS = ("captions", "negatives")
 LEAST_IMAGES = 10
 GROUP_ROWS = 10_000_000  # negatives that are selected from together; memory grows up to these
 MAX_LOSS = 2.2  # see `RefineConfig`: raw nouns may lose 4 nats, and readers call far more of those above 2 odd
+COLUMNS = (
+    *("row", "caption_id", "image_id", "operator", "text", "caption", "negative_id", "negative", "draw"),
+    *("replaced", "replacement", "plausibility", "context_loss"),
+)
 AT_ONCE = 8  # groups whose operators are calls at the same time
 
 
@@ -50,7 +53,7 @@ class RefineConfig:
     log-odds, that are selected from. max_loss: the highest context_loss, in nats; None: no limit. It holds neither for
     negatives that were not read as a whole, nor for the operator negation, which stand beside other true sentences than
     the caption. vetted: select only from negatives that all readers accept (see
-    negcap.pipelines.tables.verdicts). Raises ValueError for candidates or rounds below 1, a seed below 0, or a share
+    negcap.pipelines.tables.pairs). Raises ValueError for candidates or rounds below 1, a seed below 0, or a share
     that is not above 0 and at most 1, or max_loss below 0.
     """
 
@@ -226,106 +229,63 @@ def both_ways(flows: Sequence[tuple[str, str]], seed: int = 0) -> list[int]:
 
 
 def read_rows(run: Path, operator: str, config: RefineConfig, shards: slice = slice(None)) -> Rows:
-    """The negatives of an operator, by caption: of each caption in the configured splits the first `candidates`, in the
-    order drawn.
+    """The negatives of an operator to select from: of each caption in the configured splits the first `candidates`.
 
     shards: which shards of the table negatives to read.
-
-    Negatives of the operator negation are selected beside the true sentences that they contradict, as in
-    `negcap.pipelines.quality.bias.read_all`.
     """
+    import numpy as np
+    import pyarrow as pa
     import pyarrow.compute as pc
 
-    found: list[tuple[str, str, str, _Row]] = []
-    every = shards_of(run, "negatives")
-    first = sum(shard.rows for shard in every[: shards.start or 0])
-    names = ("negative_id", "caption_id", "image_id", "caption", "text", "replaced", "replacement", "plausibility")
-    denials = true_denials(run) if operator == NEGATION else None
-    for shard in every[shards]:
-        table = read_columns(shard, (*names, "split", "operator", "context_loss"))
-        denied = None if denials is None else denials(shard)
-        mine = pc.and_(pc.equal(table["operator"], operator), _in_splits(table, config))
-        numbers = pc.indices_nonzero(mine).to_pylist()
-        rows = table.filter(mine).to_pydict()
-        for number, loss, *row in zip(numbers, rows["context_loss"], *(rows[name] for name in names), strict=True):
-            negative_id, caption_id, image, caption, text, old, new, odds = row
-            denial = None if denied is None else beside(denied, caption_id, old, caption)
-            if denied is not None and denial is None:
-                continue
-            draw = int(negative_id.rpartition(":")[2])
-            true = caption if denial is None else denial.text
-            found.append((caption_id, caption, image, _Row(draw, first + number, text, true, (old, new), odds, loss)))
-        first += table.num_rows
-    count = len({caption_id for caption_id, *_ in found})
-    lowest = _lowest([row.odds for *_, row in found if row.odds is not None], config)
+    rows = pa.concat_tables(pair_tables(run, (operator,), config.splits, columns=COLUMNS, shards=shards))
+    count = pc.count_distinct(rows["caption_id"]).as_py()
+    odds, loss = (pc.field(name).cast(pa.float64()) for name in ("plausibility", "context_loss"))
+    wanted = odds.is_null() | (odds >= _lowest(rows["plausibility"].drop_null().to_numpy(), config))
+    denied = operator == NEGATION and true_denials(run) is not None
+    if config.max_loss is not None and not denied:
+        wanted &= loss.is_null() | (loss <= config.max_loss)
     if config.vetted:
-        allowed = accepted(run)
-        found = [one for one in found if f"{one[0]}#{operator}:{one[-1].draw}" in allowed]
-    by_caption: dict[str, list[_Row]] = {}
-    sources: dict[str, tuple[str, str]] = {}
-    highest = math.inf if config.max_loss is None or denials is not None else config.max_loss
-    for caption_id, caption, image, one in found:
-        if (one.odds is None or one.odds >= lowest) and (one.loss is None or one.loss <= highest):
-            by_caption.setdefault(caption_id, []).append(one)
-            sources[caption_id] = caption, image
-    drawn = [sorted(some)[: config.candidates] for some in by_caption.values()]
-    captions, images = zip(*sources.values(), strict=True) if sources else ((), ())
+        wanted &= pc.field("negative_id").isin(pa.array(sorted(accepted(run)), pa.string()))
+    rows = rows.filter(wanted)
+    rows = rows.filter(pa.array(earlier(rows) < config.candidates))
+    number = rows["caption_id"].combine_chunks().dictionary_encode().indices.to_numpy()
+    rows = rows.take(np.lexsort((rows["draw"].to_numpy(), number)))
+    starts = np.concatenate([[0], np.cumsum(np.bincount(number))]).tolist() if len(rows) else [0]
+
+    def each(name: str) -> list[list[Any]]:
+        values = rows[name].to_pylist()
+        return [values[start:end] for start, end in pairwise(starts)]
+
+    flows = zip(each("replaced"), each("replacement"), strict=True)
     return Rows(
         count,
-        [[one.number for one in some] for some in drawn],
-        list(captions),
-        list(images),
-        [[one.text for one in some] for some in drawn],
-        [] if denials is None else [[one.true for one in some] for some in drawn],
-        [[one.flow for one in some] for some in drawn],
-        [] if denials is not None else [[one.odds or 0.0 for one in some] for some in drawn],
+        each("row"),
+        [texts[0] for texts in each("text")],
+        [images[0] for images in each("image_id")],
+        each("negative"),
+        each("caption") if denied else [],
+        [list(zip(old, new, strict=True)) for old, new in flows],
+        [] if denied else [[value or 0.0 for value in some] for some in each("plausibility")],
     )
 
 
-class _Row(NamedTuple):
-    """A negative: its draw, row in the table, text, what it contradicts, flow, plausibility and context_loss."""
-
-    draw: int
-    number: int
-    text: str
-    true: str
-    flow: tuple[str, str]
-    odds: float | None
-    loss: float | None
-
-
-def _lowest(plausibility: Sequence[float], config: RefineConfig) -> float:
+def _lowest(plausibility: np.ndarray, config: RefineConfig) -> float:
     """The lowest plausibility of negatives to select from, given the plausibility of all of an operator."""
     import numpy as np
 
     lowest = -math.inf if config.min_plausibility is None else config.min_plausibility
-    if plausibility and config.most_plausible < 1:
+    if len(plausibility) and config.most_plausible < 1:
         kept = max(1, round(config.most_plausible * len(plausibility)))
         lowest = max(lowest, float(np.sort(plausibility)[-kept]))
     return lowest
 
 
-def _in_splits(table: pa.Table, config: RefineConfig) -> pa.Array:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if not config.splits:
-        return pa.chunked_array([pa.repeat(pa.scalar(True), table.num_rows)])
-    return pc.is_in(table["split"], pa.array(stored_splits(config.splits)))
-
-
 def _operators(run: Path, config: RefineConfig) -> list[str]:
     """The operators to refine, sorted. Raises ValueError for operators or splits that the negatives lack."""
-    made: set[str] = set()
-    splits: set[str] = set()
-    for table in columns_of(run, "negatives", ("operator", "family", "split")):
-        pairs = table.group_by(["operator", "family"]).aggregate([]).to_pydict()
-        made |= {name for name, family in zip(pairs["operator"], pairs["family"], strict=True) if family != POSITIVE}
-        splits.update(table["split"].unique().to_pylist())
-    for name in config.operators:
-        if name not in made:
-            raise ValueError(f"operator must be one of {', '.join(map(repr, sorted(made)))}, was: {name!r}")
-    check_splits(config.splits, splits, run / "negatives")
+    kinds = kinds_of(run)
+    made = {kind.operator for kind in kinds if kind.family != POSITIVE}
+    check_operators(config.operators, made, run / "negatives")
+    check_splits(config.splits, (kind.split for kind in kinds), run / "negatives")
     if not made:
         raise ValueError(f"{run / 'negatives'} has no negatives to refine")
     return sorted(config.operators or made)
@@ -343,7 +303,9 @@ def _part(table: pa.Table, first: int, kept: np.ndarray, config: RefineConfig) -
     start, end = kept.searchsorted([first, first + table.num_rows])
     some = table.take(pa.array(kept[start:end] - first, pa.int64()))
     counts: Counter[str] = Counter()
-    eligible = table.filter(_in_splits(table, config)).group_by(["operator", "caption_id"]).aggregate([])
+    if config.splits:
+        table = table.filter(pc.field("split").isin(stored_splits(config.splits)))
+    eligible = table.group_by(["operator", "caption_id"]).aggregate([])
     for name, rows in (("captions", eligible), ("kept", some)):
         for entry in pc.value_counts(rows["operator"]).to_pylist():
             counts[f"{entry['values']}.{name}"] = entry["counts"]

@@ -15,9 +15,10 @@ from ...schemas.features import features
 from ...schemas.scenes import SCENES
 from ..engine.bounds import at_least
 from ..engine.manifest import describe
+from ..engine.progress import Progress
+from ..engine.run import Parts, SourceStage, run_source
 from ..engine.shards import read_receipt, shard_path
-from ..engine.source import Parts, SourceStage, run_source
-from ..engine.stage import Progress, StageResult
+from ..engine.stage import StageResult
 from ..engine.storage import remove_leftovers, sha256_file, write_atomically
 from ..engine.tables import read_shard
 from ..features.source import table_of

@@ -12,8 +12,7 @@ from ...schemas.captions import TRUTH
 from ..engine.bounds import at_least
 from ..engine.stage import ReduceStage, Spread, StageResult
 from ..engine.tables import WholeTable
-from ..tables.cloze import load_cloze
-from ..tables.corpus import given_table, load_lexicon
+from ..tables.corpus import given_table, load_cloze, load_lexicon
 from .balance import MIN_OWN_CAPTIONS, first_images, in_train_splits, sample_images
 
 if TYPE_CHECKING:

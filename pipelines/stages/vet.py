@@ -16,14 +16,14 @@ from ..endpoint.client import Answers, Asker, collect
 from ..endpoint.messages import Answer, Request, chat, json_in
 from ..engine.bounds import at_least, one_of, word
 from ..engine.manifest import describe, read_manifest
-from ..engine.run import hash_inputs
-from ..engine.source import SourceStage, run_source
-from ..engine.stage import Progress, StageResult
+from ..engine.progress import Progress
+from ..engine.run import SourceStage, hash_inputs, run_source
+from ..engine.stage import StageResult
 from ..engine.tables import has_table, shards_of
 from ..prompts import Prompt, load
 from ..tables.columns import UNSPLIT
-from ..tables.denials import with_true
 from ..tables.images import Images
+from ..tables.pairs import with_true
 
 NAME = "vet"
 TABLES = ("negatives", "refined")

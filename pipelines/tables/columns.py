@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..engine.tables import Shard, shards_of
 
@@ -26,7 +26,7 @@ def read_columns(shard: Shard, columns: Sequence[str]) -> pa.Table:
     if missing:
         which = f"column{'s' * (len(missing) > 1)} {', '.join(missing)}"
         raise ValueError(f"{shard.name} lacks the {which}")
-    return table
+    return table.select([*columns])
 
 
 def columns_of(run: Path, table: str, columns: Sequence[str]) -> Iterator[pa.Table]:
@@ -36,6 +36,23 @@ def columns_of(run: Path, table: str, columns: Sequence[str]) -> Iterator[pa.Tab
     ValueError for a column that is missing, DamagedShardError for a shard that is not as recorded.
     """
     return (read_columns(shard, columns) for shard in shards_of(run, table))
+
+
+class Kind(NamedTuple):
+    """An operator, its family, and a split in which it has rows."""
+
+    operator: str
+    family: str
+    split: str
+
+
+def kinds_of(run: Path, table: str = "negatives") -> set[Kind]:
+    """The kinds of rows in a table of negatives. Raises what `columns_of` raises."""
+    found: set[Kind] = set()
+    for rows in columns_of(run, table, Kind._fields):
+        groups = rows.group_by(list(Kind._fields)).aggregate([]).to_pylist()
+        found.update(Kind(**group) for group in groups)
+    return found
 
 
 def check_file_name(what: str, name: str) -> None:
@@ -60,31 +77,20 @@ def check_splits(wanted: Sequence[str], stored: Iterable[str], where: object) ->
             raise ValueError(f"split must be one of {', '.join(map(repr, there))} in {where}, was: {name!r}")
 
 
+def check_operators(wanted: Sequence[str], stored: Iterable[str], where: object) -> None:
+    """Raise ValueError, listing the operators of `where`, for a name that is none of them."""
+    there = sorted(set(stored))
+    for name in wanted:
+        if name not in there:
+            raise ValueError(f"operator must be one of {', '.join(there) or 'none'} in {where}, was: {name}")
+
+
 def splits_of(run: Path) -> tuple[str, ...]:
     """The splits of a run's captions in order of first occurrence; captions without a split are in `unsplit`.
 
-    Raises FileNotFoundError if the run has no captions, ValueError if they are unfinished or the name of a split cannot
-    name a file.
+    Raises FileNotFoundError if the run has no captions, ValueError if they are unfinished.
     """
     found: dict[str, None] = {}
-    for shard in shards_of(run, "captions"):
-        found |= dict.fromkeys(read_columns(shard, ["split"])["split"].unique().to_pylist())
+    for rows in columns_of(run, "captions", ["split"]):
+        found |= dict.fromkeys(rows["split"].unique().to_pylist())
     return tuple(name or UNSPLIT for name in found)
-
-
-def operators_of(run: Path, splits: Sequence[str] | None = None, table: str = "negatives") -> dict[str, str]:
-    """The operators that have rows in these splits (None: in any split), sorted, mapped to their families.
-
-    Raises FileNotFoundError if the run has no such table, ValueError if it is unfinished or the name of an operator or
-    family cannot name a file.
-    """
-    found: set[tuple[str, str]] = set()
-    for shard in shards_of(run, table):
-        columns = read_columns(shard, ["split", "operator", "family"])
-        rows = columns.group_by(["split", "operator", "family"]).aggregate([]).to_pylist()
-        if splits is not None:
-            rows = [row for row in rows if (row["split"] or UNSPLIT) in splits]
-        found |= {(row["operator"], row["family"]) for row in rows}
-    for name in {name for both in found for name in both}:
-        check_file_name("operator or family", name)
-    return dict(sorted(found))

@@ -1,4 +1,4 @@
-"""Load the lexicon, truth estimates and balance factors of a run, each cached in the process."""
+"""Load the lexicon, truth estimates and balance factors of a run, or a cloze model, each cached in the process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ...augment.cloze.model import ClozeModel
     from ...augment.lexicon.lexicon import Lexicon
     from ...augment.truth.estimates import Truth
-    from ..engine.memory import TableInMemory
+    from ..engine.stage import TableInMemory
     from ..engine.tables import WholeTable
 
     Readable = WholeTable | TableInMemory
@@ -79,3 +79,22 @@ def _as_given(path: Path, tables: Sequence[pa.Table], schema: pa.Schema) -> pa.T
     if any(table.column_names != schema.names for table in tables):
         raise ValueError(f"{path} must have the columns {', '.join(schema.names)}, has: {tables[0].column_names}")
     return pa.concat_tables([table.cast(schema) for table in tables]).combine_chunks()
+
+
+def load_cloze(path: Path | None) -> ClozeModel | None:
+    """The cloze model in a file, read again if the file has changed; None for None, which means the shipped model.
+
+    Raises FileNotFoundError or ValueError, naming the file, if it is missing or damaged.
+    """
+    if path is None:
+        return None
+    if not path.is_file():
+        raise FileNotFoundError(f"cloze must be the file of a cloze model, was: {path}")
+    return _cloze(path, path.stat().st_mtime_ns)
+
+
+@lru_cache(maxsize=1)
+def _cloze(path: Path, modified: int) -> ClozeModel:  # modified: part of the key under which it is kept
+    from ...augment.cloze.model import ClozeModel
+
+    return ClozeModel.load(path)

@@ -1,4 +1,4 @@
-"""The rows of a run to publish or to score models on: captions of some splits with some negatives, image by image."""
+"""The captions of a run with the negatives that are to be published or scored, image by image."""
 
 from __future__ import annotations
 
@@ -6,18 +6,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import NamedTuple
 
-from ...augment.rng import record_rng
-from ..engine.tables import Shard, shards_of
-from .columns import UNSPLIT, check_file_name, check_splits, operators_of, read_columns, splits_of, stored_splits
-from .denials import NEGATION, TRUE_NEGATION, Denials, beside, true_denials
+from .columns import UNSPLIT, check_file_name, check_operators, check_splits, kinds_of, splits_of
+from .pairs import MEASURES, TRUE_NEGATION, Pick, Row, pair_tables
 
-Pick = Literal["first", "random"]  # of the negatives of a caption: the first drawn, or a random one
-CAPTIONS = ("caption_id", "image_id", "image", "split", "language", "text")
-NEGATIVES = ("negative_id", "caption_id", "split", "family", "operator", "text", "replaced", "replacement")
-MEASURES = ("p_true", "plausibility", "context_loss", "concreteness")  # of a negative
-DIGITS = 4  # decimals of these
+DIGITS = 4  # decimals of the measures of a negative
+COLUMNS = (
+    *("caption_id", "image_id", "image", "split", "text", "caption", "positive_id", "negative_id", "negative"),
+    *("operator", "family", "draw", "replaced", "replacement", *MEASURES),
+)
 
 
 class Negative(NamedTuple):
@@ -115,110 +113,52 @@ class Selection:
     def images(self) -> Iterator[list[Example]]:
         """Yield the examples of each image, in the order of the run.
 
-        If the run has true denials, the negatives of the operator negation are those of the true sentence that they
-        contradict: if it is not the caption, an example of its own, with the sentence's positive_id as caption_id.
-        Raises ValueError for a shard without a required column or for a negative whose caption is missing,
-        DamagedShardError for a shard that is not as recorded.
+        The negatives of the operator negation are those of the true sentence that they contradict (see `pair_tables`):
+        if it is not the caption, an example of its own, with the sentence's positive_id as caption_id. Raises as
+        `pair_tables`.
         """
-        denials = true_denials(self.run) if NEGATION in self.operators else None
-        negatives = {shard.path.name: shard for shard in shards_of(self.run, self.table)} if self.operators else {}
-        for shard in shards_of(self.run, "captions"):
-            denied = None if denials is None else denials(shard)
-            found = self._negatives(negatives.pop(shard.path.name, None))
-            rows = read_columns(shard, CAPTIONS).to_pylist()
-            missing = found.keys() - {row["caption_id"] for row in rows}
-            if missing:
-                raise ValueError(f"{self.table}/{shard.path.name} has {min(missing)}, which {shard.name} lacks")
-            for _, group in groupby(rows, key=lambda row: row["image_id"]):
-                examples = self._examples(list(group), found)
-                if denied is not None:
-                    examples = [part for example in examples for part in _with_denial(example, denied)]
-                examples = self.prepare(examples)
+        most, pick, seed = self.draws
+        for table in pair_tables(
+            self.run,
+            self.operators,
+            self.splits,
+            table=self.table if self.operators else "",
+            columns=COLUMNS,
+            accepted=self.accepted,
+            left_out=self.left_out,
+            per_caption=most,
+            pick=pick,
+            seed=seed,
+            every_caption=True,
+        ):
+            for _, rows in groupby(table.to_pylist(), key=lambda row: row["image_id"]):
+                examples = self.prepare([*self._examples(rows)])
                 if examples:
                     yield examples
-        for name in negatives:
-            raise ValueError(f"{self.table}/{name} has no captions/{name} beside it: build the run again")
 
-    def _examples(self, rows: Sequence[Mapping[str, Any]], found: Mapping[str, list[Negative]]) -> list[Example]:
-        from ...schemas.captions import LANGUAGE  # imports pyarrow
+    def _examples(self, rows: Iterator[Row]) -> Iterator[Example]:
+        """The examples of an image: each caption, and after it the other true sentences about what it says."""
+        place = {name: number for number, name in enumerate(self.operators)}
+        by_caption = {key: list(some) for key, some in groupby(rows, key=lambda row: row["caption_id"])}
+        captions = [some[0] for some in by_caption.values()]
+        for first, some in zip(captions, by_caption.values(), strict=True):
+            split, text = first["split"], first["text"]
+            same = [other for other in captions if other is not first and other["split"] == split]
+            siblings = tuple(Sibling(other["caption_id"], other["text"]) for other in same)
+            by_true: dict[tuple[str, str], list[Negative]] = {(first["caption_id"], text): []}
+            made = (row for row in some if row["negative_id"] is not None)
+            for row in sorted(made, key=lambda row: (place[row["operator"]], row["draw"])):
+                true = (row["positive_id"], row["caption"]) if row["positive_id"] else (first["caption_id"], text)
+                by_true.setdefault(true, []).append(self._negative(row))
+            for (caption_id, true_text), negatives in by_true.items():
+                about = first["image_id"], first["image"], split or UNSPLIT
+                yield Example(caption_id, *about, true_text, siblings, tuple(negatives))
 
-        kept = [
-            {**row, "split": row["split"] or UNSPLIT}
-            for row in rows
-            if (row["split"] or UNSPLIT) in self.splits
-            and row["language"] == LANGUAGE
-            and row["caption_id"] not in self.left_out
-        ]
-        return [
-            Example(
-                row["caption_id"],
-                row["image_id"],
-                row["image"],
-                row["split"],
-                row["text"],
-                tuple(
-                    Sibling(other["caption_id"], other["text"])
-                    for other in kept
-                    if other is not row and other["split"] == row["split"]
-                ),
-                tuple(found.get(row["caption_id"], ())),
-            )
-            for row in kept
-        ]
-
-    def _negatives(self, shard: Shard | None) -> dict[str, list[Negative]]:
-        """A shard's chosen negatives by caption_id, in the order of `operators`, then of their draw."""
-        if shard is None:
-            return {}
-        rows = read_columns(shard, (*NEGATIVES, *MEASURES)).filter(self._wanted()).to_pydict()
-        drawn: dict[str, dict[str, list[tuple[int, Negative]]]] = {}
-        columns = [rows[name] for name in ("negative_id", "operator", "family", "text", "replaced", "replacement")]
-        columns += [[None if n is None else round(n, DIGITS) for n in rows[name]] for name in MEASURES]
-        for caption_id, *values in zip(rows["caption_id"], *columns, strict=True):
-            negative = Negative(*values)
-            if self.accepted is not None and negative.negative_id not in self.accepted:
-                continue
-            if negative.negative_id in self.p_true:
-                negative = negative._replace(p_true=round(self.p_true[negative.negative_id], DIGITS))
-            by_operator = drawn.setdefault(caption_id, {})
-            by_operator.setdefault(negative.operator, []).append((_draw(negative.negative_id), negative))
-        return {
-            caption_id: [
-                negative
-                for name in self.operators
-                for negative in self._choose(f"{caption_id}#{name}", by_operator.get(name, []))
-            ]
-            for caption_id, by_operator in drawn.items()
-        }
-
-    def _choose(self, key: str, drawn: list[tuple[int, Negative]]) -> list[Negative]:
-        most, pick, seed = self.draws
-        drawn = sorted(drawn)
-        if most is not None and len(drawn) > most:
-            drawn = drawn[:most] if pick == "first" else sorted(record_rng(seed, "publish", key).sample(drawn, most))
-        return [negative for _, negative in drawn]
-
-    def _wanted(self) -> Any:
-        import pyarrow.compute as pc
-
-        from ...schemas.negatives import POSITIVE
-
-        wanted = pc.field("split").isin(stored_splits(self.splits)) & pc.field("operator").isin(self.operators)
-        return wanted & (pc.field("family") != POSITIVE)
-
-
-def _with_denial(example: Example, denied: Denials) -> Iterator[Example]:
-    """An example without the negatives of other true sentences; and each of these as an example that has them."""
-    own, others = [], dict[tuple[str, str], list[Negative]]()
-    for negative in example.negatives:
-        denial = beside(denied, example.caption_id, negative.replaced, example.text)
-        if negative.operator != NEGATION or (denial is not None and not denial.positive_id):
-            own.append(negative)
-        elif denial is not None:
-            others.setdefault(denial, []).append(negative)
-    yield example._replace(negatives=tuple(own))
-    for (positive_id, text), negatives in others.items():
-        yield example._replace(caption_id=positive_id, text=text, negatives=tuple(negatives))
+    def _negative(self, row: Row) -> Negative:
+        p_true = self.p_true.get(row["negative_id"], row["p_true"])
+        measures = [p_true, *(row[name] for name in MEASURES if name != "p_true")]
+        texts = (row[name] for name in ("negative_id", "operator", "family", "negative", "replaced", "replacement"))
+        return Negative(*texts, *(None if number is None else round(number, DIGITS) for number in measures))
 
 
 def source_of(example: Example) -> str:
@@ -231,13 +171,6 @@ def is_denial(example: Example) -> bool:
     return f"#{TRUE_NEGATION}:" in example.caption_id
 
 
-def _draw(negative_id: str) -> int:
-    number = negative_id.rpartition(":")[2]
-    if not number.isdigit():
-        raise ValueError(f"negative_id must end with :<k>, was: {negative_id}")
-    return int(number)
-
-
 def select(
     run: Path,
     splits: Sequence[str] = (),
@@ -248,28 +181,22 @@ def select(
 ) -> Selection:
     """Select captions and negatives of some splits and operators.
 
-    splits, operators: all if empty, except operators that make true captions (paraphrases). The other arguments are
-    the fields of `Selection`. Raises ValueError for a split the run lacks or whose name cannot be a file name, for an
-    operator that makes true captions or has no rows in the splits, and what `operators_of` and `splits_of` raise.
+    splits, operators: all if empty. The other arguments are the fields of `Selection`. Raises ValueError for a split
+    the run lacks, for an operator without negatives in the splits, for a name that cannot be a file name, and what
+    `kinds_of` and `splits_of` raise.
     """
     from ...schemas.negatives import POSITIVE
 
     there = splits_of(run)
     check_splits(splits, there, run)
     wanted = tuple(dict.fromkeys(splits)) or there
-    made: dict[str, str] = {}
+    made: list[str] = []
     if table:
-        families = operators_of(run, wanted, table)
-        made = {name: family for name, family in families.items() if family != POSITIVE}
-        for name in operators:
-            if families.get(name) == POSITIVE:
-                raise ValueError(f"operator {name} makes true captions, which are not published as negatives")
-            if name not in made:
-                raise ValueError(
-                    f"operator {name} has no negatives in {run} ({', '.join(wanted)}), "
-                    f"must be one of: {', '.join(made) or 'none'}"
-                )
-        made = {name: made[name] for name in dict.fromkeys(operators)} if operators else made
+        kinds = [kind for kind in kinds_of(run, table) if (kind.split or UNSPLIT) in wanted]
+        for name in {name for kind in kinds for name in (kind.operator, kind.family)}:
+            check_file_name("operator or family", name)
+        made = sorted({kind.operator for kind in kinds if kind.family != POSITIVE})
+        check_operators(operators, made, f"{run / table} ({', '.join(wanted)})")
     for name in wanted:
         check_file_name("split", name)
-    return Selection(run, wanted, tuple(made), draws, prepare, table)
+    return Selection(run, wanted, tuple(dict.fromkeys(operators)) or tuple(made), draws, prepare, table)

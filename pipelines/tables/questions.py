@@ -12,8 +12,8 @@ from random import Random
 from typing import NamedTuple
 
 from ...augment.rng import record_rng
-from .denials import BOTH, DENIED, NEGATION
 from .examples import Example, source_of
+from .pairs import BOTH, DENIED, NEGATION
 
 OPTIONS = 4
 POSITIVE, NEGATIVE, HYBRID = "positive", "negative", "hybrid"

@@ -3,6 +3,7 @@
 import doctest
 import json
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -13,15 +14,13 @@ import pytest
 import negcap
 from negcap.augment.lexicon.lexicon import Lexicon
 from negcap.pipelines.api import augmenter, batches, functions
-from negcap.pipelines.api import functions as graph
-from negcap.pipelines.api import functions as read
 from negcap.pipelines.cli import main
-from negcap.pipelines.ingestion.config import IngestConfig
+from negcap.pipelines.ingestion.rows import IngestConfig
 from negcap.pipelines.sample import path
 from negcap.pipelines.tables.corpus import load_lexicon
 from tests.pipelines.publish.fixtures import rows, write_run
 
-MODULES = (functions, augmenter, read, graph)
+MODULES = (functions, augmenter)
 QUIET = ["--scheduler", "synchronous", "--quiet"]
 
 
@@ -41,17 +40,32 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "run"
 
 
+@pytest.fixture
+def build(tmp_path: Path) -> Callable[..., Path]:
+    """The command on some sentences, each of an image of its own: its run."""
+
+    def made(sentences: list[str], *flags: str) -> Path:
+        pd.DataFrame({"image": range(len(sentences)), "caption": sentences}).to_csv(tmp_path / "some.csv", index=False)
+        arguments = [str(tmp_path / "some.csv"), "--output", str(tmp_path / "run"), *flags, *QUIET]
+        assert main(["build", *arguments]) == 0
+        return tmp_path / "run"
+
+    return made
+
+
 def as_written(run: Path, table: str) -> pd.DataFrame:
     return pq.read_table(run / table / "part-00000.parquet").to_pandas()
 
 
-def test_the_rows_are_those_that_the_command_writes(built: Path) -> None:
+def test_the_rows_are_those_that_the_command_writes(built: Path, tmp_path: Path) -> None:
     options = {"operators": "all", "lexicon": "own", "seed": 5, "min_count": 3}
     made, refused = negcap.negatives(sample(), rejections=True, **options)
     pd.testing.assert_frame_equal(made, as_written(built, "negatives"))
     pd.testing.assert_frame_equal(refused, as_written(built, "rejections"))
     arrow = pa.Table.from_pandas(sample(), preserve_index=False)
     pd.testing.assert_frame_equal(negcap.negatives(arrow, **options), made)
+    run = negcap.build(sample(), tmp_path / "run", scheduler="synchronous", **options)
+    pd.testing.assert_frame_equal(negcap.read(run), made)
 
 
 def table_of(given: object) -> pa.Table:
@@ -59,35 +73,28 @@ def table_of(given: object) -> pa.Table:
     return batches.captions_table(batches.arrow_table(given, IngestConfig()), IngestConfig())[0]
 
 
-def test_a_hugging_face_dataset_has_the_same_captions() -> None:
+def test_other_tables_have_the_same_captions() -> None:
     datasets = pytest.importorskip("datasets")
-    assert table_of(datasets.Dataset.from_pandas(sample())).equals(table_of(sample()))
+    grouped = sample().groupby("image_id", as_index=False).agg({"caption": list, "split": "first"})  # one cell an image
+    for given in (datasets.Dataset.from_pandas(sample()), grouped):
+        assert table_of(given).equals(table_of(sample()))
 
 
-def test_captions_of_one_image_may_stand_in_one_cell() -> None:
-    grouped = sample().groupby("image_id", as_index=False).agg({"caption": list, "split": "first"})
-    assert table_of(grouped).equals(table_of(sample()))
-
-
-def test_the_lexicon_of_another_run_is_taken_by_both_alike(built: Path, tmp_path: Path) -> None:
+def test_the_lexicon_of_another_run_is_taken_by_both_alike(built: Path, build: Callable[..., Path]) -> None:
     sentences = ["Two dogs run across the grass.", "A man rides a red bicycle.", "A woman holds a cup on a table."]
-    pd.DataFrame({"image": range(3), "caption": sentences}).to_csv(tmp_path / "three.csv", index=False)
-    flags = ["--lexicon", str(built), *QUIET]
-    assert main(["build", str(tmp_path / "three.csv"), "--output", str(tmp_path / "run"), *flags]) == 0
+    run = build(sentences, "--lexicon", str(built))
     made = negcap.negatives(sentences, lexicon=built)
     assert set(made["image_id"]) == {"0", "1", "2"}
-    pd.testing.assert_frame_equal(made, as_written(tmp_path / "run", "negatives"))
+    pd.testing.assert_frame_equal(made, as_written(run, "negatives"))
     for table in ("lexicon", "truth", "balance"):
-        pd.testing.assert_frame_equal(as_written(tmp_path / "run", table), as_written(built, table))
+        pd.testing.assert_frame_equal(as_written(run, table), as_written(built, table))
 
 
-def test_without_settings_command_and_function_agree_on_a_few_captions(tmp_path: Path) -> None:
+def test_without_settings_command_and_function_agree_on_a_few_captions(build: Callable[..., Path]) -> None:
     sentences = ["A dog sleeps on a red couch.", "Three children play in the snow."]
-    pd.DataFrame({"image": range(2), "caption": sentences}).to_csv(tmp_path / "two.csv", index=False)
-    assert main(["build", str(tmp_path / "two.csv"), "--output", str(tmp_path / "run"), *QUIET]) == 0
     made = negcap.negatives(sentences)
     assert {"noun", "numeral"} <= set(made["operator"])
-    pd.testing.assert_frame_equal(made, as_written(tmp_path / "run", "negatives"))
+    pd.testing.assert_frame_equal(made, as_written(build(sentences), "negatives"))
 
 
 def test_captions_that_cannot_be_kept_are_told() -> None:
@@ -137,11 +144,6 @@ def test_rows_are_joined_to_those_of_the_caller_by_columns_to_keep() -> None:
         negcap.negatives(mine, keep_columns=["text"], caption_column="caption")
 
 
-def test_nothing_made_is_told() -> None:
-    with pytest.warns(UserWarning, match="no negatives: noun, numeral, shuffle, preposition found nothing"):
-        assert negcap.negatives(["Hello."]).empty
-
-
 @pytest.mark.parametrize(
     ("captions", "settings", "error", "message"),
     [
@@ -153,61 +155,46 @@ def test_nothing_made_is_told() -> None:
         (["A dog."], {"per_family": 0}, ValueError, "per_family must be >= 1, was: 0"),
         (["A dog."], {"lexicon": "nowhere"}, FileNotFoundError, "lexicon must be own, reference, auto or a run"),
         (["A dog."], {"min_count": 3, "lexicon": "reference"}, ValueError, "min_count needs lexicon own"),
-        (
-            pd.DataFrame({"image": [1], "words": ["A dog."]}),
-            {},
-            ValueError,
-            "no column has a usual name of caption columns, give it with caption_column=",
-        ),
-        (
-            pa.table({"photo": [{"url": "a"}], "text": ["A dog."]}),
-            {},
-            ValueError,
-            r"give it with image_column=; found: text; not readable: photo \(a struct without a field path or bytes\)",
-        ),
+        (["A dog."], {"backoff": "x"}, TypeError, "among (?![^;]*backoff)[^;]*preset[^;]*; was: backoff"),
+        (["A dog."], {"preset": "every"}, ValueError, "preset must be one of vse-c, .*, was: every"),
+        (["A dog."], {"preset": "negation", "operators": "noun"}, ValueError, "preset and operators exclude each"),
+        (pd.DataFrame({"image": [1], "words": ["A dog."]}), {}, ValueError,
+         "no column has a usual name of caption columns, give it with caption_column="),
+        (pa.table({"photo": [{"url": "a"}], "text": ["A dog."]}), {}, ValueError,
+         r"give it with image_column=; found: text; not readable: photo \(a struct without a field path or bytes\)"),
     ],
-)
+)  # fmt: skip
 def test_bad_input(captions: object, settings: dict, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         negcap.negatives(captions, **settings)
 
 
-def test_read_chooses_rows_and_columns(built: Path) -> None:
+def test_read_chooses_rows_and_columns(built: Path, tmp_path: Path) -> None:
     everything = negcap.read(built)
     pd.testing.assert_frame_equal(everything, as_written(built, "negatives"))
     chosen = negcap.read(built, operator=["noun", "verb"], split="test", columns=["operator", "split", "text"])
     wanted = everything[everything["operator"].isin(["noun", "verb"]) & (everything["split"] == "test")]
     assert len(chosen) and list(chosen["text"]) == list(wanted["text"])
     assert len(negcap.read(built, "captions", split="test")) < len(negcap.read(built, "captions"))
-    with pytest.raises(ValueError, match="captions must have the column operator"):
-        negcap.read(built, "captions", operator="noun")
-    with pytest.raises(ValueError, match="operator must be one of noun, .*, was: nouns; did you mean noun?"):
-        negcap.read(built, operator="nouns")
-    with pytest.raises(ValueError, match=r"split must be one of train, test, was: tset; did you mean test\?"):
-        negcap.read(built, split=["train", "tset"])
     assert negcap.read(built, operator="uniform_noun", split="test").empty  # it exists, but was not asked for
-    with pytest.raises(FileNotFoundError, match="has no parsed"):
-        negcap.read(built, "parsed")
-
-
-def test_read_knows_captions_without_a_split(tmp_path: Path) -> None:
     captions, made = rows(images=2, tests=1)
-    run = write_run(tmp_path / "run", *([{**row, "split": ""} for row in some] for some in (captions, made)))
-    assert len(negcap.read(run, split="unsplit")) == len(made) > 0
-    with pytest.raises(ValueError, match="split must be one of unsplit, was: train"):
-        negcap.read(run, split="train")
+    unsplit = write_run(tmp_path / "run", *([{**row, "split": ""} for row in some] for some in (captions, made)))
+    assert len(negcap.read(unsplit, split="unsplit")) == len(made) > 0
+    for run, given, message in [
+        (built, {"table": "captions", "operator": "noun"}, "captions must have the column operator"),
+        (built, {"operator": "nouns"}, "operator must be one of noun, .*, was: nouns; did you mean noun?"),
+        (built, {"split": ["train", "tset"]}, r"split must be one of train, test, was: tset; did you mean test\?"),
+        (unsplit, {"split": "train"}, "split must be one of unsplit, was: train"),
+        (built, {"table": "parsed"}, "has no parsed"),
+    ]:
+        with pytest.raises((ValueError, FileNotFoundError), match=message):
+            negcap.read(run, **given)
 
 
 def test_a_preset_is_another_word_for_operators() -> None:
     made = negcap.negatives(SAID[:1], preset="negation")
-    pd.testing.assert_frame_equal(made, negcap.negatives(SAID[:1], operators="negation"))
     assert len(made)
-    with pytest.raises(ValueError, match="preset and operators exclude each other"):
-        negcap.negatives(SAID[:1], preset="negation", operators="noun")
-    with pytest.raises(ValueError, match="preset must be one of vse-c, .*, was: every"):
-        negcap.negatives(SAID[:1], preset="every")
-    with pytest.raises(TypeError, match="among (?![^;]*backoff)[^;]*preset[^;]*; was: backoff"):
-        negcap.negatives(SAID[:1], backoff="reference")
+    pd.testing.assert_frame_equal(made, negcap.negatives(SAID[:1], operators="negation"))
 
 
 def test_what_equal_tables_hold_is_loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,22 +207,6 @@ def test_what_equal_tables_hold_is_loaded_once(monkeypatch: pytest.MonkeyPatch) 
     assert len(loaded) == 1 and not other.empty
     own = [negcap.negatives(SAID[:2], seed=seed) for seed in (0, 1)]
     assert len(loaded) == 2 and not own[0].equals(own[1])
-
-
-def test_what_is_no_sentence_is_refused() -> None:
-    with pytest.raises(TypeError, match="texts must be a list of sentences, was: str"):
-        negcap.Augmenter()("A dog runs.")
-    with pytest.raises(TypeError, match="texts must be sentences .*, one was: 5"):
-        negcap.Augmenter()(["A dog runs.", 5])
-    with pytest.raises(TypeError, match="sentence must be a str, was: int"):
-        negcap.graph(5)
-
-
-def test_build_takes_captions_in_memory(built: Path, tmp_path: Path) -> None:
-    run = negcap.build(
-        sample(), tmp_path / "run", operators="all", lexicon="own", seed=5, min_count=3, scheduler="synchronous"
-    )
-    pd.testing.assert_frame_equal(negcap.read(run), as_written(built, "negatives"))
 
 
 def test_every_example_of_a_docstring_runs(tmp_path: Path) -> None:
@@ -258,27 +229,20 @@ TEXTS = ["Two dogs run across the grass.", "A man rides a red bicycle.", "Hello.
 def test_an_augmenter_draws_by_text_and_seed_alone() -> None:
     augment = negcap.Augmenter(n=3)
     made = augment(TEXTS)
-    assert [len(negatives) for negatives in made][2] == 0
-    assert all(0 < len(set(negatives)) <= 3 for negatives in made[:2])
+    assert made[2] == [] and all(0 < len(set(negatives)) <= 3 for negatives in made[:2])
     assert augment(TEXTS[::-1]) == made[::-1]
     assert pickle.loads(pickle.dumps(augment))(TEXTS) == made
     assert augment(TEXTS, seed=1) == negcap.Augmenter(n=3, seed=1)(TEXTS) != made
     assert augment([]) == []
 
 
-def test_an_augmenter_gives_the_operators_turns() -> None:
-    by_operator = {name: negcap.Augmenter(n=1, operators=name)(TEXTS[:1])[0] for name in ("noun", "numeral")}
-    assert negcap.Augmenter(n=2, operators=["noun", "numeral"])(TEXTS[:1])[0] == [
-        *by_operator["noun"],
-        *by_operator["numeral"],
-    ]
-
-
-def test_an_augmenter_makes_no_paraphrases_and_nothing_twice() -> None:
+def test_an_augmenter_gives_the_operators_turns_and_nothing_twice() -> None:
+    noun, numeral = (negcap.Augmenter(n=1, operators=name)(TEXTS[:1])[0] for name in ("noun", "numeral"))
+    assert negcap.Augmenter(n=2, operators=["noun", "numeral"])(TEXTS[:1])[0] == [*noun, *numeral]
     texts = ["A cat next to a dog.", "A dog and a cat sleep on a red couch.", "A man rides a horse."]
     for made in negcap.Augmenter(n=200, operators="all")(texts):
         assert len({negative.lower() for negative in made}) == len(made) > 5
-        assert "A dog next to a cat." not in made
+        assert "A dog next to a cat." not in made  # no paraphrases
 
 
 def test_an_augmenter_spares_what_siblings_say() -> None:
@@ -308,6 +272,16 @@ def test_an_augmenter_spares_what_siblings_say() -> None:
 def test_a_bad_setting_of_an_augmenter_is_found_at_once(settings: dict, message: str) -> None:
     with pytest.raises((ValueError, FileNotFoundError), match=message):
         negcap.Augmenter(**settings)
+
+
+def test_what_is_no_sentence_is_refused() -> None:
+    for function, given, message in [
+        (negcap.Augmenter(), "A dog runs.", "texts must be a list of sentences, was: str"),
+        (negcap.Augmenter(), ["A dog runs.", 5], "texts must be sentences .*, one was: 5"),
+        (negcap.graph, 5, "sentence must be a str, was: int"),
+    ]:
+        with pytest.raises(TypeError, match=message):
+            function(given)
 
 
 def test_the_package_tells_what_it_has() -> None:

@@ -16,21 +16,18 @@ IMAGES, TESTS = 14, 5
 PAGE = FOLDER / "how-to" / "contrast.md"
 
 
+CAPTIONS, ROWS = rows(IMAGES, TESTS)
+TRAINED = [row["text"] for row in CAPTIONS if row["split"] == "train"]
+
+
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_run(tmp_path_factory.mktemp("toy") / "run", *rows(IMAGES, TESTS))
+    return write_run(tmp_path_factory.mktemp("toy") / "run", CAPTIONS, ROWS)
 
 
 @pytest.fixture(scope="module")
 def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_images(tmp_path_factory.mktemp("images"), [f"p{i:03d}.jpg" for i in range(IMAGES)])
-
-
-def of_caption() -> dict[str, set[str]]:
-    found: dict[str, set[str]] = {}
-    for row in rows(IMAGES, TESTS)[1]:
-        found.setdefault(row["caption"], set()).add(row["text"])
-    return found
 
 
 def batches(run: Path, workers: int = 0, **given: Any) -> list[Batch]:
@@ -39,14 +36,16 @@ def batches(run: Path, workers: int = 0, **given: Any) -> list[Batch]:
 
 
 def test_captions_come_with_their_own_negatives(run: Path) -> None:
-    false = of_caption()
+    false: dict[str, set[str]] = {}
+    for row in ROWS:
+        false.setdefault(row["caption"], set()).add(row["text"])
     for batch in batches(run):
         for image, caption, some in zip(batch["image_id"], batch["caption"], batch["negatives"], strict=True):
             assert len(some) == 4 and set(some) <= false[caption]
             assert len(set(some)) == min(4, len(false[caption]))  # repeated only where there are no more
-            assert image in {row["image_id"] for row in rows(IMAGES, TESTS)[0] if row["text"] == caption}
+            assert image in {row["image_id"] for row in CAPTIONS if row["text"] == caption}
     seen = [caption for batch in batches(run, drop_last=False) for caption in batch["caption"]]
-    assert sorted(seen) == sorted(row["text"] for row in rows(IMAGES, TESTS)[0] if row["split"] == "train")
+    assert sorted(seen) == sorted(TRAINED)
 
 
 def test_workers_and_ranks_change_no_batch(run: Path) -> None:
@@ -75,7 +74,7 @@ def test_epochs_differ_and_repeat(run: Path) -> None:
     assert chosen[0] != chosen[1]  # other negatives, not only another order
     assert batches(run, seed=1) != batches(run)
     in_order = [caption for batch in batches(run, shuffle=False, drop_last=False) for caption in batch["caption"]]
-    assert in_order == [row["text"] for row in rows(IMAGES, TESTS)[0] if row["split"] == "train"]
+    assert in_order == TRAINED
 
 
 def test_operators_splits_images_and_tokens(run: Path, images: Path) -> None:
@@ -83,12 +82,11 @@ def test_operators_splits_images_and_tokens(run: Path, images: Path) -> None:
     assert sum(len(batch["caption"]) for batch in numeral) == 4 * TESTS
     assert all("dozen" in text for batch in numeral for some in batch["negatives"] for text in some)
     assert all(path.is_file() for batch in numeral for path in batch["image"])
-    (first, *_) = batches(
-        run,
-        images=images,
-        transform=lambda image: torch.tensor(image.size),
-        tokenize=lambda texts: torch.tensor([[len(text), text.count("a")] for text in texts]),
+    size, length = (
+        lambda image: torch.tensor(image.size),
+        lambda texts: torch.tensor([[len(text), 0] for text in texts]),
     )
+    first = batches(run, images=images, transform=size, tokenize=length)[0]
     plain = batches(run)[0]
     assert first["image"].tolist() == [[16 + int(name[1:]), 12] for name in plain["image_id"]]
     assert first["caption"][:, 0].tolist() == [len(text) for text in plain["caption"]]

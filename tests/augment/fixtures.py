@@ -8,7 +8,7 @@ from random import Random
 
 import pyarrow as pa
 
-from negcap.augment.caption import Caption
+from negcap.augment.caption import Caption, from_parses
 from negcap.augment.context import Context, contexts
 from negcap.augment.edits import Candidate, apply
 from negcap.augment.language.concreteness import Concreteness
@@ -19,46 +19,45 @@ from negcap.augment.truth.contradiction import check
 from negcap.pipelines.sample import path
 
 
+def parse_texts(texts: list[str], images: list[str], ids: list[str]) -> pa.Table:
+    """The table `parses` of captions of no split."""
+    columns = {"caption_id": ids, "image_id": images, "split": [""] * len(ids), "origin": ["human"] * len(ids)}
+    return parse_table(pa.table({**columns, "text": texts}))
+
+
 @cache
 def sample_parses() -> pa.Table:
     """The parses of the embedded sample, an image's captions together."""
-    notes = sorted(
-        json.loads(path().read_text("utf-8"))["annotations"], key=lambda note: (note["image_id"], note["id"])
-    )
-    ids = [str(note["image_id"]) for note in notes]
-    return parse_table(
-        pa.table(
-            {
-                "caption_id": [f"s:{image}:{note['id']}" for image, note in zip(ids, notes, strict=True)],
-                "image_id": ids,
-                "split": [""] * len(ids),
-                "origin": ["human"] * len(ids),
-                "text": [note["caption"] for note in notes],
-            }
-        )
+    notes = json.loads(path().read_text("utf-8"))["annotations"]
+    notes.sort(key=lambda note: (note["image_id"], note["id"]))
+    return parse_texts(
+        [note["caption"] for note in notes],
+        [str(note["image_id"]) for note in notes],
+        [f"s:{note['image_id']}:{note['id']}" for note in notes],
     )
 
 
 @cache
 def sample_lexicon() -> Lexicon:
     """The lexicon of the sample, of nouns seen three times."""
-    from negcap.augment.caption import from_parses
-
     return Lexicon.from_table(select(count(from_parses(sample_parses())), 3, Concreteness.load(), 0.6))
 
 
 def proposed(name: str, caption: Caption, context: Context, rng: Random, draws: int) -> list[Candidate]:
     """All that an operator proposes, what is spare last."""
-    return [
-        *OPERATORS[name].propose(caption, context, rng, draws),
-        *OPERATORS[name].fallback(caption, context, rng, draws),
-    ]
+    operator = OPERATORS[name]
+    return [*operator.propose(caption, context, rng, draws), *operator.fallback(caption, context, rng, draws)]
+
+
+def captions_of(*texts: str) -> list[Caption]:
+    """Texts as the captions of one image."""
+    return [Caption(one.caption_id, "image", one.text, one.tokens, one.chunks) for one in parse(texts)]
 
 
 @lru_cache(maxsize=1)
 def first_of(texts: tuple[str, ...]) -> tuple[Caption, Context]:
     """The first text as a caption and its context, the others being its siblings; kept, as seeds are tried in turn."""
-    captions = [Caption(c.caption_id, "image", c.text, c.tokens, c.chunks) for c in parse(texts)]
+    captions = captions_of(*texts)
     return captions[0], contexts([captions], sample_lexicon())[0]
 
 
@@ -69,6 +68,11 @@ def proposals(name: str, *texts: str, seed: int = 0) -> list[tuple[str, str | No
     return [(apply(texts[0], c.edits), check(c, caption, context)) for c in made]
 
 
-def accepted(name: str, *texts: str, seed: int = 0) -> set[str]:
-    """The negatives among the proposals."""
-    return {text for text, reason in proposals(name, *texts, seed=seed) if reason is None}
+def accepted(name: str, *texts: str, seeds: int = 1) -> set[str]:
+    """The negatives among the proposals of some seeds."""
+    return {text for seed in range(seeds) for text, reason in proposals(name, *texts, seed=seed) if reason is None}
+
+
+def sentences(text: str) -> list[str]:
+    """Its sentences, each a caption."""
+    return [one.strip() + "." for one in " ".join(text.split()).split(".")[:-1]]

@@ -55,12 +55,8 @@ def test_batches_are_of_whole_images_in_order(sizes: list[int], tokens: int) -> 
 
 
 def test_the_captions_of_an_image_are_read_once_however_many_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    captions = from_parses(sample_parses())[:60]
-    read: list[Caption] = []
-    monkeypatch.setattr(
-        "negcap.augment.mentions.mentioned_nouns", lambda caption: read.append(caption) or mentioned_nouns(caption)
-    )
-    lexicon = sample_lexicon()
-    for context in contexts([captions], lexicon):
-        assert context.siblings.nouns and context.texts
+    captions, read = from_parses(sample_parses())[:60], list[Caption]()
+    reads = lambda caption: read.append(caption) or mentioned_nouns(caption)  # noqa: E731
+    monkeypatch.setattr("negcap.augment.mentions.mentioned_nouns", reads)
+    assert all(context.siblings.nouns and context.texts for context in contexts([captions], sample_lexicon()))
     assert len(read) <= 2 * len(captions)

@@ -7,16 +7,10 @@ from negcap.augment.edits import Edit, apply, cased, cased_like
 from negcap.augment.language.parse import parse
 
 
-@pytest.mark.parametrize(
-    ("text", "edits", "expected"),
-    [
-        ("A dog.", [Edit(2, 5, "cat")], "A cat."),
-        ("A dog.", [], "A dog."),
-        ("A dog and a cat.", [Edit(0, 5, "A cat"), Edit(10, 15, "a dog")], "A cat and a dog."),
-    ],
-)
-def test_apply(text: str, edits: list[Edit], expected: str) -> None:
-    assert apply(text, edits) == expected
+def test_apply() -> None:
+    assert apply("A dog.", [Edit(2, 5, "cat")]) == "A cat."
+    assert apply("A dog.", []) == "A dog."
+    assert apply("A dog and a cat.", [Edit(0, 5, "A cat"), Edit(10, 15, "a dog")]) == "A cat and a dog."
 
 
 @pytest.mark.parametrize("edits", [[Edit(2, 5, "x"), Edit(4, 6, "y")], [Edit(5, 2, "x")], [Edit(2, 99, "x")]])
@@ -44,20 +38,14 @@ def test_apply_keeps_what_is_not_edited(text: str, spans: list[tuple[int, int, s
 @pytest.mark.parametrize(
     ("new", "old", "casing", "first", "expected"),
     [
-        ("two", "A", "sentence", True, "Two"),
-        ("two", "a", "sentence", True, "two"),
-        ("two", "A", "upper", False, "TWO"),
-        ("cats", "DOGS", "upper", False, "CATS"),
-        ("cats", "dogs", "upper", False, "cats"),
-        ("clock", "TV", "sentence", False, "clock"),
-        ("clock", "TV", "sentence", True, "Clock"),
-        ("fire hydrant", "Frisbee", "sentence", False, "fire hydrant"),
-        ("fire hydrant", "Frisbee", "title", False, "Fire Hydrant"),
-        ("on", "in", "title", False, "on"),
-        ("cat", "Dog", "sentence", True, "Cat"),
+        ("two", "A", "sentence", True, "Two"), ("two", "a", "sentence", True, "two"), ("two", "A", "upper", 0, "TWO"),
+        ("cats", "DOGS", "upper", False, "CATS"), ("cats", "dogs", "upper", False, "cats"),
+        ("clock", "TV", "sentence", False, "clock"), ("clock", "TV", "sentence", True, "Clock"),
+        ("fire hydrant", "Frisbee", "sentence", False, "fire hydrant"), ("on", "in", "title", False, "on"),
+        ("fire hydrant", "Frisbee", "title", False, "Fire Hydrant"), ("cat", "Dog", "sentence", True, "Cat"),
         ("cat", "dog", "sentence", False, "cat"),
     ],
-)
+)  # fmt: skip
 def test_cased(new: str, old: str, casing: Casing, first: bool, expected: str) -> None:
     assert cased(new, old, casing, first=first) == expected
 
@@ -65,28 +53,20 @@ def test_cased(new: str, old: str, casing: Casing, first: bool, expected: str) -
 @pytest.mark.parametrize(
     ("new", "old", "casing", "expected"),
     [
-        ("tvs", "TV", "sentence", "TVs"),
-        ("dogs", "DOG", "upper", "DOGS"),
-        ("men", "Man", "title", "Men"),
-        ("frisbees", "Frisbee", "sentence", "Frisbees"),
-        ("are", "IS", "upper", "ARE"),
+        ("tvs", "TV", "sentence", "TVs"), ("dogs", "DOG", "upper", "DOGS"), ("men", "Man", "title", "Men"),
+        ("frisbees", "Frisbee", "sentence", "Frisbees"), ("are", "IS", "upper", "ARE"),
         ("dogs", "dog", "upper", "dogs"),
     ],
-)
+)  # fmt: skip
 def test_inflected(new: str, old: str, casing: Casing, expected: str) -> None:
     assert cased_like(new, old, casing) == expected
 
 
-@pytest.mark.parametrize(
-    ("text", "casing"),
-    [
-        ("A dog on a couch.", "sentence"),
-        ("A man throws a Frisbee to a TV.", "sentence"),
-        ("A DOG ON A COUCH", "upper"),
-        ("A Dog Runs With the Man", "title"),
-        ("Dog", "sentence"),
-        ("two dogs in New York City", "sentence"),
-    ],
-)
-def test_the_casing_of_a_caption(text: str, casing: Casing) -> None:
-    assert parse([text])[0].casing == casing
+def test_the_casing_of_a_caption() -> None:
+    texts = {
+        "sentence": ["A dog on a couch.", "A man throws a Frisbee to a TV.", "Dog", "two dogs in New York City"],
+        "upper": ["A DOG ON A COUCH"],
+        "title": ["A Dog Runs With the Man"],
+    }
+    for casing, own in texts.items():
+        assert {one.casing for one in parse(own)} == {casing}

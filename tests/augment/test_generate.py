@@ -1,3 +1,5 @@
+"""Negatives of a table of parses: their rows, and what becomes of what fails."""
+
 from collections import Counter
 from collections.abc import Iterator
 
@@ -8,20 +10,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from negcap.augment.caption import MAX_TOKENS, Caption, from_parses
-from negcap.augment.edits import Candidate, Edit, apply
-from negcap.augment.generate import OPERATOR_ERROR, TOO_LONG, Settings, generate_tables
+from negcap.augment.edits import Accepted, Candidate, Edit, Rejected, apply
+from negcap.augment.generate import OPERATOR_ERROR, TOO_LONG, Rows, Settings, concreteness, generate_tables
+from negcap.augment.language.concreteness import Concreteness
 from negcap.augment.language.grammar import article
-from negcap.augment.language.parse import parse_table
 from negcap.augment.operators import OPERATORS, PRESETS, Operator, propose_nothing
 from negcap.schemas.fields import check
 from negcap.schemas.negatives import NEGATIVES, POSITIVES, REASONS, REJECTIONS
-from tests.augment.fixtures import sample_lexicon, sample_parses
+from tests.augment.fixtures import parse_texts, sample_lexicon, sample_parses
 
 
 def made(config: Settings | None = None, parses: pa.Table | None = None) -> tuple[list[dict], list[dict], Counter]:
-    tables, counts = generate_tables(
-        sample_parses() if parses is None else parses, sample_lexicon(), config or Settings()
-    )
+    parses = sample_parses() if parses is None else parses
+    tables, counts = generate_tables(parses, sample_lexicon(), config or Settings())
     check(tables["negatives"], NEGATIVES)
     check(tables["rejections"], REJECTIONS)
     return tables["negatives"].to_pylist(), tables["rejections"].to_pylist(), counts
@@ -32,35 +33,26 @@ def rows() -> tuple[list[dict], list[dict], Counter]:
     return made()
 
 
-def test_edits_are_disjoint_in_bounds_and_make_the_text(rows: tuple) -> None:
+def test_rows_are_numbered_within_their_quotas_and_made_by_their_edits(rows: tuple) -> None:
+    seen: Counter[tuple[str, str]] = Counter()
+    texts, captions = set(), dict[str, set[str]]()
+    for row in sample_parses().to_pylist():
+        captions.setdefault(row["image_id"], set()).add(row["text"].lower())
     for row in rows[0]:
         edits = [Edit(edit["start"], edit["end"], edit["new"]) for edit in row["edits"]]
         assert apply(row["caption"], edits) == row["text"] != row["caption"]
         assert all(row["caption"][edit["start"] : edit["end"]] == edit["old"] for edit in row["edits"])
-
-
-def test_no_negative_twice_nor_any_caption_of_the_image(rows: tuple) -> None:
-    captions: dict[str, set[str]] = {}
-    for row in sample_parses().to_pylist():
-        captions.setdefault(row["image_id"], set()).add(row["text"].lower())
-    texts = [(row["caption_id"], row["operator"], row["text"].lower()) for row in rows[0]]
-    assert len(texts) == len(set(texts))
-    assert not [row for row in rows[0] if row["text"].lower() in captions[row["image_id"]]]
-
-
-def test_ids_count_from_zero(rows: tuple) -> None:
-    seen: Counter[tuple[str, str]] = Counter()
-    for row in rows[0]:
+        assert row["text"].lower() not in captions[row["image_id"]]
         key = (row["caption_id"], row["operator"])
         assert row["negative_id"] == f"{key[0]}#{key[1]}:{seen[key]}"
         seen[key] += 1
-
-
-def test_quotas_hold(rows: tuple) -> None:
-    config = Settings()
-    per = Counter((row["caption_id"], row["operator"]) for row in rows[0])
-    assert all(n <= config.quota(operator) for (_, operator), n in per.items())
-    assert config.quota("noun") == 20 and config.quota("shuffle") == config.quota("preposition") == 10
+        texts.add((*key, row["text"].lower()))
+    assert len(texts) == len(rows[0])
+    quota = Settings().quota
+    assert all(n <= quota(operator) for (_, operator), n in seen.items())
+    assert quota("noun") == 20 and quota("shuffle") == quota("preposition") == 10
+    assert {row["reason"] for row in rows[1]} <= set(REASONS) - {TOO_LONG, OPERATOR_ERROR}
+    assert {row["detail"] for row in rows[1]} == {None}
 
 
 def test_counters_are_those_of_the_rows(rows: tuple) -> None:
@@ -71,11 +63,6 @@ def test_counters_are_those_of_the_rows(rows: tuple) -> None:
         assert counts[f"{operator}.captions"] == len({row["caption_id"] for row in mine})
     assert counts["captions"] == sample_parses().num_rows
     assert sum(n for name, n in counts.items() if name.startswith("rejected.")) == len(refused)
-
-
-def test_reasons_are_enumerated(rows: tuple) -> None:
-    assert {row["reason"] for row in rows[1]} <= set(REASONS) - {TOO_LONG, OPERATOR_ERROR}
-    assert {row["detail"] for row in rows[1]} == {None}
 
 
 def test_no_article_goes_wrong(rows: tuple) -> None:
@@ -110,17 +97,13 @@ def test_another_seed_draws_otherwise(rows: tuple) -> None:
     assert {row["text"] for row in few} - {row["text"] for row in rows[0]}
 
 
-@pytest.mark.parametrize(
-    ("config", "message"),
-    [
-        ({"operators": ("noun", "noun")}, "operators must be distinct"),
-        ({"operators": ("adverb",)}, "operator must be one of"),
-        ({"per_family": 0}, "per_family must be >= 1, was: 0"),
-    ],
-)
-def test_bad_configs_are_named(config: dict, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Settings(**config)
+def test_bad_configs_are_named() -> None:
+    with pytest.raises(ValueError, match="operators must be distinct"):
+        Settings(operators=("noun", "noun"))
+    with pytest.raises(ValueError, match="operator must be one of"):
+        Settings(operators=("adverb",))
+    with pytest.raises(ValueError, match="per_family must be >= 1, was: 0"):
+        Settings(per_family=0)
 
 
 def test_paraphrases_are_positives_and_nothing_else_is() -> None:
@@ -157,25 +140,18 @@ def test_an_operator_that_fails_rejects_the_caption(monkeypatch: pytest.MonkeyPa
     assert {str(one.message) for one in warned} == {f"{said}; its caption is rejected as {OPERATOR_ERROR}"}
     whole = [row for row in refused if row["operator"] == "noun"]
     assert len(whole) == failing == counts[f"rejected.noun.{OPERATOR_ERROR}"]
-    assert {(row["reason"], row["detail"], row["replaced"], *row["edits"]) for row in whole} == {
-        (OPERATOR_ERROR, said, "")
-    }
+    found = {(row["reason"], row["detail"], row["replaced"], *row["edits"]) for row in whole}
+    assert found == {(OPERATOR_ERROR, said, "")}
     assert counts["noun.rows"] == 10 - failing
     assert [row for row in accepted if row["operator"] == "preposition"] == before
-
-
-def test_memory_that_is_short_is_no_fault_of_a_caption(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(OPERATORS, "noun", fails(MemoryError()))
+    monkeypatch.setitem(OPERATORS, "noun", fails(MemoryError()))  # no fault of a caption
     with pytest.raises(MemoryError):
-        made(Settings(operators=("noun",)), sample_parses().slice(0, 10))
+        made(config, some)
 
 
 def test_a_caption_that_is_too_long_is_rejected_by_every_operator() -> None:
-    texts = ["A dog on a table. " * 60, "A dog on a table."]
-    ids = ["long", "short"]
-    empty = ["", ""]
-    table = pa.table({"caption_id": ids, "image_id": ids, "split": empty, "origin": empty, "text": texts})
-    accepted, refused, counts = made(Settings(operators=PRESETS["all"]), parse_table(table))
+    texts, ids = ["A dog on a table. " * 60, "A dog on a table."], ["long", "short"]
+    accepted, refused, counts = made(Settings(operators=PRESETS["all"]), parse_texts(texts, ids, ids))
     whole = [row for row in refused if row["caption_id"] == "long"]
     assert [(row["operator"], row["reason"]) for row in whole] == [(name, TOO_LONG) for name in PRESETS["all"]]
     assert {row["detail"] for row in whole} == {f"caption must be <= {MAX_TOKENS} tokens"}
@@ -194,3 +170,54 @@ def test_the_fallback_is_used_only_where_nothing_else_is_accepted(monkeypatch: p
     alone = texts(Operator(noun, "noun", 1.0))
     assert alone and texts(Operator(propose_nothing, "noun", 1.0, noun)) == alone
     assert texts(Operator(noun, "noun", 1.0, numeral)) == alone
+
+
+def test_rows_of_several_captions_and_operators() -> None:
+    parses = sample_parses().slice(0, 3)
+    texts = parses["text"].to_pylist()
+    noun = Candidate("noun", (Edit(0, 1, "The"), Edit(2, 4, "Zoë's")), (1,), "dog", "cat", "dog.n.01", None)
+    swap = Candidate("swap", (), (1, 2), "dog | beach", "beach | dog")
+    rows = Rows()
+    rows.add(0, "noun", [Accepted(noun, "one", 0.5, -1.5), Accepted(noun, "two", None, None)])
+    rows.add(0, "shuffle", [])
+    rows.add(2, "noun", [Accepted(noun, "three", 0.25, 2.0)])
+    rows.add(2, "shuffle", [Accepted(swap, "four", None, -3.0)])
+    table = rows.table(parses, NEGATIVES)
+    check(table, NEGATIVES)
+    first, last = (parses["caption_id"][i].as_py() for i in (0, 2))
+    expected = {
+        "negative_id": [f"{first}#noun:0", f"{first}#noun:1", f"{last}#noun:0", f"{last}#shuffle:0"],
+        "text": ["one", "two", "three", "four"],
+        "caption": [texts[0], texts[0], texts[2], texts[2]],
+        "family": ["noun", "noun", "noun", "relation"],
+        "p_true": [0.5, None, 0.25, None],
+        "plausibility": [-1.5, None, 2.0, -3.0],
+        "replaced_synset": ["dog.n.01"] * 3 + [None],
+    }
+    assert table.select(list(expected)).to_pydict() == expected
+    cat, dog, beach = map(Concreteness.load().score, ("cat", "dog", "beach"))
+    assert table["concreteness"].to_pylist() == pytest.approx([cat, cat, cat, min(dog, beach)])
+    the = {"start": 0, "end": 1, "old": texts[2][0:1], "new": "The"}
+    assert table["edits"].to_pylist()[2:] == [[the, {"start": 2, "end": 4, "old": texts[2][2:4], "new": "Zoë's"}], []]
+
+
+@pytest.mark.parametrize(
+    ("change", "replacement", "noun"),
+    [
+        ("noun", "cat", "cat"), ("noun", "tennis racket", "tennis racket"), ("noun", "tennis zzz", None),
+        ("swap", "peace | dog", "peace"), ("swap", "dog | peace", "peace"), ("swap", "dog | zzz", None),
+        ("quantity", "two", None), ("preposition", "in front of", None), ("attribute", "orange", None),
+        ("attribute_swap", "orange | rose", None), ("verb", "park", None),
+    ],
+)  # fmt: skip
+def test_concreteness_is_that_of_the_noun_put_in(change: str, replacement: str, noun: str | None) -> None:
+    assert concreteness(change, replacement) == (Concreteness.load().score(noun) if noun else None)
+
+
+def test_no_rows() -> None:
+    check(Rows().table(sample_parses(), REJECTIONS), REJECTIONS)
+    only_empty = Rows()
+    only_empty.add(0, "shuffle", [Rejected(Candidate("swap", (), (1, 2), "a", "b"), "interchangeable", None)])
+    table = only_empty.table(sample_parses(), REJECTIONS)
+    check(table, REJECTIONS)
+    assert table["edits"].to_pylist() == [[]]

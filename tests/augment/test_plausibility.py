@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from negcap.augment.caption import Caption, from_parses
@@ -14,7 +14,6 @@ from negcap.augment.context import Context, contexts
 from negcap.augment.edits import Candidate, Edit
 from negcap.augment.generate import Settings, generate_tables
 from negcap.augment.language.parse import parse
-from negcap.augment.lexicon.lexicon import Lexicon
 from negcap.augment.mentions import Mentions
 from negcap.augment.operators import PRESETS
 from negcap.augment.plausibility import Change, compare, entry_units, log_probabilities, read, words_after
@@ -22,12 +21,26 @@ from tests.augment.fixtures import sample_lexicon, sample_parses
 
 
 def compared(captions: Sequence[Caption], readings: Sequence[Reading], candidates: Sequence[Candidate]) -> list[Change]:
-    nothing = Mentions(())
-    contexts = [
-        Context(sample_lexicon(), Mentions((one,)), nothing, reading)
-        for one, reading in zip(captions, readings, strict=True)
-    ]
-    return compare(contexts, candidates)
+    pairs = zip(captions, readings, strict=True)
+    every = [Context(sample_lexicon(), Mentions((one,)), Mentions(()), reading) for one, reading in pairs]
+    return compare(every, candidates)
+
+
+def changed(text: str, candidate: Candidate) -> Change:
+    return compared([caption(text)], read([caption(text)]), [candidate])[0]
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The number of texts of each call of `read_edited`."""
+    found, plain = list[int](), type(cloze_model()).read_edited
+
+    def counting(self: object, own: Sequence[Reading], texts: Sequence[Sequence[str]]) -> list[Reading]:
+        found.append(len(texts))
+        return plain(cloze_model(), own, texts)
+
+    monkeypatch.setattr(type(cloze_model()), "read_edited", counting)
+    return found
 
 
 def caption(text: str) -> Caption:
@@ -78,6 +91,7 @@ def test_text_that_only_moves_is_split_into_the_words_of_the_parser() -> None:
     ("text", "exchanges"),
     [
         ("A dog is lying on a couch.", [("dog", "cat")]),
+        ("A dog is lying on a couch.", [("dog", "dog")]),
         ("A boy throws a ball to a dog.", [("boy", "dog"), ("dog", "boy")]),
         ("A boy is holding a kite.", [("boy", "boy and a girl"), ("is", "are")]),
         ("A woman in a red shirt holds a blue cup.", [("red", "blue"), ("blue", "red")]),
@@ -86,54 +100,45 @@ def test_text_that_only_moves_is_split_into_the_words_of_the_parser() -> None:
     ],
 )
 def test_log_odds_are_the_difference_of_the_log_likelihoods(text: str, exchanges: list[tuple[str, str]]) -> None:
-    one, candidate = caption(text), replaced(text, *exchanges)
-    (change,) = compared([one], read([one]), [candidate])
-    after = " ".join(words_after(one, candidate.edits)[0])
+    candidate = replaced(text, *exchanges)
+    change = changed(text, candidate)
+    after = " ".join(words_after(caption(text), candidate.edits)[0])
     assert change.log_odds == pytest.approx(log_likelihood(after) - log_likelihood(text), abs=1e-4)
-    assert change.loss >= 0.0
+    assert change.loss >= 0.0 > change.lowest
+    assert after != " ".join(caption(text).lowered) or change.log_odds == change.loss == 0.0
 
 
 def test_what_is_compared_does_not_depend_on_the_other_negatives() -> None:
     texts = ["A boy throws a ball to a dog.", "A cat on a couch.", "A long train on a bridge over a wide river."]
     captions = parse(texts)
-    candidates = [
-        replaced(text, (old, new))
-        for text, old, new in zip(texts, ("ball", "cat", "river"), ("hat", "dog", "street"), strict=True)
-    ]
-    together = compared(captions, read(captions), candidates)
-    alone = [compared([one], read([one]), [candidate])[0] for one, candidate in zip(captions, candidates, strict=True)]
-    assert together == alone
+    words = (("ball", "hat"), ("cat", "dog"), ("river", "street"))
+    candidates = [replaced(text, pair) for text, pair in zip(texts, words, strict=True)]
+    alone = list(map(changed, texts, candidates))
+    assert compared(captions, read(captions), candidates) == alone
     assert compared([], [], []) == []
 
 
-def test_numbers_of_one_caption_share_a_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_numbers_and_equal_negatives_of_one_caption_share_a_reading(asked: list[int]) -> None:
     text = "A dog runs past two cats."
-    one = caption(text)
-    several = [replaced(text, ("A", number), ("dog", "dogs"), ("runs", "run"), change="quantity") for number in
-               ("Two", "Five", "Three")]  # fmt: skip
+    several = [
+        replaced(text, ("A", number), ("dog", "dogs"), ("runs", "run"), change="quantity")
+        for number in ("Two", "Five", "Three")
+    ]
     other = [replaced(text, ("two", number), change="quantity") for number in ("four", "three")]
-    candidates, captions = [*several, *other], [one] * 5
-    model, asked = cloze_model(), list[int]()
-    plain = type(model).read_edited
-
-    def counting(self: object, own: Sequence[Reading], texts: Sequence[Sequence[str]]) -> list[Reading]:
-        asked.append(len(texts))
-        return plain(model, own, texts)
-
-    readings = read([one]) * 5
-    monkeypatch.setattr(type(model), "read_edited", counting)
-    changes = compared(captions, readings, candidates)
-    monkeypatch.undo()
+    changes = compared([caption(text)] * 5, read([caption(text)]) * 5, [*several, *other])
     assert asked == [2]
-    for candidate, change in zip(candidates[:1] + candidates[3:4], [changes[0], changes[3]], strict=True):
-        assert change == compared([one], read([one]), [candidate])[0]
+    assert (changes[0], changes[3]) == (changed(text, several[0]), changed(text, other[0]))
     # The others differ from the one that was read by their own number alone.
-    (own,) = cloze_model().read([words_after(one, several[0].edits)[0]])
+    (own,) = cloze_model().read([words_after(caption(text), several[0].edits)[0]])
     for number, change in zip(("five", "three"), changes[1:3], strict=True):
         units = np.array([cloze_model().units.of(number), cloze_model().units.of("two")])
         likely = own.log_probabilities(0, 1, units)
         assert change.log_odds - changes[0].log_odds == pytest.approx(likely[0] - likely[1], abs=1e-4)
         assert change.loss == changes[0].loss
+    asked.clear()
+    horse, bear, again = (replaced(text, ("dog", new)) for new in ("horse", "bear", "horse"))
+    found = compared([caption(text)] * 3, read([caption(text)]) * 3, [horse, bear, again])
+    assert asked == [2] and found == [changed(text, horse), changed(text, bear), found[0]]
 
 
 def test_an_edited_text_is_read_as_if_it_were_read_alone() -> None:
@@ -146,58 +151,35 @@ def test_an_edited_text_is_read_as_if_it_were_read_alone() -> None:
         model.read_edited([shared], [words])
 
 
-def test_equal_negatives_of_a_caption_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = "A dog runs past two cats."
-    one = caption(text)
-    edits = [("dog", "horse")], [("dog", "bear")], [("dog", "horse")]
-    candidates, captions = [replaced(text, *own) for own in edits], [one] * 3
-    expected = compared(captions[:2], read([one]) * 2, candidates[:2])
-    model, asked = cloze_model(), list[int]()
-    plain = type(model).read_edited
-
-    def counting(self: object, own: Sequence[Reading], texts: Sequence[Sequence[str]]) -> list[Reading]:
-        asked.append(len(texts))
-        return plain(model, own, texts)
-
-    readings = read([one]) * 3
-    monkeypatch.setattr(type(model), "read_edited", counting)
-    assert compared(captions, readings, candidates) == [*expected, expected[0]]
-    assert asked == [2]
-
-
-def test_loss_is_what_the_words_lose_that_both_texts_have() -> None:
-    text = "Two dogs are lying on a red couch."
-    one, candidate = caption(text), replaced(text, ("dogs", "dog"), ("Two", "Five"))
-    (change,) = compared([one], read([one]), [candidate])
-    old, new = words_read(one.lowered).own, words_read(words_after(one, candidate.edits)[0]).own
-    assert change.loss == pytest.approx(float(np.maximum(old - new, 0.0)[2:].sum()), abs=1e-5)
-
-
-def test_loss_of_texts_of_unequal_length_is_that_of_the_words_that_stay() -> None:
-    text = "A dog watches a very tall man."
-    one = caption(text)
-    candidate = replaced(text, ("dog", "very tall man"), ("very tall man", "dog"))
-    (change,) = compared([one], read([one]), [candidate])
-    old, new = words_read(one.lowered).own, words_read(words_after(one, candidate.edits)[0]).own
-    lost = np.array([old[before] - new[after] for before, after in ((0, 0), (2, 4), (3, 5))])
-    assert change.loss == pytest.approx(float(np.maximum(lost, 0.0).sum()), abs=1e-5)
-    assert change.loss > 0.5
-
-
-def test_a_negative_that_is_its_caption_has_no_change() -> None:
-    text = "A dog is lying on a couch."
-    (change,) = compared([caption(text)], read([caption(text)]), [replaced(text, ("dog", "dog"))])
-    assert change.log_odds == change.loss == 0.0 and change.lowest < 0
+@pytest.mark.parametrize(
+    ("text", "exchanges", "stay"),  # places of the words that both texts have
+    [
+        ("Two dogs are lying on a red couch.", [("dogs", "dog"), ("Two", "Five")], [(n, n) for n in range(2, 8)]),
+        (
+            "A dog watches a very tall man.",
+            [("dog", "very tall man"), ("very tall man", "dog")],
+            [(0, 0), (2, 4), (3, 5)],
+        ),
+    ],
+)
+def test_loss_is_what_the_words_lose_that_stay(
+    text: str, exchanges: list[tuple[str, str]], stay: list[tuple[int, int]]
+) -> None:
+    candidate = replaced(text, *exchanges)
+    old = words_read(caption(text).lowered).own
+    new = words_read(words_after(caption(text), candidate.edits)[0]).own
+    lost = sum(max(old[before] - new[after], 0.0) for before, after in stay)
+    assert changed(text, candidate).loss == pytest.approx(lost, abs=1e-5) and lost > 0.1
 
 
 def test_entries_have_the_unit_of_their_form() -> None:
     lexicon, units = sample_lexicon(), cloze_model().units
-    dog, sit = lexicon.nouns.number["dog"], lexicon.verbs.number["sit"]
-    assert entry_units(lexicon, "noun", "nn")[dog] == units.of("dog")
-    assert entry_units(lexicon, "noun", "nns")[dog] == units.of("dogs")
-    assert entry_units(lexicon, "verb", "VBZ")[sit] == units.of("sits")
-    front = lexicon.prepositions.number["in front of"]
-    assert entry_units(lexicon, "preposition")[front] == units.of("in front of") is not None
+    for kind, form, entry, word in (
+        ("noun", "nn", "dog", "dog"), ("noun", "nns", "dog", "dogs"), ("verb", "VBZ", "sit", "sits"),
+        ("preposition", "", "in front of", "in front of"),
+    ):  # fmt: skip
+        found = entry_units(lexicon, kind, form) if form else entry_units(lexicon, kind)
+        assert found[lexicon.entries(kind).number[entry]] == units.of(word) is not None
 
 
 def test_an_entry_that_the_model_does_not_know_has_its_share_of_the_counts() -> None:
@@ -246,32 +228,16 @@ def test_the_probabilities_of_all_units_add_up_to_about_one() -> None:
         ("A man sits on a bench.", ("A man sits", "Two men sit"), ("A man sits", "Ninety men sit")),
     ],
 )
-def test_some_negatives_are_clearly_more_plausible(
-    text: str, likely: tuple[str, str], unlikely: tuple[str, str]
-) -> None:
-    one = caption(text)
-    good, bad = compared([one] * 2, read([one]) * 2, [replaced(text, likely), replaced(text, unlikely)])
-    assert good.log_odds > bad.log_odds + 1.0
+def test_some_are_clearly_more_plausible(text: str, likely: tuple[str, str], unlikely: tuple[str, str]) -> None:
+    assert changed(text, replaced(text, likely)).log_odds > changed(text, replaced(text, unlikely)).log_odds + 1.0
 
 
-@pytest.fixture(scope="module")
-def tables() -> dict[str, pa.Table]:
+def test_the_plausibility_of_one_word_is_the_ratio_of_its_probabilities() -> None:
     parses = sample_parses().slice(0, 60)
-    return dict(generate_tables(parses, sample_lexicon(), Settings(operators=PRESETS["all"]))[0])
-
-
-def test_every_negative_has_a_plausibility(tables: dict[str, pa.Table]) -> None:
-    plausibility = tables["negatives"]["plausibility"]
-    assert plausibility.null_count == 0
-    assert np.isfinite(plausibility.to_numpy()).all()
-    refused = [row for row in tables["rejections"].to_pylist() if row["reason"] == "implausible"]
-    assert refused and all(np.isfinite(row["plausibility"]) for row in refused)
-
-
-def test_the_plausibility_of_an_exchange_of_one_word_is_the_ratio_of_its_probabilities(
-    tables: dict[str, pa.Table],
-) -> None:
-    lexicon: Lexicon = sample_lexicon()
+    tables = generate_tables(parses, sample_lexicon(), Settings(operators=PRESETS["all"]))[0]
+    refused = tables["rejections"].filter(pc.equal(tables["rejections"]["reason"], "implausible"))
+    for table in (tables["negatives"], refused):
+        assert len(table) and pc.all(pc.is_finite(table["plausibility"]), skip_nulls=False).as_py()
     captions = {one.caption_id: one for one in from_parses(sample_parses())}
     model, checked = cloze_model(), set()
     for row in tables["negatives"].to_pylist():
@@ -283,7 +249,7 @@ def test_the_plausibility_of_an_exchange_of_one_word_is_the_ratio_of_its_probabi
         new = model.units.of(edit["new"])
         if not at or new is None or not row["replaced"]:
             continue
-        (reading,) = (context.reading for context in contexts([[one]], lexicon))
+        reading = contexts([[one]], sample_lexicon())[0].reading
         expected = reading.log_probabilities(at[0], at[0] + 1, np.array([new]))[0] - reading.log_probability(at[0])
         assert row["plausibility"] == pytest.approx(expected, abs=1e-3), row["text"]
         checked.add(row["operator"])

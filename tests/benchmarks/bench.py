@@ -16,10 +16,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 
@@ -64,59 +65,59 @@ print(time.perf_counter() - began)
 def main() -> None:
     """Measure everything and print one line per result."""
     os.environ["OMP_NUM_THREADS"] = "1"
-    source = os.environ.get("BENCH_CAPTIONS") or _default()
+    real = DATA / "flickr8k" / "dev_caps.txt"
+    source = os.environ.get("BENCH_CAPTIONS") or str(real if real.is_file() else sample.path())
     limit = os.environ.get("BENCH_LIMIT")
     workers, repeats = int(os.environ.get("BENCH_WORKERS", 2)), int(os.environ.get("BENCH_REPEATS", 1))
     flags = ["--lexicon", "own", *(["--limit", limit] if limit else [])]
     with tempfile.TemporaryDirectory() as scratch:
         run, one = Path(scratch, "run"), Path(scratch, "one")
-        built, built_cpu, peak, stages = least(repeats, lambda: build(source, run, workers, flags))
+        built, spent, stages = least(repeats, lambda: build(source, run, workers, flags))
         texts = [text for table in read_table(run, "parses", ["text"]) for text in table["text"].to_pylist()]
         file = Path(scratch) / "texts.json"
         file.write_text(json.dumps(texts))
         bare, bare_cpu, load = least(repeats, lambda: bare_pipe(file, workers, "as spaCy loads it"))
         tuned, tuned_cpu, _ = least(repeats, lambda: bare_pipe(file, workers, "tuned"))
-        alone, _, _, alone_stages = least(repeats, lambda: build(source, one, 1, flags))
-        same = all(read(run, table) == read(one, table) for table in ("parses", "negatives", "rejections"))
-        (augmenter,) = least(repeats, lambda: (-_printed(AUGMENTER, str(file)),))
-        (one_sentence,) = least(3, lambda: (_printed(ONE_SENTENCE),))
-        step = subprocess.run(
-            [sys.executable, "-m", "tests.benchmarks.steps", str(one)], capture_output=True, text=True, check=True
-        )
+        alone, _, alone_stages = least(repeats, lambda: build(source, one, 1, flags))
+        same = all(content(run / table) == content(one / table) for table in ("parses", "negatives", "rejections"))
+        (augmenter,) = least(repeats, lambda: (-float(printed("-c", AUGMENTER, str(file))),))
+        (one_sentence,) = least(3, lambda: (float(printed("-c", ONE_SENTENCE)),))
+        (help_seconds,) = least(5, lambda: (spend([*NEGCAP, "--help"]).seconds,))
+        step = printed("-m", "tests.benchmarks.steps", str(one))
         size = sum(path.stat().st_size for path in run.rglob("*.parquet"))
+
+    def rate(seconds: float) -> str:
+        return f"{seconds:.2f} s, {len(texts) / seconds:,.0f} captions/s"
+
+    def work(stages: dict[str, float]) -> float:
+        return sum(seconds for name, seconds in stages.items() if name != "ingest")
+
     rows = [
         ("captions", f"{len(texts):,}  ({source})"),
-        (
-            f"bare nlp.pipe, {workers} processes",
-            f"{bare:.2f} s, {len(texts) / bare:,.0f} captions/s; loading {load:.2f} s before",
-        ),
-        (f"build, {workers} workers, process start to end", f"{built:.2f} s, {len(texts) / built:,.0f} captions/s"),
+        (f"bare nlp.pipe, {workers} processes", f"{rate(bare)}; loading {load:.2f} s before"),
+        (f"build, {workers} workers, process start to end", rate(built)),
         ("build ÷ bare nlp.pipe", f"{built / bare:.2f}  (÷ with loading: {built / (bare + load):.2f})"),
-        ("the same in CPU seconds, with loading", f"{built_cpu / bare_cpu:.2f}  ({built_cpu:.1f} ÷ {bare_cpu:.1f})"),
+        ("the same in CPU seconds, with loading", f"{spent.cpu / bare_cpu:.2f}  ({spent.cpu:.1f} ÷ {bare_cpu:.1f})"),
         ("build ÷ nlp.pipe as negcap loads the parser", f"{built / tuned:.2f}  ({tuned:.2f} s; CPU {tuned_cpu:.1f} s)"),
         ("stages, seconds", "  ".join(f"{name} {seconds:.2f}" for name, seconds in stages.items())),
         ("negatives alone, 1 worker", f"{len(texts) / alone_stages['negatives']:,.0f} captions/s"),
-        (f"{workers} workers ÷ 1, parse + lexicon + negatives", f"{_work(alone_stages) / _work(stages):.2f}"),
+        (f"{workers} workers ÷ 1, parse + lexicon + negatives", f"{work(alone_stages) / work(stages):.2f}"),
         (f"{workers} workers ÷ 1, process start to end", f"{alone / built:.2f}"),
-        ("peak memory of a worker", f"{peak / 2**20:,.0f} MiB"),
+        ("peak memory of a worker", f"{spent.worker / 2**20:,.0f} MiB"),
         ("size of the run", f"{size / 2**20:,.1f} MiB"),
         ("the same bytes from 1 and more workers", "yes" if same else "NO"),
         ("negcap.Augmenter(n=4), batches of 128, 1 process", f"{-augmenter:,.0f} captions/s"),
         ("negcap.negatives of a sentence, after import", f"{one_sentence:.2f} s"),
-        ("a training step of UniVSE ÷ VSE++'s, joint 1,024", step.stdout.strip()),
-        ("negcap --help", f"{help_seconds():.3f} s"),
+        ("a training step of UniVSE ÷ VSE++'s, joint 1,024", step),
+        ("negcap --help", f"{help_seconds:.3f} s"),
     ]
     for name, value in rows:
         print(f"{name:<48} {value}")
 
 
-def _default() -> str:
-    real = DATA / "flickr8k" / "dev_caps.txt"
-    return str(real if real.is_file() else sample.path())
-
-
-def _work(stages: dict[str, float]) -> float:
-    return sum(seconds for name, seconds in stages.items() if name != "ingest")
+def content(folder: Path) -> list[bytes]:
+    """The bytes of a table's shards, in order."""
+    return [path.read_bytes() for path in sorted(folder.glob("*.parquet"))]
 
 
 def least(repeats: int, measure: Callable[[], tuple]) -> tuple:
@@ -124,45 +125,53 @@ def least(repeats: int, measure: Callable[[], tuple]) -> tuple:
     return min((measure() for _ in range(repeats)), key=lambda measured: measured[0])
 
 
-def build(source: str, run: Path, workers: int, flags: list[str]) -> tuple[float, float, int, dict[str, float]]:
-    """Wall and CPU seconds of a `negcap build` from scratch, a worker's peak memory in bytes, seconds per stage."""
-    shutil.rmtree(run, ignore_errors=True)
-    command = [*NEGCAP, "build", source, "--output", str(run), "--workers", str(workers), *flags]
-    began, cpu = time.perf_counter(), _cpu_seconds()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+class Spent(NamedTuple):
+    """What a command took: wall and CPU seconds, and the peaks of the resident memory of it and of its largest child in
+    bytes; and what it said on stderr.
+    """
+
+    seconds: float
+    cpu: float
+    driver: int
+    worker: int
+    said: str
+
+
+def spend(command: list[str]) -> Spent:
+    """Run a command to its end; SystemExit if it fails."""
+    began, cpu = time.perf_counter(), cpu_seconds()
     peaks: dict[int, int] = {}
-    watch = threading.Thread(target=_watch, args=(process, peaks))
-    watch.start()
-    _, said = process.communicate()
-    seconds = time.perf_counter() - began
-    watch.join()
-    if process.returncode:
-        raise SystemExit(said)
-    stages = {}
-    for line in said.splitlines():
-        name, _, rest = line.partition(": ")
-        if found := re.match(r"[0-9,]+ [a-z]+ in ([0-9.]+) s", rest):
-            stages[name] = float(found[1])
-    return seconds, _cpu_seconds() - cpu, max(peaks.values(), default=0), stages
+    with tempfile.TemporaryFile("w+") as said:
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=said)
+        while process.poll() is None:
+            with suppress(psutil.NoSuchProcess, OSError):
+                for one in (
+                    process.pid,
+                    *(child.pid for child in psutil.Process(process.pid).children(recursive=True)),
+                ):
+                    found = re.search(r"VmHWM:\s*(\d+)", Path(f"/proc/{one}/status").read_text())
+                    peaks[one] = max(peaks.get(one, 0), int(found[1]) * 1024 if found else 0)
+            time.sleep(0.02)
+        seconds = time.perf_counter() - began
+        said.seek(0)
+        if process.returncode:
+            raise SystemExit(said.read())
+        driver = peaks.pop(process.pid, 0)
+        return Spent(seconds, cpu_seconds() - cpu, driver, max(peaks.values(), default=0), said.read())
 
 
-def _watch(process: subprocess.Popen, peaks: dict[int, int]) -> None:
-    """Record in `peaks`, by pid, each child's peak resident memory in bytes (VmHWM) until the process ends."""
-    while process.poll() is None:
-        try:
-            for child in psutil.Process(process.pid).children(recursive=True):
-                for line in Path(f"/proc/{child.pid}/status").read_text().splitlines():
-                    if line.startswith("VmHWM:"):
-                        peaks[child.pid] = max(peaks.get(child.pid, 0), int(line.split()[1]) * 1024)
-        except (psutil.NoSuchProcess, OSError):
-            pass
-        time.sleep(0.05)
-
-
-def _cpu_seconds() -> float:
+def cpu_seconds() -> float:
     """CPU seconds of all terminated child processes and their descendants."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
+
+
+def build(source: str, run: Path, workers: int, flags: list[str]) -> tuple[float, Spent, dict[str, float]]:
+    """Wall seconds and all else that a `negcap build` from scratch takes, and seconds per stage."""
+    shutil.rmtree(run, ignore_errors=True)
+    spent = spend([*NEGCAP, "build", source, "--output", str(run), "--workers", str(workers), *flags])
+    found = re.findall(r"^([a-z_]+): [0-9,]+ [a-z]+ in ([0-9.]+) s", spent.said, re.M)
+    return spent.seconds, spent, {name: float(seconds) for name, seconds in found}
 
 
 def bare_pipe(texts: Path, processes: int, loaded: str) -> tuple[float, float, float]:
@@ -170,14 +179,10 @@ def bare_pipe(texts: Path, processes: int, loaded: str) -> tuple[float, float, f
 
     loaded: "tuned" to load the parser as negcap does, else as spaCy does.
     """
-    cpu = _cpu_seconds()
+    cpu = cpu_seconds()
     command = [sys.executable, "-c", BARE, str(texts)]
-    started = [
-        subprocess.Popen(
-            [*command, str(i), str(processes), loaded], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        for i in range(processes)
-    ]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    started = [subprocess.Popen([*command, str(i), str(processes), loaded], **pipes) for i in range(processes)]
     loading = max(float(process.stdout.readline()) for process in started if process.stdout)
     began = time.perf_counter()
     for process in started:  # all at once
@@ -186,29 +191,12 @@ def bare_pipe(texts: Path, processes: int, loaded: str) -> tuple[float, float, f
             process.stdin.flush()
     for process in started:
         process.communicate()
-    return time.perf_counter() - began, _cpu_seconds() - cpu, loading
+    return time.perf_counter() - began, cpu_seconds() - cpu, loading
 
 
-def read(run: Path, table: str) -> list[bytes]:
-    """The contents of a table's shard files, in order."""
-    return [path.read_bytes() for path in sorted((run / table).glob("*.parquet"))]
-
-
-def _printed(code: str, *arguments: str) -> float:
-    """The number that a new Python process prints when it runs `code`."""
-    done = subprocess.run([sys.executable, "-c", code, *arguments], check=True, capture_output=True, text=True)
-    return float(done.stdout)
-
-
-def help_seconds() -> float:
-    """Seconds of `negcap --help`, the shortest of five runs."""
-
-    def once() -> tuple[float]:
-        began = time.perf_counter()
-        subprocess.run([*NEGCAP, "--help"], check=True, stdout=subprocess.DEVNULL)
-        return (time.perf_counter() - began,)
-
-    return least(5, once)[0]
+def printed(*arguments: str) -> str:
+    """What a new Python process prints."""
+    return subprocess.run([sys.executable, *arguments], check=True, capture_output=True, text=True).stdout.strip()
 
 
 if __name__ == "__main__":

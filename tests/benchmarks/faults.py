@@ -32,9 +32,9 @@ from negcap.pipelines import sample
 from negcap.pipelines.cli.group import THREADS
 from negcap.pipelines.engine.cluster import executor
 from negcap.pipelines.engine.lock import LOCK
-from negcap.pipelines.engine.manifest import MANIFEST, manifest_path, read_manifest
-from negcap.pipelines.engine.progress import Silent
-from negcap.pipelines.engine.shards import RECEIPTS, list_shards
+from negcap.pipelines.engine.manifest import manifest_path, read_manifest
+from negcap.pipelines.engine.progress import Progress
+from negcap.pipelines.engine.shards import MANIFESTS, list_shards
 from negcap.pipelines.stages import build as verbs
 from tests.benchmarks.injection import (
     DAMAGES,
@@ -89,22 +89,22 @@ class Bench:
         self.tallies: dict[str, Tally] = {}
         self.reference = scratch / "reference"
         for run in [scratch / "first", self.reference][share < 1 :]:  # the first loads the models, for the forks, too
-            progress = Silent()
+            progress = Progress()
             verbs.build(SOURCE, run, OPTIONS, executor(scheduler="synchronous"), progress)
         self.whole = content(self.reference)
         self.seconds = {timing.stage: timing.seconds for timing in progress.timings}
         self.outputs: dict[str, list[str]] = {}  # the tables that a stage makes, that with its manifest first
         for path in self.manifests():
-            if (made := read_manifest(self.reference / path.parent.name)) is not None:
-                others = made.identity.schemas.keys() - {path.parent.name}
-                self.outputs[made.identity.stage] = [path.parent.name, *sorted(others)]
+            if (made := read_manifest(self.reference / path.stem)) is not None:
+                others = {*made.identity.tables} - {path.stem}
+                self.outputs[made.identity.stage] = [path.stem, *sorted(others)]
         self.stages = tuple(timing.stage for timing in progress.timings)
         self.undamaged: dict[str, tuple[Ended, dict[str, bytes]]] = {}
         self.copies = 0
 
     def manifests(self) -> list[Path]:
         """The manifests of the undisturbed run."""
-        return sorted(self.reference.glob(f"{RECEIPTS}/*/{MANIFEST}"))
+        return sorted(self.reference.glob(f"{MANIFESTS}/*.json"))
 
     def tables(self) -> list[str]:
         """The tables of the undisturbed run."""
@@ -254,7 +254,7 @@ def with_workers(bench: Bench) -> None:
 
 
 def damaged(bench: Bench) -> None:
-    """A shard, receipt or manifest of each table is broken; other commands read it, then the build is run again."""
+    """A shard or manifest of each table is broken; other commands read it, then the build is run again."""
     cases = [(table, name) for table in bench.tables() for name in DAMAGES]
     for table, name in bench.some(cases):
         run = shutil.copytree(bench.reference, bench.new())
@@ -266,7 +266,7 @@ def damaged(bench: Bench) -> None:
     for path in bench.some(bench.manifests()):
         run = shutil.copytree(bench.reference, bench.new())
         truncate(run / path.relative_to(bench.reference), bench.random)
-        bench.judge("damage", f"{path.parent.name}, manifest torn", run)
+        bench.judge("damage", f"{path.stem}, manifest torn", run)
 
 
 def full_disk(bench: Bench) -> None:

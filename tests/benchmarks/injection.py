@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import resource
 import shutil
@@ -16,12 +15,13 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow.parquet as pq
 
 from negcap.pipelines.cli import main
-from negcap.pipelines.engine import owner
-from negcap.pipelines.engine.shards import RECEIPTS, receipt_path
-from negcap.pipelines.engine.statistics import FOLDER as STATISTICS
+from negcap.pipelines.engine import lock
+from negcap.pipelines.engine.manifest import manifest_path
+from negcap.pipelines.engine.progress import STATISTICS
 
 PATIENCE = 300  # seconds for one command
 
@@ -141,20 +141,18 @@ def empty(shard: Path, random: Random) -> None:
     os.truncate(shard, 0)
 
 
-def lose_receipt(shard: Path, random: Random) -> None:
-    """The receipt is gone."""
-    receipt_path(shard).unlink()
-
-
-def tear_receipt(shard: Path, random: Random) -> None:
-    """The first bytes of the receipt."""
-    truncate(receipt_path(shard), random)
+def foreign(shard: Path, random: Random) -> None:
+    """The rows of the file in another order, with all of its metadata: a Parquet file that another program wrote."""
+    file = pq.ParquetFile(shard)
+    table = file.read()
+    file.close()
+    pq.write_table(table.take(np.arange(len(table))[::-1]), shard)
 
 
 def lose_table(shard: Path, random: Random) -> None:
-    """The whole table is gone, with its receipts."""
+    """The whole table is gone, with its manifest if it has one."""
     shutil.rmtree(shard.parent)
-    shutil.rmtree(receipt_path(shard).parent)
+    manifest_path(shard.parent).unlink(missing_ok=True)
 
 
 DAMAGES = {
@@ -163,8 +161,7 @@ DAMAGES = {
     "flipped bit": flip,
     "emptied": empty,
     "file removed": remove,
-    "receipt removed": lose_receipt,
-    "receipt torn": tear_receipt,
+    "foreign": foreign,
     "table removed": lose_table,
 }
 
@@ -196,14 +193,10 @@ def no_file_above(size: int) -> Callable[[], None]:
 
 
 def elsewhere() -> None:
-    """Make this process one of another machine, which flock does not reach, and for which every lock is old."""
-
-    def no_flock(file: object, how: int) -> None:
-        raise OSError(errno.ENOLCK, "No locks available")
-
-    fcntl.flock, start = no_flock, f"machine of process {os.getpid()}"
-    owner._boot = lambda: start
-    owner.STALE_SECONDS = 0
+    """Make this process one of another machine, for which every lock is old."""
+    start = f"machine of process {os.getpid()}"
+    lock._boot = lambda: start
+    lock.STALE_SECONDS = 0
 
 
 def without_stages(run: Path, stages: tuple[str, ...], outputs: dict[str, list[str]], copy: Path) -> Path:
@@ -212,5 +205,5 @@ def without_stages(run: Path, stages: tuple[str, ...], outputs: dict[str, list[s
     for stage in stages:
         for table in outputs[stage]:
             shutil.rmtree(copy / table, ignore_errors=True)
-            shutil.rmtree(copy / RECEIPTS / table, ignore_errors=True)
+            manifest_path(copy / table).unlink(missing_ok=True)
     return copy

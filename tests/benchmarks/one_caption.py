@@ -67,19 +67,14 @@ def main() -> None:
     folder = data_path("reference_lexicon")
     lexicon = Lexicon.from_table(given_table(folder / "lexicon.parquet", LEXICON))
     truth = Truth.from_table(given_table(folder / "truth.parquet", TRUTH), lexicon)
-    rows = [
-        row
-        for start in range(0, len(images), IMAGES)
-        for row in labelled(images[start : start + IMAGES], lexicon, truth)
-    ]
+    parts = (images[start : start + IMAGES] for start in range(0, len(images), IMAGES))
+    rows = [row for part in parts for row in labelled(part, lexicon, truth)]
     print(f"{len(images):,} images, {len(rows):,} candidates; p_true and shares in %")
     print(f"{'kind':<12} {'p_true':<8} {'number':>8} {'mean':>7} {'one':>7} {'all':>7}")
     for kind in (*TRUTH_KINDS, "every kind"):
         own = np.array([row[1:] for row in rows if kind in (row[0], "every kind")], dtype=float).reshape(-1, 3)
-        for name, some in (
-            (f"<= {MAX_P_TRUE}", own[own[:, 0] <= MAX_P_TRUE]),
-            (f"> {MAX_P_TRUE}", own[own[:, 0] > MAX_P_TRUE]),
-        ):
+        for sign, within in (("<=", own[:, 0] <= MAX_P_TRUE), (">", own[:, 0] > MAX_P_TRUE)):
+            name, some = f"{sign} {MAX_P_TRUE}", own[within]
             means = some.mean(0) if len(some) else np.zeros(3)
             print(f"{kind:<12} {name:<8} {len(some):>8,} " + " ".join(f"{100 * mean:>7.2f}" for mean in means))
 

@@ -31,11 +31,9 @@ VERBS = ("parse", *LEXICON_VERBS, "negatives")
 TABLES = ("captions", "parses", "lexicon", "truth", "balance", "positives", "rejections", "negatives")
 # Many words to choose from, with few captions; what is fitted to them is fitted anew.
 OPTIONS = {
-    "lexicon": ("--lexicon", "reference"),
-    "truth": ("--lexicon", "own"),
-    "balance": ("--lexicon", "own"),
+    "lexicon": ("--lexicon", "reference"), "truth": ("--lexicon", "own"), "balance": ("--lexicon", "own"),
     "negatives": ("--preset", "all"),
-}
+}  # fmt: skip
 Shape = tuple[int, int]  # captions a shard, workers
 
 
@@ -49,8 +47,7 @@ def environments() -> dict[str, dict[str, str]]:
         del kernels["SkylakeX"]
     kernels["Nehalem"] = {"NPY_DISABLE_CPU_FEATURES": " ".join(found)}
     made = {
-        name: {"OPENBLAS_CORETYPE": name, "PYTHONHASHSEED": str(seed), **extra}
-        for seed, (name, extra) in enumerate(kernels.items())
+        name: {"OPENBLAS_CORETYPE": name, "PYTHONHASHSEED": str(at), **kernels[name]} for at, name in enumerate(kernels)
     }
     return {processor().get("blas", "unknown"): {}, **made} | {processor().get("blas", "unknown"): {}}
 
@@ -76,12 +73,9 @@ def build_everywhere(captions: Path, limit: int, folder: Path, shapes: Sequence[
         if not variables:
             here = folder / kernel
             continue
-        code = command.format(str(captions), limit, str(folder / kernel), list(shapes))
-        call = [sys.executable, "-c", code]
-        variables = {**os.environ, "PYTHONPATH": "", **variables}
-        running.append(
-            subprocess.Popen(call, cwd=ROOT, env=variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        )
+        call = [sys.executable, "-c", command.format(str(captions), limit, str(folder / kernel), list(shapes))]
+        streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        running.append(subprocess.Popen(call, cwd=ROOT, env={**os.environ, "PYTHONPATH": "", **variables}, **streams))
     build(captions, limit, here, shapes)
     for process in running:
         output, _ = process.communicate()

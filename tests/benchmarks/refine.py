@@ -17,10 +17,9 @@ from negcap.pipelines.quality.bias.learned import features, folds_of, log_odds, 
 from negcap.pipelines.quality.bias.ngrams import NgramVocabulary, train
 from negcap.pipelines.quality.selection import pool, select
 from negcap.pipelines.stages.refine import RefineConfig, Rows, both_ways, read_rows
-from negcap.pipelines.tables.columns import operators_of
+from negcap.pipelines.tables.columns import kinds_of
 
-Corpus = list[tuple[str, str]]
-Texts = list[tuple[str, str]]
+Corpus = Texts = list[tuple[str, str]]
 
 
 def kept(rows: Rows, which: list[int], corpus: Corpus, flows: bool) -> Texts:
@@ -28,13 +27,8 @@ def kept(rows: Rows, which: list[int], corpus: Corpus, flows: bool) -> Texts:
 
     which: indices of the captions; flows: keep each exchange as often as its reverse.
     """
-    candidates = pool(
-        [rows.captions[i] for i in which],
-        [rows.images[i] for i in which],
-        [rows.texts[i] for i in which],
-        corpus,
-        true=[rows.true[i] for i in which] if rows.true else (),
-    )
+    columns = ([column[i] for i in which] for column in (rows.captions, rows.images, rows.texts))
+    candidates = pool(*columns, corpus, true=[rows.true[i] for i in which] if rows.true else ())
     chosen = (select(candidates) - candidates.start[:-1]).tolist()
     draws = [(i, draw) for i, draw in zip(which, chosen, strict=True) if draw >= 0]
     if flows:
@@ -71,17 +65,15 @@ def main() -> None:
     parser.add_argument("--operator", action="append", help="only this one; may be repeated")
     given = parser.parse_args()
     corpus = read_corpus(given.run)
-    for operator in given.operator or operators_of(given.run):
+    for operator in given.operator or sorted({kind.operator for kind in kinds_of(given.run)}):
         config = RefineConfig()
         rows = read_rows(given.run, operator, config)
         if len(set(rows.images)) < 20:
             continue
         folds = folds_of([*rows.images, *(image for _, image in corpus)], 2).tolist()
         halves = [[i for i in range(len(rows.captions)) if folds[i] == half] for half in (0, 1)]
-        read = [
-            [pair for pair, fold in zip(corpus, folds[len(rows.captions) :], strict=True) if fold == half]
-            for half in (0, 1)
-        ]
+        labelled = list(zip(corpus, folds[len(rows.captions) :], strict=True))
+        read = [[pair for pair, fold in labelled if fold == half] for half in (0, 1)]
         flows = operator in config.flows
         sides = [kept(rows, which, some, flows) for which, some in zip(halves, read, strict=True)]
         raw = [[(rows.captions[i], rows.texts[i][0]) for i in which] for which in halves]

@@ -16,17 +16,19 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
-import threading
-import time
 from pathlib import Path
 from random import Random
 
-import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
 
-NEGCAP = [sys.executable, "-m", "negcap"]
+from negcap.pipelines.scenes.captions import captions as of_scene
+from negcap.pipelines.scenes.world import compose
+from tests.benchmarks.bench import NEGCAP, spend
+
+WORKERS = os.environ.get("BENCH_WORKERS", "2")
 POOL = 20_000
 REPEATS = 2  # of small sources, whose times vary: the fastest counts
 FEW = 10  # records, each in a file of its own: what a command costs besides them
@@ -34,36 +36,31 @@ FEW = 10  # records, each in a file of its own: what a command costs besides the
 
 def main() -> None:
     """Measure a small and a large source, and print both and their ratios."""
-    arguments = [word for word in sys.argv[1:] if word != "--build"]
-    whole = "--build" in sys.argv
-    small, large = (
-        (int(word) for word in arguments) if arguments else (5_000, 50_000) if whole else (200_000, 2_000_000)
-    )
+    os.environ["OMP_NUM_THREADS"] = "1"
+    sizes, whole = [int(word) for word in sys.argv[1:] if word != "--build"], "--build" in sys.argv
+    small, large = sizes or ((5_000, 50_000) if whole else (200_000, 2_000_000))
     file_rows = 1_000 if whole else 10_000
     texts = captions(min(POOL, large))
     verb = ["build"] if whole else ["ingest", "--keep-columns", "url,key", "--shard-size", str(file_rows)]
-    found = []
-    alone = 0.0
     with tempfile.TemporaryDirectory() as scratch:
-        for records in (FEW, small, large):
+
+        def best(records: int, alone: float) -> tuple[float, float, float]:
             source = write(Path(scratch, f"source-{records}"), records, file_rows if records > FEW else 1, texts)
-            command = [*NEGCAP, *verb, str(source), "--output", f"{scratch}/run-{records}"]
-            tried = [measure(records, command, alone)]
-            while len(tried) < (1 if records == large else REPEATS):
-                shutil.rmtree(f"{scratch}/run-{records}")
+            command = [*NEGCAP, *verb, str(source), "--output", f"{scratch}/run", "--workers", WORKERS, "--quiet"]
+            tried = []
+            for _ in range(1 if records == large else REPEATS):
+                shutil.rmtree(f"{scratch}/run", ignore_errors=True)
                 tried.append(measure(records, command, alone))
-            found.append((max if alone else min)(tried))
-            alone = alone or found[0][0]
-            found = found if records > FEW else []
-    print(f"ratio: speed of a core {found[1][0] / found[0][0]:.2f}, driver {found[1][1] / found[0][1]:.2f}, "
-          f"worker {found[1][2] / found[0][2]:.2f}")  # fmt: skip
+            return (max if alone else min)(tried)
+
+        alone = best(FEW, 0.0)[0]
+        found = zip(best(small, alone), best(large, alone), strict=True)
+    speed, driver, worker = (of_large / of_small for of_small, of_large in found)
+    print(f"ratio: speed of a core {speed:.2f}, driver {driver:.2f}, worker {worker:.2f}")
 
 
 def captions(count: int) -> list[str]:
     """Captions of random scenes, the same in every run."""
-    from negcap.pipelines.scenes.captions import captions as of_scene
-    from negcap.pipelines.scenes.world import compose
-
     rng, texts = Random(1), []
     while len(texts) < count:
         texts += of_scene(compose(rng), rng)
@@ -72,9 +69,6 @@ def captions(count: int) -> list[str]:
 
 def write(folder: Path, records: int, file_rows: int, texts: list[str]) -> Path:
     """Parquet files with made-up records; returns their folder."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     folder.mkdir()
     for start in range(0, records, file_rows):
         rng = Random(start)
@@ -95,38 +89,13 @@ def measure(records: int, command: list[str], alone: float) -> tuple[float, floa
     The speed is in records per CPU second beyond `alone`, those that a command takes for hardly any records; it is
     these seconds themselves if `alone` is 0.
     """
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    began, before = time.perf_counter(), os.times()
-    workers = os.environ.get("BENCH_WORKERS", "2")
-    process = subprocess.Popen([*command, "--workers", workers, "--quiet"], env=environment, stdout=subprocess.DEVNULL)
-    peaks = [0, 0]
-    watch = threading.Thread(target=_watch, args=(psutil.Process(process.pid), peaks), daemon=True)
-    watch.start()
-    if process.wait():
-        sys.exit(f"{command} failed")
-    watch.join()
-    after = os.times()
-    cpu = after.children_user + after.children_system - before.children_user - before.children_system
-    driver, worker = (peak / 1e6 for peak in peaks)
-    speed = records / (cpu - alone) if alone else cpu
-    print(f"{records:,} records: {time.perf_counter() - began:.0f} s, {cpu:.1f} CPU s, "
-          + (f"{speed:,.0f} per CPU s beyond {alone:.1f}, " if alone else "")
-          + f"driver {driver:.0f} MB, worker {worker:.0f} MB", flush=True)  # fmt: skip
+    spent = spend(command)
+    speed = records / (spent.cpu - alone) if alone else spent.cpu
+    driver, worker = spent.driver / 1e6, spent.worker / 1e6
+    beyond = f"{speed:,.0f} per CPU s beyond {alone:.1f}, " if alone else ""
+    memory = f"driver {driver:.0f} MB, worker {worker:.0f} MB"
+    print(f"{records:,} records: {spent.seconds:.0f} s, {spent.cpu:.1f} CPU s, {beyond}{memory}", flush=True)
     return speed, driver, worker
-
-
-def _watch(driver: psutil.Process, peaks: list[int]) -> None:
-    """Keep the peaks of the memory of a process and of the largest of its children until it ends."""
-    while True:
-        try:
-            peaks[0] = max(peaks[0], driver.memory_info().rss)
-            peaks[1] = max([peaks[1], *(child.memory_info().rss for child in driver.children(recursive=True))])
-            if driver.status() == psutil.STATUS_ZOMBIE:
-                return
-        except psutil.NoSuchProcess:
-            if not driver.is_running():
-                return
-        time.sleep(0.05)
 
 
 if __name__ == "__main__":

@@ -19,8 +19,7 @@ import torch
 from torch import Generator
 
 from negcap.pipelines.engine.tables import has_table, read_table
-from negcap.pipelines.models.checkpoint import optimizer_step
-from negcap.pipelines.models.config import TrainConfig, configure
+from negcap.pipelines.models.config import configure
 from negcap.pipelines.models.corpus import shuffled_batches
 from negcap.pipelines.models.features import take
 from negcap.pipelines.models.trainer.objectives import OBJECTIVES
@@ -59,7 +58,7 @@ def step_seconds(run: Path) -> tuple[float, float]:
 
 
 class _Training:
-    def __init__(self, config: TrainConfig) -> None:
+    def __init__(self, config: Any) -> None:
         self.config, self.data = config, read_training_data(config)
         self.model = OBJECTIVES[config.model].build(config, SIZE, len(self.data.vocabulary), None)
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=config.learning_rate)
@@ -76,7 +75,10 @@ class _Training:
             sampled = objective.sample(data.sampler, captions, config, self.random)
             batch = make_batch(data, captions, features, config, self.random)
             loss = torch.stack(list(objective.losses(model, batch, sampled, config, EPOCH).values())).sum()
-            optimizer_step(self.optimizer, loss, model.parameters(), config.clip)
+            self.optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), config.clip)
+            self.optimizer.step()
             found.append(time.process_time() - began)
         return found[1:]
 

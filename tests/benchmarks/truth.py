@@ -41,25 +41,14 @@ from negcap.augment.truth.fit import estimate, in_turn
 from negcap.pipelines.engine.cluster import executor
 from negcap.pipelines.engine.progress import report
 from negcap.pipelines.engine.tables import read_table
-from negcap.pipelines.quality.bias import ngram_regression, one_per_caption
-from negcap.pipelines.quality.bias.pairs import Pair
+from negcap.pipelines.quality.bias import Pair, blind
 from negcap.pipelines.stages import build
 from negcap.pipelines.stages.balance import BalanceConfig, captions_by_image, in_train_splits, sample_images
 from negcap.pipelines.stages.lexicon import LexiconConfig, choose, count_shard
 from negcap.pipelines.stages.truth import TruthConfig
 
 OPERATORS = ("noun", "object", "relation", "numeral", "preposition", "verb", "attribute")
-HEADER = (
-    "corpus",
-    "operator",
-    "max_true",
-    "captions",
-    "rows",
-    "true, %",
-    "of first draws, %",
-    "mean p, %",
-    "n-grams, %",
-)
+HEADER = "corpus operator max_true captions rows".split() + ["true, %", "of first draws, %", "mean p, %", "n-grams, %"]
 
 
 def parses(source: str, scratch: Path) -> pa.Table:
@@ -75,17 +64,11 @@ def parses(source: str, scratch: Path) -> pa.Table:
 
 
 @cache
-def sense(noun: str) -> int | None:
-    """The first sense (synset row) of a noun, else of its last word; None if WordNet has neither."""
-    found = WordNet.load().senses(noun, "n") or WordNet.load().senses(noun.rpartition(" ")[2], "n")
-    return found[0] if found else None
-
-
-@cache
-def above(noun: str) -> frozenset[int]:
-    """The first sense of a noun and all its hypernyms."""
-    first = sense(noun)
-    return frozenset() if first is None else WordNet.load().closure(first)
+def above(noun: str) -> tuple[int | None, frozenset[int]]:
+    """The first sense (synset row) of a noun, else of its last word, if there is one, and it with all its hypernyms."""
+    wordnet = WordNet.load()
+    found = wordnet.senses(noun, "n") or wordnet.senses(noun.rpartition(" ")[2], "n")
+    return (found[0], wordnet.closure(found[0])) if found else (None, frozenset())
 
 
 def noun_verdict(noun: str, surfaces: set[str], held: Sequence[Caption]) -> str | None:
@@ -98,12 +81,12 @@ def noun_verdict(noun: str, surfaces: set[str], held: Sequence[Caption]) -> str 
     texts = [f" {' '.join(caption.lowered)} " for caption in held]
     if noun in said or any(f" {surface} " in text for surface in surfaces for text in texts):
         return "literal"
-    if sense(noun) is None:
+    (sense, mine), others = above(noun), [above(other) for other in said]
+    if sense is None:
         return None
-    if any(sense(other) == sense(noun) for other in said):
+    if any(other == sense for other, _ in others):
         return "synonym"
-    related = any(sense(noun) in above(other) or sense(other) in above(noun) for other in said)
-    return "closure" if related else None
+    return "closure" if any(sense in theirs or other in mine for other, theirs in others) else None
 
 
 def thing(kind: str, caption: Caption, row: dict) -> str | None:
@@ -144,19 +127,18 @@ def verdict(row: dict, caption: Caption, held: Sequence[Caption], lexicon: Lexic
     return "part" if kind == "numeral" and quantity_value(new) < quantity_value(row["replaced"]) else "said"
 
 
-def doer(caption: Caption, verb: Token) -> str:
-    """The lemma of a verb's subject, "" if the parse has none."""
-    found = subject(caption, verb)
-    return found.lemma if found else ""
-
-
 def done(verb: str, row: dict, caption: Caption, other: Caption) -> bool:
     """Whether another caption has a verb with the subject that it has in a negative, or with an unknown subject."""
+
+    def doer(of: Caption, token: Token) -> str:
+        found = subject(of, token)
+        return found.lemma if found else ""
+
+    if verb not in mentioned_verbs(other):
+        return False
     starts = {edit["start"] for edit in row["edits"]}
     edited = (token for token in caption.tokens if token.start in starts and token.pos == "VERB")
     mine = next((doer(caption, token) for token in edited), "")
-    if verb not in mentioned_verbs(other):
-        return False
     others = {doer(other, token) for token in other.tokens if token.lemma == verb and token.tag in VERB_TAGS}
     return not mine or any(not one or may_corefer(mine, one) for one in others)
 
@@ -193,14 +175,12 @@ def measured(name: str, shown: pa.Table, held: dict[str, list[Caption]], limit: 
     for operator in OPERATORS:
         rows = [row for row in made if row["operator"] == operator]
         first = [row for row in rows if row["negative_id"].endswith(":0")]
-        pairs = one_per_caption(
-            (row["negative_id"], Pair(row["caption"], row["text"], row["image_id"])) for row in rows
-        )
+        pairs = [Pair(row["caption"], row["text"], row["image_id"]) for row in first]
         likely = [row["p_true"] for row in rows if row["p_true"] is not None]
         lines.append((
             name, operator, f"{limit:g}", f"{counts[f'{operator}.captions']:,}", f"{len(rows):,}",
             share(rows), share(first), f"{100 * sum(likely) / max(len(likely), 1):.2f}",
-            f"{ngram_regression(pairs)[0].percent:.1f}",
+            f"{blind(operator, pairs).ngrams.percent:.1f}",
         ))  # fmt: skip
         if worst:
             order = sorted((row for row in rows if row["p_true"] is not None), key=lambda row: -row["p_true"])

@@ -15,7 +15,7 @@ import pytest
 
 from negcap.pipelines.cli import main, negcap
 from negcap.pipelines.engine.tables import read_table
-from negcap.pipelines.publish import coco, huggingface
+from negcap.pipelines.publish import coco, hub
 from negcap.pipelines.resources.cloze import __main__ as cloze
 from negcap.schemas.fields import description
 from negcap.schemas.negatives import NEGATIVES
@@ -35,13 +35,8 @@ READERS = {
         r"^(\S[^\n]*):\n\n```python\n(.*?)```", (FOLDER / "how-to" / "read.md").read_text("utf-8"), re.M | re.S
     )
 }
-LINES = [
-    (page, line)
-    for page in PAGES
-    for block in blocks(page)
-    if block.kind == "console"
-    for line, _ in commands(block.text)
-]
+CONSOLES = [(page, block) for page in PAGES for block in blocks(page) if block.kind == "console"]
+LINES = [(page, line) for page, block in CONSOLES for line, _ in commands(block.text)]
 
 
 def test_the_readme_is_short() -> None:
@@ -103,26 +98,17 @@ def typed(line: str) -> tuple[int, str]:
         line = line.replace(large, small)
     _, *words = arguments(line)
     takes = {parameter.name for parameter in negcap.commands[words[0]].params}
-    more = [
-        *(["--scheduler", "synchronous"] if "scheduler" in takes else []),
-        *(["--threads", "1"] if "threads" in takes else []),
-    ]
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        status = main([*words, *more])
-    return status, printed.getvalue().strip("\n")
+    for name, value in (("scheduler", "synchronous"), ("threads", "1")):
+        words += [f"--{name}", value] if name in takes else []
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        return main(words), printed.getvalue().strip("\n")
 
 
 def executed(code: str, page: Path, names: dict[str, object]) -> str:
     """What a snippet prints; `names` are those of the snippets before it on the page."""
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
         exec(compile(code, name_of(page), "exec"), names)
     return printed.getvalue().strip("\n")
-
-
-def without_times(text: str) -> str:
-    return TIMES.sub("", text)
 
 
 @pytest.mark.parametrize("page", RUNNABLE, ids=name_of)
@@ -132,42 +118,40 @@ def test_a_page_can_be_followed(page: Path, folder: Path, request: pytest.Fixtur
     `<!-- session: run -->` shows no output, `<!-- session: exit 1 -->` is the status of the last command, and
     a text block after a snippet is what it prints. With --update-golden the page is written anew.
     """
-    if "train" in page.name:
-        pytest.importorskip("torch")
+    update, text = request.config.getoption("--update-golden"), page.read_text("utf-8")
     names: dict[str, object] = {}
     shown: dict[int, tuple[str, str]] = {}  # start of a block: its text as it is, and as it should be
     found = blocks(page)
-    if request.config.getoption("--update-golden") and "build pipelines/sample" in page.read_text("utf-8"):
+    if update and "build pipelines/sample" in text:
         shutil.rmtree(folder / "outputs")  # so that the command shows its times
-    for number, block in enumerate(found):
+    for block, following in zip(found, [*found[1:], Block("", "", 0, "", "")], strict=True):
         if block.kind == "console" and block.mark == "session":
-            lines = commands(block.text)
-            made = []
-            for at, (line, _) in enumerate(lines):
-                status, output = typed(line)
-                last = at == len(lines) - 1
-                expected = int(block.how.removeprefix("exit ")) if last and block.how.startswith("exit") else 0
-                assert status == expected, f"{line}\n{output}"
-                made.append(f"$ {line}\n" + (f"{output}\n" if output and block.how != "run" else ""))
-            shown[block.start] = (block.text, ("" if block.how == "run" else "\n").join(made))
+            shown[block.start] = (block.text, session(block))
         elif block.kind == "python":
             output = executed(block.text, page, names)
-            following = found[number + 1] if number + 1 < len(found) else Block("", "", 0, "", "")
             if following.kind == "text" and following.mark == "output":
                 shown[following.start] = (following.text, output + "\n")
-    if request.config.getoption("--update-golden"):
-        text = page.read_text("utf-8")
-        for start in sorted(shown, reverse=True):
-            before, after = shown[start]
-            text = (
-                text[:start]
-                + (before if without_times(before) == without_times(after) else after)
-                + text[start + len(before) :]
-            )
+    other = {start: pair for start, pair in shown.items() if TIMES.sub("", pair[0]) != TIMES.sub("", pair[1])}
+    if update:
+        for start, (before, after) in sorted(other.items(), reverse=True):
+            text = text[:start] + after + text[start + len(before) :]
         page.write_text(text, "utf-8")
         return
-    for before, after in shown.values():
-        assert without_times(before) == without_times(after)
+    for before, after in other.values():
+        assert TIMES.sub("", before) == TIMES.sub("", after)
+
+
+def session(block: Block) -> str:
+    """A block as it should be, its commands having been typed."""
+    lines, made = [line for line, _ in commands(block.text)], []
+    statuses = [0] * len(lines)
+    if block.how.startswith("exit"):
+        statuses[-1] = int(block.how.removeprefix("exit "))
+    for line, expected in zip(lines, statuses, strict=True):
+        status, output = typed(line)
+        assert status == expected, f"{line}\n{output}"
+        made.append(f"$ {line}\n" + (f"{output}\n" if output and block.how != "run" else ""))
+    return ("" if block.how == "run" else "\n").join(made)
 
 
 GENERATED = {
@@ -189,7 +173,7 @@ def test_what_is_generated_stands_in_the_repository(
 
 
 def test_p_true_is_described_in_one_wording() -> None:
-    columns = [column.description for column in (*huggingface.COLUMNS, *coco.COLUMNS) if column.name == "p_true"]
+    columns = [column.description for column in (*hub.COLUMNS, *coco.COLUMNS) if column.name == "p_true"]
     helps = [option.help for option in negcap.commands["build"].params if option.name == "max_true"]
     template = (ROOT / "pipelines" / "quality" / "audit" / "page.html.jinja").read_text("utf-8")
     audit = re.findall(r"p\(true\) is [^<{]*", template)
@@ -207,15 +191,12 @@ def test_the_picture_shows_rows_of_the_sample(theme: str, sample: Path, request:
     assert drawn == picture.read_text("utf-8")
 
 
-def test_every_reader_has_a_snippet() -> None:
-    assert list(READERS) == ["negcap", "pandas", "DuckDB", "Polars", "`datasets`", "Dask", "`torch.utils.data`"]
-
-
 @pytest.mark.filterwarnings("ignore")  # libraries warn of one another
 @pytest.mark.parametrize("reader", READERS)
 def test_a_reader_counts_the_negatives_of_every_operator(
     reader: str, sample: Path, datasets_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert list(READERS) == ["negcap", "pandas", "DuckDB", "Polars", "`datasets`", "Dask", "`torch.utils.data`"]
     monkeypatch.chdir(sample)
     printed = executed(READERS[reader], FOLDER / "how-to" / "read.md", {})
     parts = read_table(Path("outputs", "sample"), "negatives")

@@ -8,8 +8,6 @@ from pathlib import Path
 from ...engine.bounds import above_zero, at_least, below_one, one_of
 from ..config import DEVICES, TRANSFORMS, cores
 
-COUNTS = ("generator_steps", "stages", "batch_size", "words", "word_dim", "hidden", "joint", "noise", "min_count")
-RATES = ("learning_rate", "supervised_rate", "clip")
 RESUMABLE = ("run", "output", "gan_epochs", "threads")  # may change when a training is resumed
 DECODINGS = ("sample", "greedy", "beam")
 
@@ -74,19 +72,15 @@ class CaptionerConfig:
 
     def __post_init__(self) -> None:
         one_of(self, {"transform": TRANSFORMS, "device": DEVICES})
-        at_least(self, 1, (*COUNTS, "mle_epochs", "rollout_every", "threads"))
         at_least(self, 0, ("discriminator_epochs", "gan_epochs", "rollouts", "validation_images", "alpha", "beta"))
-        above_zero(self, RATES)
-        below_one(self, ("dropout", "collapse"))
+        at_least(self, 1, ("mle_epochs", "generator_steps", "stages", "rollout_every", "threads", "min_count"))
+        at_least(self, 1, ("word_dim", "hidden", "joint", "noise"))
         at_least(self, 2, ["batch_size"])
         at_least(self, 6, ["words"])
+        above_zero(self, ("learning_rate", "supervised_rate", "clip"))
+        below_one(self, ("dropout", "collapse"))
         if not self.train_splits:
             raise ValueError("train_splits must not be empty")
-
-    @property
-    def positions(self) -> tuple[int, ...]:
-        """The lengths, in words, of the prefixes that are completed by rollouts."""
-        return tuple(range(self.rollout_every, self.words, self.rollout_every))
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import textwrap
 import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,45 +18,29 @@ from torch import Tensor
 
 from ...engine.bounds import at_least, one_of
 from ...engine.storage import write_atomically, write_json
+from ...engine.tables import read_table
+from ...tables.images import Images
 from ..captions import Captions, read_captions
 from ..config import DEVICES, cores
 from ..device import choose_device
 from ..evaluation.retrieval import embed_images, embed_sentences, rank, retrieval_metrics
 from ..features import Features, read_features
-from ..figures import markdown_table
+from ..figures import markdown_table, new_figure, write_png
 from ..trainer.objectives import OBJECTIVES, load_model
 from ..vectors import Texts
-from ..vocabulary import WordVocabulary
 from .config import WritingConfig
-from .generate import draw_samples, write_sentences
-from .generator import PaddedSentences
-from .model import (
-    GAN,
-    MLE,
-    Captioner,
-    detokenize,
-    join_words,
-    load_captioner,
-    normalize,
-    stream_keys,
-    transform_features,
-    weights_file,
-)
+from .generate import detokenize, join_words, normalize, stream_keys, write_sentences
+from .model import GAN, MLE, Captioner, PaddedSentences, load_captioner, transform_features, weights_file
 
-
-class Judge(NamedTuple):
-    """An embedding model trained by `negcap train`, and its vectors (I, d) of the images that have captions."""
-
-    model: Any
-    vocabulary: WordVocabulary
-    images: Tensor
+Judge = Callable[[pa.Array], dict[str, float]]
 
 
 def load_judge(folder: Path, run: Path, image_ids: list[str], rows: Tensor, device: torch.device) -> Judge:
-    """Load a judge from a model's folder; image_ids: of all images of the run; rows: (I,) those it embeds.
+    """A function that measures how an embedding model retrieves images by captions, one caption per image (I,).
 
-    Raises FileNotFoundError or ValueError for a folder without a model, a model that needs components, or a run without
-    features of the model's size.
+    It returns text-to-image metrics, and the mean similarity of a caption and its image. folder: of the model.
+    image_ids: of all images of the run. rows: (I,) those that have captions. Raises FileNotFoundError or ValueError for
+    a folder without a model, a model that needs components, or a run without features of the model's size.
     """
     model, vocabulary, config = load_model(folder, device)
     if OBJECTIVES[config.model].needs_components:
@@ -63,19 +48,17 @@ def load_judge(folder: Path, run: Path, image_ids: list[str], rows: Tensor, devi
     features = read_features(run, image_ids, config.table)
     if features.values.shape[-1] != model.image.linear.in_features:
         raise ValueError(f"judge must take features of {features.values.shape[-1]} numbers, {folder} does not")
-    return Judge(model, vocabulary, embed_images(model.image, features.values, rows, device))
+    images = embed_images(model.image, features.values, rows, device)
 
+    def judge(texts: pa.Array) -> dict[str, float]:
+        encoded, each = vocabulary.encode(texts), torch.arange(len(texts))
+        captions = Texts(torch.from_numpy(encoded.tokens).to(device), torch.from_numpy(encoded.offsets), len(texts))
+        vectors = embed_sentences(model.sentences, captions, each)
+        metrics = retrieval_metrics(rank(images, vectors, each.to(device), model.similarity))
+        similarity = model.similarity.pairs(images, vectors).mean().item()
+        return {**{name: metrics[name] for name in metrics if name.startswith("t2i")}, "similarity": similarity}
 
-def retrieval_by_captions(texts: pa.Array, judge: Judge) -> dict[str, float]:
-    """Text-to-image metrics of one caption per image (I,), and the mean similarity of a caption and its image."""
-    device = judge.images.device
-    encoded = judge.vocabulary.encode(texts)
-    captions = Texts(torch.from_numpy(encoded.tokens).to(device), torch.from_numpy(encoded.offsets), len(texts))
-    rows = torch.arange(len(texts))
-    vectors = embed_sentences(judge.model.sentences, captions, rows)
-    metrics = retrieval_metrics(rank(judge.images, vectors, rows.to(device), judge.model.similarity))
-    similarity = judge.model.similarity.pairs(judge.images, vectors).mean().item()
-    return {**{name: value for name, value in metrics.items() if name.startswith("t2i")}, "similarity": similarity}
+    return judge
 
 
 Words = Sequence[str]
@@ -133,64 +116,54 @@ def cider_d(candidates: Sequence[Words], references: Sequence[Sequence[Words]]) 
     for group in references:
         frequency.update({gram for one in group for n in range(1, ORDERS + 1) for gram in ngrams(one, n)})
     log_documents = math.log(max(len(references), 1))
-    return [_cider_d(one, group, frequency, log_documents) for one, group in zip(candidates, references, strict=True)]
 
-
-def _cider_d(
-    candidate: Words, group: Sequence[Words], frequency: Counter[tuple[str, ...]], log_documents: float
-) -> float:
     def vector(sentence: Words, n: int) -> dict[tuple[str, ...], float]:
         counts = Counter(ngrams(sentence, n))
         return {gram: count * (log_documents - math.log(max(frequency[gram], 1))) for gram, count in counts.items()}
 
-    total = 0.0
-    for n in range(1, ORDERS + 1):
-        given = vector(candidate, n)
-        length = math.sqrt(sum(value**2 for value in given.values()))
-        for one in group:
-            true = vector(one, n)
-            norm = length * math.sqrt(sum(value**2 for value in true.values()))
-            if norm:
-                shared = sum(min(value, true.get(gram, 0.0)) * true.get(gram, 0.0) for gram, value in given.items())
-                total += shared / norm * math.exp(-((len(candidate) - len(one)) ** 2) / (2 * SIGMA**2))
-    return 10 * total / (ORDERS * len(group)) if group else 0.0
+    scores = []
+    for candidate, group in zip(candidates, references, strict=True):
+        total = 0.0
+        for n in range(1, ORDERS + 1):
+            given = vector(candidate, n)
+            for one in group:
+                true = vector(one, n)
+                norm = math.hypot(*given.values()) * math.hypot(*true.values())
+                if norm:
+                    shared = sum(min(value, true.get(gram, 0.0)) * true.get(gram, 0.0) for gram, value in given.items())
+                    total += shared / norm * math.exp(-((len(candidate) - len(one)) ** 2) / (2 * SIGMA**2))
+        scores.append(10 * total / (ORDERS * len(group)) if group else 0.0)
+    return scores
 
 
+# The measure of each column, and its decimals
 COLUMNS = {
-    "BLEU-1": "bleu_1",
-    "BLEU-2": "bleu_2",
-    "BLEU-3": "bleu_3",
-    "BLEU-4": "bleu_4",
-    "CIDEr-D": "cider_d",
-    "distinct-1": "distinct_1",
-    "distinct-2": "distinct_2",
-    "words": "vocabulary",
-    "novel %": "novel",
-    "self-BLEU": "self_bleu",
-    "D": "discriminator",
-    "R@1": "t2i R@1",
-    "R@10": "t2i R@10",
-    "mean rank": "t2i mean rank",
+    **{f"BLEU-{n}": (f"bleu_{n}", 1) for n in range(1, ORDERS + 1)},
+    "CIDEr-D": ("cider_d", 3),
+    "distinct-1": ("distinct_1", 3),
+    "distinct-2": ("distinct_2", 3),
+    "words": ("vocabulary", 0),
+    "novel %": ("novel", 1),
+    "self-BLEU": ("self_bleu", 1),
+    "D": ("discriminator", 3),
+    **{name: (f"t2i {name}", 1) for name in ("R@1", "R@10", "mean rank")},
 }
-
-
-DECIMALS = {"vocabulary": 0, "discriminator": 3, "distinct_1": 3, "distinct_2": 3, "cider_d": 3}  # all others: 1
 
 
 def to_markdown(result: Mapping[str, Any]) -> str:
     """One row for human captions and per way of writing, one column per measure that any of them has."""
     measures = result["measures"]
-    columns = {title: name for title, name in COLUMNS.items() if any(name in row for row in measures.values())}
-    rows = [[writer, *(_cell(name, row) for name in columns.values())] for writer, row in measures.items()]
+    columns = {title: of for title, of in COLUMNS.items() if any(of[0] in row for row in measures.values())}
+    rows = []
+    for writer, row in measures.items():
+        cells = [f"{row[name]:,.{decimals}f}" if name in row else "" for name, decimals in columns.values()]
+        rows.append([writer, *cells])
     return markdown_table([f"{result['images']:,} images of {result['split']}", *columns], rows)
-
-
-def _cell(name: str, row: Mapping[str, float]) -> str:
-    return f"{row[name]:,.{DECIMALS.get(name, 1)}f}" if name in row else ""
 
 
 WRITERS = ((MLE, "greedy"), (MLE, "beam"), (MLE, "sample"), (GAN, "greedy"), (GAN, "sample"))  # (phase, decoding)
 PEOPLE = "people"
+WIDTH = 68  # characters per line of samples.png
 
 
 @dataclass(frozen=True)
@@ -219,29 +192,17 @@ class CaptionerEvaluateConfig:
         at_least(self, 1, ("n", "width", "limit", "shown", "threads"))
 
 
-@dataclass(frozen=True)
-class ReferenceCaptions:
+class ReferenceCaptions(NamedTuple):
     """I images and their human captions, as normalized words.
 
-    rows: (I,) indices among the run's images. ids: their image ids. human: one caption per image. references: the other
-    captions per image. train: all captions of the captioner's train splits, as normalized texts.
+    rows: (I,) indices among the run's images. ids: their image ids. captions: of each image; the first one is compared
+    with, the others are references. train: all captions of the captioner's train splits, as normalized texts.
     """
 
     rows: Tensor
     ids: list[str]
-    human: list[list[str]]
-    references: list[list[list[str]]]
+    captions: list[list[list[str]]]
     train: frozenset[str]
-
-
-class GeneratedCaptions(NamedTuple):
-    """n generated captions for each of I images; texts: I * n, those of an image together.
-
-    discriminator: (I,) the discriminator's probability r for the first caption of each image.
-    """
-
-    texts: pa.Array
-    discriminator: Tensor
 
 
 def evaluate(folder: Path, run: Path, config: CaptionerEvaluateConfig, output: Path | None = None) -> str:
@@ -261,17 +222,20 @@ def evaluate(folder: Path, run: Path, config: CaptionerEvaluateConfig, output: P
     judge = None
     if config.judge is not None:
         judge = load_judge(config.judge, run, captions.image_ids, reference.rows, device)
-    measures = {PEOPLE: measure_people(reference, judge, config)}
+    groups = [own[: config.n] for own in reference.captions]
+    measures = {PEOPLE: measure(groups, pa.array([" ".join(own[0]) for own in groups]), reference, judge)}
     samples: dict[str, list[str]] = {}
     for phase, decoding in WRITERS:
         if phase == GAN and not (folder / f"{GAN}.safetensors").is_file():
             continue  # a captioner without a third phase
         if phase == GAN:
             captioner = load_captioner(weights_file(folder, GAN), device)
-        written = write_captions(captioner, features, reference, decoding, config)
-        measures[f"{phase} {decoding}"] = measure(written, reference, judge, config)
-        shown = np.arange(min(config.shown, len(reference.ids))) * config.n
-        samples[f"{phase} {decoding}"] = written.texts.take(pa.array(shown)).to_pylist()
+        texts, score = write_captions(captioner, features, reference, decoding, config)
+        words = [text.split() for text in normalize(texts).to_pylist()]
+        groups = [words[at : at + config.n] for at in range(0, len(words), config.n)]
+        first = texts.take(pa.array(np.arange(len(groups)) * config.n))
+        its = {"discriminator": score, **measure(groups, first, reference, judge)}
+        measures[f"{phase} {decoding}"], samples[f"{phase} {decoding}"] = its, first[: config.shown].to_pylist()
     result = {"split": config.split, "images": len(reference.ids), "measures": measures}
     text = to_markdown(result)
     output = output or folder / "evaluation"
@@ -297,8 +261,7 @@ def read_references(
     return ReferenceCaptions(
         images,
         [captions.image_ids[image] for image in sentences],
-        [own[0] for own in sentences.values()],
-        [own[1:] for own in sentences.values()],
+        list(sentences.values()),
         frozenset(texts[row] for row in train.tolist()),
     )
 
@@ -310,8 +273,11 @@ def write_captions(
     reference: ReferenceCaptions,
     decoding: str,
     config: CaptionerEvaluateConfig,
-) -> GeneratedCaptions:
-    """Write config.n captions per image, each with its own noise; none is rejected."""
+) -> tuple[pa.Array, float]:
+    """Write config.n captions per image, each with its own noise; none is rejected.
+
+    Returns them, those of an image together, and the mean of the discriminator's r for the first ones.
+    """
     discriminator = captioner.nets.discriminator
     images, device = len(reference.ids), discriminator.image.weight.device
     values = transform_features(features.values[reference.rows], captioner.config.transform).to(device)
@@ -320,35 +286,21 @@ def write_captions(
     sentences = write_sentences(captioner, values, stream_keys(config.seed, reference.ids), wanted, writing)
     first = PaddedSentences(*(part[:: config.n].to(device) for part in sentences))
     score = discriminator(discriminator.images(values), first).sigmoid()
-    return GeneratedCaptions(detokenize(join_words(sentences, captioner.vocabulary)), score)
+    return detokenize(join_words(sentences, captioner.vocabulary)), score.mean().item()
 
 
 def measure(
-    written: GeneratedCaptions, reference: ReferenceCaptions, judge: Judge | None, config: CaptionerEvaluateConfig
+    groups: Sequence[Sequence[list[str]]], texts: pa.Array, reference: ReferenceCaptions, judge: Judge | None
 ) -> dict[str, float]:
-    """All measures of generated captions, by name: self-BLEU over the n of each image, the others of the first one."""
-    words = [text.split() for text in normalize(written.texts).to_pylist()]
-    groups = [words[at : at + config.n] for at in range(0, len(words), config.n)]
-    first = written.texts.take(pa.array(np.arange(len(reference.ids)) * config.n))
+    """The measures of captions, by name: self-BLEU over the captions of each image, the others of its first one.
+
+    groups: the words of the captions of each image. texts: the first caption of each, (I,).
+    """
+    several = any(len(group) > 1 for group in groups)
     return {
         **measure_against(reference, [group[0] for group in groups]),
-        **({"self_bleu": self_bleu(groups)} if config.n > 1 else {}),
-        "discriminator": written.discriminator.mean().item(),
-        **(retrieval_by_captions(first, judge) if judge else {}),
-    }
-
-
-def measure_people(
-    reference: ReferenceCaptions, judge: Judge | None, config: CaptionerEvaluateConfig
-) -> dict[str, float]:
-    """The measures of one human caption per image, without the discriminator's; self-BLEU over up to n per image."""
-    groups = [[one, *others][: config.n] for one, others in zip(reference.human, reference.references, strict=True)]
-    several = any(len(group) > 1 for group in groups)
-    texts = pa.array([" ".join(one) for one in reference.human])
-    return {
-        **measure_against(reference, reference.human),
         **({"self_bleu": self_bleu(groups)} if several else {}),
-        **(retrieval_by_captions(texts, judge) if judge else {}),
+        **(judge(texts) if judge else {}),
     }
 
 
@@ -358,7 +310,7 @@ def measure_against(reference: ReferenceCaptions, sentences: Sequence[list[str]]
     BLEU and CIDEr-D use the images with references, and are left out if there are none. novel: the share of sentences,
     in %, that are no train caption.
     """
-    pairs = [(one, others) for one, others in zip(sentences, reference.references, strict=True) if others]
+    pairs = [(one, own[1:]) for one, own in zip(sentences, reference.captions, strict=True) if len(own) > 1]
     similarity: dict[str, float] = {}
     if pairs:
         ones, references = [one for one, _ in pairs], [others for _, others in pairs]
@@ -372,3 +324,34 @@ def measure_against(reference: ReferenceCaptions, sentences: Sequence[list[str]]
         "vocabulary": len({word for sentence in sentences for word in sentence}),
         "novel": 100 * novel / max(len(sentences), 1),
     }
+
+
+def draw_samples(
+    run: Path, folder: Path, image_ids: Sequence[str], written: Mapping[str, Sequence[str]], path: Path
+) -> None:
+    """Draw images with their captions beside them as a PNG.
+
+    folder: of the image files. written: by way of writing, one caption per image of image_ids. Raises FileNotFoundError
+    for an image file that is missing, ValueError for one outside the folder.
+    """
+    from PIL import Image
+
+    images, names = Images(folder), dict[str, str]()
+    for rows in read_table(run, "captions", ["image_id", "image"]):
+        names |= zip(rows["image_id"].to_pylist(), rows["image"].to_pylist(), strict=True)
+    figure = new_figure(9, 2.1 * len(image_ids))
+    for row, image_id in enumerate(image_ids):
+        file = images.find(names[image_id])
+        if file is None:
+            raise FileNotFoundError(f"images must have every image that is shown, {folder} lacks {names[image_id]}")
+        picture, text = (
+            figure.add_subplot(len(image_ids), 4, cells) for cells in (4 * row + 1, (4 * row + 2, 4 * row + 4))
+        )
+        with Image.open(folder / file) as image:
+            picture.imshow(image.convert("RGB"))
+        shown = (f"{how}: {texts[row]}" for how, texts in written.items())
+        lines = "\n".join(textwrap.fill(line, WIDTH, subsequent_indent="    ") for line in shown)
+        text.text(0, 0.5, lines, va="center", fontsize=8.5, family="DejaVu Sans", parse_math=False)
+        for axes in (picture, text):
+            axes.axis("off")
+    write_png(figure, path, 110)

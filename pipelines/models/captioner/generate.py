@@ -1,94 +1,113 @@
-"""Writing captions of images: rejected ones get a reason and are written again. Captions are held in arrays."""
+"""Writing captions of images: decoding, the text of sentences, and captions that are rejected and written again."""
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from hashlib import blake2b
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import torch
 from torch import Tensor
 
 from ....schemas.captions import CAPTION_REASONS
-from ...engine.tables import read_table
-from ..figures import new_figure, write_png
-from ..vocabulary import END_ID, PAD_ID, START_ID
+from ..vocabulary import END_ID, PAD_ID, START_ID, UNKNOWN_ID, WordVocabulary
 from .config import WritingConfig
-from .generator import Generator, LSTMState, PaddedSentences
-from .model import Captioner, caption_noise, degeneracy, detokenize, join_words, normalize, stream_keys
+from .model import Captioner, Generator, LSTMState, PaddedSentences
 
-WIDTH = 68  # characters per line
+_STEP = np.uint64(0x9E3779B97F4A7C15)  # of splitmix64 (Steele et al. 2014)
+_MIX = ((np.uint64(30), np.uint64(0xBF58476D1CE4E5B9)), (np.uint64(27), np.uint64(0x94D049BB133111EB)))
+MIN_WORDS = 4  # the full stop counts: "a dog runs ." has four
+PHRASE = 4  # words; see `degeneracy`
+_NO_SPACE_BEFORE = r" ([.,!?;:%)]|'(?:s|re|ve|ll|d|m)\b|n't\b|' )"
+AT_ONCE = 1024  # captions written at a time
 
 
-def draw_samples(
-    run: Path, folder: Path, image_ids: Sequence[str], written: Mapping[str, Sequence[str]], path: Path
-) -> None:
-    """Draw images with their captions beside them as a PNG.
+def stream_keys(seed: int, image_ids: Iterable[str]) -> npt.NDArray[np.uint64]:
+    """A key (n,) per image, which selects its stream of random numbers."""
+    digests = b"".join(blake2b(f"{seed}\x1fcaption\x1f{name}".encode(), digest_size=8).digest() for name in image_ids)
+    return np.frombuffer(digests, "<u8").astype(np.uint64)
 
-    folder: of the image files. written: by way of writing, one caption per image of image_ids. Raises FileNotFoundError
-    for an image file that is missing, ValueError for one outside the folder.
+
+def stream_uniforms(keys: npt.NDArray[np.uint64], first: npt.NDArray[np.uint64], count: int) -> npt.NDArray[np.float64]:
+    """`count` numbers in (0, 1) from each stream, (n, count), by splitmix64.
+
+    keys: (n,) of the streams. first: (n,) from 0, the position of the first number in the stream.
     """
-    from PIL import Image
-
-    files = _files(run, set(image_ids))
-    figure = new_figure(9, 2.1 * len(image_ids))
-    for row, image_id in enumerate(image_ids):
-        file = (folder / files[image_id]).resolve()
-        if not file.is_relative_to(folder.resolve()):
-            raise ValueError(f"image must be inside {folder}, was: {files[image_id]}")
-        if not file.is_file():
-            raise FileNotFoundError(f"{file} is missing: --images must name the folder of the images")
-        picture, text = (
-            figure.add_subplot(len(image_ids), 4, cells) for cells in (4 * row + 1, (4 * row + 2, 4 * row + 4))
-        )
-        with Image.open(file) as image:
-            picture.imshow(image.convert("RGB"))
-        lines = (
-            textwrap.fill(f"{how}: {texts[row]}", WIDTH, subsequent_indent="    ") for how, texts in written.items()
-        )
-        text.text(0, 0.5, "\n".join(lines), va="center", fontsize=8.5, family="DejaVu Sans", parse_math=False)
-        for axes in (picture, text):
-            axes.axis("off")
-    write_png(figure, path, 110)
+    with np.errstate(over="ignore"):
+        numbers = first[:, None] + np.arange(1, count + 1, dtype=np.uint64)
+        bits = np.asarray(keys[:, None] + _STEP * numbers, np.uint64)
+        for shift, factor in _MIX:
+            bits = (bits ^ (bits >> shift)) * factor
+        bits ^= bits >> np.uint64(31)
+    return np.asarray(((bits >> np.uint64(12)) + 0.5) * 2.0**-52, np.float64)
 
 
-def _files(run: Path, image_ids: set[str]) -> dict[str, str]:
-    """The file name of each image, as the run's captions state it."""
-    found: dict[str, str] = {}
-    for rows in read_table(run, "captions", ["image_id", "image"]):
-        for image_id, image in zip(rows["image_id"].to_pylist(), rows["image"].to_pylist(), strict=True):
-            if image_id in image_ids:
-                found[image_id] = image
-    return found
+def caption_noise(
+    keys: npt.NDArray[np.uint64], numbers: npt.NDArray[np.uint64], noise: int, words: int
+) -> tuple[Tensor, Tensor]:
+    """Normal numbers (n, noise) for the generator's z, and uniform ones (n, words) to sample its words.
 
-
-ChooseWord = Callable[[Tensor, Tensor, Tensor], Tensor]  # logits (b, V), rows (b,), positions (b,) -> words (b,)
-OnStep = Callable[
-    [int, Tensor, LSTMState], None
-]  # step, unfinished rows (b,), their states before the last word was read
-
-
-def sample_by(uniforms: Tensor) -> ChooseWord:
-    """A function that samples words: word t of row b is where the cumulative probability passes uniforms[b, t].
-
-    uniforms: (B, T), numbers in (0, 1).
+    They are those of captions number `numbers` (n,) of the images with `keys` (n,).
     """
-
-    def choose(logits: Tensor, rows: Tensor, positions: Tensor) -> Tensor:
-        cumulative = logits.softmax(1).cumsum(1)
-        at = uniforms[rows, positions].to(cumulative.dtype)[:, None] * cumulative[:, -1:]
-        return torch.searchsorted(cumulative, at, right=True)[:, 0].clamp(max=logits.shape[1] - 1)
-
-    return choose
+    values = torch.from_numpy(stream_uniforms(keys, numbers * np.uint64(noise + words), noise + words))
+    return torch.special.ndtri(values[:, :noise]).float(), values[:, noise:]
 
 
-def choose_likeliest(logits: Tensor, rows: Tensor, positions: Tensor) -> Tensor:
-    """The words (b,) with the highest logits (b, V): greedy decoding; rows and positions are ignored."""
-    return logits.argmax(1)
+def join_words(sentences: PaddedSentences, vocabulary: WordVocabulary) -> pa.Array:
+    """The words of B sentences joined by spaces, without <end>: `a dog 's ball .`"""
+    words, inside = sentences.words, sentences.mask & (sentences.words != END_ID)
+    flat = pa.array(words[inside].cpu().numpy().astype(np.int32))
+    texts = pa.DictionaryArray.from_arrays(flat, pa.array(vocabulary.words)).cast(pa.string())
+    offsets = torch.cat([inside.new_zeros(1, dtype=torch.long), inside.sum(1).cumsum(0)])
+    lists = pa.ListArray.from_arrays(pa.array(offsets.cpu().numpy().astype(np.int32)), texts)
+    return pc.binary_join(lists, " ")
+
+
+def detokenize(texts: pa.Array) -> pa.Array:
+    """Joined words as people write them: `a dog 's ball .` -> `A dog's ball.`"""
+    text = pc.replace_substring_regex(texts, "`` | ''", '"')
+    return pc.utf8_capitalize(pc.replace_substring_regex(text, _NO_SPACE_BEFORE, r"\1"))
+
+
+def normalize(texts: pa.Array) -> pa.Array:
+    """Texts in lower case and reduced to letters and digits, to compare captions: `A dog's ball.` -> `a dog s ball`."""
+    return pc.utf8_trim_whitespace(pc.replace_substring_regex(pc.utf8_lower(texts), r"[^\pL\pN]+", " "))
+
+
+def degeneracy(sentences: PaddedSentences) -> Tensor:
+    """(B,): 0 for an acceptable sentence, k for the first of CAPTION_REASONS that applies, counted from 1.
+
+    unfinished: no <end>. unknown_word: contains <unk>. too_short: fewer than MIN_WORDS words. repeated_word: the same
+    word twice in succession. repeated_phrase: 2 to PHRASE - 1 words twice in succession, or PHRASE words twice
+    anywhere.
+    """
+    words, lengths = sentences
+    mask = sentences.mask & (words != END_ID)
+    ended = words.gather(1, (lengths - 1)[:, None])[:, 0] == END_ID
+    repeated_word = ((words[:, 1:] == words[:, :-1]) & mask[:, 1:]).any(1)
+    phrases = words.unfold(1, PHRASE, 1)
+    equal = (phrases[:, :, None] == phrases[:, None, :]).all(-1)
+    whole = mask[:, PHRASE - 1 :]
+    repeated_phrase = (equal & whole[:, :, None] & whole[:, None, :]).flatten(1).sum(1) > whole.sum(1)
+    for period in range(2, PHRASE):
+        again = (words[:, period:] == words[:, :-period]) & mask[:, period:]
+        repeated_phrase = repeated_phrase | again.unfold(1, period, 1).all(-1).any(1)
+    unknown_word = ((words == UNKNOWN_ID) & mask).any(1)
+    found = torch.stack([~ended, unknown_word, mask.sum(1) < MIN_WORDS, repeated_word, repeated_phrase], 1).long()
+    return torch.where(found.any(1), found.argmax(1) + 1, 0)
+
+
+OnStep = Callable[[int, Tensor, LSTMState], None]  # step, unfinished rows (b,), their states before their last word
+
+
+def sample_words(logits: Tensor, uniforms: Tensor) -> Tensor:
+    """Words (b,): where the cumulative probability of logits (b, V) passes uniforms (b,), numbers in (0, 1)."""
+    cumulative = logits.softmax(1).cumsum(1)
+    at = uniforms.to(cumulative.dtype)[:, None] * cumulative[:, -1:]
+    return torch.searchsorted(cumulative, at, right=True)[:, 0].clamp(max=logits.shape[1] - 1)
 
 
 @torch.no_grad()
@@ -96,13 +115,14 @@ def complete(
     generator: Generator,
     state: LSTMState,
     prefixes: PaddedSentences,
-    choose: ChooseWord,
+    uniforms: Tensor,
     on_step: OnStep = lambda step, rows, state: None,
 ) -> PaddedSentences:
-    """Complete prefixes, each until <end> or until it has T words, the width of `prefixes`.
+    """Complete prefixes by sampled words, each until <end> or until it has T words, the width of `prefixes`.
 
     state: of the generator after all words of each prefix but the last one; for an empty prefix, before the first word.
-    choose: picks the next words. on_step: called before each step, see OnStep. Completed rows take no further part.
+    uniforms: (B, T) in (0, 1), one for each word. on_step: called before each step, see OnStep. Completed rows take no
+    further part.
     """
     words, lengths = prefixes.words.clone(), prefixes.lengths.clone()
     max_words = words.shape[1]
@@ -115,7 +135,7 @@ def complete(
         positions = lengths[rows]
         last = words[rows, (positions - 1).clamp(min=0)].where(positions > 0, START_ID)
         logits, state = generator.step(state, last)
-        chosen = choose(logits, rows, positions)
+        chosen = sample_words(logits, uniforms[rows, positions])
         words[rows, positions] = chosen
         lengths[rows] = positions + 1
         unfinished = ((chosen != END_ID) & (positions + 1 < max_words)).nonzero()[:, 0]
@@ -129,13 +149,14 @@ def empty_sentences(rows: int, max_words: int, device: torch.device) -> PaddedSe
     return PaddedSentences(words, torch.zeros(rows, dtype=torch.long, device=device))
 
 
-def generate_sentences(
-    generator: Generator, features: Tensor, noise: Tensor, max_words: int, choose: ChooseWord
-) -> PaddedSentences:
-    """One sentence per image of up to `max_words` words, <end> included; features: (B, D), noise: (B, z)."""
-    with torch.no_grad():
-        state = generator.first_state(features, noise)
-    return complete(generator, state, empty_sentences(len(features), max_words, features.device), choose)
+@torch.no_grad()
+def sample_sentences(generator: Generator, features: Tensor, noise: Tensor, uniforms: Tensor) -> PaddedSentences:
+    """One sampled sentence per image of up to T words, <end> included.
+
+    features: (B, D). noise: (B, z). uniforms: (B, T), in (0, 1).
+    """
+    empty = empty_sentences(len(features), uniforms.shape[1], features.device)
+    return complete(generator, generator.first_state(features, noise), empty, uniforms)
 
 
 @torch.no_grad()
@@ -143,7 +164,7 @@ def beam_search(generator: Generator, features: Tensor, noise: Tensor, max_words
     """Per image, the sentence of its beam with the highest mean log-probability per word.
 
     features: (B, D). noise: (B, z). max_words: <end> included. The beam holds the `width` likeliest prefixes; a
-    finished sentence stays in it while it is among them.
+    finished sentence stays in it while it is among them. A width of 1 is greedy decoding.
     """
     rows, device = len(features), features.device
     state = generator.first_state(features, noise)
@@ -178,62 +199,6 @@ def beam_search(generator: Generator, features: Tensor, noise: Tensor, max_words
     return PaddedSentences(words[row, best], lengths[row, best])
 
 
-AT_ONCE = 1024  # captions written at a time
-OWN, REPEAT = CAPTION_REASONS.index("own_caption") + 1, CAPTION_REASONS.index("repeat") + 1
-
-
-class ImagesToCaption(NamedTuple):
-    """I images to write captions of.
-
-    ids: image ids. features: (I, D), transformed. existing_keys: the `caption_keys` of all captions that the images
-    already have.
-    """
-
-    ids: Sequence[str]
-    features: Tensor
-    existing_keys: pa.Array
-
-
-class Attempts(NamedTuple):
-    """n captions that were written, sorted by image and number.
-
-    image: (n,) image index. number: (n,) from 0, counts the attempts per image. reason: (n,) 0 for an accepted caption,
-    k for one rejected for the k-th of CAPTION_REASONS, counted from 1. text: (n,).
-    """
-
-    image: np.ndarray
-    number: np.ndarray
-    reason: np.ndarray
-    text: pa.Array
-
-
-def generate_captions(captioner: Captioner, images: ImagesToCaption, config: WritingConfig) -> Attempts:
-    """Write captions until each image has config.n accepted ones, in at most config.tries rounds.
-
-    Rejected are degenerate captions (see `degeneracy`), and those that repeat a caption the image already has or an
-    accepted one. The captions of an image depend only on the seed, its id, its features and the captions it has, not on
-    other images.
-    """
-    keys, names = stream_keys(config.seed, images.ids), pa.array(images.ids, pa.string())
-    missing, begun = np.full(len(images.ids), config.n), np.zeros(len(images.ids), np.int64)
-    rounds: list[Attempts] = []
-    kept: list[pa.Array] = []
-    for _ in range(config.tries):
-        image = np.repeat(np.arange(len(images.ids)), missing)
-        if not len(image):
-            break
-        number = begun[image] + np.arange(len(image)) - np.repeat(missing.cumsum() - missing, missing)
-        begun += missing
-        sentences = write_sentences(captioner, images.features, keys, (image, number), config)
-        text = detokenize(join_words(sentences, captioner.vocabulary))
-        new = caption_keys(names.take(pa.array(image)), text)
-        reason = _rejection_reasons(sentences, new, images.existing_keys, kept)
-        kept.append(new.filter(pa.array(reason == 0)))
-        rounds.append(Attempts(image, number, reason, text))
-        missing = missing - np.bincount(image[reason == 0], minlength=len(images.ids))
-    return _sorted(rounds)
-
-
 def caption_keys(image_ids: pa.Array, texts: pa.Array) -> pa.Array:
     """One string per caption, equal for captions of the same image with the same normalized text."""
     return pc.binary_join_element_wise(image_ids, normalize(texts), "\x1f")
@@ -254,37 +219,63 @@ def write_sentences(
     """
     sizes, device = captioner.config, features.device
     generator = captioner.nets.generator
-    words, lengths = [], []
+    parts = []
     for part in np.split(np.arange(len(wanted[0])), range(AT_ONCE, len(wanted[0]), AT_ONCE)):
         image, number = (values[part] for values in wanted)
         normal, uniforms = caption_noise(keys[image], number.astype(np.uint64), sizes.noise, sizes.words)
         of_images, noise = features[torch.from_numpy(image).to(device)], normal.to(device)
-        if config.decoding == "beam":
-            sentences = beam_search(generator, of_images, noise, sizes.words, config.width)
+        if config.decoding == "sample":
+            sentences = sample_sentences(generator, of_images, noise, uniforms.to(device))
         else:
-            choose = sample_by(uniforms.to(device)) if config.decoding == "sample" else choose_likeliest
-            sentences = generate_sentences(generator, of_images, noise, sizes.words, choose)
-        words.append(sentences.words.cpu())
-        lengths.append(sentences.lengths.cpu())
-    return PaddedSentences(torch.cat(words), torch.cat(lengths))
+            width = config.width if config.decoding == "beam" else 1
+            sentences = beam_search(generator, of_images, noise, sizes.words, width)
+        parts.append(PaddedSentences(sentences.words.cpu(), sentences.lengths.cpu()))
+    return PaddedSentences(*(torch.cat(each) for each in zip(*parts, strict=True)))
 
 
-def _rejection_reasons(
-    sentences: PaddedSentences, new: pa.Array, existing: pa.Array, kept: Sequence[pa.Array]
-) -> np.ndarray:
-    """(n,) as Attempts.reason; new: keys of the captions; existing: of those images have; kept: of accepted ones."""
-    reason = degeneracy(sentences).numpy()
-    is_own = pc.is_in(new, existing).to_numpy(zero_copy_only=False)
-    before = pc.is_in(new, pa.concat_arrays([*kept, new.slice(0, 0)])).to_numpy(zero_copy_only=False)
+def generate_captions(
+    captioner: Captioner, ids: Sequence[str], features: Tensor, existing: pa.Array, config: WritingConfig
+) -> pa.Table:
+    """Write captions until each image has config.n accepted ones, in at most config.tries rounds.
+
+    Rejected are degenerate captions (see `degeneracy`), and those that repeat a caption the image already has or an
+    accepted one. The captions of an image depend only on the seed, its id, its features and the captions it has, not on
+    other images. ids, features: of the images (I,) and (I, D), transformed. existing: the `caption_keys` of all
+    captions that they already have. Returns one row per caption, in the order of images and numbers: image, its index;
+    number, of the attempts for this image, from 0; reason, of CAPTION_REASONS, null for an accepted caption; text.
+    """
+    keys, names = stream_keys(config.seed, ids), pa.array(ids, pa.string())
+    missing, begun = np.full(len(ids), config.n), np.zeros(len(ids), np.int64)
+    rounds: list[pa.Table] = []
+    kept = pa.array([], pa.string())
+    for _ in range(config.tries):
+        image = np.repeat(np.arange(len(ids)), missing)
+        if not len(image):
+            break
+        number = begun[image] + np.arange(len(image)) - np.repeat(missing.cumsum() - missing, missing)
+        begun += missing
+        sentences = write_sentences(captioner, features, keys, (image, number), config)
+        text = detokenize(join_words(sentences, captioner.vocabulary))
+        new = caption_keys(names.take(pa.array(image)), text)
+        reason = _rejection_reasons(sentences, new, existing, kept)
+        kept = pa.concat_arrays([kept, new.filter(reason.is_null())])
+        rounds.append(pa.table({"image": image, "number": number.astype(np.int32), "reason": reason, "text": text}))
+        missing = missing - np.bincount(image[reason.is_null().to_numpy(zero_copy_only=False)], minlength=len(ids))
+    return pa.concat_tables(rounds).sort_by([("image", "ascending"), ("number", "ascending")])
+
+
+def _rejection_reasons(sentences: PaddedSentences, new: pa.Array, existing: pa.Array, kept: pa.Array) -> pa.Array:
+    """Why captions (n,) are rejected, null for those that are not.
+
+    new: their keys; existing: those of the captions that the images have; kept: those of accepted captions.
+    """
+    degenerate = degeneracy(sentences).numpy()
+    own, before = (pc.is_in(new, known).to_numpy(zero_copy_only=False) for known in (existing, kept))
     codes = new.dictionary_encode().indices.to_numpy()
-    acceptable = np.flatnonzero((reason == 0) & ~is_own & ~before)
-    first = np.zeros(len(new), bool)
-    first[acceptable[np.unique(codes[acceptable], return_index=True)[1]]] = True
-    return np.where(reason > 0, reason, np.where(is_own, OWN, np.where(first, 0, REPEAT)))
-
-
-def _sorted(rounds: Sequence[Attempts]) -> Attempts:
-    image, number, reason = (np.concatenate([attempts[k] for attempts in rounds]) for k in range(3))
-    text = pa.concat_arrays([attempts.text for attempts in rounds])
-    order = np.lexsort((number, image))
-    return Attempts(image[order], number[order], reason[order], text.take(pa.array(order)))
+    acceptable = np.flatnonzero((degenerate == 0) & ~own & ~before)
+    repeated = np.ones(len(new), bool)
+    repeated[acceptable[np.unique(codes[acceptable], return_index=True)[1]]] = False
+    by_number = pa.array([None, *CAPTION_REASONS]).take(pa.array(degenerate))
+    other = pc.if_else(pa.array(repeated), "repeat", pa.scalar(None, pa.string()))
+    other = pc.if_else(pa.array(own), "own_caption", other)
+    return pc.coalesce(by_number, other)

@@ -6,16 +6,14 @@ Equation numbers are those of Chen et al. (2019).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from ..vocabulary import PAD_ID, UNKNOWN_ID
-from .generate import complete, empty_sentences, sample_by
-from .generator import Generator, LSTMState, PaddedSentences, WordScores
+from .generate import complete, empty_sentences
+from .model import Generator, LSTMState, PaddedSentences, WordScores
 
 Reward = Callable[[PaddedSentences, Tensor], Tensor]  # sentences, the batch row of each (b,) -> rewards (b,)
 
@@ -57,56 +55,45 @@ def mean_of_others(values: Tensor) -> Tensor:
     return (values.sum(0) - values) / max(len(values) - 1, 1)
 
 
-@dataclass(frozen=True)
-class Rollouts:
-    """Prefixes of each length in `positions` are completed `count` times; noise: torch's generator for sampling."""
-
-    positions: Sequence[int]
-    count: int
-    noise: torch.Generator
-
-
-class ValuedSentences(NamedTuple):
-    """Sampled sentences, the values (B, T) of their words, and the rewards (B,) of the whole sentences."""
-
-    sentences: PaddedSentences
-    values: Tensor
-    rewards: Tensor
-
-
 def sample_with_values(
-    generator: Generator, state: LSTMState, uniforms: Tensor, reward: Reward, rollouts: Rollouts
-) -> ValuedSentences:
+    generator: Generator,
+    state: LSTMState,
+    uniforms: Tensor,
+    reward: Reward,
+    positions: Sequence[int],
+    count: int,
+    noise: torch.Generator,
+) -> tuple[PaddedSentences, Tensor, Tensor]:
     """Sample one sentence per row, and estimate the value of each of its words (eq. 3).
 
-    The value V(S_1:p) of the first p words is the mean reward of sampled completions. Word t gets the value of the next
-    rollout position p >= t within the sentence; words after the last such position get the reward of the sentence
-    itself. So there are fewer rollouts than words; the expectation of the gradient is the same, as p does not depend on
-    what follows it. state: of the generator before the first word, (B, hidden). uniforms: (B, T) in (0, 1), on the
-    device.
+    The value V(S_1:p) of the first p words is the mean reward of `count` sampled completions, at rollout positions p.
+    Word t gets the value of the next rollout position p >= t within the sentence; words after the last such position
+    get the reward of the sentence itself. So there are fewer rollouts than words; the expectation of the gradient is
+    the same, as p does not depend on what follows it. state: of the generator before the first word, (B, hidden).
+    uniforms: (B, T) in (0, 1), on the device. noise: to sample completions. Returns the sentences, the values (B, T) of
+    their words, and the rewards (B,) of whole sentences.
     """
     rows, max_words = uniforms.shape
     device = uniforms.device
     stops: list[tuple[int, Tensor, LSTMState]] = []
 
     def remember(step: int, unfinished: Tensor, state: LSTMState) -> None:
-        if step in rollouts.positions:
+        if step in positions:
             stops.append((step, unfinished, state))
 
-    sentences = complete(generator, state, empty_sentences(rows, max_words, device), sample_by(uniforms), remember)
+    sentences = complete(generator, state, empty_sentences(rows, max_words, device), uniforms, remember)
     rewards = reward(sentences, torch.arange(rows, device=device))
     values = rewards[:, None].expand(rows, max_words).clone()
-    if stops and rollouts.count:
-        count = rollouts.count
+    if stops and count:
         row = torch.cat([unfinished.repeat(count) for _, unfinished, _ in stops])
         length = torch.cat([torch.full_like(unfinished, step).repeat(count) for step, unfinished, _ in stops])
         parts = zip(*(state for _, _, state in stops), strict=True)
         states = LSTMState(*(torch.cat([part.repeat(count, 1) for part in some]) for some in parts))
-        positions = torch.arange(max_words, device=device)[None, :]
-        prefixes = PaddedSentences(sentences.words[row].where(positions < length[:, None], PAD_ID), length)
-        sampled = torch.rand(len(row), max_words, generator=rollouts.noise, device=rollouts.noise.device).to(device)
-        completed = complete(generator, states, prefixes, sample_by(sampled))
+        inside = torch.arange(max_words, device=device)[None, :] < length[:, None]
+        prefixes = PaddedSentences(sentences.words[row].where(inside, PAD_ID), length)
+        sampled = torch.rand(len(row), max_words, generator=noise, device=noise.device).to(device)
+        completed = complete(generator, states, prefixes, sampled)
         of_stops = reward(completed, row).split([len(unfinished) * count for _, unfinished, _ in stops])
         for (step, unfinished, _), some in reversed(list(zip(stops, of_stops, strict=True))):
             values[unfinished, :step] = some.view(count, -1).mean(0)[:, None].expand(-1, step)
-    return ValuedSentences(sentences, values, rewards)
+    return sentences, values, rewards

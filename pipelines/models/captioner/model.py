@@ -1,115 +1,126 @@
-"""The two nets of a captioner, and how they are built and loaded."""
+"""The two nets of a captioner, the sentences that they read, and how they are built and loaded."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
+from torch.nn.functional import linear, normalize
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from .. import checkpoint
 from ..encoders import TRANSFORMS
-from ..vocabulary import END_ID, PAD_ID, UNKNOWN_ID, WordVocabulary
+from ..vocabulary import PAD_ID, START_ID, UNKNOWN_ID, WordVocabulary
 from .config import RESUMABLE, CaptionerConfig
-from .generator import Generator, GeneratorShape, PaddedSentences, pack_sentences
 
-_STEP = np.uint64(0x9E3779B97F4A7C15)  # of splitmix64 (Steele et al. 2014)
-_MIX = ((np.uint64(30), np.uint64(0xBF58476D1CE4E5B9)), (np.uint64(27), np.uint64(0x94D049BB133111EB)))
-
-
-class CaptionNoise(NamedTuple):
-    """The random numbers of n captions: normal (n, z) for the generator, uniforms (n, words) to sample its words."""
-
-    normal: Tensor
-    uniforms: Tensor
+FORBIDDEN = (PAD_ID, START_ID, UNKNOWN_ID)  # words with probability 0
+IMAGES = 1024  # whose features are transformed at a time
+MLE, GAN = PHASES = ("mle", "gan")  # names of the generator's weights after the first and the last phase
 
 
-def stream_keys(seed: int, names: Iterable[str]) -> npt.NDArray[np.uint64]:
-    """A key (n,) per name, which selects its stream of random numbers."""
-    digests = b"".join(blake2b(f"{seed}\x1fcaption\x1f{name}".encode(), digest_size=8).digest() for name in names)
-    return np.frombuffer(digests, "<u8").astype(np.uint64)
+class LSTMState(NamedTuple):
+    """The state of an LSTM for B sentences: hidden and cell, both (B, hidden)."""
+
+    hidden: Tensor
+    cell: Tensor
+
+    def select(self, rows: Tensor) -> LSTMState:
+        """The states of the sentences `rows` (b,)."""
+        return LSTMState(self.hidden[rows], self.cell[rows])
 
 
-def stream_uniforms(keys: npt.NDArray[np.uint64], first: npt.NDArray[np.uint64], count: int) -> npt.NDArray[np.float64]:
-    """`count` numbers in (0, 1) from each stream, (n, count), by splitmix64.
+class PaddedSentences(NamedTuple):
+    """B sentences of up to T words: words (B, T) int64, padded with <pad>; lengths (B,), with <end> counted."""
 
-    keys: (n,) of the streams. first: (n,) from 0, the position of the first number in the stream.
+    words: Tensor
+    lengths: Tensor
+
+    @property
+    def mask(self) -> Tensor:
+        """(B, T) bool: True for words, False for padding."""
+        return torch.arange(self.words.shape[1], device=self.words.device)[None, :] < self.lengths[:, None]
+
+    def select(self, rows: Tensor) -> PaddedSentences:
+        """The sentences `rows` (b,)."""
+        return PaddedSentences(self.words[rows], self.lengths[rows])
+
+
+class WordScores(NamedTuple):
+    """The generator's scores of each word of given sentences; 0 for padding.
+
+    log_probs: (B, T) the log-probability log π of each word. entropy: (B, T), in nats, of the distribution at that
+    position.
     """
-    with np.errstate(over="ignore"):
-        numbers = first[:, None] + np.arange(1, count + 1, dtype=np.uint64)
-        bits = np.asarray(keys[:, None] + _STEP * numbers, np.uint64)
-        for shift, factor in _MIX:
-            bits = (bits ^ (bits >> shift)) * factor
-        bits ^= bits >> np.uint64(31)
-    return np.asarray(((bits >> np.uint64(12)) + 0.5) * 2.0**-52, np.float64)
+
+    log_probs: Tensor
+    entropy: Tensor
 
 
-def caption_noise(
-    keys: npt.NDArray[np.uint64], numbers: npt.NDArray[np.uint64], noise: int, words: int
-) -> CaptionNoise:
-    """The noise of captions number `numbers` (n,) of the images with `keys` (n,).
+class Generator(nn.Module):
+    """The policy π(word | image, noise z, previous words): an LSTM that starts from image features and noise.
 
-    noise: the size of z. words: the maximum number of words of a caption.
+    Its first state is tanh of a linear map of the concatenated features and z, which is standard normal. features: the
+    size of an image's feature vector. words: the size V of the vocabulary. word_dim, hidden, noise, dropout: see
+    CaptionerConfig.
     """
-    values = torch.from_numpy(stream_uniforms(keys, numbers * np.uint64(noise + words), noise + words))
-    return CaptionNoise(torch.special.ndtri(values[:, :noise]).float(), values[:, noise:])
+
+    forbidden: Tensor
+
+    def __init__(self, features: int, words: int, *, word_dim: int, hidden: int, noise: int, dropout: float) -> None:
+        super().__init__()
+        self.noise = noise
+        self.embedding = nn.Embedding(words, word_dim)
+        self.first = nn.Linear(features + noise, 2 * hidden)
+        self.lstm = nn.LSTM(word_dim, hidden)
+        self.dropout = nn.Dropout(dropout)
+        self.out = nn.Linear(hidden, words)
+        forbidden = torch.zeros(words)
+        forbidden[list(FORBIDDEN)] = -torch.inf
+        self.register_buffer("forbidden", forbidden, persistent=False)
+
+    def first_state(self, features: Tensor, noise: Tensor) -> LSTMState:
+        """The state before the first word; features: (B, D), noise: (B, z)."""
+        return LSTMState(*self.first(torch.cat([features, noise], 1)).tanh().chunk(2, 1))
+
+    def step(self, state: LSTMState, words: Tensor) -> tuple[Tensor, LSTMState]:
+        """Read one word per sentence (B,); returns the logits (B, V) of the next word and the new state.
+
+        Without dropout. The LSTM's equations are written out, which is faster for one step than a call of `lstm`.
+        """
+        input_weight, hidden_weight, input_bias, hidden_bias = self.lstm.all_weights[0]
+        gates = linear(self.embedding(words), input_weight, input_bias)
+        gates = gates + linear(state.hidden, hidden_weight, hidden_bias)
+        enter, forget, new, show = gates.chunk(4, 1)
+        cell = forget.sigmoid() * state.cell + enter.sigmoid() * new.tanh()
+        hidden = show.sigmoid() * cell.tanh()
+        return self.out(hidden) + self.forbidden, LSTMState(hidden, cell)
+
+    def forward(self, state: LSTMState, sentences: PaddedSentences) -> WordScores:
+        """Score all words of sentences, starting from `state`; the log-probability of a forbidden word is set to 0."""
+        words, lengths = sentences
+        start = torch.full_like(words[:, :1], START_ID)
+        inputs = pack_sentences(self.dropout(self.embedding(torch.cat([start, words[:, :-1]], 1))), lengths)
+        order = inputs.sorted_indices
+        states, _ = self.lstm(inputs, (state.hidden[None], state.cell[None]))
+        target = pack_sentences(words[..., None], lengths).data[:, 0]
+        scores = (self.out(self.dropout(states.data)) + self.forbidden).log_softmax(1)
+        allowed = (target[:, None] != torch.tensor(FORBIDDEN, device=words.device)).all(1)
+        log_probs = scores.gather(1, target[:, None])[:, 0].where(allowed, 0)
+        with torch.no_grad():
+            entropy = -(scores.exp() * scores.clamp(min=-1e4)).sum(1)
+
+        def pad(data: Tensor) -> Tensor:
+            packed = PackedSequence(data, inputs.batch_sizes, order, inputs.unsorted_indices)
+            return pad_packed_sequence(packed, batch_first=True, total_length=words.shape[1])[0]
+
+        return WordScores(pad(log_probs), pad(entropy))
 
 
-MIN_WORDS = 4  # the full stop counts: "a dog runs ." has four
-PHRASE = 4  # words; see `degeneracy`
-_NO_SPACE_BEFORE = r" ([.,!?;:%)]|'(?:s|re|ve|ll|d|m)\b|n't\b|' )"
-
-
-def join_words(sentences: PaddedSentences, vocabulary: WordVocabulary) -> pa.Array:
-    """The words of B sentences joined by spaces, without <end>: `a dog 's ball .`"""
-    words, inside = sentences.words, sentences.mask & (sentences.words != END_ID)
-    flat = pa.array(words[inside].cpu().numpy().astype(np.int32))
-    texts = pa.DictionaryArray.from_arrays(flat, pa.array(vocabulary.words)).cast(pa.string())
-    offsets = torch.cat([inside.new_zeros(1, dtype=torch.long), inside.sum(1).cumsum(0)])
-    lists = pa.ListArray.from_arrays(pa.array(offsets.cpu().numpy().astype(np.int32)), texts)
-    return pc.binary_join(lists, " ")
-
-
-def detokenize(texts: pa.Array) -> pa.Array:
-    """Joined words as people write them: `a dog 's ball .` -> `A dog's ball.`"""
-    text = pc.replace_substring_regex(texts, "`` | ''", '"')
-    return pc.utf8_capitalize(pc.replace_substring_regex(text, _NO_SPACE_BEFORE, r"\1"))
-
-
-def normalize(texts: pa.Array) -> pa.Array:
-    """Texts in lower case and reduced to letters and digits, to compare captions: `A dog's ball.` -> `a dog s ball`."""
-    return pc.utf8_trim_whitespace(pc.replace_substring_regex(pc.utf8_lower(texts), r"[^\pL\pN]+", " "))
-
-
-def degeneracy(sentences: PaddedSentences) -> Tensor:
-    """(B,): 0 for an acceptable sentence, k for the first of CAPTION_REASONS that applies, counted from 1.
-
-    unfinished: no <end>. unknown_word: contains <unk>. too_short: fewer than MIN_WORDS words. repeated_word: the same
-    word twice in succession. repeated_phrase: 2 to PHRASE - 1 words twice in succession, or PHRASE words twice
-    anywhere.
-    """
-    words, lengths = sentences
-    mask = sentences.mask & (words != END_ID)
-    ended = words.gather(1, (lengths - 1)[:, None])[:, 0] == END_ID
-    repeated_word = ((words[:, 1:] == words[:, :-1]) & mask[:, 1:]).any(1)
-    phrases = words.unfold(1, PHRASE, 1)
-    equal = (phrases[:, :, None] == phrases[:, None, :]).all(-1)
-    whole = mask[:, PHRASE - 1 :]
-    repeated_phrase = (equal & whole[:, :, None] & whole[:, None, :]).flatten(1).sum(1) > whole.sum(1)
-    for period in range(2, PHRASE):
-        again = (words[:, period:] == words[:, :-period]) & mask[:, period:]
-        repeated_phrase = repeated_phrase | again.unfold(1, period, 1).all(-1).any(1)
-    unknown_word = ((words == UNKNOWN_ID) & mask).any(1)
-    found = torch.stack([~ended, unknown_word, mask.sum(1) < MIN_WORDS, repeated_word, repeated_phrase], 1).long()
-    return torch.where(found.any(1), found.argmax(1) + 1, 0)
+def pack_sentences(values: Tensor, lengths: Tensor) -> PackedSequence:
+    """Values (B, T, d) of sentences with lengths (B,), packed for torch's recurrent nets."""
+    return pack_padded_sequence(values, lengths.cpu(), batch_first=True, enforce_sorted=False)
 
 
 class Discriminator(nn.Module):
@@ -127,20 +138,16 @@ class Discriminator(nn.Module):
 
     def images(self, features: Tensor) -> Tensor:
         """f(I): unit vectors (B, joint) of images with features (B, D)."""
-        return functional.normalize(self.image(features), dim=1)
+        return normalize(self.image(features), dim=1)
 
     def sentences(self, sentences: PaddedSentences) -> Tensor:
         """h(S): unit vectors (B, joint) of B sentences."""
         _, (last, _) = self.lstm(pack_sentences(self.embedding(sentences.words), sentences.lengths))
-        return functional.normalize(last[0], dim=1)
+        return normalize(last[0], dim=1)
 
     def forward(self, images: Tensor, sentences: PaddedSentences) -> Tensor:
         """The logits (B,) of r: the dot product of each image vector (B, joint) with its encoded sentence."""
         return (images * self.sentences(sentences)).sum(1)
-
-
-IMAGES = 1024  # whose features are transformed at a time
-MLE, GAN = PHASES = ("mle", "gan")  # names of the generator's weights after the first and the last phase
 
 
 class Nets(NamedTuple):
@@ -175,8 +182,9 @@ def build_nets(config: CaptionerConfig, features: int, words: int) -> Nets:
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
-        shape = GeneratorShape(config.word_dim, config.hidden, config.noise, config.dropout)
-        generator = Generator(features, words, shape)
+        generator = Generator(
+            features, words, word_dim=config.word_dim, hidden=config.hidden, noise=config.noise, dropout=config.dropout
+        )
         discriminator = Discriminator(features, words, word_dim=config.word_dim, joint=config.joint)
         return Nets(generator, discriminator)
 
@@ -186,11 +194,8 @@ def transform_features(features: Tensor, transform: str) -> Tensor:
 
     transform: a key of TRANSFORMS. A block of images is read at a time.
     """
-    parts = []
-    for part in features.split(IMAGES):
-        values = part.float()
-        parts.append(TRANSFORMS[transform](values.mean(1) if values.dim() == 3 else values))
-    return torch.cat(parts)
+    parts = (part.float() for part in features.split(IMAGES))
+    return torch.cat([TRANSFORMS[transform](part.mean(1) if part.dim() == 3 else part) for part in parts])
 
 
 def weights_file(folder: Path, phase: str) -> Path:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,51 +15,25 @@ from torch import Generator, Tensor
 
 from .. import checkpoint
 from ..captions import read_captions, split_captions
-from ..checkpoint import epoch_seed, optimizer_step, read_history, write_history
+from ..checkpoint import epoch_seed
 from ..corpus import shuffled_batches
-from ..device import choose_device, deterministic
+from ..device import choose_device
 from ..features import read_features
 from ..figures import new_figure, plot_metric, write_png
+from ..fit import Line, Step, fit
 from ..vocabulary import PAD_ID, UNKNOWN_ID, WordVocabulary, build_vocabulary
 from .config import RESUMABLE, CaptionerConfig
 from .evaluate import distinct
-from .generate import generate_sentences, sample_by
-from .generator import PaddedSentences
-from .losses import Rollouts, discriminator_loss, likelihood_loss, mean_of_others, policy_loss, sample_with_values
-from .model import GAN, MLE, PHASES, Nets, build_nets, detokenize, join_words, transform_features
+from .generate import detokenize, join_words, sample_sentences
+from .losses import discriminator_loss, likelihood_loss, mean_of_others, policy_loss, sample_with_values
+from .model import GAN, MLE, PHASES, Nets, PaddedSentences, build_nets, transform_features
 
-COLOURS = {"mle": "tab:blue", "discriminator": "tab:orange", "gan": "tab:green"}
-
-
-def draw_curves(history: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """Draw likelihood, reward and entropy, the discriminator's accuracy, and distinct-2 over the epochs as a PNG.
-
-    history: the lines of metrics.jsonl.
-    """
-    figure = new_figure(14, 3.4)
-    loss, reward, accuracy, distinct = figure.subplots(1, 4)
-    plot_metric(loss, history, "loss", "train")
-    plot_metric(loss, history, "validation_loss", "validation")
-    loss.set(xlabel="epoch", ylabel="- log likelihood per word", title="likelihood")
-    plot_metric(reward, history, "reward", "reward", color="tab:green")
-    beside = reward.twinx()
-    plot_metric(beside, history, "entropy", "entropy", color="tab:gray")
-    reward.set(xlabel="epoch", ylabel="reward (green)", title="policy gradient")
-    beside.set(ylabel="entropy per word, nats (gray)")
-    lines = [{"epoch": line["epoch"], **line["accuracy"]} for line in history if "accuracy" in line]
-    for name in ("real", "generated", "mismatched"):
-        plot_metric(accuracy, lines, name, name)
-    accuracy.set(xlabel="epoch", ylabel="accuracy", ylim=(0, 1.02), title="discriminator")
-    for phase, colour in COLOURS.items():
-        plot_metric(distinct, [line for line in history if line["phase"] == phase], "distinct_2", phase, color=colour)
-    distinct.set(xlabel="epoch", ylabel="distinct-2 of samples", ylim=(0, None), title="diversity")
-    for axes in (loss, accuracy, distinct):
-        if axes.lines:
-            axes.legend(fontsize=7)
-    write_png(figure, path, 110)
-
-
+DISCRIMINATOR = "discriminator"
+COLOURS = {MLE: "tab:blue", DISCRIMINATOR: "tab:orange", GAN: "tab:green"}
+CAPTION_KINDS = ("real", "generated", "mismatched")  # captions that the discriminator tells apart
 DISTINCT_IMAGES = 512  # images that distinct-2 is measured on
+AT_ONCE = 1024  # sentences per batch when no gradients are computed
+LOGGED_CAPTIONS = 4  # sampled captions per line of metrics.jsonl
 
 
 @dataclass(frozen=True)
@@ -131,177 +104,6 @@ def read_training_data(config: CaptionerConfig) -> TrainingData:
     )
 
 
-AT_ONCE = 1024  # sentences per batch when no gradients are computed
-CAPTION_KINDS = ("real", "generated", "mismatched")  # captions that the discriminator tells apart
-
-
-@dataclass(frozen=True)
-class Learner:
-    """The state of a training: nets, optimizers by loss (likelihood, policy, discrimination), data and config."""
-
-    nets: Nets
-    optimizers: dict[str, torch.optim.Optimizer]
-    data: TrainingData
-    config: CaptionerConfig
-
-
-@dataclass(frozen=True)
-class Randomness:
-    """The random generators of an epoch: `order` of captions (on the CPU) and `noise` (on the device)."""
-
-    order: Generator
-    noise: Generator
-
-    @classmethod
-    def seeded(cls, data: TrainingData, seed: int) -> Randomness:
-        """Both generators, with the same seed."""
-        return cls(Generator().manual_seed(seed), Generator(data.device).manual_seed(seed))
-
-
-def mle_epoch(learner: Learner, seed: int) -> dict[str, Any]:
-    """First phase: train the generator for one epoch by maximum likelihood of the train captions.
-
-    Returns the mean losses per word on train and validation captions.
-    """
-    data, config, generator = learner.data, learner.config, learner.nets.generator
-    generator.dropout.train()
-    random = Randomness.seeded(data, seed)
-    losses = []
-    with torch.random.fork_rng(devices=[data.device] if data.device.type == "cuda" else []):
-        torch.manual_seed(seed)  # of dropout
-        for rows in shuffled_batches(data.train, config.batch_size, random.order):
-            sentences = data.sentences(rows)
-            state = generator.first_state(data.features_of(rows), normal_noise(len(rows), learner.nets, random.noise))
-            loss = likelihood_loss(generator(state, sentences), sentences)
-            optimizer_step(learner.optimizers["likelihood"], loss, generator.parameters(), config.clip)
-            losses.append(loss.detach())
-    generator.dropout.eval()
-    return {"loss": torch.stack(losses).mean().item(), "validation_loss": validation_loss(learner.nets, data)}
-
-
-@torch.no_grad()
-def validation_loss(nets: Nets, data: TrainingData) -> float:
-    """The mean negative log-likelihood per word of the validation captions, with the same noise in every call."""
-    noise = Randomness.seeded(data, 0).noise
-    total, words = 0.0, 0
-    for rows in data.validation.split(AT_ONCE):
-        sentences = data.sentences(rows)
-        state = nets.generator.first_state(data.features_of(rows), normal_noise(len(rows), nets, noise))
-        count = int(sentences.lengths.sum())
-        total += count * likelihood_loss(nets.generator(state, sentences), sentences).item()
-        words += count
-    return total / words
-
-
-def discriminator_epoch(learner: Learner, seed: int) -> dict[str, Any]:
-    """Second phase: train the discriminator for one epoch to tell real from generated and mismatched captions.
-
-    Returns its mean loss and its accuracy, from 0 to 1, on each of the three.
-    """
-    data = learner.data
-    random = Randomness.seeded(data, seed)
-    figures = []
-    for rows in shuffled_batches(data.known, AT_ONCE, random.order):
-        generated = sample(learner.nets, data.features_of(rows), data.words, random.noise)
-        for part in torch.arange(len(rows)).split(learner.config.batch_size):
-            if len(part) > 1:
-                figures.append(discriminator_step(learner, rows[part], generated.select(part.to(data.device))))
-    return _discriminator_figures(figures)
-
-
-def discriminator_step(learner: Learner, rows: Tensor, generated: PaddedSentences) -> Tensor:
-    """Train the discriminator on captions `rows` (B,), generated ones of the same images, and those of other images.
-
-    Returns the loss and the accuracies on real, generated and mismatched captions, from 0 to 1: (4,).
-    """
-    data, config, discriminator = learner.data, learner.config, learner.nets.discriminator
-    images = discriminator.images(data.features_of(rows))
-    sentences = discriminator.sentences(data.sentences(rows))
-    real = (images * sentences).sum(1)
-    fake = discriminator(images, generated)
-    other = (images * sentences.roll(1, 0)).sum(1)
-    different_images = (data.image[rows] != data.image[rows].roll(1, 0)).to(data.device)
-    mismatched = other[different_images] if bool(different_images.any()) else other.detach() * 0
-    loss = discriminator_loss(real, fake, mismatched, config.alpha, config.beta)
-    optimizer_step(learner.optimizers["discrimination"], loss, discriminator.parameters(), config.clip)
-    accuracy = [(real > 0).float().mean(), (fake < 0).float().mean(), (mismatched < 0).float().mean()]
-    return torch.stack([loss.detach(), *accuracy])
-
-
-def gan_epoch(learner: Learner, seed: int) -> dict[str, Any]:
-    """Third phase: `stages` times, `generator_steps` steps of policy gradient, then one step of the discriminator.
-
-    Returns the mean reward, the policy's entropy per word in nats, the mean length of sampled captions, and what
-    `discriminator_epoch` returns.
-    """
-    data, config = learner.data, learner.config
-    random = Randomness.seeded(data, seed)
-    generator_figures, discriminator_figures = [], []
-    for _ in range(config.stages):
-        for _ in range(config.generator_steps):
-            rows = _sample_rows(data.train, config.batch_size, random.order)
-            generator_figures.append(policy_step(learner, rows, random.noise))
-        rows = _sample_rows(data.known, config.batch_size, random.order)
-        generated = sample(learner.nets, data.features_of(rows), config.words, random.noise)
-        discriminator_figures.append(discriminator_step(learner, rows, generated))
-    reward, entropy, length = torch.stack(generator_figures).mean(0).tolist()
-    return {"reward": reward, "entropy": entropy, "words": length, **_discriminator_figures(discriminator_figures)}
-
-
-def policy_step(learner: Learner, rows: Tensor, noise: Generator) -> Tensor:
-    """One step of policy gradient on captions sampled for the images of captions `rows` (B,).
-
-    Returns the mean reward, the mean entropy per word in nats, and the mean length in words, (3,).
-    """
-    config, (generator, discriminator) = learner.config, learner.nets
-    features = learner.data.features_of(rows)
-    with torch.no_grad():
-        images = discriminator.images(features)
-
-    def reward(sentences: PaddedSentences, row: Tensor) -> Tensor:
-        with torch.no_grad():
-            return discriminator(images[row], sentences).sigmoid()
-
-    state = generator.first_state(features, normal_noise(len(rows), learner.nets, noise))
-    uniforms = torch.rand(len(rows), config.words, generator=noise, device=noise.device, dtype=torch.double)
-    rollouts = Rollouts(config.positions, config.rollouts, noise)
-    sentences, values, rewards = sample_with_values(generator, state, uniforms, reward, rollouts)
-    scores, mask = generator(state, sentences), sentences.mask
-    loss = policy_loss(scores, values, mean_of_others(values))
-    optimizer_step(learner.optimizers["policy"], loss, generator.parameters(), config.clip)
-    return torch.stack([rewards.mean(), scores.entropy[mask].mean(), sentences.lengths.float().mean()])
-
-
-@torch.no_grad()
-def sample(nets: Nets, features: Tensor, words: int, noise: Generator) -> PaddedSentences:
-    """Sample a sentence of up to `words` words per image; features: (B, D); noise: the random generator to use."""
-    uniforms = torch.rand(len(features), words, generator=noise, device=noise.device, dtype=torch.double)
-    normal = normal_noise(len(features), nets, noise)
-    return generate_sentences(nets.generator, features, normal, words, sample_by(uniforms))
-
-
-def normal_noise(rows: int, nets: Nets, noise: Generator) -> Tensor:
-    """Standard normal noise z for the generator, (rows, z)."""
-    return torch.randn(rows, nets.generator.noise, generator=noise, device=noise.device)
-
-
-def _sample_rows(captions: Tensor, count: int, order: Generator) -> Tensor:
-    """`count` of the captions, with replacement."""
-    return captions[torch.randint(len(captions), (count,), generator=order)]
-
-
-def _discriminator_figures(steps: list[Tensor]) -> dict[str, Any]:
-    loss, *accuracy = torch.stack(steps).mean(0).tolist()
-    return {"discriminator_loss": loss, "accuracy": dict(zip(CAPTION_KINDS, accuracy, strict=True))}
-
-
-DISCRIMINATOR = "discriminator"
-EPOCHS = {MLE: mle_epoch, DISCRIMINATOR: discriminator_epoch, GAN: gan_epoch}
-INPUTS = ("captions", "features")
-STATE = {"epoch": int, "collapsed": bool}
-LOGGED_CAPTIONS = 4  # sampled captions per line of metrics.jsonl
-
-
 def train(config: CaptionerConfig, *, overwrite: bool = False, say: Callable[[str], None] = lambda line: None) -> Path:
     """Train a captioner and return its folder; an interrupted training resumes after the last epoch it completed.
 
@@ -316,97 +118,229 @@ def train(config: CaptionerConfig, *, overwrite: bool = False, say: Callable[[st
     data = read_training_data(config)
     size, words, folder = data.features.shape[-1], len(data.vocabulary), config.output
     nets = build_nets(config, size, words)
-    identity = checkpoint.training_identity(config, RESUMABLE, size, data.backbone, INPUTS)
+    identity = checkpoint.training_identity(config, RESUMABLE, size, data.backbone, ("captions", "features"))
     weights = (*PHASES, checkpoint.LAST)
     checkpoint.prepare_folder(folder, identity, data.vocabulary, overwrite=overwrite, weights=weights)
     for net in nets:
         net.to(data.device)
     nets.generator.dropout.eval()  # only used for likelihood; LSTMs stay in training mode, as cuDNN needs
-    learner = Learner(nets, build_optimizers(nets, config), data, config)
-    state: dict[str, Any] = {"epoch": 0, "best": None, "distinct_2": None, "collapsed": False}
-    if (folder / f"{checkpoint.LAST}.safetensors").exists():
-        state = checkpoint.restore(folder, checkpoint.LAST, nets._asdict(), learner.optimizers, STATE)
-    history = read_history(folder / checkpoint.METRICS, state["epoch"])
-    resumed = f"; resumed after epoch {state['epoch']}" if state["epoch"] else ""
-    images = len(data.image[data.train].unique())
-    say(f"captioner: {len(data.train):,} captions of {images:,} images to train on, {words:,} words{resumed}")
-    for number, (phase, epoch) in enumerate(_all_epochs(config), 1):
-        if number <= state["epoch"] or state["collapsed"]:
-            continue
-        if epoch == 1 and phase != MLE and (phase == DISCRIMINATOR or not config.discriminator_epochs):
-            checkpoint.restore(folder, MLE, {"generator": nets.generator})
-        with deterministic(data.device):
-            line = {"epoch": number, "phase": phase, "phase_epoch": epoch, **_run_epoch(learner, phase, number)}
-        state = _save_generator(learner, line, state)
-        checkpoint.save(folder, checkpoint.LAST, nets._asdict(), state, learner.optimizers)
-        history.append(line)
-        write_history(folder / checkpoint.METRICS, history)
+    counts = {MLE: config.mle_epochs, DISCRIMINATOR: config.discriminator_epochs, GAN: config.gan_epochs}
+    epochs = [(phase, number) for phase, count in counts.items() for number in range(1, count + 1)]
+
+    def keep(line: Line) -> None:
+        saved_with = {name: line[name] for name in ("epoch", "distinct_2")} | {"vocabulary": data.vocabulary.sha256}
+        checkpoint.save(folder, line["phase"], {"generator": nets.generator}, saved_with)
+
+    def evaluate(line: Line) -> Line:
+        phase, number = epochs[line["epoch"] - 1]
+        line = {**line, "phase": phase, "phase_epoch": number, **_named(line["terms"])}
+        if phase == MLE:
+            line["validation_loss"] = validation_loss(nets, data)
+        noise = Generator(data.device).manual_seed(config.seed)
+        texts = join_words(sample(nets, data.features[data.distinct_images], config.words, noise), data.vocabulary)
+        line["distinct_2"] = distinct([text.split() for text in texts.to_pylist()], 2)
+        line["samples"] = detokenize(texts[:LOGGED_CAPTIONS]).to_pylist()
+        if phase == GAN:
+            at_first = checkpoint.restore(folder, MLE, {})["distinct_2"]
+            if line["distinct_2"] >= config.collapse * at_first:
+                keep(line)
+            else:
+                line["collapsed"] = True
+                if not (folder / f"{GAN}.safetensors").exists():  # the last good generator is that of the first phase
+                    checkpoint.copy(folder, MLE, GAN)
+        return line
+
+    def report(history: Sequence[Line]) -> None:
         draw_curves(history, folder / "curves.png")
-        say(_progress(line))
-    if state["collapsed"]:
-        say(f"stopped: distinct-2 fell below {config.collapse:g} of its start; {GAN} holds the last good generator")
-    return folder
+        say(_progress(history[-1]))
 
-
-def build_optimizers(nets: Nets, config: CaptionerConfig) -> dict[str, torch.optim.Optimizer]:
-    """One Adam per loss; their names differ from those of the nets, as the same file holds both."""
-    rates = {
+    rates = {  # of an Adam per loss
         "likelihood": (nets.generator, config.supervised_rate),
         "policy": (nets.generator, config.learning_rate),
         "discrimination": (nets.discriminator, config.supervised_rate),
     }
-    return {name: torch.optim.Adam(net.parameters(), lr=rate) for name, (net, rate) in rates.items()}
+    images = len(data.image[data.train].unique())
+    history = fit(
+        nets._asdict(),
+        {name: torch.optim.Adam(net.parameters(), lr=rate) for name, (net, rate) in rates.items()},
+        lambda epoch: _batches(*epochs[epoch - 1], nets, data, config, epoch_seed(config.seed, epoch)),
+        lambda batch, epoch: batch(),
+        len(epochs),
+        clip=config.clip,
+        evaluate=evaluate,
+        select=lambda line: -line["validation_loss"] if line["phase"] == MLE else -torch.inf,
+        keep=keep,
+        report=report,
+        stop=lambda history: bool(history) and "collapsed" in history[-1],
+        folder=folder,
+        say=say,
+        about=f"captioner: {len(data.train):,} captions of {images:,} images to train on, {words:,} words",
+    )
+    if "collapsed" in history[-1]:
+        say(f"stopped: distinct-2 fell below {config.collapse:g} of its start; {GAN} holds the last good generator")
+    return folder
 
 
-def _all_epochs(config: CaptionerConfig) -> list[tuple[str, int]]:
-    """The epochs of all phases in order: the phase, and the epoch's number within it, from 1."""
-    counts = {MLE: config.mle_epochs, DISCRIMINATOR: config.discriminator_epochs, GAN: config.gan_epochs}
-    return [(phase, epoch) for phase, count in counts.items() for epoch in range(1, count + 1)]
+def _batches(
+    phase: str, number: int, nets: Nets, data: TrainingData, config: CaptionerConfig, seed: int
+) -> Iterator[Callable[[], Step]]:
+    """The steps of an epoch, each as a function that computes its loss.
 
-
-def _run_epoch(learner: Learner, phase: str, number: int) -> dict[str, Any]:
-    """Run one epoch; returns its data for metrics.jsonl, with captions sampled after it.
-
-    number: of the epoch, counted from 1 through all phases.
+    phase, number: the epoch, counted from 1 in its phase. The likelihood's go through the train captions, the
+    discriminator's through those it knows; the third phase has `stages` times `generator_steps` steps of policy
+    gradient, then one of the discriminator. After the first phase the generator is that with the least validation loss.
     """
-    began = time.perf_counter()
-    data, config = learner.data, learner.config
-    figures = EPOCHS[phase](learner, epoch_seed(config.seed, number))
-    if not all(math.isfinite(value) for value in figures.values() if isinstance(value, float)):
-        raise ValueError(f"the loss is not finite in epoch {number} ({phase}): lower the learning rate")
-    noise = Generator(data.device).manual_seed(config.seed)
-    sentences = sample(learner.nets, data.features[data.distinct_images], config.words, noise)
-    texts = join_words(sentences, data.vocabulary)
-    return {
-        **figures,
-        "distinct_2": distinct([text.split() for text in texts.to_pylist()], 2),
-        "samples": detokenize(texts[:LOGGED_CAPTIONS]).to_pylist(),
-        "seconds": round(time.perf_counter() - began, 2),
-    }
+    order, noise = Generator().manual_seed(seed), Generator(data.device).manual_seed(seed)
+    if number == 1 and (phase == DISCRIMINATOR or (phase == GAN and not config.discriminator_epochs)):
+        checkpoint.restore(config.output, MLE, {"generator": nets.generator})
+    if phase == MLE:
+        nets.generator.dropout.train()
+        with torch.random.fork_rng(devices=[data.device] if data.device.type == "cuda" else []):
+            torch.manual_seed(seed)  # of dropout
+            for rows in shuffled_batches(data.train, config.batch_size, order):
+                yield partial(likelihood_step, nets, data, rows, noise)
+        nets.generator.dropout.eval()
+    elif phase == DISCRIMINATOR:
+        for rows in shuffled_batches(data.known, AT_ONCE, order):
+            generated = sample(nets, data.features_of(rows), data.words, noise)
+            for part in torch.arange(len(rows)).split(config.batch_size):
+                if len(part) > 1:
+                    its = generated.select(part.to(data.device))
+                    yield partial(discriminator_step, nets, data, config, rows[part], its)
+    else:
+        for _ in range(config.stages):
+            for _ in range(config.generator_steps):
+                yield partial(policy_step, nets, data, config, _random_rows(data.train, config, order), noise)
+            rows = _random_rows(data.known, config, order)
+            generated = sample(nets, data.features_of(rows), config.words, noise)
+            yield partial(discriminator_step, nets, data, config, rows, generated)
 
 
-def _save_generator(learner: Learner, line: dict[str, Any], state: dict[str, Any]) -> dict[str, Any]:
-    """Save the generator if it is the best of the first phase, or from the third and not collapsed; the new state."""
-    folder, phase, generator = learner.config.output, line["phase"], learner.nets.generator
-    state = {**state, "epoch": line["epoch"]}
-    vocabulary = learner.data.vocabulary.sha256
-    saved_with = {"epoch": line["epoch"], "distinct_2": line["distinct_2"], "vocabulary": vocabulary}
-    if phase == MLE and (state["best"] is None or line["validation_loss"] < state["best"]):
-        state |= {"best": line["validation_loss"], "distinct_2": line["distinct_2"]}
-        checkpoint.save(folder, MLE, {"generator": generator}, saved_with)
-    elif phase == GAN and line["distinct_2"] < learner.config.collapse * state["distinct_2"]:
-        state["collapsed"] = line["collapsed"] = True
-        if not (folder / f"{GAN}.safetensors").exists():  # the last good generator is that of the first phase
-            checkpoint.copy(folder, MLE, GAN)
-    elif phase == GAN:
-        checkpoint.save(folder, GAN, {"generator": generator}, saved_with)
-    return state
+def _random_rows(captions: Tensor, config: CaptionerConfig, order: Generator) -> Tensor:
+    """A batch of the captions, with replacement."""
+    return captions[torch.randint(len(captions), (config.batch_size,), generator=order)]
+
+
+def likelihood_step(nets: Nets, data: TrainingData, rows: Tensor, noise: Generator) -> Step:
+    """Maximum likelihood of captions `rows` (B,): the mean loss per word."""
+    sentences = data.sentences(rows)
+    state = nets.generator.first_state(data.features_of(rows), normal_noise(len(rows), nets, noise))
+    return Step(likelihood_loss(nets.generator(state, sentences), sentences), optimizer="likelihood")
+
+
+@torch.no_grad()
+def validation_loss(nets: Nets, data: TrainingData) -> float:
+    """The mean negative log-likelihood per word of the validation captions, with the same noise in every call."""
+    noise = Generator(data.device).manual_seed(0)
+    total, words = 0.0, 0
+    for rows in data.validation.split(AT_ONCE):
+        sentences = data.sentences(rows)
+        state = nets.generator.first_state(data.features_of(rows), normal_noise(len(rows), nets, noise))
+        count = int(sentences.lengths.sum())
+        total += count * likelihood_loss(nets.generator(state, sentences), sentences).item()
+        words += count
+    return total / words
+
+
+def discriminator_step(
+    nets: Nets, data: TrainingData, config: CaptionerConfig, rows: Tensor, generated: PaddedSentences
+) -> Step:
+    """The discriminator on captions `rows` (B,), generated ones of the same images, and those of other images.
+
+    Its terms: the loss, and the accuracies on the three kinds, from 0 to 1.
+    """
+    discriminator = nets.discriminator
+    images = discriminator.images(data.features_of(rows))
+    sentences = discriminator.sentences(data.sentences(rows))
+    real = (images * sentences).sum(1)
+    fake = discriminator(images, generated)
+    other = (images * sentences.roll(1, 0)).sum(1)
+    different_images = (data.image[rows] != data.image[rows].roll(1, 0)).to(data.device)
+    mismatched = other[different_images] if bool(different_images.any()) else other.detach() * 0
+    loss = discriminator_loss(real, fake, mismatched, config.alpha, config.beta)
+    accuracy = [(real > 0).float().mean(), (fake < 0).float().mean(), (mismatched < 0).float().mean()]
+    terms = {"discriminator_loss": loss, **dict(zip(CAPTION_KINDS, accuracy, strict=True))}
+    return Step(loss, terms, optimizer="discrimination")
+
+
+def policy_step(nets: Nets, data: TrainingData, config: CaptionerConfig, rows: Tensor, noise: Generator) -> Step:
+    """The policy gradient on captions sampled for the images of captions `rows` (B,).
+
+    Its terms: the mean reward, the policy's mean entropy per word in nats, and the mean length of captions in words.
+    """
+    generator, discriminator = nets
+    features = data.features_of(rows)
+    with torch.no_grad():
+        images = discriminator.images(features)
+
+    def reward(sentences: PaddedSentences, row: Tensor) -> Tensor:
+        with torch.no_grad():
+            return discriminator(images[row], sentences).sigmoid()
+
+    state = generator.first_state(features, normal_noise(len(rows), nets, noise))
+    uniforms = torch.rand(len(rows), config.words, generator=noise, device=noise.device, dtype=torch.double)
+    positions = range(config.rollout_every, config.words, config.rollout_every)
+    sentences, values, rewards = sample_with_values(
+        generator, state, uniforms, reward, positions, config.rollouts, noise
+    )
+    scores, mask = generator(state, sentences), sentences.mask
+    terms = {"reward": rewards.mean(), "entropy": scores.entropy[mask].mean()}
+    terms["words"] = sentences.lengths.float().mean()
+    return Step(policy_loss(scores, values, mean_of_others(values)), terms, optimizer="policy")
+
+
+@torch.no_grad()
+def sample(nets: Nets, features: Tensor, words: int, noise: Generator) -> PaddedSentences:
+    """Sample a sentence of up to `words` words per image; features: (B, D); noise: the random generator to use."""
+    uniforms = torch.rand(len(features), words, generator=noise, device=noise.device, dtype=torch.double)
+    normal = normal_noise(len(features), nets, noise)
+    return sample_sentences(nets.generator, features, normal, uniforms)
+
+
+def normal_noise(rows: int, nets: Nets, noise: Generator) -> Tensor:
+    """Standard normal noise z for the generator, (rows, z)."""
+    return torch.randn(rows, nets.generator.noise, generator=noise, device=noise.device)
+
+
+def _named(terms: Mapping[str, float]) -> Line:
+    """The terms of an epoch as metrics.jsonl names them: the accuracies of the discriminator under one name."""
+    accuracy = {name: value for name, value in terms.items() if name in CAPTION_KINDS}
+    others = {name: value for name, value in terms.items() if name not in CAPTION_KINDS}
+    return {**others, **({"accuracy": accuracy} if accuracy else {})}
+
+
+def draw_curves(history: Sequence[Mapping[str, Any]], path: Path) -> None:
+    """Draw likelihood, reward and entropy, the discriminator's accuracy, and distinct-2 over the epochs as a PNG.
+
+    history: the lines of metrics.jsonl.
+    """
+    figure = new_figure(14, 3.4)
+    loss, reward, accuracy, distinct = figure.subplots(1, 4)
+    plot_metric(loss, [line for line in history if line["phase"] == MLE], "loss", "train")
+    plot_metric(loss, history, "validation_loss", "validation")
+    loss.set(xlabel="epoch", ylabel="- log likelihood per word", title="likelihood")
+    plot_metric(reward, history, "reward", "reward", color="tab:green")
+    beside = reward.twinx()
+    plot_metric(beside, history, "entropy", "entropy", color="tab:gray")
+    reward.set(xlabel="epoch", ylabel="reward (green)", title="policy gradient")
+    beside.set(ylabel="entropy per word, nats (gray)")
+    lines = [{"epoch": line["epoch"], **line["accuracy"]} for line in history if "accuracy" in line]
+    for name in CAPTION_KINDS:
+        plot_metric(accuracy, lines, name, name)
+    accuracy.set(xlabel="epoch", ylabel="accuracy", ylim=(0, 1.02), title="discriminator")
+    for phase, colour in COLOURS.items():
+        plot_metric(distinct, [line for line in history if line["phase"] == phase], "distinct_2", phase, color=colour)
+    distinct.set(xlabel="epoch", ylabel="distinct-2 of samples", ylim=(0, None), title="diversity")
+    for axes in (loss, accuracy, distinct):
+        if axes.lines:
+            axes.legend(fontsize=7)
+    write_png(figure, path, 110)
 
 
 def _progress(line: dict[str, Any]) -> str:
     """A line of progress for an epoch; line: its data in metrics.jsonl."""
     figures = {
-        "loss": line.get("loss"),
+        "loss": line["loss"] if line["phase"] == MLE else None,
         "validation": line.get("validation_loss"),
         "reward": line.get("reward"),
         "entropy": line.get("entropy"),

@@ -60,31 +60,26 @@ def read_pairs(config: ClipConfig, splits: Sequence[str]) -> Pairs:
     )
     if not len(rows):
         raise ValueError(f"split must be one of the captions in {config.run}, have none of: {', '.join(splits)}")
-    there = Images(config.images)
-    files: list[Path] = []
-    number: dict[str, int] = {}
-    for image in rows["image"].to_pylist():
-        if image not in number:
-            name = there.find(image)
-            if name is None:
-                raise FileNotFoundError(f"images must have every image of the captions, {config.images} lacks {image}")
-            number[image] = len(files)
-            files.append(config.images / name)
+    there, names = Images(config.images), rows["image"].to_pylist()
+    files = {image: there.find(image) for image in dict.fromkeys(names)}
+    if missing := [image for image, file in files.items() if file is None]:
+        raise FileNotFoundError(f"images must have every image of the captions, {config.images} lacks {missing[0]}")
+    number = {image: at for at, image in enumerate(files)}
     caption = {id: at for at, id in enumerate(rows["caption_id"].to_pylist())}
-    made = has_table(config.run, "negatives")
     if config.refined and not has_table(config.run, "refined"):
         raise no_table(config.run, "refined")
-    negatives = _negatives(config, caption) if made else None
+    negatives = _negatives(config, caption) if has_table(config.run, "negatives") else None
     table = negatives.to_pydict() if negatives else {name: [] for name in NEGATIVES}
     found = concreteness(negatives) if negatives else np.zeros(0, np.float32)
     places = {name: at for at, name in enumerate(config.negative_families)}
-    seen: set[tuple[str, str]] = set()
-    first = [key not in seen and not seen.add(key) for key in zip(table["caption_id"], table["operator"], strict=True)]  # type: ignore[func-returns-value]
+    seen: dict[tuple[str, str], int] = {}
+    keys = zip(table["caption_id"], table["operator"], strict=True)
+    first = [seen.setdefault(key, number) == number for number, key in enumerate(keys)]
     return Pairs(
         list(caption),
-        files,
+        [config.images / str(file) for file in files.values()],
         rows["text"].to_pylist(),
-        torch.tensor([number[image] for image in rows["image"].to_pylist()]),
+        torch.tensor([number[image] for image in names]),
         table["text"],
         torch.tensor([caption[id] for id in table["caption_id"]], dtype=torch.long),
         torch.tensor([places.get(name, -1) for name in table["family"]], dtype=torch.long),
@@ -142,24 +137,26 @@ def draw_counterparts(owner: Tensor, captions: Tensor, generator: Generator) -> 
     return first[places] + (chance * (last - first)[places]).long(), places
 
 
-def read_pixels(files: Sequence[Path], towers: Towers) -> Tensor:
-    """The pictures (I, 3, height, width) as a model sees them, float16. Raises ValueError naming a file that is no
-    image.
+class Encoded:
+    """Pictures and texts as tensors on the CPU: pixels (I, 3, h, w) float16, and token ids of captions (C, T) int32.
+
+    Also of the pairs' negatives (M, T), or none of counterparts, each a picture with its caption. Raises ValueError
+    naming a file that is no image.
     """
-    parts = (files[start : start + 64] for start in range(0, len(files), 64))
-    opened = (images for part in parts for images in open_images(part))
-    return torch.from_numpy(np.concatenate([towers.pixels(images).astype(np.float16) for images in opened]))
+
+    def __init__(self, pairs: Pairs | Counterparts, towers: Towers) -> None:
+        parts = (pairs.files[start : start + 64] for start in range(0, len(pairs.files), 64))
+        opened = (images for part in parts for images in open_images(part))
+        self.pixels = torch.from_numpy(np.concatenate([towers.pixels(images).astype(np.float16) for images in opened]))
+        self.captions = towers.tokens(pairs.texts).int()
+        negatives = pairs.negatives if isinstance(pairs, Pairs) else []
+        self.negatives = towers.tokens(negatives).int() if negatives else self.captions[:0]
 
 
 def frequent_words(texts: Sequence[str], least: int = 2) -> list[str]:
     """The words and signs that occur at least `least` times, in lower case, sorted."""
     counts = Counter(word for text in texts for word in WORD.findall(text.lower()))
     return sorted(word for word, count in counts.items() if count >= least)
-
-
-def tokenize(towers: Towers, texts: Sequence[str]) -> Tensor:
-    """The token ids of texts (n, T), int32."""
-    return towers.tokens(texts).int() if texts else torch.zeros(0, 1, dtype=torch.int32)
 
 
 def pool_of(pairs: Pairs, config: ClipConfig) -> Negatives | None:

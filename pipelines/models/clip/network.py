@@ -1,10 +1,14 @@
-"""What is trained: a CLIP of transformers or of OpenCLIP, and what losses learn beside it."""
+"""What is trained: a CLIP of transformers or of OpenCLIP, and what losses learn beside it.
+
+Both kinds have the same methods: `pixels` and `tokens` make what the model reads of pictures and texts, `images` and
+`texts` make vectors of these, `save` writes a folder that the kind's own library reads, and `log_scale` is learned.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,77 +18,7 @@ from ..dual import MOST, SIGLIP_BIAS
 from ..scorer import reading
 from ..similarities import unit
 from .config import ClipConfig
-
-
-class Towers(Protocol):
-    """A CLIP with its tokenizer and its image processor; it is a module, too."""
-
-    @property
-    def log_scale(self) -> Tensor:
-        """The learned log(1/τ), one number."""
-        ...
-
-    def pixels(self, images: Sequence[Any]) -> np.ndarray:
-        """What the model sees of pictures (PIL, RGB): (n, 3, height, width)."""
-        ...
-
-    def tokens(self, texts: Sequence[str]) -> Tensor:
-        """The token ids of texts (n, T), cut at the model's longest, filled up to a common length."""
-        ...
-
-    def images(self, pixels: Tensor) -> Tensor:
-        """Vectors (B, d) of pixels (B, 3, height, width)."""
-        ...
-
-    def texts(self, ids: Tensor) -> Tensor:
-        """Vectors (B, d) of token ids (B, T)."""
-        ...
-
-    def save(self, folder: Path) -> None:
-        """Write weights, tokenizer and image processor, so that their own library reads the folder."""
-        ...
-
-
-class Clip(nn.Module):
-    """A CLIP with what contrastive losses learn beside it: SigLIP's bias, and CE-CLIP's thresholds (families,)."""
-
-    towers: Any
-
-    def __init__(self, towers: Towers, config: ClipConfig) -> None:
-        super().__init__()
-        self.towers = towers
-        siglip = config.objective == "siglip"
-        self.bias = nn.Parameter(torch.tensor(SIGLIP_BIAS if siglip else 0.0), requires_grad=siglip)
-        self.thresholds = nn.Parameter(torch.zeros(len(config.negative_families)), requires_grad=False)
-
-    @property
-    def scale(self) -> Tensor:
-        """The learned scale of the cosine, 1/τ, at most 100."""
-        return self.towers.log_scale.exp().clamp(max=MOST)
-
-    def images(self, pixels: Tensor) -> Tensor:
-        """Unit vectors (B, d) of pixels (B, 3, height, width), as `Towers.pixels` makes them."""
-        return unit(self.towers.images(pixels))
-
-    def texts(self, ids: Tensor) -> Tensor:
-        """Unit vectors (B, d) of token ids (B, T), as `Towers.tokens` makes them."""
-        return unit(self.towers.texts(ids))
-
-
-def towers(config: ClipConfig, words: Sequence[str]) -> Towers:
-    """The CLIP that a config names: one from local files, or a tiny random one that knows `words`.
-
-    Raises FileNotFoundError for files that are not there, ValueError for ones that cannot be read or are no CLIP,
-    ImportError if a library is missing.
-    """
-    kind, _, rest = config.model.partition(":")
-    if kind == "open_clip":
-        from .open_clip import OpenClip
-
-        return OpenClip(rest)
-
-    return load(Path(rest)) if config.model else tiny(config, words)
-
+from .open_clip import OpenClip
 
 NEEDED = 'training a CLIP needs PyTorch, transformers and Pillow: pip install "negcap[score]"'
 SPECIAL = ("<pad>", "<unk>", "<start>", "<end>")
@@ -94,7 +28,7 @@ MEAN, STD = (0.5,) * 3, (0.5,) * 3  # of its pictures
 
 
 class HuggingFace(nn.Module):
-    """A CLIP of transformers, with its tokenizer and image processor; see `negcap.pipelines.models.clip.network`."""
+    """A CLIP of transformers, with its tokenizer and image processor."""
 
     clip: Any
 
@@ -177,12 +111,11 @@ def tiny(config: ClipConfig, words: Sequence[str]) -> HuggingFace:
     text = {"vocab_size": len(tokens), "max_position_embeddings": LONGEST, "pad_token_id": 0}
     text |= {"bos_token_id": tokens["<start>"], "eos_token_id": tokens["<end>"]}
     vision = {"image_size": config.size, "patch_size": config.patch}
+    for part, width in ((text, config.width // 2), (vision, config.width)):
+        part |= {"hidden_size": width, "intermediate_size": 4 * width, "projection_dim": config.width}
+        part |= {"num_hidden_layers": config.layers, "num_attention_heads": config.heads}
     clip = transformers.CLIPModel(
-        transformers.CLIPConfig(
-            text_config={**_transformer(config, config.width // 2), **text},
-            vision_config={**_transformer(config, config.width), **vision},
-            projection_dim=config.width,
-        )
+        transformers.CLIPConfig(text_config=text, vision_config=vision, projection_dim=config.width)
     )
     processor = transformers.CLIPImageProcessorPil(
         size={"height": config.size, "width": config.size},
@@ -191,16 +124,6 @@ def tiny(config: ClipConfig, words: Sequence[str]) -> HuggingFace:
         image_std=STD,
     )
     return HuggingFace(clip, _tokenizer(transformers, tokens), processor)
-
-
-def _transformer(config: ClipConfig, width: int) -> dict[str, int]:
-    return {
-        "hidden_size": width,
-        "intermediate_size": 4 * width,
-        "num_hidden_layers": config.layers,
-        "num_attention_heads": config.heads,
-        "projection_dim": config.width,
-    }
 
 
 def _tokenizer(transformers: Any, tokens: dict[str, int]) -> Any:
@@ -228,3 +151,42 @@ def _library() -> Any:
         raise ImportError(NEEDED) from error
     logging.disable_progress_bar()
     return transformers
+
+
+Towers = HuggingFace | OpenClip
+
+
+class Clip(nn.Module):
+    """A CLIP with what contrastive losses learn beside it: SigLIP's bias, and CE-CLIP's thresholds (families,)."""
+
+    def __init__(self, towers: Towers, config: ClipConfig) -> None:
+        super().__init__()
+        self.towers = towers
+        siglip = config.objective == "siglip"
+        self.bias = nn.Parameter(torch.tensor(SIGLIP_BIAS if siglip else 0.0), requires_grad=siglip)
+        self.thresholds = nn.Parameter(torch.zeros(len(config.negative_families)), requires_grad=False)
+
+    @property
+    def scale(self) -> Tensor:
+        """The learned scale of the cosine, 1/τ, at most 100."""
+        return self.towers.log_scale.exp().clamp(max=MOST)
+
+    def images(self, pixels: Tensor) -> Tensor:
+        """Unit vectors (B, d) of pixels (B, 3, height, width)."""
+        return unit(self.towers.images(pixels))
+
+    def texts(self, ids: Tensor) -> Tensor:
+        """Unit vectors (B, d) of token ids (B, T)."""
+        return unit(self.towers.texts(ids))
+
+
+def towers(config: ClipConfig, words: Sequence[str]) -> Towers:
+    """The CLIP that a config names: one from local files, or a tiny random one that knows `words`.
+
+    Raises FileNotFoundError for files that are not there, ValueError for ones that cannot be read or are no CLIP,
+    ImportError if a library is missing.
+    """
+    kind, _, rest = config.model.partition(":")
+    if kind == "open_clip":
+        return OpenClip(rest)
+    return load(Path(rest)) if config.model else tiny(config, words)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,22 +33,23 @@ def locate(rest: str) -> tuple[str, Path]:
     open_clip cannot be imported.
     """
     folder = Path(rest)
-    if folder.is_dir() and not (folder / CONFIG).is_file():
-        raise FileNotFoundError(f"open_clip must be a folder with {CONFIG}, {folder} has none")
+    if folder.is_dir():
+        if not (folder / CONFIG).is_file():
+            raise FileNotFoundError(f"open_clip must be a folder with {CONFIG}, {folder} has none")
+        _library()
+        return f"{LOCAL}{folder}", folder
     architecture, colon, path = rest.partition(":")
-    weights = folder if folder.is_dir() else Path(path)
-    if not folder.is_dir() and not colon:
+    if not colon:
         raise ValueError(f"open_clip must be open_clip:ARCHITECTURE:WEIGHTS or open_clip:FOLDER, was: {rest}")
-    if not weights.is_dir() and not weights.is_file():
-        raise FileNotFoundError(f"{weights}: no such file of weights")
+    if not Path(path).exists():
+        raise FileNotFoundError(f"{path}: no such file of weights")
     known = _library().list_models()
-    if not folder.is_dir() and architecture not in known:
-        from difflib import get_close_matches
-
+    if architecture not in known:
         near = get_close_matches(architecture, known, 1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise ValueError(f"open_clip has no architecture {architecture}{hint}")
-    return f"{LOCAL}{folder}" if folder.is_dir() else architecture, weights
+        raise ValueError(
+            f"open_clip has no architecture {architecture}" + (f"; did you mean {near[0]}?" if near else "")
+        )
+    return architecture, Path(path)
 
 
 def read(architecture: str, weights: Path, device: Any = "cpu") -> Loaded:
@@ -77,7 +79,7 @@ BESIDE = (".json", ".txt", ".model")  # files of a tokenizer in a saved folder
 
 
 class OpenClip(nn.Module):
-    """A CLIP of OpenCLIP, with its tokenizer and image transform; see `negcap.pipelines.models.clip.network`."""
+    """A CLIP of OpenCLIP, with its tokenizer and image transform; it has the methods of `network.HuggingFace`."""
 
     clip: Any
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -15,44 +14,17 @@ import torch
 from torch import Generator, Tensor
 
 from ..checkpoint import epoch_seed, write_history
-from ..device import choose_device, deterministic
+from ..device import choose_device
 from ..evaluation.retrieval import rank, retrieval_metrics
-from ..losses import NONE, TERMS, Drawn, compare, info_nce
+from ..fit import Line, Step, fit
+from ..losses import NONE, TERMS, compare, info_nce
 from .config import TRIPLET, ClipConfig
-from .data import (
-    Counterparts,
-    Pairs,
-    batches,
-    draw_counterparts,
-    frequent_words,
-    pool_of,
-    read_counterparts,
-    read_pairs,
-    read_pixels,
-    tokenize,
-)
-from .network import Clip, Towers, towers
+from .data import Encoded, Pairs, batches, draw_counterparts, frequent_words, pool_of, read_counterparts, read_pairs
+from .network import Clip, towers
 
 WARM_UP = 0.05
 MAX_NORM = 1.0
 LEAST_PAIRS = 20
-
-
-class Encoded:
-    """Pairs as tensors on the CPU: pixels (I, 3, h, w) float16, and token ids of captions (C, T) and negatives."""
-
-    def __init__(self, pairs: Pairs, towers: Towers) -> None:
-        self.pairs = pairs
-        self.pixels = read_pixels(pairs.files, towers)
-        self.captions, self.negatives = tokenize(towers, pairs.texts), tokenize(towers, pairs.negatives)
-        self.other_owner: Tensor | None = None
-        self.other_pixels, self.other_texts = self.pixels[:0], self.captions[:0]
-
-    def add(self, others: Counterparts, towers: Towers) -> None:
-        """Add pictures in which negatives are true: their captions (N,), pixels (N, 3, h, w) and token ids (N, T)."""
-        self.other_owner = others.owner
-        self.other_pixels = read_pixels(others.files, towers)
-        self.other_texts = tokenize(towers, others.texts)
 
 
 def train_clip(config: ClipConfig, *, overwrite: bool = False, say: Callable[[str], None] = print) -> Path:
@@ -72,89 +44,81 @@ def train_clip(config: ClipConfig, *, overwrite: bool = False, say: Callable[[st
     clip = towers(config, frequent_words([*pairs.texts, *pairs.negatives]))
     data = Encoded(pairs, clip)
     others = read_counterparts(config, pairs.ids)
-    if others is not None:
-        data.add(others, clip)
-    validation = Encoded(read_pairs(config, [config.validation_split]), clip)
+    pictures = Encoded(others, clip) if others else None
+    held_out = read_pairs(config, [config.validation_split])
+    validation = Encoded(held_out, clip)
     model = Clip(clip, config).to(device)
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    optimizer = torch.optim.AdamW(_groups(trained, config.weight_decay), config.learning_rate)
+    groups = [  # as in CLIP, only matrices decay, not biases, norms and the temperature
+        {"params": [one for one in trained if one.ndim > 1], "weight_decay": config.weight_decay},
+        {"params": [one for one in trained if one.ndim <= 1], "weight_decay": 0.0},
+    ]
     steps = config.epochs * sum(len(batch) > 1 for batch in torch.arange(len(pairs.files)).split(config.batch_size))
-    rates = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate(step, steps))
-    say(f"{config.objective}: {len(pairs.texts):,} captions of {len(pairs.files):,} images")
-    best, history = -math.inf, []
-    for epoch in range(1, config.epochs + 1):
-        began, losses = time.perf_counter(), []
+
+    def embedded(pixels: Tensor, *ids: Tensor) -> list[Tensor]:
+        """Vectors of pictures, and of texts by their token ids."""
+        with torch.autocast("cuda", torch.bfloat16, enabled=config.amp and device.type == "cuda"):
+            texts = (model.texts(part.long().to(device)) if len(part) else torch.empty(0) for part in ids)
+            return [model.images(pixels.to(device).float()), *texts]
+
+    def epoch_batches(epoch: int) -> Iterator[tuple[Tensor, Generator]]:
         generator = Generator().manual_seed(epoch_seed(config.seed, epoch))
         model.train()
-        with deterministic(device):
-            for captions in batches(pairs, config, generator):
-                drawn = NONE if pool is None else pool.draw(captions, config.negatives, generator)
-                terms = _losses(model, data, captions, drawn, config, device)
-                if data.other_owner is not None:
-                    of, places = draw_counterparts(data.other_owner, captions, generator)
-                    if len(of):
-                        terms["counterparts"] = _of_counterparts(model, data, captions, of, places, config, device)
-                loss = torch.stack(list(terms.values())).sum() / len(captions)
-                optimizer.zero_grad(set_to_none=True)
-                loss.backward()
-                torch.nn.utils.clip_grad_norm_(trained, MAX_NORM)
-                optimizer.step()
-                rates.step()
-                losses.append(loss.detach())
-            metrics = evaluate(model, validation, config, device)
-        value = torch.stack(losses).mean().item()
-        if not math.isfinite(value):
-            raise ValueError(f"the loss is not finite in epoch {epoch}: lower the learning rate")
-        history.append({"epoch": epoch, "loss": value, "validation": metrics})
-        if metrics["rsum"] > best:
-            best = metrics["rsum"]
-            _save(config, model)
-        write_history(config.output / "metrics.jsonl", history)
-        say(
-            f"epoch {epoch}: loss {value:.3f}, rsum {metrics['rsum']:.1f} (best {best:.1f}), pairs right "
-            f"{metrics['pairs']['mean']:.1f} %, {time.perf_counter() - began:.0f} s"
+        for captions in batches(pairs, config, generator):
+            yield captions, generator
+
+    def step(batch: tuple[Tensor, Generator], epoch: int) -> Step:
+        captions, generator = batch
+        drawn = NONE if pool is None else pool.draw(captions, config.negatives, generator)
+        image = pairs.image[captions]
+        images, texts, false = embedded(
+            data.pixels[image], data.captions[captions], data.negatives[drawn.negatives.rows]
         )
+        same = (image[:, None] == image[None, :]).to(device)
+        false = false if len(false) else texts[:0]
+        logits = compare(images, texts, false, drawn, model.scale, same, config.concreteness_margin)
+        terms = dict(TERMS["negclip" if config.objective == TRIPLET else config.objective](model, logits))
+        if others is not None and pictures is not None:
+            of, places = draw_counterparts(others.owner, captions, generator)
+            # TripletCLIP's second term (Patel et al. 2024): NegCLIP's loss of the pictures of negatives, where the
+            # captions are the negatives
+            if len(of):
+                images, texts, false = embedded(
+                    pictures.pixels[of], pictures.captions[of], data.captions[captions[places]]
+                )
+                same = torch.eye(len(of), dtype=torch.bool, device=device)
+                terms["counterparts"] = info_nce(model.scale * images @ texts.T, same, model.scale * images @ false.T)
+        return Step(torch.stack(list(terms.values())).sum() / len(captions))
+
+    def report(history: Sequence[Line]) -> None:
+        write_history(config.output / "metrics.jsonl", list(history))
+        line, best = history[-1], max(its["validation"]["rsum"] for its in history)
+        rsum, right = line["validation"]["rsum"], line["validation"]["pairs"]["mean"]
+        say(
+            f"epoch {line['epoch']}: loss {line['loss']:.3f}, rsum {rsum:.1f} (best {best:.1f}), pairs right "
+            f"{right:.1f} %, {line['seconds']:.0f} s"
+        )
+
+    fit(
+        {"model": model},
+        {"optimizer": torch.optim.AdamW(groups, config.learning_rate)},
+        epoch_batches,
+        step,
+        config.epochs,
+        clip=MAX_NORM,
+        rate=lambda epoch, done: config.learning_rate * _rate(done, steps),
+        evaluate=lambda line: {"validation": evaluate(model, held_out, validation, config, device)},
+        select=lambda line: line["validation"]["rsum"],
+        keep=lambda line: _save(config, model),
+        report=report,
+        say=say,
+        about=f"{config.objective}: {len(pairs.texts):,} captions of {len(pairs.files):,} images",
+    )
     return config.output
 
 
-def _losses(
-    model: Clip, data: Encoded, captions: Tensor, drawn: Drawn, config: ClipConfig, device: torch.device
-) -> dict[str, Tensor]:
-    rows = drawn.negatives.rows
-    image = data.pairs.image[captions]
-    with torch.autocast("cuda", torch.bfloat16, enabled=config.amp and device.type == "cuda"):
-        images = model.images(data.pixels[image].to(device).float())
-        texts = model.texts(data.captions[captions].long().to(device))
-        false = model.texts(data.negatives[rows].long().to(device)) if len(rows) else texts[:0]
-    same = (image[:, None] == image[None, :]).to(device)
-    logits = compare(images, texts, false, drawn, model.scale, same, config.concreteness_margin)
-    return TERMS["negclip" if config.objective == TRIPLET else config.objective](model, logits)
-
-
-def _of_counterparts(
-    model: Clip,
-    data: Encoded,
-    captions: Tensor,
-    drawn: Tensor,
-    places: Tensor,
-    config: ClipConfig,
-    device: torch.device,
-) -> Tensor:
-    """TripletCLIP's second term (Patel et al. 2024): NegCLIP's loss of the pictures of negatives, a scalar.
-
-    There the negatives are the captions, and the captions are their negatives. drawn: (n,) the counterparts of some
-    captions of the batch. places: (n,) where in the batch these captions are.
-    """
-    with torch.autocast("cuda", torch.bfloat16, enabled=config.amp and device.type == "cuda"):
-        images = model.images(data.other_pixels[drawn].to(device).float())
-        texts = model.texts(data.other_texts[drawn].long().to(device))
-        false = model.texts(data.captions[captions[places]].long().to(device))
-    same = torch.eye(len(drawn), dtype=torch.bool, device=device)
-    return info_nce(model.scale * images @ texts.T, same, model.scale * images @ false.T)
-
-
 @torch.inference_mode()
-def evaluate(model: Clip, data: Encoded, config: ClipConfig, device: torch.device) -> dict[str, Any]:
+def evaluate(model: Clip, pairs: Pairs, data: Encoded, config: ClipConfig, device: torch.device) -> dict[str, Any]:
     """Retrieval metrics (see `retrieval_metrics`), and `pairs`: by operator the percentage of captions that are nearer
     to their image than the first negative that the operator made of them, and the mean of these percentages.
 
@@ -168,7 +132,7 @@ def evaluate(model: Clip, data: Encoded, config: ClipConfig, device: torch.devic
         parts = rows.split(4 * config.batch_size)
         return torch.cat([model.texts(table[part].long().to(device)) for part in parts])
 
-    pairs, captions = data.pairs, embed(data.captions, torch.arange(len(data.captions)))
+    captions = embed(data.captions, torch.arange(len(data.captions)))
     owner = pairs.image.to(device)
     metrics: dict[str, Any] = dict(retrieval_metrics(rank(images, captions, owner)))
     metrics["pairs"] = {}
@@ -187,14 +151,6 @@ def evaluate(model: Clip, data: Encoded, config: ClipConfig, device: torch.devic
     return metrics
 
 
-def _groups(trained: list[torch.nn.Parameter], weight_decay: float) -> list[dict[str, Any]]:
-    """Parameters for AdamW: as in CLIP, only matrices decay, not biases, norms and the temperature."""
-    return [
-        {"params": [one for one in trained if (one.ndim > 1) == matrices], "weight_decay": weight_decay * matrices}
-        for matrices in (True, False)
-    ]
-
-
 def _rate(step: int, steps: int) -> float:
     """The factor of the learning rate at a step, from 0: a linear warm-up, then a cosine to 0."""
     warm_up = max(1, round(WARM_UP * steps))
@@ -205,9 +161,6 @@ def _rate(step: int, steps: int) -> float:
 
 def _save(config: ClipConfig, model: Clip) -> None:
     model.towers.save(config.output)
-    settings = {
-        name: value if isinstance(value, (int, float, str, tuple)) else str(value or "")
-        for name, value in vars(config).items()
-        if name not in ("run", "images", "output", "threads")
-    }
+    left_out = ("run", "images", "output", "threads")
+    settings = {name: value for name, value in vars(config).items() if name not in left_out}
     (config.output / "training.json").write_text(json.dumps(settings, indent=1, sort_keys=True) + "\n", "utf-8")

@@ -20,7 +20,7 @@ import pyarrow as pa
 import torch
 from torch import Generator, Tensor
 
-from ..corpus import Corpus
+from ..corpus import PARTS, Corpus
 from ..encoders import ImageEncoder
 from ..features import take
 from ..similarities import COSINE, Similarity
@@ -183,16 +183,11 @@ def bootstrap_intervals(tables: Sequence[Tensor], seed: int = 0) -> list[list[tu
     return [[interval(column) for column in values.T] for values in samples]
 
 
-MIN_IMAGES = {"object": 5, "attribute": 3, "relation": 3}  # minimum number of images per query
-KINDS = {"object": "noun", "attribute": "attribute_noun", "relation": "triple"}  # in the table component_vocabulary
-
-
-class SplitComponents(NamedTuple):
-    """The components of a split's captions, one table row per caption, and the features (I, …) of its images."""
-
-    vocabulary: WordVocabulary
-    components: pa.Table
-    features: Tensor
+QUERIES = {  # by kind: column of `components`, kind in the table component_vocabulary, least number of images
+    "object": ("objects", "noun", 5),
+    "attribute": ("attributes", "attribute_noun", 3),
+    "relation": ("relations", "triple", 3),
+}
 
 
 class Queries(NamedTuple):
@@ -205,34 +200,23 @@ class Queries(NamedTuple):
 def frequent_queries(
     components: pa.Table, vocabulary: pa.Table, image: Sequence[int], images: int, written: Mapping[str, str]
 ) -> dict[str, Queries]:
-    """The components of a vocabulary that captions of at least MIN_IMAGES images have, by kind, sorted by their words.
+    """The components of a vocabulary that captions of enough images have, by kind as in QUERIES, sorted by their words.
 
     components: one row per caption of the split. vocabulary: the table component_vocabulary, counted on train captions.
     image: (n,) the image index of each caption. images: I. written: the written form of each relation, see
     `written_forms`.
     """
-    known: dict[str, set[tuple[str, ...]]] = {kind: set() for kind in KINDS.values()}
-    for kind, words in zip(vocabulary["kind"].to_pylist(), vocabulary["words"].to_pylist(), strict=True):
-        known.setdefault(kind, set()).add(tuple(words))
-    images_of: dict[str, dict[tuple[str, ...], set[int]]] = {kind: {} for kind in MIN_IMAGES}
-    columns = [components[name].to_pylist() for name in ("objects", "attributes", "relations")]
-    for at, objects, attributes, relations in zip(image, *columns, strict=True):
-        for item in objects:
-            images_of["object"].setdefault((item["object"],), set()).add(at)
-        for item in attributes:
-            images_of["attribute"].setdefault((item["attribute"], item["object"]), set()).add(at)
-        for item in relations:
-            words = (item["subject"], item["relation"], item["object"])
-            images_of["relation"].setdefault(words, set()).add(at)
+    known = set(zip(vocabulary["kind"].to_pylist(), map(tuple, vocabulary["words"].to_pylist()), strict=True))
     queries = {}
-    for kind, least in MIN_IMAGES.items():
-        frequent = known[KINDS[kind]]
-        kept = sorted(
-            (words, where) for words, where in images_of[kind].items() if len(where) >= least and words in frequent
-        )
+    for kind, (column, called, least) in QUERIES.items():
+        found: dict[tuple[str, ...], set[int]] = {}
+        for at, items in zip(image, components[column].to_pylist(), strict=True):
+            for item in items:
+                found.setdefault(tuple(item[part] for part in PARTS[column]), set()).add(at)
+        kept = sorted((words, its) for words, its in found.items() if len(its) >= least and (called, words) in known)
         true = torch.zeros(len(kept), images, dtype=torch.bool)
-        for row, (_, where) in enumerate(kept):
-            true[row, sorted(where)] = True
+        for row, (_, its) in enumerate(kept):
+            true[row, sorted(its)] = True
         phrases = [Phrase(words, " ".join(written.get(word, word) for word in words)) for words, _ in kept]
         queries[kind] = Queries(phrases, true)
     return queries

@@ -6,24 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ...engine.bounds import above_zero, at_least, one_of
-from ..config import SIMILARITIES, cores
+from ...engine.bounds import above_zero, at_least, one_of, word
+from ..config import DEVICES, SIMILARITIES, cores
 
 ROWS = ("transitive", "word2gauss", "symmetric", "bilinear", "order")
 # The concepts of the picture: Figure 2 of the paper has some 20 concepts, which it does not list.
-CONCEPTS = (
-    *("entity.n.01", "physical_entity.n.01", "object.n.01", "artifact.n.01", "vehicle.n.01", "wheeled_vehicle.n.01"),
-    *(
-        "bicycle.n.01",
-        "car.n.01",
-        "train.n.01",
-        "organism.n.01",
-        "person.n.01",
-        "child.n.01",
-        "girl.n.01",
-        "athlete.n.01",
-    ),
-    *("animal.n.01", "dog.n.01", "puppy.n.01", "cat.n.01", "bird.n.01", "horse.n.01"),
+CONCEPTS = tuple(
+    f"{name}.n.01"
+    for name in (
+        "entity physical_entity object artifact vehicle wheeled_vehicle bicycle car train organism person child girl "
+        "athlete animal dog puppy cat bird horse"
+    ).split()
 )
 
 
@@ -54,8 +47,7 @@ class HypernymConfig:
 
     def __post_init__(self) -> None:
         for row in self.rows:
-            if row not in ROWS:
-                raise ValueError(f"rows must be of {', '.join(ROWS)}, was: {row}")
+            word("rows", row, ROWS)
         at_least(self, 1, ("seeds", "held_out", "dim", "epochs", "batch_size", "threads"))
         at_least(self, 0, ("margin",))
         above_zero(self, ("learning_rate",))
@@ -97,11 +89,9 @@ class EntailConfig:
 
     def __post_init__(self) -> None:
         for similarity in self.similarities:
-            if similarity not in SIMILARITIES:
-                raise ValueError(f"similarities must be of {', '.join(SIMILARITIES)}, was: {similarity}")
-        one_of(self, {"device": ("auto", "cpu", "cuda")})
-        names = ("seeds", "epochs", "batch_size", "joint", "word_dim", "min_count", "threads")
-        at_least(self, 1, names)
+            word("similarities", similarity, SIMILARITIES)
+        one_of(self, {"device": DEVICES})
+        at_least(self, 1, ("seeds", "epochs", "batch_size", "joint", "word_dim", "min_count", "threads"))
         above_zero(self, ("learning_rate", "clip", *(() if self.margin is None else ("margin",))))
 
     def margins(self, similarity: str) -> tuple[float, ...]:
@@ -125,5 +115,5 @@ class LengthConfig:
     threads: int = field(default_factory=cores)
 
     def __post_init__(self) -> None:
-        one_of(self, {"device": ("auto", "cpu", "cuda")})
+        one_of(self, {"device": DEVICES})
         at_least(self, 1, ("limit", "pairs", "min_images", "threads"))

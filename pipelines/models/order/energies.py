@@ -1,4 +1,4 @@
-"""Penalties of pairs of concepts, with the vectors of the concepts: the rows of Table 1 of Vendrov et al. (2016).
+"""Penalties of pairs, their losses and thresholds: the rows of Table 1 and Figure 2 of Vendrov et al. (2016).
 
 A penalty E (below, above) is low where the first concept lies below the second one. Each module maps two tensors of
 concepts (n,) to penalties (n,), all differentiable. Its tables have sparse gradients.
@@ -16,82 +16,80 @@ from torch.nn import functional
 
 from ..figures import new_figure, write_png
 from ..similarities import order_penalty
-from .pairs import best_threshold, pair_loss
-from .taxonomy import Taxonomy, contains, keys
+from .taxonomy import Taxonomy, keys
 
 VARIANCES = (0.05, 5.0)  # bounds of a Gaussian's variances
 
 
-class Order(nn.Module):
-    """E = ‖max(0, above - below)‖², of free vectors with coordinates >= 0 (eq. 2).
+class Energy(nn.Module):
+    """The penalties E, and free vectors of any sign for N concepts, uniform in [-0.1, 0.1] at first.
 
-    concepts: N. dim: of the vectors, uniform in [0, 1] at first. root: take the root of E, as the released code does.
-    absolute: take absolute values of the coordinates, which may have any sign, instead of clamping them to >= 0.
+    concepts: N. dim: of the vectors.
     """
-
-    def __init__(
-        self, concepts: int, dim: int, generator: Generator, *, root: bool = False, absolute: bool = False
-    ) -> None:
-        super().__init__()
-        self.root, self.absolute = root, absolute
-        self.points = _table(torch.rand(concepts, dim, generator=generator))
-
-    def vectors(self, concepts: Tensor) -> Tensor:
-        """The vectors (n, dim), with coordinates >= 0, of concepts (n,)."""
-        points: Tensor = self.points(concepts)
-        return points.abs() if self.absolute else points
-
-    def forward(self, below: Tensor, above: Tensor) -> Tensor:
-        """The penalties (n,)."""
-        penalties = order_penalty(self.vectors(below), self.vectors(above))
-        return (penalties + 1e-12).sqrt() if self.root else penalties
-
-    @torch.no_grad()
-    def constrain(self, concepts: Tensor) -> None:
-        """Clamp the coordinates of concepts (n,) to >= 0; called after each step."""
-        if not self.absolute:
-            self.points.weight[concepts] = self.points.weight[concepts].clamp(min=0)
-
-
-class Symmetric(nn.Module):
-    """E = 1 - cosine, of free vectors of any sign: which of the two lies below is not told."""
 
     def __init__(self, concepts: int, dim: int, generator: Generator) -> None:
         super().__init__()
         self.points = _table((torch.rand(concepts, dim, generator=generator) - 0.5) / 5)
+
+    def constrain(self, concepts: Tensor) -> None:
+        """Bring the vectors of concepts (n,) into their bounds, if there are any; called after each step."""
+
+
+class Symmetric(Energy):
+    """E = 1 - cosine: which of the two lies below is not told."""
 
     def forward(self, below: Tensor, above: Tensor) -> Tensor:
         """The penalties (n,)."""
         return 1 - functional.cosine_similarity(self.points(below), self.points(above))
 
-    def constrain(self, concepts: Tensor) -> None:
-        """Nothing: the coordinates are free."""
 
-
-class Bilinear(nn.Module):
-    """E = -uᵀ W v, with a matrix W (dim, dim), the identity at first, and free vectors u, v."""
+class Bilinear(Energy):
+    """E = -uᵀ W v, with a matrix W (dim, dim), the identity at first."""
 
     def __init__(self, concepts: int, dim: int, generator: Generator) -> None:
-        super().__init__()
-        self.points = _table((torch.rand(concepts, dim, generator=generator) - 0.5) / 5)
+        super().__init__(concepts, dim, generator)
         self.matrix = nn.Parameter(torch.eye(dim))
 
     def forward(self, below: Tensor, above: Tensor) -> Tensor:
         """The penalties (n,)."""
         return -((self.points(below) @ self.matrix) * self.points(above)).sum(-1)
 
+
+class Order(Energy):
+    """E = ‖max(0, above - below)‖², of vectors with coordinates >= 0 (eq. 2), uniform in [0, 1] at first.
+
+    root: take the root of E, as the released code does. absolute: take absolute values of the coordinates, which may
+    have any sign, instead of clamping them to >= 0.
+    """
+
+    def __init__(
+        self, concepts: int, dim: int, generator: Generator, *, root: bool = False, absolute: bool = False
+    ) -> None:
+        nn.Module.__init__(self)
+        self.root, self.absolute = root, absolute
+        self.points = _table(torch.rand(concepts, dim, generator=generator))
+
+    def forward(self, below: Tensor, above: Tensor) -> Tensor:
+        """The penalties (n,)."""
+        points = (self.points(concepts) for concepts in (below, above))
+        penalties = order_penalty(*(part.abs() if self.absolute else part for part in points))
+        return (penalties + 1e-12).sqrt() if self.root else penalties
+
+    @torch.no_grad()
     def constrain(self, concepts: Tensor) -> None:
-        """Nothing: the coordinates are free."""
+        """Clamp the coordinates of concepts (n,) to >= 0."""
+        if not self.absolute:
+            self.points.weight[concepts] = self.points.weight[concepts].clamp(min=0)
 
 
-class Gaussians(nn.Module):
+class Gaussians(Energy):
     """word2gauss (Vilnis and McCallum 2015): E = KL(below ‖ above) of Gaussians with diagonal covariances.
 
     The variances are kept in [0.05, 5]; they are 1 at first, and the means uniform in [-0.1, 0.1].
     """
 
     def __init__(self, concepts: int, dim: int, generator: Generator) -> None:
-        super().__init__()
+        nn.Module.__init__(self)
         self.means = _table((torch.rand(concepts, dim, generator=generator) - 0.5) / 5)
         self.logs = _table(torch.zeros(concepts, dim))
 
@@ -103,7 +101,7 @@ class Gaussians(nn.Module):
 
     @torch.no_grad()
     def constrain(self, concepts: Tensor) -> None:
-        """Keep the variances of concepts (n,) in their bounds; called after each step."""
+        """Keep the variances of concepts (n,) in their bounds."""
         low, high = torch.tensor(VARIANCES).log().tolist()
         self.logs.weight[concepts] = self.logs.weight[concepts].clamp(low, high)
 
@@ -112,13 +110,44 @@ def _table(vectors: Tensor) -> nn.Embedding:
     return nn.Embedding.from_pretrained(vectors, freeze=False, sparse=True)
 
 
-Energy = Order | Symmetric | Bilinear | Gaussians
 ENERGIES: Mapping[str, type[Energy]] = {
     "word2gauss": Gaussians,
     "symmetric": Symmetric,
     "bilinear": Bilinear,
     "order": Order,
 }
+
+
+def pair_loss(true: Tensor, false: Tensor, margin: float) -> Tensor:
+    """Σ_true E + Σ_false max(0, α - E): the loss of Vendrov et al. (2016), eq. 3, a scalar.
+
+    true, false: (n,) and (m,) penalties E of related and of unrelated pairs. margin: α.
+    """
+    return true.sum() + (margin - false).clamp(min=0).sum()
+
+
+def max_margin_loss(true: Tensor, false: Tensor, margin: float) -> Tensor:
+    """Σ max(0, α + E_true - E_false) over pairs and a false pair made of each, a scalar; true, false: (n,)."""
+    return (margin + true - false).clamp(min=0).sum()
+
+
+def best_threshold(penalties: Tensor, related: Tensor) -> float:
+    """The threshold t with the highest accuracy of "related if E <= t"; halfway between two penalties.
+
+    penalties: (n,). related: (n,) bool. Among equal accuracies the lowest threshold is taken; -inf relates no pair.
+    """
+    values, order = penalties.double().sort(stable=True)
+    right = torch.cat([values.new_zeros(1), (2 * related[order].double() - 1).cumsum(0)])  # of the first k as related
+    right[1:-1][values[:-1] == values[1:]] = -torch.inf  # equal penalties are decided alike
+    k = int(right.argmax())
+    if k == 0:
+        return float("-inf")
+    return float(values[k - 1]) if k == len(values) else float((values[k - 1] + values[k]) / 2)
+
+
+def accuracy(penalties: Tensor, related: Tensor, threshold: float) -> float:
+    """The share, in %, of pairs whose relation "E <= threshold" tells; penalties: (n,), related: (n,) bool."""
+    return 100 * ((penalties.double() <= threshold) == related).double().mean().item()
 
 
 STEPS, RESTARTS = 500, 5
@@ -129,18 +158,9 @@ COLOURS = {"right": "lightgray", "missing": "tab:blue", "spurious": "tab:red"}
 def chosen_concepts(taxonomy: Taxonomy, names: Sequence[str]) -> list[int]:
     """The concepts with these names, which must be those of a taxonomy. Raises ValueError for an unknown one."""
     number = {name: n for n, name in enumerate(taxonomy.names)}
-    for name in names:
-        if name not in number:
-            raise ValueError(f"concepts must be names of nouns of WordNet (dog.n.01), was: {name}")
+    if unknown := [name for name in names if name not in number]:
+        raise ValueError(f"concepts must be names of nouns of WordNet (dog.n.01), was: {unknown[0]}")
     return [number[name] for name in names]
-
-
-def related_pairs(taxonomy: Taxonomy, concepts: Sequence[int]) -> Tensor:
-    """(n, n) bool: True where the first of two concepts lies below the second one."""
-    n = len(concepts)
-    every = np.stack(np.meshgrid(concepts, concepts, indexing="ij"), -1).reshape(-1, 2)
-    known = keys(taxonomy.closure, len(taxonomy.names))
-    return torch.from_numpy(contains(known, keys(every, len(taxonomy.names)))).view(n, n)
 
 
 def fit_plane(related: Tensor) -> tuple[Tensor, Tensor]:
@@ -154,22 +174,18 @@ def fit_plane(related: Tensor) -> tuple[Tensor, Tensor]:
     optimizer = torch.optim.Adagrad([points.requires_grad_()], lr=RATE)
     other = ~torch.eye(n, dtype=torch.bool)
     for _ in range(STEPS):
-        penalties = _penalties(points)
+        penalties = order_penalty(points[:, :, None], points[:, None])
         optimizer.zero_grad(set_to_none=True)
         pair_loss(penalties[:, related], penalties[:, other & ~related], 1.0).backward()
         optimizer.step()
         points.data.clamp_(min=0)
     tried = []
-    for of_one in _penalties(points.detach()):
+    points = points.detach()
+    for of_one in order_penalty(points[:, :, None], points[:, None]):
         threshold = best_threshold(of_one[other], related[other])
         tried.append((of_one.double() <= threshold) & other)
     best = max(range(RESTARTS), key=lambda k: int((tried[k] == related).sum()))
-    return points.detach()[best], tried[best]
-
-
-def _penalties(points: Tensor) -> Tensor:
-    """E of all pairs, (trainings, n, n), of points (trainings, n, 2)."""
-    return order_penalty(points[:, :, None], points[:, None])
+    return points[best], tried[best]
 
 
 def draw_plane(taxonomy: Taxonomy, concepts: Sequence[int], path: Path) -> None:
@@ -177,7 +193,8 @@ def draw_plane(taxonomy: Taxonomy, concepts: Sequence[int], path: Path) -> None:
 
     The more general a concept, the nearer it lies to the origin.
     """
-    related = related_pairs(taxonomy, concepts)
+    every, n = np.stack(np.meshgrid(concepts, concepts, indexing="ij"), -1).reshape(-1, 2), len(taxonomy.names)
+    related = torch.from_numpy(np.isin(keys(every, n), keys(taxonomy.closure, n))).view(len(concepts), -1)
     points, told = fit_plane(related)
     figure = new_figure(9, 9)
     axes = figure.subplots()

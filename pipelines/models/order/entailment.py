@@ -7,25 +7,26 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from statistics import mean
 from typing import Any, NamedTuple
 
 import torch
 from torch import Generator, Tensor, nn
 
-from ...engine.shards import write_atomically, write_json
+from ...engine.storage import write_atomically, write_json
 from ...readers.files import raw_lines
-from ..checkpoint import epoch_seed, optimizer_step
+from ..checkpoint import epoch_seed
 from ..device import choose_device
 from ..encoders import TextEncoder, TextShape, word_embedding
-from ..figures import markdown_table
+from ..figures import markdown_table, mean_and_range, write_results
+from ..fit import Line, Step, fit
 from ..similarities import SIMILARITIES
 from ..vectors import read_vectors
 from ..vocabulary import WordVocabulary, build_vocabulary
 from .config import EntailConfig
-from .pairs import accuracy, best_threshold, pair_loss
+from .energies import accuracy, best_threshold, pair_loss
 
 # The names of the premise, the hypothesis and the gold label
 COLUMNS = (
@@ -82,26 +83,21 @@ def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """The records of a file with the number of the line of each."""
     try:
         with path.open(encoding="utf-8", newline="") as file:
-            if path.suffix == ".jsonl":
-                for number, text in enumerate(raw_lines(file), 1):
-                    if text.strip():
-                        yield number, _json(path, number, text)
+            if path.suffix != ".jsonl":
+                reader = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+                yield from ((reader.line_num, row) for row in reader)
                 return
-            reader = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
-            for row in reader:
-                yield reader.line_num, row
+            for number, text in enumerate(raw_lines(file), 1):
+                if text.strip():
+                    try:
+                        row = json.loads(text)
+                    except (ValueError, RecursionError) as error:
+                        raise ValueError(f"{path}:{number}: must be a JSON object, is damaged: {error}") from None
+                    if not isinstance(row, dict):
+                        raise ValueError(f"{path}:{number}: must be a JSON object, was: {text.strip():.60}")
+                    yield number, row
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} must be text in UTF-8, is not: {error}") from None
-
-
-def _json(path: Path, number: int, text: str) -> Mapping[str, Any]:
-    try:
-        row = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path}:{number}: must be a JSON object, is damaged: {error}") from None
-    if not isinstance(row, dict):
-        raise ValueError(f"{path}:{number}: must be a JSON object, was: {text.strip():.60}")
-    return row
 
 
 PAPER = {"order": "88.6", "cosine": "79.3"}  # Table 3, on SNLI, %
@@ -118,16 +114,6 @@ class EncodedPairs(NamedTuple):
     tokens: Tensor
     offsets: Tensor
     entailed: Tensor
-
-
-class Trained(NamedTuple):
-    """A model at its best epoch: its accuracies in % on the validation and the test pairs, and its threshold."""
-
-    encoder: SentencePairs
-    validation: float
-    test: float
-    threshold: float
-    epoch: int
 
 
 class SentencePairs(nn.Module):
@@ -176,35 +162,25 @@ def entail(
     results: dict[str, dict[str, Any]] = {}
     weights: dict[str, bytes] = {}
     for similarity in config.similarities:
+        fit_pairs = partial(train_pairs, similarity, parts=parts, config=config, words=len(vocabulary), vectors=vectors)
         tried = {}
         for margin in config.margins(similarity):
-            tried[margin] = train_pairs(similarity, margin, 0, parts, config, len(vocabulary), vectors)
-            say(f"{similarity}, margin {margin}: {tried[margin].validation:.1f} % right on validation pairs")
-        margin = max(tried, key=lambda name: tried[name].validation)
-        each = [tried[margin]]
-        for seed in range(1, config.seeds):
-            each.append(train_pairs(similarity, margin, seed, parts, config, len(vocabulary), vectors))
-        for seed, trained in enumerate(each):
-            say(f"{similarity}, seed {seed}: {trained.test:.1f} % right on test pairs")
-            weights[f"{similarity}-{seed}"] = save(
-                {name: value.contiguous() for name, value in trained.encoder.state_dict().items()}
-            )
-        results[similarity] = {
-            "margin": margin,
-            "test": [trained.test for trained in each],
-            "validation": [trained.validation for trained in each],
-            "threshold": [trained.threshold for trained in each],
-            "epoch": [trained.epoch for trained in each],
-        }
+            tried[margin] = fit_pairs(margin, 0)
+            say(f"{similarity}, margin {margin}: {tried[margin][1]['validation']:.1f} % right on validation pairs")
+        margin = max(tried, key=lambda name: tried[name][1]["validation"])
+        each = [tried[margin], *(fit_pairs(margin, seed) for seed in range(1, config.seeds))]
+        for seed, (model, found) in enumerate(each):
+            say(f"{similarity}, seed {seed}: {found['test']:.1f} % right on test pairs")
+            tensors = {name: value.contiguous() for name, value in model.state_dict().items()}
+            weights[f"{similarity}-{seed}"] = save(tensors)
+        columns = {name: [found[name] for _, found in each] for name in ("test", "validation", "threshold", "epoch")}
+        results[similarity] = {"margin": margin, **columns}
     entailed = parts[2].entailed.double().mean().item()
     results["most frequent class"] = {"test": [100 * max(entailed, 1 - entailed)]}
-    text = to_markdown(results, parts)
-    output.mkdir(parents=True, exist_ok=True)
-    for name, tensors in weights.items():
-        write_atomically(output / f"{name}.safetensors", tensors)
+    text = write_results(output, "entailment", results, to_markdown(results, parts))
+    for name, content in weights.items():
+        write_atomically(output / f"{name}.safetensors", content)
     write_json(output / "vocabulary.json", list(vocabulary.words))
-    write_json(output / "entailment.json", results)
-    write_atomically(output / "entailment.md", (text + "\n").encode())
     return text
 
 
@@ -218,36 +194,46 @@ def train_pairs(
     similarity: str,
     margin: float,
     seed: int,
-    parts: list[EncodedPairs],
+    parts: Sequence[EncodedPairs],
     config: EntailConfig,
     words: int,
     vectors: Tensor | None,
-) -> Trained:
+) -> tuple[SentencePairs, dict[str, Any]]:
     """Train a model; the epoch and the threshold are those with the highest accuracy on the validation pairs.
 
-    parts: pairs to train on, to validate and to test. words: the size of the vocabulary.
+    parts: pairs to train on, to validate and to test. words: the size of the vocabulary. Returns the model, and its
+    epoch, threshold, and accuracies in % on the pairs `validation` and `test`.
     """
-    device = parts[0].tokens.device
-    model = SentencePairs(similarity, config, words, vectors, Generator().manual_seed(seed)).to(device)
-    optimizer = torch.optim.Adam(model.parameters(), lr=config.learning_rate)
-    best = Trained(model, -1.0, 0.0, 0.0, 0)
-    weights: dict[str, Tensor] = {}
     train, validation, test = parts
-    for epoch in range(1, config.epochs + 1):
+    device = train.tokens.device
+    model = SentencePairs(similarity, config, words, vectors, Generator().manual_seed(seed)).to(device)
+
+    def batches(epoch: int) -> Iterable[Tensor]:
         generator = Generator().manual_seed(epoch_seed(seed, epoch))
-        for rows in torch.randperm(len(train.entailed), generator=generator).split(config.batch_size):
-            penalties, entailed = model(train, rows), train.entailed[rows].to(device)
-            loss = pair_loss(penalties[entailed], penalties[~entailed], margin)
-            optimizer_step(optimizer, loss, model.parameters(), config.clip)
+        return torch.randperm(len(train.entailed), generator=generator).split(config.batch_size)
+
+    def step(rows: Tensor, epoch: int) -> Step:
+        penalties, entailed = model(train, rows), train.entailed[rows].to(device)
+        return Step(pair_loss(penalties[entailed], penalties[~entailed], margin))
+
+    def evaluate(line: Line) -> Line:
         penalties = penalties_of(model, validation)
         threshold = best_threshold(penalties, validation.entailed)
-        right = accuracy(penalties, validation.entailed, threshold)
-        if right > best.validation:
-            tested = accuracy(penalties_of(model, test), test.entailed, threshold)
-            best = Trained(model, right, tested, threshold, epoch)
-            weights = {name: value.clone() for name, value in model.state_dict().items()}
-    model.load_state_dict(weights)
-    return best
+        return {"threshold": threshold, "validation": accuracy(penalties, validation.entailed, threshold)}
+
+    history = fit(
+        {"model": model},
+        {"optimizer": torch.optim.Adam(model.parameters(), lr=config.learning_rate)},
+        batches,
+        step,
+        config.epochs,
+        clip=config.clip,
+        evaluate=evaluate,
+        select=lambda line: line["validation"],
+    )
+    best = max(history, key=lambda line: line["validation"])
+    tested = accuracy(penalties_of(model, test), test.entailed, best["threshold"])
+    return model, {**{name: best[name] for name in ("validation", "threshold", "epoch")}, "test": tested}
 
 
 @torch.no_grad()
@@ -260,10 +246,8 @@ def to_markdown(results: dict[str, dict[str, Any]], parts: list[EncodedPairs]) -
     """The accuracy on the test pairs by similarity, as means over seeds with the lowest and highest, as Markdown."""
     rows = []
     for name, result in results.items():
-        each = result["test"]
-        spread = f" ({min(each):.1f}–{max(each):.1f})" if len(each) > 1 else ""
         margin = f"{result['margin']:g}" if "margin" in result else ""
-        rows.append([name, margin, f"{mean(each):.1f}{spread}", PAPER.get(name, "")])
+        rows.append([name, margin, mean_and_range(result["test"]), PAPER.get(name, "")])
     sizes = " / ".join(f"{len(part.entailed):,}" for part in parts)
     shares = " / ".join(f"{100 * part.entailed.double().mean():.0f}" for part in parts)
     head = ["entailment", "margin", "accuracy, %", "paper (SNLI), %"]

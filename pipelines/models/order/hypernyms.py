@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
@@ -14,13 +14,22 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from ...engine.identity import hash_value
-from ...engine.shards import write_atomically, write_json
-from ..figures import markdown_table
+from ...engine.manifest import hash_value
+from ...engine.storage import write_atomically, write_json
+from ..figures import markdown_table, mean_and_range, write_results
+from ..fit import Line, Step, fit
 from .config import HypernymConfig
-from .energies import ENERGIES, Energy, chosen_concepts, draw_plane
-from .pairs import accuracy, best_threshold, max_margin_loss, pair_loss
-from .taxonomy import SplitPairs, Taxonomy, contains, false_pairs, keys, read_taxonomy, split_pairs, transitive_closure
+from .energies import (
+    ENERGIES,
+    Energy,
+    accuracy,
+    best_threshold,
+    chosen_concepts,
+    draw_plane,
+    max_margin_loss,
+    pair_loss,
+)
+from .taxonomy import SplitPairs, Taxonomy, false_pairs, keys, read_taxonomy, split_pairs, transitive_closure
 
 EVALUATED_EVERY = 100  # batches
 MARGIN, GAUSSIAN_MARGIN = 1.0, 7.0
@@ -59,7 +68,9 @@ def predict_hypernyms(config: HypernymConfig, output: Path, say: Say = lambda li
     taxonomy = read_taxonomy(config.wordnet)
     concepts = chosen_concepts(taxonomy, config.concepts)
     results: dict[str, list[Found]] = {row: [] for row in config.rows}
-    settings = _hash(config, taxonomy)
+    left_out = ("rows", "seeds", "wordnet", "concepts", "threads")  # all else decides what a row and seed learn
+    learned = {name: value for name, value in asdict(config).items() if name not in left_out}
+    settings = hash_value([learned, taxonomy.names, sha256(taxonomy.closure.tobytes()).hexdigest()])
     for seed in range(config.seeds):
         rng = np.random.default_rng(seed)
         split = split_pairs(taxonomy.closure, config.held_out, rng)
@@ -72,26 +83,17 @@ def predict_hypernyms(config: HypernymConfig, output: Path, say: Say = lambda li
                 file = output / f"{row}-{seed}.safetensors"
                 known = _trained_before(file, settings)
                 if known is None:
-                    energy, found = train_energy(row, split, held, taxonomy, config, seed, say)
-                    result = json.dumps({"settings": settings, "found": found._asdict()})
+                    energy, known = train_energy(row, split, held, taxonomy, config, seed, say)
+                    result = json.dumps({"settings": settings, "found": known._asdict()})
                     write_atomically(file, save(dict(energy.state_dict()), {"result": result}))
-                else:
-                    found = known
+                found = known
             results[row].append(found)
             say(f"{row}, seed {seed}: {found.accuracy:.1f} % right on {len(held['test'].pairs):,} test pairs")
     text = to_markdown(results, config)
     draw_plane(taxonomy, concepts, output / "hypernyms.png")
     write_json(output / "concepts.json", taxonomy.names)
-    write_json(output / "hypernyms.json", {row: [found._asdict() for found in each] for row, each in results.items()})
-    write_atomically(output / "hypernyms.md", (text + "\n").encode())
-    return text
-
-
-def _hash(config: HypernymConfig, taxonomy: Taxonomy) -> str:
-    """A hash of all that decides what a row and seed learn."""
-    left_out = ("rows", "seeds", "wordnet", "concepts", "threads")
-    settings = {name: value for name, value in asdict(config).items() if name not in left_out}
-    return hash_value([settings, taxonomy.names, sha256(taxonomy.closure.tobytes()).hexdigest()])
+    values = {row: [found._asdict() for found in each] for row, each in results.items()}
+    return write_results(output, "hypernyms", values, text)
 
 
 def _trained_before(file: Path, settings: str) -> Found | None:
@@ -115,7 +117,7 @@ def transitive(split: SplitPairs, test: HeldOut, concepts: int) -> Found:
     """The row without learning: a pair is true if a chain of the pairs that are not for the test connects it."""
     given = np.concatenate([split.train, split.validation, split.threshold])
     reachable = keys(transitive_closure(given, concepts), concepts)
-    penalties = torch.from_numpy(~contains(reachable, keys(test.pairs.numpy(), concepts))).double()
+    penalties = torch.from_numpy(~np.isin(keys(test.pairs.numpy(), concepts), reachable)).double()
     return _found(penalties, test.related, 0.5)
 
 
@@ -139,32 +141,47 @@ def train_energy(
     energy = ENERGIES[row](len(taxonomy.names), config.dim, generator, **options)
     margin = config.margin if config.margin is not None else GAUSSIAN_MARGIN if row == "word2gauss" else MARGIN
     loss = max_margin_loss if row in MAX_MARGIN else pair_loss
-    optimizer = torch.optim.Adagrad(energy.parameters(), lr=config.learning_rate)
-    best, threshold, kept = -1.0, 0.0, {}
-    for epoch in range(1, config.epochs + 1):
-        for step, (true, false) in enumerate(_batches(split.train, taxonomy, config.batch_size, rng), 1):
-            optimizer.zero_grad(set_to_none=True)
-            loss(energy(*true.T), energy(*false.T), margin).backward()
-            optimizer.step()
-            energy.constrain(torch.cat([true, false]).flatten())
-            if step % EVALUATED_EVERY == 0 or step == -(-len(split.train) // config.batch_size):
-                t = best_threshold(penalties_of(energy, held["threshold"].pairs), held["threshold"].related)
-                right = accuracy(penalties_of(energy, held["validation"].pairs), held["validation"].related, t)
-                if right > best:
-                    best, threshold = right, t
-                    kept = {name: value.clone() for name, value in energy.state_dict().items()}
-        say(f"{row}, seed {seed}, epoch {epoch}: {best:.1f} % right on validation pairs at best")
-    energy.load_state_dict(kept)
+    spans = -(-len(split.train) // (config.batch_size * EVALUATED_EVERY))  # of an epoch
+    every = (span for _ in range(config.epochs) for span in _spans(split.train, taxonomy, config.batch_size, rng))
+
+    def evaluate(line: Line) -> Line:
+        penalties = {name: penalties_of(energy, held[name].pairs) for name in ("threshold", "validation")}
+        threshold = best_threshold(penalties["threshold"], held["threshold"].related)
+        return {
+            "threshold": threshold,
+            "accuracy": accuracy(penalties["validation"], held["validation"].related, threshold),
+        }
+
+    def report(history: Sequence[Line]) -> None:
+        epoch, rest = divmod(len(history), spans)
+        if not rest:
+            best = max(line["accuracy"] for line in history)
+            say(f"{row}, seed {seed}, epoch {epoch}: {best:.1f} % right on validation pairs at best")
+
+    history = fit(
+        {"energy": energy},
+        {"optimizer": torch.optim.Adagrad(energy.parameters(), lr=config.learning_rate)},
+        lambda span: next(every),
+        lambda pairs, span: Step(loss(energy(*pairs[0].T), energy(*pairs[1].T), margin)),
+        config.epochs * spans,
+        after_step=lambda pairs: energy.constrain(torch.cat(pairs).flatten()),
+        evaluate=evaluate,
+        select=lambda line: line["accuracy"],
+        report=report,
+    )
+    threshold = max(history, key=lambda line: line["accuracy"])["threshold"]
     return energy, _found(penalties_of(energy, held["test"].pairs), held["test"].related, threshold)
 
 
-def _batches(
+def _spans(
     train: np.ndarray, taxonomy: Taxonomy, size: int, rng: np.random.Generator
-) -> Iterator[tuple[Tensor, Tensor]]:
-    """The true pairs of an epoch in batches (b, 2), each with as many new false pairs (b, 2)."""
+) -> Iterator[list[tuple[Tensor, Tensor]]]:
+    """The true pairs of an epoch in batches (b, 2), each with as many new false pairs (b, 2), 100 batches at a time."""
     true = train[rng.permutation(len(train))]
     false = false_pairs(true, taxonomy.closure, len(taxonomy.names), rng)
-    yield from zip(torch.from_numpy(true).split(size), torch.from_numpy(false).split(size), strict=True)
+    batches = list(zip(torch.from_numpy(true).split(size), torch.from_numpy(false).split(size), strict=True))
+    for start in range(0, len(batches), EVALUATED_EVERY):
+        yield batches[start : start + EVALUATED_EVERY]
 
 
 @torch.no_grad()
@@ -185,10 +202,8 @@ def to_markdown(results: Mapping[str, list[Found]], config: HypernymConfig) -> s
     """Table 1: per row the means over its seeds, with the lowest and highest accuracy, and the paper's accuracy."""
     rows = []
     for row, each in results.items():
-        accuracies = [found.accuracy for found in each]
-        spread = f" ({min(accuracies):.1f}–{max(accuracies):.1f})" if len(each) > 1 else ""
-        means = [mean(found[k] for found in each) for k in range(3)]
-        rows.append([row, f"{means[0]:.1f}{spread}", f"{means[1]:.1f}", f"{means[2]:.1f}", f"{PAPER[row]:.1f}"])
+        accuracies, true, false = zip(*each, strict=True)
+        rows.append([row, mean_and_range(accuracies), f"{mean(true):.1f}", f"{mean(false):.1f}", f"{PAPER[row]:.1f}"])
     head = ["hypernyms", "accuracy, %", "true pairs found, %", "false pairs refused, %", "paper, %"]
     seeds = "one seed" if config.seeds == 1 else f"means of {config.seeds} seeds, in brackets the lowest and highest"
     return (

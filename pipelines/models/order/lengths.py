@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 
 from ....schemas.captions import LANGUAGE
-from ...engine.shards import write_atomically, write_json
 from ...engine.tables import has_table
 from ..captions import read_captions
 from ..checkpoint import read_vocabularies
@@ -23,7 +22,7 @@ from ..corpus import encode_run, read_caption_rows
 from ..device import choose_device
 from ..evaluation.retrieval import TIE, average_precision, embed_images, embed_sentences, own_scores
 from ..features import read_features
-from ..figures import markdown_table
+from ..figures import markdown_table, write_results
 from ..similarities import COSINE, Similarity
 from ..trainer.objectives import OBJECTIVES, load_model
 from ..vectors import Phrase, Texts
@@ -92,11 +91,7 @@ def measure_lengths(model_folder: Path, run: Path, config: LengthConfig, output:
             parts.append(f"{len(pairs)} pairs of objects as queries: mAP {metrics['mAP']:.1f} %.")
             image_ids = [captions.image_ids[n] for n in image.tolist()]
             parts.append(_examples(pairs, scores, true, image_ids))
-    text = "\n\n".join(parts)
-    output.mkdir(parents=True, exist_ok=True)
-    write_atomically(output / "lengths.md", (text + "\n").encode())
-    write_json(output / "lengths.json", metrics)
-    return text
+    return write_results(output, "lengths", metrics, "\n\n".join(parts))
 
 
 def length_ranks(split: Split, similarity: Similarity, pairs: int) -> dict[str, Any]:
@@ -105,16 +100,14 @@ def length_ranks(split: Split, similarity: Similarity, pairs: int) -> dict[str, 
     image: of the image of their captions among all images. longer: of the longer caption among all captions but the
     shorter one, which is the query; the candidate takes the place of the image: E(candidate, query).
     """
-    device = split.images.device
+    device, words = split.images.device, split.words.tolist()
     found: list[tuple[int, int, int]] = []
     order = split.owner.argsort(stable=True)
     for group in order.split(split.owner.bincount().tolist()):
-        lengths = split.words[group].tolist()
-        rows = group.tolist()
-        for a, b in combinations(range(len(rows)), 2):
-            short, long = (a, b) if lengths[a] < lengths[b] else (b, a)
-            if lengths[short] < lengths[long]:
-                found.append((lengths[short] - lengths[long], rows[short], rows[long]))
+        for pair in combinations(group.tolist(), 2):
+            short, long = sorted(pair, key=lambda row: words[row])
+            if words[short] < words[long]:
+                found.append((words[short] - words[long], short, long))
     if not found:
         raise ValueError("split must have images with two captions of different length, has none")
     kept = torch.tensor([row[1:] for row in sorted(found)[:pairs]], device=device)

@@ -77,7 +77,7 @@ def transitive_closure(edges: Pairs, concepts: int) -> Pairs:
         counts = np.diff(starts)[middle]
         at = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts - starts[middle], counts)
         found = _distinct(np.repeat(below, counts) * concepts + edges[at, 1])
-        new = found[~contains(known, found)]
+        new = found[~np.isin(found, known, kind="sort")]
         known = np.sort(np.concatenate([known, new]), kind="stable")  # merges the two, as both are in ascending order
     pairs = np.stack(np.divmod(known, concepts), 1)
     return pairs[pairs[:, 0] != pairs[:, 1]]
@@ -92,14 +92,6 @@ def _distinct(numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 def keys(pairs: Pairs, concepts: int) -> npt.NDArray[np.int64]:
     """One number (n,) for each pair (n, 2)."""
     return pairs[:, 0] * concepts + pairs[:, 1]
-
-
-def contains(known: npt.NDArray[np.int64], sought: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Which of the numbers sought (n,) are among those known (m,), which are in ascending order: (n,) bool."""
-    if not len(known):
-        return np.zeros(len(sought), bool)
-    at = np.searchsorted(known, sought).clip(max=len(known) - 1)
-    return known[at] == sought
 
 
 def split_pairs(closure: Pairs, held_out: int, rng: np.random.Generator) -> SplitPairs:
@@ -126,5 +118,5 @@ def false_pairs(pairs: Pairs, closure: Pairs, concepts: int, rng: np.random.Gene
         made[left] = pairs[left]
         made[left, rng.integers(0, 2, len(left))] = rng.integers(0, concepts, len(left))
         below, above = made[left].T
-        left = left[contains(known, keys(made[left], concepts)) | (below == above)]
+        left = left[np.isin(keys(made[left], concepts), known, kind="sort") | (below == above)]
     return made

@@ -13,6 +13,8 @@ import shlex
 import signal
 import sys
 import time
+from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 
 from ....schemas.markdown import replaced
@@ -29,16 +31,7 @@ def main(arguments: list[str] | None = None) -> int:
     """
     given = _parser().parse_args(arguments)
     try:
-        settings = Settings(
-            given.source,
-            given.output,
-            tuple(given.part or PARTS),
-            given.vectors,
-            given.seeds,
-            given.split,
-            given.limit,
-            given.size,
-        )
+        settings = Settings(**{item.name: getattr(given, item.name) for item in fields(Settings)})
         plan = jobs(settings)
         page = given.page.read_text("utf-8") if given.page else ""
         if given.page:
@@ -71,7 +64,7 @@ def main(arguments: list[str] | None = None) -> int:
     return 1 if failed else 0
 
 
-def insert_tables(page: str, made: dict[str, str]) -> str:
+def insert_tables(page: str, made: Mapping[str, str]) -> str:
     """A page with each table between its markers. Raises ValueError for a table without markers."""
     for name, table in made.items():
         page = replaced(page, f"<!-- table {name} -->", f"<!-- end {name} -->", table)
@@ -82,7 +75,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("papers", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("source", type=Path, help="folder in the VSE++ layout")
     parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="folder of the run and its models")
-    parser.add_argument("--part", action="append", choices=PARTS, help="only this part; may be repeated")
+    parser.add_argument(
+        "--part", dest="parts", action="append", default=[], choices=PARTS, help="only this part; may be repeated"
+    )
     parser.add_argument("--vectors", type=Path, metavar="FILE", help="word vectors, for the parts words and blanks")
     parser.add_argument("--seeds", type=int, default=1, help="trainings per model of Tables 1 to 4; default: 1")
     parser.add_argument("--split", default="dev", help="split to evaluate on; default: dev")

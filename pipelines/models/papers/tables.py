@@ -3,32 +3,60 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import torch
 
-from ...engine.tables import read_table
-from ..evaluation.protocols import RankList
-from ..figures import format_difference, markdown_row, markdown_table
-from ..trainer.compare import summarize
-from ..trainer.comparison_report import Figure, VariantResult
+from ...engine.tables import has_table, read_table
+from ..evaluation.protocols import FAMILIES, RankList
+from ..figures import format_difference, format_interval, markdown_table
+from ..trainer.compare import Figure, VariantResult, summarize
 from ..trainer.evaluate import Evaluation
-from . import published
-from .plan import ABLATIONS, AUGMENTED, ETAS, FAMILY_MODELS, MAX, RECIPES, TERMS, Settings, jobs, named
-from .published import RECIPE_TITLES, TITLES
-from .run import steps_of, supply_table, times
+from .plan import ETAS, PAPERS, USUAL, Settings, jobs, named
+from .run import steps_of, times
+
+Metrics = Mapping[str, Any]  # what `negcap evaluate` writes to evaluation.json
+Rows = list[list[str]]
+KINDS = ("object", "attribute", "relation")
+MOST = 20  # negatives of a family that attack a caption
+LEAST = (1, 5, 10, MOST)
+RSUM_AND_ATTACKS = ("retrieval/rsum", "sum of attacks")
+TITLES, RECIPES, COMPARED, REPORTED = (PAPERS[name] for name in ("titles", "recipes", "compared", "reported"))
 
 
-def read_metrics(settings: Settings, model: str, what: str = "evaluation") -> dict[str, Any] | None:
-    """The metrics of a model that its evaluation, or another measurement `what`, has written; None if it has not."""
+class Table(NamedTuple):
+    """A table: the titles of its columns, and its rows."""
+
+    head: Sequence[str]
+    rows: Rows
+
+
+def tables(settings: Settings) -> dict[str, str]:
+    """The tables by name, as Markdown, with a row for everything of the plan that has been measured."""
+    found, made = differences(settings), {}
+    for name in TABLES:
+        if name in ALONE:
+            head, rows = ALONE[name](settings)
+        else:
+            head = ["", *(title for title, _, _ in COMPARED[name]["columns"])]
+            rows = _compared_rows(settings, name, found)
+        made[name] = markdown_table(head, rows)
+    return made
+
+
+def read_metrics(settings: Settings, model: str, what: str = "evaluation") -> dict[str, Any]:
+    """The metrics of a model that its evaluation, or another measurement `what`, has written; empty if it has not."""
     file = settings.model(model) / what / f"{'saliency' if what == 'saliency' else 'evaluation'}.json"
     found: dict[str, Any] = json.loads(file.read_text("utf-8")) if file.exists() else {}
-    return found or None
+    return found
 
 
 def read_seeds(settings: Settings, model: str, recipe: str) -> list[dict[str, Any]]:
@@ -45,93 +73,6 @@ def read_probe(settings: Settings, task: str) -> dict[str, Any]:
     return {name.removesuffix("@house-0"): row for name, row in rows.items()}
 
 
-def words_table(settings: Settings) -> str:
-    """VSE-C's Table 6: MAP, with its interval over images."""
-    found, paper = read_probe(settings, "words"), published.VSE_C_WORDS
-    rows = [
-        [
-            TITLES.get(name, name),
-            f"{paper[name]:g}" if name in paper else "",
-            "{:.1f} ({:.1f}–{:.1f})".format(found[name]["MAP"], *found[name]["interval"]) if name in found else "",
-        ]
-        for name in [*paper, *(name for name in found if name not in paper)]
-    ]
-    return markdown_table(["MAP", "reported", "measured"], rows)
-
-
-def blanks_table(settings: Settings) -> str:
-    """VSE-C's Table 7."""
-    found, kinds = read_probe(settings, "blanks"), ("noun", "preposition", "both")
-    rows = [
-        [f"{TITLES[name]}, reported", *(f"{value:g}" for value in values)]
-        for name, values in published.VSE_C_BLANKS.items()
-    ]
-    for name, row in found.items():
-        rows.append([TITLES.get(name, name), *(f"{row[kind][top]:.1f}" for kind in kinds for top in ("R@1", "R@10"))])
-    return markdown_table(["", *(f"{kind} {top}" for kind in kinds for top in ("R@1", "R@10"))], rows)
-
-
-def saliency_table(settings: Settings) -> str:
-    """VSE-C's Figure 2 as a measure: the share of the saliency on edited words, by operator."""
-    found = {name: read_metrics(settings, named(name, "house", 0), "saliency") for name in ("vse++", "vse-c")}
-    made = {name: metrics for name, metrics in found.items() if metrics}
-    operators = sorted({operator for metrics in made.values() for operator in metrics})
-    rows = []
-    for operator in operators:
-        row = [f"`{operator}`", f"{next(iter(made.values()))[operator]['chance']:.1f}"]
-        for name in ("vse++", "vse-c"):
-            values = made.get(name, {}).get(operator)
-            row.append(
-                f"{values['share']:.1f}, {format_difference(values['beyond chance'], values['beyond chance interval'])}"
-                if values
-                else ""
-            )
-        rows.append(row)
-    return markdown_table(["", "words edited, %", "VSE++: share, difference", "VSE-C: share, difference"], rows)
-
-
-KINDS = ("object", "attribute", "relation")
-TOP = ("R@1", "R@5", "R@10")
-Differences = Mapping[tuple[str, str, str], Mapping[str, Figure]]  # by recipe, model, model that is subtracted
-FAMILY_PAIRS = tuple((family, "vse++") for family in FAMILY_MODELS)
-PAIRS = (
-    *(("vse-c", "vse++"), ("univse", "vse-c"), ("univse", "vse++"), (MAX, "vse-c"), (MAX, "vse++")),
-    *FAMILY_PAIRS,
-)
-
-
-class Compared(NamedTuple):
-    """The differences that a table shows.
-
-    pairs: of PAIRS. columns: the name of each column's difference, see `VariantResult.minus`; an empty cell for others.
-    reported: the paper's values of the models, of the last columns of the table.
-    """
-
-    pairs: Sequence[tuple[str, str]]
-    columns: Sequence[str]
-    reported: Mapping[str, Sequence[float]]
-
-
-COMPARED = {
-    "vse-c-2-3": Compared(
-        (PAIRS[0], *FAMILY_PAIRS),
-        ("plain i2t R@1", *(f"vse-c:{name} i2t R@1" for name in ("total", "noun", "numeral", "relation"))),
-        published.VSE_C_ATTACKS,
-    ),
-    "vse-c-4": Compared(
-        (PAIRS[0], ("vse-c+numeral", "vse++")),
-        [f"{name} i2t {top}" for name in ("plural", "plural:numeral") for top in ("R@1", "R@10", "mean")],
-        published.VSE_C_PLURAL,
-    ),
-    "univse-1": Compared(PAIRS[1:5], ("rsum",), {}),
-    "univse-2": Compared(
-        (*PAIRS[:2], (MAX, "vse-c")),
-        (*(name for kind in KINDS for name in (f"univse:{kind} i2t R@1", "", "")), "univse"),
-        {name: [*values, sum(values)] for name, values in published.UNIVSE_ATTACKS.items()},
-    ),
-}
-
-
 def read_evaluation(folder: Path) -> Evaluation:
     """An evaluation as `write_evaluation` has written it."""
     rows = pq.read_table(folder / "ranks.parquet").to_pydict()
@@ -143,40 +84,48 @@ def read_evaluation(folder: Path) -> Evaluation:
     return Evaluation(json.loads((folder / "evaluation.json").read_text("utf-8")), lists)
 
 
+Differences = Mapping[tuple[str, str, str], Mapping[str, Figure]]  # by recipe, model, model that is subtracted
+
+
+def _summary(name: str, folders: Iterable[Path], run: Path) -> VariantResult:
+    """The results of a model over the seeds whose evaluations are in these folders."""
+    image = {
+        caption: image
+        for part in read_table(run, "captions", ["caption_id", "image_id"])
+        for caption, image in zip(part["caption_id"].to_pylist(), part["image_id"].to_pylist(), strict=True)
+    }
+    return summarize(name, [read_evaluation(folder) for folder in folders], image, seed=0)
+
+
 def differences(settings: Settings) -> Differences:
-    """The differences of all PAIRS of models by each recipe, over the seeds that both have been evaluated with."""
-    image: dict[str, str] = {}
-    results: dict[tuple[str, tuple[Path, ...]], VariantResult] = {}
+    """The differences of pairs of models by each recipe, over the seeds that both have been evaluated with."""
+    pairs = dict.fromkeys(tuple(pair) for its in COMPARED.values() for pair in its.get("differences", ()))
+    results: dict[tuple[Path, ...], VariantResult] = {}
     found = {}
     for recipe in RECIPES:
-        folders = {
-            (model, seed): settings.model(named(model, recipe, seed)) / "evaluation"
-            for model in dict.fromkeys(name for pair in PAIRS for name in pair)
-            for seed in range(settings.seeds)
-        }
-        made = {key for key, folder in folders.items() if (folder / "ranks.parquet").exists()}
-        for pair in PAIRS:
-            seeds = [seed for seed in range(settings.seeds) if {(model, seed) for model in pair} <= made]
-            if not seeds:
+        for pair in pairs:
+            each = [
+                [settings.model(named(model, recipe, seed)) / "evaluation" for model in pair]
+                for seed in range(settings.seeds)
+            ]
+            both = [folders for folders in each if all((folder / "ranks.parquet").exists() for folder in folders)]
+            if not both:
                 continue
-            image = image or _images(settings.run)
-            keys = [(model, tuple(folders[model, seed] for seed in seeds)) for model in pair]
-            for model, of_seeds in keys:
-                if (model, of_seeds) not in results:
-                    its = [read_evaluation(folder) for folder in of_seeds]
-                    results[model, of_seeds] = summarize(model, its, image, seed=0)
-            one, other = (results[key] for key in keys)
-            found[recipe, *pair] = one.minus(other)
+            chosen = list(zip(*both, strict=True))
+            for model, folders in zip(pair, chosen, strict=True):
+                if folders not in results:
+                    results[folders] = _summary(model, folders, settings.run)
+            found[recipe, *pair] = results[chosen[0]].minus(results[chosen[1]])
     return found
 
 
 def augmented_differences(settings: Settings) -> dict[str, Figure]:
-    """By name of AUGMENTED, the difference of rsum from the training on captions by people alone."""
+    """By name of a training of Augmented VSE, the difference of rsum from the training on captions by people alone."""
     results = {}
-    for name in AUGMENTED:
+    for name in PAPERS["augmented"]:
         folder = settings.model(name) / "evaluation"
         if (folder / "ranks.parquet").exists():
-            results[name] = summarize(name, [read_evaluation(folder)], _images(settings.captions), seed=0)
+            results[name] = _summary(name, [folder], settings.captions)
     found = {}
     for name, result in results.items():
         people = name[: len("people-5")] + ("-lstm" if name.endswith("-lstm") else "")
@@ -185,243 +134,227 @@ def augmented_differences(settings: Settings) -> dict[str, Figure]:
     return found
 
 
-def difference_rows(table: str, width: int, found: Differences) -> list[list[str]]:
-    """The rows of differences of a table, with `width` columns behind the first; none for a table without any."""
-    if table not in COMPARED:
-        return []
-    pairs, columns, reported = COMPARED[table]
-    rows = []
+def _value(metrics: Metrics, place: str) -> float:
+    """The metric at a place such as `vse-c/noun/R@1`, or UniVSE's `sum of attacks`."""
+    if place == "sum of attacks":
+        return sum(float(metrics["univse"][kind][top]) for kind in KINDS for top in ("R@1", "R@5", "R@10"))
+    found: Any = metrics
+    for name in place.split("/"):
+        found = found[name]
+    return float(found)
+
+
+def _compared_rows(settings: Settings, table: str, found: Differences) -> Rows:
+    """The rows of a table of COMPARED: the paper's, for each recipe and model the measured one, and the differences."""
+    its, rows = COMPARED[table], []
+    reported, width = its["reported"], len(its["columns"])
+    names = [difference for _, _, difference in its["columns"]]
+    for model in its["models"]:
+        if model in reported:
+            printed = [f"{value:g}" for value in reported[model]]
+            rows.append([f"{TITLES[model]}, reported", *[""] * (width - len(printed)), *printed])
+    for recipe, recipe_title in RECIPES.items():
+        for model in its["models"]:
+            seeds = read_seeds(settings, model, recipe)
+            if values := [[_value(metrics, place) for _, place, _ in its["columns"]] for metrics in seeds]:
+                rows.append([f"{TITLES[model]}, {recipe_title}", *_cells(values, its.get("without_span", ()))])
+    rows += MORE[table](settings) if table in MORE else []
+    pairs = its.get("differences", ())
     for one, other in pairs:
         if one in reported and other in reported:
-            shown = columns[width - len(reported[one]) :]
-            values = [
-                f"{a - b:+.1f}" if name else ""
-                for name, a, b in zip(shown, reported[one], reported[other], strict=True)
-            ]
-            rows.append([f"{TITLES[one]} − {TITLES[other]}, reported", *[""] * (width - len(values)), *values])
-    for recipe in RECIPES:
+            shown = names[-len(reported[one]) :]
+            both = zip(shown, reported[one], reported[other], strict=True)
+            cells = [f"{a - b:+.1f}" if name else "" for name, a, b in both]
+            rows.append([f"{TITLES[one]} − {TITLES[other]}, reported", *[""] * (width - len(cells)), *cells])
+    for recipe, recipe_title in RECIPES.items():
         for one, other in pairs:
             if figures := found.get((recipe, one, other)):
-                cells = [format_difference(*figures[name]) if name in figures else "" for name in columns]
-                rows.append([f"{TITLES[one]} − {TITLES[other]}, {RECIPE_TITLES[recipe]}", *cells])
+                cells = [format_difference(*figures[name]) if name in figures else "" for name in names]
+                rows.append([f"{TITLES[one]} − {TITLES[other]}, {recipe_title}", *cells])
     return rows
 
 
-def _images(run: Path) -> dict[str, str]:
-    """The image_id of each caption_id of a run."""
-    return {
-        caption: image
-        for part in read_table(run, "captions", ["caption_id", "image_id"])
-        for caption, image in zip(part["caption_id"].to_pylist(), part["image_id"].to_pylist(), strict=True)
-    }
-
-
-Values = Sequence[float]
-Read = Callable[[Mapping[str, Any]], Values]  # the metrics of an evaluation -> the values of a row
-UNIVSE = ("vse", "vse++", "vse-c", "univse", MAX)
-MAIN = ("vse", "vse++", *FAMILY_MODELS, "vse-c", "univse")
-ATTACKED = ("total", "noun", "numeral", "relation")
-
-
-def tables(settings: Settings) -> dict[str, str]:
-    """The tables by name, as Markdown, with a row for everything of the plan that has been measured."""
-    found, made = differences(settings), {}
-    for name, make in TABLES.items():
-        text = make(settings)
-        rows = difference_rows(name, text.partition("\n")[0].count("|") - 2, found)
-        made[name] = "\n".join([text, *(markdown_row(row) for row in rows)])
-    return made
-
-
-def _cells(rows: Sequence[Values], without_span: Sequence[int] = ()) -> list[str]:
+def _cells(rows: Sequence[Sequence[float]], without_span: Sequence[int] = ()) -> list[str]:
     """Means over seeds, to one decimal; with the least and the greatest value if there are several seeds.
 
     without_span: the columns that have the mean only.
     """
     cells = []
     for number, column in enumerate(zip(*rows, strict=True)):
-        mean = f"{sum(column) / len(column):.1f}"
         alone = len(column) < 2 or number in without_span
-        cells.append(mean if alone else f"{mean} ({min(column):.1f}–{max(column):.1f})")
+        mean, span = sum(column) / len(column), (min(column), max(column))
+        cells.append(f"{mean:.1f}" if alone else format_interval(mean, span))
     return cells
 
 
-def _compared(
-    settings: Settings,
-    head: Sequence[str],
-    of_paper: Mapping[str, Values],
-    read: Read,
-    models: Sequence[str] = MAIN,
-    without_span: Sequence[int] = (),
-) -> str:
-    """A table with the paper's rows and, for each recipe and model, the measured one; without_span: of `_cells`."""
-    width = len(head)
-    rows = []
-    for name in models:
-        if name in of_paper:
-            printed = [f"{value:g}" for value in of_paper[name]]
-            rows.append([f"{TITLES[name]}, reported", *[""] * (width - len(printed)), *printed])
-    for recipe in RECIPES:
-        for name in models:
-            values = [read(metrics) for metrics in read_seeds(settings, name, recipe)]
-            if values:
-                rows.append([f"{TITLES[name]}, {RECIPE_TITLES[recipe]}", *_cells(values, without_span)])
-    return markdown_table(["", *head], rows)
+def _rsum_and_attacks(metrics: Metrics) -> str:
+    return " / ".join(f"{_value(metrics, place):.1f}" for place in RSUM_AND_ATTACKS) if metrics else ""
 
 
-def _rsum(metrics: Mapping[str, Any]) -> float:
-    return float(metrics["retrieval"]["rsum"])
-
-
-def _attack_sum(metrics: Mapping[str, Any]) -> float:
-    return sum(float(metrics["univse"][kind][top]) for kind in KINDS for top in TOP)
-
-
-def _vse_c(metrics: Mapping[str, Any]) -> Values:
-    return [metrics["retrieval"]["i2t R@1"], *(metrics["vse-c"][name]["R@1"] for name in ATTACKED)]
-
-
-def _plural(metrics: Mapping[str, Any]) -> Values:
-    of = ("R@1", "R@10", "mean rank")
-    return [metrics["plural"][side][name] for side in ("plain", "numeral") for name in of]
-
-
-def _attacks(metrics: Mapping[str, Any]) -> Values:
-    return [*(metrics["univse"][kind][top] for kind in KINDS for top in TOP), _attack_sum(metrics)]
-
-
-def _parsing(metrics: Mapping[str, Any]) -> Values:
-    return [metrics["parsing"]["attribute"]["noun"], metrics["parsing"]["relation"]["either"]]
-
-
-def _parsing_table(settings: Settings) -> str:
-    models = ("vse++", "vse-c", "univse", MAX)
-    text = _compared(settings, ("attributes", "relations"), published.UNIVSE_PARSING, _parsing, models)
-    evaluated = [found for name in models for recipe in RECIPES for found in read_seeds(settings, name, recipe)]
-    chance = [["chance, reported", *(f"{value:g}" for value in published.UNIVSE_PARSING["chance"])]]
-    for metrics in evaluated[-1:]:
-        of = metrics["parsing"]
-        chance.append(["chance", *_cells([[of["attribute"]["noun, random"], of["relation"]["either, random"]]])])
-    return "\n".join([text, *(markdown_row(row) for row in chance)])
-
-
-def _unified_table(settings: Settings) -> str:
-    def read(metrics: Mapping[str, Any]) -> Values:
-        return [metrics["unified"][kind]["mAP"] for kind in KINDS]
-
-    text = _compared(settings, KINDS, published.UNIVSE_UNIFIED, read, UNIVSE)
-    rows = []
-    for recipe in RECIPES:
-        read_as = [metrics["unified"] for metrics in read_seeds(settings, "univse", recipe)]
-        values = [[found[f"{kind}, as a sentence"]["mAP"] for kind in KINDS[:2]] for found in read_as]
-        if values:
-            rows.append(
-                markdown_row([f"UniVSE, words read as sentences, {RECIPE_TITLES[recipe]}", *_cells(values), ""])
-            )
-    for name in ("average", "only-obj", "only-attr", "only-rel"):
-        metrics = read_metrics(settings, f"univse-{name}")
-        if metrics:
-            paper = published.UNIVSE_UNIFIED["univse" if name == "average" else f"univse-{name}"]
-            title = "all losses" if name == "average" else f"ℓ_{name.removeprefix('only-')} alone"
-            cells = [f"{value:.1f} ({there:g})" for value, there in zip(read(metrics), paper, strict=True)]
-            rows.append(markdown_row([f"UniVSE, ablation, {title} (reported)", *cells]))
-    return "\n".join([text, *rows])
-
-
-def _alpha_table(settings: Settings) -> str:
-    rows = []
-    for recipe in RECIPES:
-        for metrics in read_seeds(settings, "univse", recipe)[:1]:
-            curve = metrics["alpha"]
-            rows += [
-                [f"{RECIPE_TITLES[recipe]}, {name}", *(f"{values[key]:.1f}" for values in curve.values())]
-                for name, key in (("rsum", "rsum"), ("attacks", "attacked"))
-            ]
-    return markdown_table(["α", *(f"{n / 10:.1f}" for n in range(11))], rows)
-
-
-def _ablation_row(settings: Settings, name: str, folder: str, paper: Values, what: str = "evaluation") -> list[str]:
-    metrics = read_metrics(settings, folder, what)
-    printed = " / ".join(f"{value:g}" for value in paper)
-    if metrics and name == "learned-alpha":
-        name = f"{name}: {metrics['caption']['alpha']:.2f} in the end"
-    return [name, printed, *(_cells([[_rsum(metrics), _attack_sum(metrics)]]) if metrics else ["", ""])]
-
-
-def _ablation_table(settings: Settings) -> str:
-    rows = [
-        _ablation_row(settings, name, f"univse-{name}", published.UNIVSE_ABLATIONS.get(name, ()))
-        for name in ABLATIONS
-        if not name.startswith("only-")  # in Table 3
-    ]
-    both = "dropped, both"
-    rows.append(_ablation_row(settings, both, "univse-dropped", published.UNIVSE_ABLATIONS[both], "both"))
-    return markdown_table(["", "reported: rsum / attacks", "rsum", "attacks"], rows)
-
-
-def _weights_table(settings: Settings) -> str:
-    usual = read_metrics(settings, "univse-usual")
-    rows = [["none changed", f"{_rsum(usual):.1f} / {_attack_sum(usual):.1f}" if usual else "", *[""] * 4]]
-    for term in TERMS:
-        found = [read_metrics(settings, f"univse-{term}-{eta}") for eta in ETAS]
-        cells = [f"{_rsum(made):.1f} / {_attack_sum(made):.1f}" if made else "" for made in found]
-        rows.append([f"η of ℓ_{term}", *cells])
-    return markdown_table(["rsum / attacks", *ETAS], rows)
-
-
-def _augmented_table(settings: Settings) -> str:
-    rows, found = [], augmented_differences(settings)
-    for name in AUGMENTED:
-        metrics = read_metrics(settings, name)
-        values = [_rsum(metrics), metrics["retrieval"]["i2t R@1"], metrics["retrieval"]["t2i R@1"]] if metrics else []
-        difference = format_difference(*found[name]) if name in found else ""
-        rows.append([f"`{name}`", *(_cells([values]) if values else ["", "", ""]), difference])
-    return markdown_table(["captions", "rsum", "i2t R@1", "t2i R@1", "rsum, difference"], rows)
-
-
-_PLAIN = ("without attack", "all", "noun", "numeral", "relation")
-_SPLIT = ("R@1", "R@10", "mean rank", "other numbers: R@1", "R@10", "mean rank")
-_ATTACKS = (*(f"{kind} {top}" for kind in KINDS for top in TOP), "sum")
-_SUMS = {name: [*values, sum(values)] for name, values in published.UNIVSE_ATTACKS.items()}
-
-
-def _time_table(settings: Settings) -> str:
+def _time(settings: Settings) -> Table:
     """The minutes of CPU that the commands of the plan took with the first seed, by command."""
     plan = jobs(replace(settings, seeds=1))
     of_step = times(plan, settings.output)
     rows: dict[str, list[float]] = {}
     for step in steps_of(plan):
         if step.name in of_step:
-            rows.setdefault(step.command[0], []).append(of_step[step.name].cpu / 60)
+            rows.setdefault(f"`negcap {step.command[0]}`", []).append(of_step[step.name].cpu / 60)
     rows["all"] = [minutes for row in rows.values() for minutes in row]
-    cells = [
-        [f"`negcap {name}`" if name != "all" else name, str(len(row)), f"{sum(row):.1f}"] for name, row in rows.items()
+    return Table(
+        ["one seed", "times", "minutes of CPU"],
+        [[name, str(len(row)), f"{sum(row):.1f}"] for name, row in rows.items()],
+    )
+
+
+def _supply(settings: Settings) -> Table:
+    """The mean number of negatives of a caption by family, and how many images have captions with enough of each."""
+    least = " · ".join(map(str, LEAST))
+    head = [f"negatives per caption, at most {MOST} counted", *FAMILIES]
+    head.append(f"images all of whose captions have {least} of each")
+    rows = [["reported", *[str(MOST)] * len(FAMILIES), "1,000 were chosen"]]
+    if not has_table(settings.run, "negatives"):
+        return Table(head, rows)
+    image: dict[str, str] = {}
+    for part in read_table(settings.run, "captions", ["caption_id", "image_id", "split"]):
+        part = part.filter(pc.equal(part["split"], settings.split))
+        image.update(zip(part["caption_id"].to_pylist(), part["image_id"].to_pylist(), strict=True))
+    counts: dict[str, Counter[str]] = {family: Counter() for family in FAMILIES}
+    for part in read_table(settings.run, "negatives", ["caption_id", "operator"]):
+        part = part.filter(pc.is_in(part["caption_id"], pa.array(list(image))))
+        for family, operators in FAMILIES.items():
+            of_family = pc.is_in(part["operator"], pa.array(operators))
+            counts[family].update(part["caption_id"].filter(of_family).to_pylist())
+    means = [sum(min(MOST, number) for number in found.values()) / len(image) for found in counts.values()]
+    fewest: dict[str, int] = {}
+    for caption, its in image.items():
+        fewest[its] = min(fewest.get(its, MOST), *(found[caption] for found in counts.values()))
+    enough = " · ".join(str(sum(number >= least for number in fewest.values())) for least in LEAST)
+    rows.append(["measured", *(f"{mean:.1f}" for mean in means), f"{enough} of {len(fewest):,}"])
+    return Table(head, rows)
+
+
+def _words(settings: Settings) -> Table:
+    """VSE-C's Table 6: MAP, with its interval over images."""
+    found, paper = read_probe(settings, "words"), REPORTED["words"]
+    rows = []
+    for name in dict.fromkeys((*paper, *found)):
+        measured = format_interval(found[name]["MAP"], found[name]["interval"]) if name in found else ""
+        rows.append([TITLES.get(name, name), f"{paper[name]:g}" if name in paper else "", measured])
+    return Table(["MAP", "reported", "measured"], rows)
+
+
+def _blanks(settings: Settings) -> Table:
+    """VSE-C's Table 7."""
+    columns = [(kind, top) for kind in ("noun", "preposition", "both") for top in ("R@1", "R@10")]
+    rows = [
+        [f"{TITLES[name]}, reported", *(f"{value:g}" for value in values)]
+        for name, values in REPORTED["blanks"].items()
     ]
-    return markdown_table(["one seed", "times", "minutes of CPU"], cells)
+    for name, row in read_probe(settings, "blanks").items():
+        rows.append([TITLES.get(name, name), *(f"{row[kind][top]:.1f}" for kind, top in columns)])
+    return Table(["", *(" ".join(column) for column in columns)], rows)
 
 
-TABLES: dict[str, Callable[[Settings], str]] = {
-    "time": _time_table,
-    "supply": supply_table,
-    "vse-c-2-3": lambda settings: _compared(settings, _PLAIN, published.VSE_C_ATTACKS, _vse_c),
-    "vse-c-4": lambda settings: _compared(settings, _SPLIT, published.VSE_C_PLURAL, _plural),
-    "vse-c-6": words_table,
-    "vse-c-7": blanks_table,
-    "vse-c-figure-2": saliency_table,
-    "univse-1": lambda settings: _compared(
-        settings,
-        ["rsum"],
-        {"univse": [469.5]},
-        lambda metrics: [_rsum(metrics)],
-        ("vse", "vse++", "vse-c", "univse", MAX),
-    ),
-    "univse-2": lambda settings: _compared(
-        settings, _ATTACKS, _SUMS, _attacks, (*MAIN, MAX, "sentence"), (1, 2, 4, 5, 7, 8)
-    ),
-    "univse-3": _unified_table,
-    "univse-4": _parsing_table,
-    "univse-figure-5": _alpha_table,
-    "univse-ablations": _ablation_table,
-    "univse-weights": _weights_table,
-    "augmented": _augmented_table,
+def _saliency(settings: Settings) -> Table:
+    """VSE-C's Figure 2 as a measure: the share of the saliency on edited words, by operator."""
+    each = [read_metrics(settings, named(name, "house", 0), "saliency") for name in ("vse++", "vse-c")]
+    rows = []
+    for operator in sorted({operator for found in each for operator in found}):
+        own = [found.get(operator) for found in each]
+        cells = [
+            f"{its['share']:.1f}, {format_difference(its['beyond chance'], its['beyond chance interval'])}"
+            if its
+            else ""
+            for its in own
+        ]
+        chance = next(its["chance"] for its in own if its)
+        rows.append([f"`{operator}`", f"{chance:.1f}", *cells])
+    return Table(["", "words edited, %", "VSE++: share, difference", "VSE-C: share, difference"], rows)
+
+
+def _unified(settings: Settings) -> Rows:
+    """The rows of UniVSE's Table 3 for words that are read as sentences, and for its ablations."""
+    rows = []
+    for recipe in RECIPES:
+        read_as = [metrics["unified"] for metrics in read_seeds(settings, "univse", recipe)]
+        if values := [[found[f"{kind}, as a sentence"]["mAP"] for kind in KINDS[:2]] for found in read_as]:
+            rows.append([f"UniVSE, words read as sentences, {RECIPES[recipe]}", *_cells(values), ""])
+    for name in ("average", "only-obj", "only-attr", "only-rel"):
+        if metrics := read_metrics(settings, f"univse-{name}"):
+            paper = COMPARED["univse-3"]["reported"]["univse" if name == "average" else name]
+            title = "all losses" if name == "average" else f"ℓ_{name.removeprefix('only-')} alone"
+            both = zip(KINDS, paper, strict=True)
+            cells = [f"{metrics['unified'][kind]['mAP']:.1f} ({value:g})" for kind, value in both]
+            rows.append([f"UniVSE, ablation, {title} (reported)", *cells])
+    return rows
+
+
+def _chance(settings: Settings) -> Rows:
+    """The rows of UniVSE's Table 4 for attributes and relations that are assigned at random."""
+    rows = [["chance, reported", *(f"{value:g}" for value in COMPARED["univse-4"]["reported"]["chance"])]]
+    models = COMPARED["univse-4"]["models"]
+    if evaluated := [found for name in models for recipe in RECIPES for found in read_seeds(settings, name, recipe)]:
+        its = evaluated[-1]["parsing"]
+        rows.append(["chance", *_cells([[its["attribute"]["noun, random"], its["relation"]["either, random"]]])])
+    return rows
+
+
+def _alpha(settings: Settings) -> Table:
+    """UniVSE's Figure 5: rsum and attacks by the weight α of the sentence in a caption's vector."""
+    rows = []
+    for recipe in RECIPES:
+        for metrics in read_seeds(settings, "univse", recipe)[:1]:
+            for name, key in (("rsum", "rsum"), ("attacks", "attacked")):
+                cells = (f"{values[key]:.1f}" for values in metrics["alpha"].values())
+                rows.append([f"{RECIPES[recipe]}, {name}", *cells])
+    return Table(["α", *(f"{n / 10:.1f}" for n in range(11))], rows)
+
+
+def _ablations(settings: Settings) -> Table:
+    """UniVSE's ablations, but for those of Table 3, beside the paper's."""
+    rows = []
+    measured = {name: (f"univse-{name}", "evaluation") for name in PAPERS["ablations"] if not name.startswith("only-")}
+    for name, (folder, what) in {**measured, "dropped, both": ("univse-dropped", "both")}.items():
+        metrics = read_metrics(settings, folder, what)
+        printed = " / ".join(f"{value:g}" for value in REPORTED["ablations"].get(name, ()))
+        title = f"{name}: {metrics['caption']['alpha']:.2f} in the end" if metrics and name == "learned-alpha" else name
+        values = _cells([[_value(metrics, place) for place in RSUM_AND_ATTACKS]]) if metrics else ["", ""]
+        rows.append([title, printed, *values])
+    return Table(["", "reported: rsum / attacks", "rsum", "attacks"], rows)
+
+
+def _weights(settings: Settings) -> Table:
+    rows = [["none changed", _rsum_and_attacks(read_metrics(settings, "univse-usual")), *[""] * 4]]
+    for term in USUAL:
+        each = [_rsum_and_attacks(read_metrics(settings, f"univse-{term}-{eta}")) for eta in ETAS]
+        rows.append([f"η of ℓ_{term}", *each])
+    return Table(["rsum / attacks", *ETAS], rows)
+
+
+def _augmented(settings: Settings) -> Table:
+    rows, found = [], augmented_differences(settings)
+    for name in PAPERS["augmented"]:
+        metrics = read_metrics(settings, name)
+        values = [[metrics["retrieval"][key] for key in ("rsum", "i2t R@1", "t2i R@1")]] if metrics else []
+        difference = format_difference(*found[name]) if name in found else ""
+        rows.append([f"`{name}`", *(_cells(values) or ["", "", ""]), difference])
+    return Table(["captions", "rsum", "i2t R@1", "t2i R@1", "rsum, difference"], rows)
+
+
+ALONE: dict[str, Callable[[Settings], Table]] = {
+    "time": _time,
+    "supply": _supply,
+    "vse-c-6": _words,
+    "vse-c-7": _blanks,
+    "vse-c-figure-2": _saliency,
+    "univse-figure-5": _alpha,
+    "univse-ablations": _ablations,
+    "univse-weights": _weights,
+    "augmented": _augmented,
 }
+MORE = {"univse-3": _unified, "univse-4": _chance}  # further rows of tables of COMPARED
+TABLES = (
+    *("time", "supply", "vse-c-2-3", "vse-c-4", "vse-c-6", "vse-c-7", "vse-c-figure-2"),
+    *("univse-1", "univse-2", "univse-3", "univse-4", "univse-figure-5", "univse-ablations", "univse-weights"),
+    "augmented",
+)

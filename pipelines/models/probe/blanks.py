@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-import pyarrow as pa
 import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional
@@ -16,12 +15,14 @@ from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 from ....augment.language.semantic_classes import prepositions
 from ..corpus import pack_sentences, read_caption_rows
 from ..encoders import TwoPartEmbedding, WordEmbedding
+from ..fit import Step, fit
 from ..trainer.objectives import load_model
 from ..univse.model import WordEncoder
 from ..vectors import read_vectors, vector_size
 from ..vocabulary import UNKNOWN_ID, WordVocabulary, word_spans
 
 KINDS = ("noun", "preposition")
+NOUNS = ("NN", "NNS")
 TOP = (1, 10)
 
 
@@ -77,47 +78,33 @@ def read_blanks(run: Path, ids: Sequence[str], image: Tensor, vocabulary: WordVo
     they are in the vocabulary. Captions without a blank are left out. Raises FileNotFoundError for a run without
     parses.
     """
-    parses = read_caption_rows(run, "parses", ids)
+    parses, sets = read_caption_rows(run, "parses", ids), prepositions().sets
     tokens, offsets = map(torch.from_numpy, vocabulary.encode(parses["text"]))
-    caption, start, kind = _blanked(parses)
-    texts = parses["text"].to_pylist()
-    places = [{span[0]: n for n, span in enumerate(word_spans(text), 1)} for text in texts]
-    ends = [{span[0]: span[1] for span in word_spans(text)} for text in texts]
-    found = [
-        (row, places[row][begin], which)
-        for row, (begin, end), which in zip(caption, start, kind, strict=True)
-        if ends[row].get(begin) == end
-    ]
-    row, position, which = (torch.tensor(values, dtype=torch.long) for values in zip(*sorted(found), strict=True))
-    word = tokens[offsets[row] + position].long()
-    good = known[word] & (word != UNKNOWN_ID)
-    row, position, which = row[good], position[good], which[good]
-    captions, owner = row.unique(return_inverse=True)
-    starts = torch.zeros(len(captions) + 1, dtype=torch.long)
-    starts[1:] = torch.bincount(owner, minlength=len(captions)).cumsum(0)
-    lengths = offsets.diff()[captions]
-    new = torch.zeros(len(captions) + 1, dtype=torch.long)
-    new[1:] = lengths.cumsum(0)
-    at = torch.arange(int(new[-1])) + torch.repeat_interleave(offsets[captions] - new[:-1], lengths)
-    return Blanks(tokens[at], new, image[captions], starts, position, which)
-
-
-def _blanked(parses: pa.Table) -> tuple[list[int], list[tuple[int, int]], list[int]]:
-    """The row, the span in characters, and the kind of each noun head and preposition of a table of parses."""
-    sets = prepositions().sets
-    rows, spans, kinds = [], [], []
-    for row, (text, tokens, chunks) in enumerate(
-        zip(*(parses[name].to_pylist() for name in ("text", "tokens", "chunks")), strict=True)
-    ):
+    found: list[tuple[int, int, int]] = []  # caption, position and kind of each blank
+    columns = (parses[name].to_pylist() for name in ("text", "tokens", "chunks"))
+    for row, (text, parsed, chunks) in enumerate(zip(*columns, strict=True)):
+        positions = {span: n for n, span in enumerate(word_spans(text), 1)}
         heads = {chunk["root"] for chunk in chunks}
-        for n, token in enumerate(tokens):
-            word = text[token["start"] : token["end"]]
-            noun = n in heads and token["tag"] in ("NN", "NNS") and word.isalpha()
-            if noun or (token["pos"] == "ADP" and word.lower() in sets):
-                rows.append(row)
-                spans.append((token["start"], token["end"]))
-                kinds.append(0 if noun else 1)
-    return rows, spans, kinds
+        for n, token in enumerate(parsed):
+            span = token["start"], token["end"]
+            word = text[span[0] : span[1]]
+            noun = n in heads and token["tag"] in NOUNS and word.isalpha()
+            if span in positions and (noun or (token["pos"] == "ADP" and word.lower() in sets)):
+                found.append((row, positions[span], 0 if noun else 1))
+    caption, position, kind = torch.tensor(sorted(found)).T
+    id = tokens[offsets[caption] + position].long()
+    good = known[id] & (id != UNKNOWN_ID)
+    captions, owner = caption[good].unique(return_inverse=True)
+    starts = _starts(torch.bincount(owner, minlength=len(captions)))
+    lengths = offsets.diff()[captions]
+    new = _starts(lengths)
+    at = torch.arange(int(new[-1])) + torch.repeat_interleave(offsets[captions] - new[:-1], lengths)
+    return Blanks(tokens[at], new, image[captions], starts, position[good], kind[good])
+
+
+def _starts(sizes: Tensor) -> Tensor:
+    """Where each of n groups begins (n + 1,), given their sizes (n,)."""
+    return torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
 
 
 class BlankFiller(nn.Module):
@@ -163,15 +150,17 @@ def train_filler(words: Tensor, features: Tensor, blanks: Blanks, config: Blanks
     trained = [parameter for parameter in filler.parameters() if parameter.requires_grad]
     optimizer = torch.optim.AdamW(trained, lr=config.learning_rate, weight_decay=config.weight_decay)
     counts = blanks.starts.diff()
-    for _ in range(config.epochs):
-        for captions in torch.randperm(len(counts), generator=generator).split(config.batch_size):
-            drawn = torch.rand(len(captions), generator=generator) * counts[captions]
-            which = blanks.starts[captions] + drawn.long()
-            found = filler(blanks, captions, which, torch.arange(len(captions)), features)
-            loss = 1 - functional.cosine_similarity(found, words[blanks.words[which]], dim=1).mean()
-            optimizer.zero_grad(set_to_none=True)
-            loss.backward()
-            optimizer.step()
+
+    def step(captions: Tensor, epoch: int) -> Step:
+        drawn = torch.rand(len(captions), generator=generator) * counts[captions]
+        which = blanks.starts[captions] + drawn.long()
+        found = filler(blanks, captions, which, torch.arange(len(captions)), features)
+        return Step(1 - functional.cosine_similarity(found, words[blanks.words[which]], dim=1).mean())
+
+    def batches(epoch: int) -> Sequence[Tensor]:
+        return torch.randperm(len(counts), generator=generator).split(config.batch_size)
+
+    fit({"filler": filler}, {"optimizer": optimizer}, batches, step, config.epochs)
     return filler
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -16,9 +16,9 @@ from torch.nn import functional
 from ....augment.language.wordnet import WordNet
 from ....augment.lexicon.lexicon import default_min_count
 from ...engine.tables import read_table
-from ..evaluation.retrieval import average_precision, bootstrap_samples, interval
-
-NOUNS = ("NN", "NNS")
+from ..evaluation.retrieval import average_precision, bootstrap_intervals
+from ..fit import Step, fit
+from .blanks import NOUNS
 
 
 class Objects(NamedTuple):
@@ -40,7 +40,7 @@ def frequent_objects(run: Path, image_ids: Sequence[str], min_count: int | None 
     Raises FileNotFoundError for a run without parses, ValueError if no object is frequent.
     """
     images, heads, captions = [], [], 0
-    for table in _parses(run):
+    for table in read_table(run, "parses"):
         own = table["image_id"].to_numpy(zero_copy_only=False)
         at, found = noun_heads(table)
         images.append(own[at])
@@ -91,10 +91,6 @@ def direct_relatives(words: Sequence[str]) -> Tensor:
     return near | near.T
 
 
-def _parses(run: Path) -> Iterator[pa.Table]:
-    yield from read_table(run, "parses")
-
-
 @dataclass(frozen=True)
 class ImageToWordConfig:
     """How the classifier is trained; the defaults are those of VSE-C's released code.
@@ -110,14 +106,6 @@ class ImageToWordConfig:
     learning_rate: float = 0.01
     dropout: float = 0.5
     seed: int = 0
-
-
-class Precision(NamedTuple):
-    """The mean average precision in % over images, its 95 % interval, and the AP (n,) of every image, 0 to 1."""
-
-    mean: float
-    interval: tuple[float, float]
-    per_image: Tensor
 
 
 class Classifier(nn.Module):
@@ -145,21 +133,24 @@ def train_classifier(words: Tensor, features: Tensor, objects: Objects, config: 
     """
     generator = Generator().manual_seed(config.seed)
     classifier = Classifier(words.shape[1], features.shape[1], generator)
-    optimizer = torch.optim.SGD(classifier.parameters(), lr=config.learning_rate)
-    decay = torch.optim.lr_scheduler.StepLR(optimizer, max(1, config.epochs // 3))
     usable = (objects.present.any(1) & objects.absent.any(1)).nonzero()[:, 0]
     keep = (1 - config.dropout) ** 0.5
-    for _ in range(config.epochs):
-        order = usable[torch.randperm(len(usable), generator=generator)]
-        for rows in order.split(config.batch_size):
-            shown, other = (_one_each(flags[rows], generator) for flags in (objects.present, objects.absent))
-            w, x = words[torch.cat([shown, other])], features[rows].repeat(2, 1)
-            w, x = (part * (torch.rand(part.shape, generator=generator) < keep) / keep for part in (w, x))
-            labels = torch.cat([torch.ones_like(shown), torch.zeros_like(other)])
-            optimizer.zero_grad(set_to_none=True)
-            functional.cross_entropy(classifier(w, x), labels).backward()
-            optimizer.step()
-        decay.step()
+
+    def batches(epoch: int) -> Sequence[Tensor]:
+        return usable[torch.randperm(len(usable), generator=generator)].split(config.batch_size)
+
+    def step(rows: Tensor, epoch: int) -> Step:
+        shown, other = (_one_each(flags[rows], generator) for flags in (objects.present, objects.absent))
+        w, x = words[torch.cat([shown, other])], features[rows].repeat(2, 1)
+        w, x = (part * (torch.rand(part.shape, generator=generator) < keep) / keep for part in (w, x))
+        labels = torch.cat([torch.ones_like(shown), torch.zeros_like(other)])
+        return Step(functional.cross_entropy(classifier(w, x), labels))
+
+    def rate(epoch: int, steps: int) -> float:
+        return config.learning_rate * 0.1 ** ((epoch - 1) // max(1, config.epochs // 3))
+
+    optimizer = torch.optim.SGD(classifier.parameters(), lr=config.learning_rate)
+    fit({"classifier": classifier}, {"optimizer": optimizer}, batches, step, config.epochs, rate=rate)
     return classifier
 
 
@@ -170,11 +161,11 @@ def _one_each(flags: Tensor, generator: Generator) -> Tensor:
 
 def mean_average_precision(
     scores: Callable[[Tensor], Tensor], features: Tensor, objects: Objects, seed: int
-) -> Precision:
+) -> tuple[float, tuple[float, float], int]:
     """How well objects are ranked by image (I, D); objects that are neither shown nor absent are left out.
 
     scores: maps features (n, D) to scores (n, O). The interval is by the bootstrap over images. Images without either
-    kind of objects are left out; ties count against.
+    kind of objects are left out; ties count against. Returns the mean in %, its interval (95 %), and how many images.
     """
     usable = (objects.present.any(1) & objects.absent.any(1)).nonzero()[:, 0]
     with torch.inference_mode():
@@ -184,9 +175,8 @@ def mean_average_precision(
             ranked = scores(features[rows]).masked_fill(~(present | objects.absent[rows]), -torch.inf)
             found.append(average_precision(ranked, present))
     per_image = torch.cat(found)
-    table = torch.stack([per_image, torch.ones_like(per_image)], 1)
-    (samples,) = bootstrap_samples([table[None]], seed)
-    return Precision(100 * per_image.mean().item(), interval(samples[:, 0]), per_image)
+    [[interval, _]] = bootstrap_intervals([torch.stack([per_image, torch.ones_like(per_image)], 1)], seed)
+    return 100 * per_image.mean().item(), interval, len(per_image)
 
 
 def most_frequent(objects: Objects) -> Tensor:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,12 @@ import torch
 from torch import Tensor
 
 from ....schemas.features import TABLE
-from ...engine.shards import write_atomically, write_json
+from ...engine.bounds import at_least
 from ...tables.columns import UNSPLIT
 from ..captions import Captions, read_captions
 from ..config import cores
 from ..features import Features, read_features
-from ..figures import format_interval, markdown_table
+from ..figures import format_interval, markdown_table, write_results
 from ..trainer.pictures import photo_files
 from ..vocabulary import SPECIALS, build_vocabulary
 from .blanks import (
@@ -40,10 +41,9 @@ from .objects import (
     most_frequent,
     train_classifier,
 )
-from .saliency import SaliencyConfig, choose_shown, draw_saliency, find_saliency
+from .saliency import SaliencyConfig, choose_shown, draw_saliency, find_saliency, summarize
 
 Say = Callable[[str], None]
-TASKS = ("words", "blanks")
 
 
 @dataclass(frozen=True)
@@ -67,10 +67,7 @@ class ProbeConfig:
     threads: int = field(default_factory=cores)
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "hidden", "min_count"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"{name} must be >= 1, was: {value}")
+        at_least(self, 1, ("epochs", "hidden", "min_count"))
 
 
 def probe(task: str, run: Path, config: ProbeConfig, output: Path, say: Say = lambda line: None) -> str:
@@ -81,67 +78,62 @@ def probe(task: str, run: Path, config: ProbeConfig, output: Path, say: Say = la
     torch.set_num_threads(config.threads)
     captions = read_captions(run)
     features = read_features(run, captions.image_ids, config.features)
-    run_task = {"words": image_to_word, "blanks": fill_blanks}[task]
-    metrics = run_task(run, config, captions, features, say)
-    text = (words_markdown if task == "words" else blanks_markdown)(metrics)
-    output.mkdir(parents=True, exist_ok=True)
-    write_json(output / f"{task}.json", metrics)
-    write_atomically(output / f"{task}.md", (text + "\n").encode())
-    return text
+    train, test = (captions_of(captions, features, splits) for splits in (config.train_splits, [config.split]))
+    values = features.values.float()
+    values = values.mean(1) if values.dim() == 3 else values  # those of regions are averaged
+    metrics, text = TASKS[task](run, config, captions, values, train, test, say)
+    return write_results(output, task, metrics, text)
 
 
-def image_to_word(run: Path, config: ProbeConfig, captions: Captions, features: Features, say: Say) -> dict[str, Any]:
-    """VSE-C's Table 6: how well each table of word vectors tells which objects an image shows."""
+def image_to_word(
+    run: Path, config: ProbeConfig, captions: Captions, features: Tensor, train: Tensor, test: Tensor, say: Say
+) -> tuple[dict[str, Any], str]:
+    """VSE-C's Table 6: how well each table of word vectors tells which objects an image shows.
+
+    features: (I, D). train, test: captions, as indices. Returns the metrics, and their table as Markdown.
+    """
     objects = frequent_objects(run, captions.image_ids, config.min_count)
     tables = word_tables(config.vectors, config.models, objects.words, config.seed)
     known = ~tables[FILE].isnan().any(1)
-    objects = Objects(
-        [word for word, has in zip(objects.words, known.tolist(), strict=True) if has],
-        objects.present[:, known],
-        objects.absent[:, known],
-    )
-    values = pooled(features.values)
-    train, test = (images_of(captions, features, splits) for splits in (config.train_splits, [config.split]))
+    train, test = (captions.image[rows].unique() for rows in (train, test))
+    words = list(compress(objects.words, known.tolist()))
+    seen, tested = (Objects(words, objects.present[at][:, known], objects.absent[at][:, known]) for at in (train, test))
     settings = ImageToWordConfig(seed=config.seed)
     settings = replace(settings, epochs=config.epochs or settings.epochs)
-    seen, tested = (Objects(objects.words, objects.present[at], objects.absent[at]) for at in (train, test))
     frequent = most_frequent(seen)
-    rows: dict[str, Callable[[Tensor], Tensor]] = {"most frequent objects": lambda x: frequent.expand(len(x), -1)}
+    scores: dict[str, Callable[[Tensor], Tensor]] = {"most frequent objects": lambda x: frequent.expand(len(x), -1)}
     for name, table in tables.items():
-        words = table[known]
-        say(f"{name}: {words.shape[1]} numbers a word")
-        classifier = train_classifier(words, values[train], seen, settings)
-        rows[name] = partial(classifier.scores, words)
-    found = {name: mean_average_precision(score, values[test], tested, config.seed) for name, score in rows.items()}
-    return {
-        "objects": len(objects.words),
+        vectors = table[known]
+        say(f"{name}: {vectors.shape[1]} numbers a word")
+        scores[name] = partial(train_classifier(vectors, features[train], seen, settings).scores, vectors)
+    found = {name: mean_average_precision(score, features[test], tested, config.seed) for name, score in scores.items()}
+    metrics = {
+        "objects": len(words),
         "without vector": int((~known).sum()),
         "train images": len(train),
-        "test images": len(found[FILE].per_image),
+        "test images": found[FILE][2],
         "epochs": settings.epochs,
-        "rows": {name: {"MAP": one.mean, "interval": list(one.interval)} for name, one in found.items()},
+        "rows": {name: {"MAP": mean, "interval": list(interval)} for name, (mean, interval, _) in found.items()},
     }
-
-
-def words_markdown(metrics: Mapping[str, Any]) -> str:
-    """The table of `image_to_word`."""
     head = (
-        f"{metrics['objects']} objects, {metrics['train images']:,} images to train on in {metrics['epochs']} epochs, "
+        f"{metrics['objects']} objects, {len(train):,} images to train on in {settings.epochs} epochs, "
         f"{metrics['test images']:,} to test; 95 % bootstrap intervals over images."
     )
-    rows = [[name, format_interval(one["MAP"], one["interval"])] for name, one in metrics["rows"].items()]
-    return f"{head}\n\n{markdown_table(['image to word', 'MAP'], rows)}"
+    rows = [[name, format_interval(mean, interval)] for name, (mean, interval, _) in found.items()]
+    return metrics, f"{head}\n\n{markdown_table(['image to word', 'MAP'], rows)}"
 
 
-def fill_blanks(run: Path, config: ProbeConfig, captions: Captions, features: Features, say: Say) -> dict[str, Any]:
-    """VSE-C's Table 7: how well blanked words are found with each table of word vectors, and without the image."""
-    train, test = (captions_of(captions, features, splits) for splits in (config.train_splits, [config.split]))
-    least = config.min_count or 4
-    vocabulary = build_vocabulary((captions.texts[int(n)].as_py() for n in train), least)
+def fill_blanks(
+    run: Path, config: ProbeConfig, captions: Captions, features: Tensor, train: Tensor, test: Tensor, say: Say
+) -> tuple[dict[str, Any], str]:
+    """VSE-C's Table 7: how well blanked words are found with each table of word vectors, and without the image.
+
+    Arguments and result as those of `image_to_word`.
+    """
+    vocabulary = build_vocabulary((captions.texts[int(n)].as_py() for n in train), config.min_count or 4)
     tables = word_tables(config.vectors, config.models, vocabulary.words[len(SPECIALS) :], config.seed)
     known = torch.cat([torch.zeros(len(SPECIALS), dtype=torch.bool), ~tables[FILE].isnan().any(1)])
     choices = known.nonzero()[:, 0]
-    values = pooled(features.values)
     seen, tested = (
         read_blanks(run, [captions.ids[int(n)] for n in rows], captions.image[rows], vocabulary, known)
         for rows in (train, test)
@@ -153,9 +145,9 @@ def fill_blanks(run: Path, config: ProbeConfig, captions: Captions, features: Fe
         words = torch.cat([torch.zeros(len(SPECIALS), table.shape[1]), table.nan_to_num()])
         own = replace(settings, image=not name.endswith("without the image"))
         say(f"{name}: {words.shape[1]} numbers a word")
-        filler = train_filler(words, values, seen, own)
-        found[name] = recalls(blank_ranks(filler, values, tested, choices), tested.kind)
-    return {
+        filler = train_filler(words, features, seen, own)
+        found[name] = recalls(blank_ranks(filler, features, tested, choices), tested.kind)
+    metrics = {
         "words": len(choices),
         "train captions": len(seen.image),
         "blanks": {name: int((tested.kind == n).sum()) for n, name in enumerate(KINDS)},
@@ -163,21 +155,19 @@ def fill_blanks(run: Path, config: ProbeConfig, captions: Captions, features: Fe
         "states": settings.states,
         "rows": found,
     }
-
-
-def blanks_markdown(metrics: Mapping[str, Any]) -> str:
-    """The table of `fill_blanks`."""
-    blanks = ", ".join(f"{count:,} of a {name}" for name, count in metrics["blanks"].items())
+    blanks = ", ".join(f"{int((tested.kind == n).sum()):,} of a {name}" for n, name in enumerate(KINDS))
     head = (
-        f"{metrics['train captions']:,} captions to train on in {metrics['epochs']} epochs, {metrics['states']} units "
-        f"per GRU; blanks: {blanks}; {metrics['words']:,} words to choose from."
+        f"{len(seen.image):,} captions to train on in {settings.epochs} epochs, {settings.states} units "
+        f"per GRU; blanks: {blanks}; {len(choices):,} words to choose from."
     )
     columns = [(name, f"R@{k}") for name in (*KINDS, "both") for k in TOP]
     rows = [
-        [name, *(f"{one[kind][k]:.1f}" if kind in one else "" for kind, k in columns)]
-        for name, one in metrics["rows"].items()
+        [name, *(f"{one[kind][k]:.1f}" if kind in one else "" for kind, k in columns)] for name, one in found.items()
     ]
-    return f"{head}\n\n{markdown_table(['fill in the blank', *(' '.join(pair) for pair in columns)], rows)}"
+    return metrics, f"{head}\n\n{markdown_table(['fill in the blank', *(' '.join(pair) for pair in columns)], rows)}"
+
+
+TASKS = {"words": image_to_word, "blanks": fill_blanks}
 
 
 def saliency(model: Path, run: Path, photos: Path | None, output: Path, config: SaliencyConfig) -> str:
@@ -185,35 +175,17 @@ def saliency(model: Path, run: Path, photos: Path | None, output: Path, config: 
 
     photos: the folder of the run's photos, to draw beside the negatives. Raises as `find_saliency`.
     """
-    found = find_saliency(model, run, config)
-    rows = [
-        [
-            name,
-            format_interval(one["share"], one["share interval"]),
-            f"{one['chance']:.1f}",
-            format_interval(one["beyond chance"], one["beyond chance interval"]),
-            f"{one['negatives']:,}",
-        ]
-        for name, one in found.metrics.items()
-    ]
+    negatives = find_saliency(model, run, config)
+    metrics = summarize(negatives, config.seed)
+    rows = []
+    for name, one in metrics.items():
+        share, beyond = (format_interval(one[key], one[f"{key} interval"]) for key in ("share", "beyond chance"))
+        rows.append([name, share, f"{one['chance']:.1f}", beyond, f"{one['negatives']:,}"])
     columns = ["saliency on edited words, %", "mean share", "by chance", "difference", "negatives"]
-    text = markdown_table(columns, rows)
-    output.mkdir(parents=True, exist_ok=True)
-    write_json(output / "saliency.json", found.metrics)
-    write_atomically(output / "saliency.md", (text + "\n").encode())
+    text = write_results(output, "saliency", metrics, markdown_table(columns, rows))
     files = {} if photos is None else photo_files(run, photos)
-    draw_saliency(choose_shown(found.negatives, files), files, output / "saliency.png")
+    draw_saliency(choose_shown(negatives, files), files, output / "saliency.png")
     return text
-
-
-def pooled(values: Tensor) -> Tensor:
-    """Features (I, D), float32; those of regions (I, R, D) are averaged."""
-    return values.float().mean(1) if values.dim() == 3 else values.float()
-
-
-def images_of(captions: Captions, features: Features, splits: Sequence[str]) -> Tensor:
-    """The images, as indices (n,), of captions of these splits that have features. Raises ValueError if none has."""
-    return captions.image[captions_of(captions, features, splits)].unique()
 
 
 def captions_of(captions: Captions, features: Features, splits: Sequence[str]) -> Tensor:

@@ -9,19 +9,20 @@ the share of the words that these are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isqrt
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import torch
 from torch import Tensor
 
 from ...engine.tables import read_table
 from ...features.preprocess import decode
-from ..captions import Captions, read_captions
+from ..captions import read_captions
 from ..config import cores
 from ..corpus import pack_sentences
 from ..encoders import run_packed
@@ -30,7 +31,7 @@ from ..features import read_features
 from ..figures import new_figure, write_png
 from ..similarities import SIMILARITIES, Similarity
 from ..trainer.objectives import load_model
-from ..vocabulary import WordVocabulary, word_spans
+from ..vocabulary import word_spans
 
 AT_ONCE = 512  # negatives whose gradients are computed together
 
@@ -77,16 +78,7 @@ class SalientNegative(NamedTuple):
         return sum(self.edited) / len(self.edited)
 
 
-class Saliency(NamedTuple):
-    """The salient negatives of a split, and the metrics by operator; see `summarize`."""
-
-    negatives: list[SalientNegative]
-    captions: Captions
-    metrics: dict[str, dict[str, Any]]
-    table: str
-
-
-def find_saliency(model_folder: Path, run: Path, config: SaliencyConfig) -> Saliency:
+def find_saliency(model_folder: Path, run: Path, config: SaliencyConfig) -> list[SalientNegative]:
     """The saliency of the words of negatives of a run under a model.
 
     Raises FileNotFoundError or ValueError for a folder without a model, a run without the split, features or negatives,
@@ -104,15 +96,26 @@ def find_saliency(model_folder: Path, run: Path, config: SaliencyConfig) -> Sali
     found, similarity = [], SIMILARITIES[trained.similarity]
     for start in range(0, len(rows), AT_ONCE):
         part = rows.slice(start, AT_ONCE)
+        texts = part["text"].to_pylist()
         images = torch.tensor([image_of[caption] for caption in part["caption_id"].to_pylist()])
-        found += salient_negatives(model, similarity, vocabulary, part, features.values[images], images)
-    return Saliency(found, captions, summarize(found, config.seed), trained.table)
+        tokens, offsets = map(torch.from_numpy, vocabulary.encode(texts))
+        scores, words, regions = gradients(model, similarity, tokens, offsets, features.values[images])
+        keys = (part[name].to_pylist() for name in ("negative_id", "operator", "edits"))
+        for n, (negative, operator, edits) in enumerate(zip(*keys, strict=True)):
+            spans = word_spans(texts[n])
+            edited = edited_words(spans, edits)
+            if any(edited):
+                own = words[n][1 : int(offsets[n + 1] - offsets[n]) - 1]
+                shares = (own / own.sum().clamp(min=1e-12)).tolist()
+                written = [texts[n][begin:end] for begin, end in spans]
+                on_grid = None if regions is None else regions[n]
+                about = (negative, operator, int(images[n]), written, shares, edited, float(scores[n]), on_grid)
+                found.append(SalientNegative(*about))
+    return found
 
 
-def first_rows(run: Path, captions: Any, operators: tuple[str, ...]) -> pa.Table:
+def first_rows(run: Path, captions: Iterable[str], operators: tuple[str, ...]) -> pa.Table:
     """The first negative of each operator of these caption_ids. Raises ValueError if there is none."""
-    import pyarrow.compute as pc
-
     columns = ["negative_id", "caption_id", "operator", "text", "edits"]
     wanted = pa.array(list(captions), pa.string())
     parts = []
@@ -125,31 +128,6 @@ def first_rows(run: Path, captions: Any, operators: tuple[str, ...]) -> pa.Table
     if not len(rows):
         raise ValueError(f"{run} must have negatives of these captions, has none")
     return rows
-
-
-def salient_negatives(
-    model: Any, similarity: Similarity, vocabulary: WordVocabulary, rows: pa.Table, features: Tensor, images: Tensor
-) -> list[SalientNegative]:
-    """The saliency of the words of n negatives.
-
-    rows: of the table negatives. features: (n, …), and images: (n,) the number, of the image of each.
-    """
-    texts = rows["text"].to_pylist()
-    tokens, offsets = map(torch.from_numpy, vocabulary.encode(texts))
-    scores, words, regions = gradients(model, similarity, tokens, offsets, features)
-    found = []
-    keys = (rows[name].to_pylist() for name in ("negative_id", "operator", "edits"))
-    for n, (negative, operator, edits) in enumerate(zip(*keys, strict=True)):
-        own = words[n][1 : int(offsets[n + 1] - offsets[n]) - 1]
-        spans = word_spans(texts[n])
-        shares = (own / own.sum().clamp(min=1e-12)).tolist()
-        on_grid = None if regions is None else regions[n]
-        written = [texts[n][start:end] for start, end in spans]
-        edited = edited_words(spans, edits)
-        if any(edited):
-            about = (negative, operator, int(images[n]), written, shares, edited, float(scores[n]), on_grid)
-            found.append(SalientNegative(*about))
-    return found
 
 
 def gradients(
@@ -178,25 +156,16 @@ def gradients(
             of_words, of_features = torch.autograd.grad(scores.sum(), [fed[0], seen])
     finally:
         hook.remove()
-    words = _unpacked(of_words.abs().mean(1), offsets)
+    packed, lengths = pack_sentences(offsets, rows), offsets.diff()
+    words = of_words.new_zeros(len(rows), int(lengths.max()))
+    words[torch.arange(words.shape[1]) < lengths[:, None]] = of_words.abs().mean(1)[packed.positions.argsort()]
     regions = of_features.nan_to_num(0.0).abs().sum(-1) if features.dim() == 3 else None
     return scores.detach(), words, regions
 
 
 def recurrent_net(text: Any) -> Any:
     """The GRU or LSTM of a text encoder; None if it has none."""
-    return getattr(text, "gru", None) or getattr(text, "lstm", None)
-
-
-def _unpacked(values: Tensor, offsets: Tensor) -> Tensor:
-    """Values (total,) in the packed layout of n texts as (n, T), 0 behind a text's end."""
-    packed = pack_sentences(offsets, torch.arange(len(offsets) - 1))
-    flat = torch.empty_like(values)
-    flat[packed.positions] = values
-    lengths = offsets.diff()
-    padded = values.new_zeros(len(lengths), int(lengths.max()))
-    padded[torch.arange(padded.shape[1]) < lengths[:, None]] = flat
-    return padded
+    return getattr(text, "net", None)
 
 
 def edited_words(spans: list[tuple[int, int]], edits: list[dict[str, Any]]) -> list[bool]:
@@ -273,10 +242,17 @@ def draw_saliency(negatives: Sequence[SalientNegative], photos: Mapping[int, Pat
         text.set_title(title, fontsize=8, loc="left", color="0.35")
         text.set_xlim(0, CHARACTERS)
         text.set_ylim(-len(own), 0.1)
-        highest = max(one.shares)
         for line, places in enumerate(own):
             for number, at in places:
-                _draw_word(text, one, number, (at, -line - 0.35), highest)
+                word, share, edited = one.words[number], one.shares[number], one.edited[number]
+                shade = share / max(one.shares)
+                colour = (1.0, 1.0 - 0.55 * shade, 1.0 - 0.8 * shade)  # white to orange
+                box = {"facecolor": colour, "edgecolor": "black" if edited else "none", "pad": 2.0, "linewidth": 1.0}
+                x, y = at + max(len(word), 3) / 2, -line - 0.35
+                style: dict[str, Any] = {"family": "monospace", "ha": "center", "va": "center"}
+                text.text(x, y, word, fontsize=9, bbox=box, **style)
+                weight = "bold" if edited else "normal"
+                text.text(x, y - 0.42, f"{100 * share:.0f}", fontsize=7, color="0.3", weight=weight, **style)
     write_png(figure, path, 110)
 
 
@@ -292,18 +268,6 @@ def _lines(words: Sequence[str]) -> list[list[tuple[int, float]]]:
         lines[-1].append((number, at))
         at += width
     return lines
-
-
-def _draw_word(axes: Any, one: SalientNegative, number: int, at: tuple[float, float], highest: float) -> None:
-    word, share, edited = one.words[number], one.shares[number], one.edited[number]
-    shade = share / highest
-    colour = (1.0, 1.0 - 0.55 * shade, 1.0 - 0.8 * shade)  # white to orange
-    box = {"facecolor": colour, "edgecolor": "black" if edited else "none", "pad": 2.0, "linewidth": 1.0}
-    middle = at[0] + max(len(word), 3) / 2
-    style = {"family": "monospace", "ha": "center", "va": "center"}
-    axes.text(middle, at[1], word, fontsize=9, bbox=box, **style)
-    weight = "bold" if edited else "normal"
-    axes.text(middle, at[1] - 0.42, f"{100 * share:.0f}", fontsize=7, color="0.3", weight=weight, **style)
 
 
 def _draw_photo(axes: Any, one: SalientNegative, photo: Path) -> None:

@@ -24,18 +24,22 @@ from ...engine.storage import write_atomically, write_json
 from ...engine.tables import has_table, read_table
 from ..captions import Captions, read_captions
 from ..checkpoint import read_vocabularies
-from ..config import WITH_NEGATIVES, TrainConfig
+from ..config import WITH_NEGATIVES, EvaluateConfig, TrainConfig
 from ..corpus import encode_run, read_caption_rows, read_graphs, read_whole_table
 from ..device import choose_device
-from ..evaluation.attacks import choose_attacks, complete_captions, with_negatives
-from ..evaluation.config import EvaluateConfig
 from ..evaluation.parsing import phrase_parsing
-from ..evaluation.protocols import RankList, plain_retrieval, run_protocols
+from ..evaluation.protocols import (
+    RankList,
+    choose_attacks,
+    complete_captions,
+    plain_retrieval,
+    run_protocols,
+    with_negatives,
+)
 from ..evaluation.retrieval import (
     DETECTED,
     TIE,
     EmbeddedSplit,
-    SplitComponents,
     detected_queries,
     embed_images,
     embed_sentences,
@@ -46,8 +50,8 @@ from ..evaluation.retrieval import (
 )
 from ..features import Features, read_features
 from ..mhad.model import MultiHeadAttention, head_cosines
+from ..univse.metrics import univse_metrics
 from ..univse.model import UniVSE
-from ..univse.objective import univse_metrics
 from ..vectors import Texts
 from .objectives import OBJECTIVES, load_model
 from .report import to_markdown
@@ -127,7 +131,7 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
         if config.drop_components:
             every = torch.arange(len(graphs.pairs.offsets) - 1)
             graphs = graphs.thinned(every, config.drop_components, config.seed)
-    texts = Texts(corpus.tokens.to(device), corpus.offsets, corpus.captions, graphs, corpus.language)
+    texts = corpus.texts(device, graphs)
 
     def embedded(chosen: Tensor) -> EmbeddedSplit:
         image, owner = captions.image[chosen].unique(return_inverse=True)
@@ -177,8 +181,8 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
             by_sentences = partial(model.sentence_queries, vocabulary)
             metrics["unified"] |= unified_retrieval(read, by_sentences, split.images, model.similarity)
             image = captions.image[chosen].unique()
-            split_components = SplitComponents(vocabulary, rows, features.values[image])
-            metrics.update(univse_metrics(model, split, attacks, split_components))
+            graphs_of_rows = rows.to_pylist()
+            metrics.update(univse_metrics(model, split, attacks, vocabulary, graphs_of_rows, features.values[image]))
         else:
             metrics["parsing"] = phrase_parsing(embed, rows.to_pylist(), split, model.similarity, forms)
     without = ~features.available[captions.image[captions.of_split(config.split)]]

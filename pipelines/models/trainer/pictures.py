@@ -4,51 +4,54 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
+from math import isqrt
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import torch
+from pydantic import Field
+from torch import Tensor
 
 from ...engine.manifest import manifest_of
-from ...features.preprocess import Crops
+from ...engine.settings import AtLeastOne, NotNegative, Settings
+from ...features.preprocess import Crops, cropped, decode
 from ...tables.images import Images
 from ..captions import Captions, read_captions
 from ..checkpoint import read_vocabularies
-from ..config import TrainConfig
 from ..corpus import PARTS, component_ids, encode_run, read_caption_rows, read_whole_table
 from ..features import read_features
+from ..figures import new_figure, write_png
 from ..mhad.model import MultiHeadAttention
-from ..mhad.pictures import draw_attention, draw_views, find_attention
-from ..univse.model import Photos, UniVSE, cropped, draw_maps, find_relevance, read_query
-from ..univse.parsing import draw_neighbours
+from ..univse.model import UniVSE
 from ..vectors import Phrase, Texts
 from ..vocabulary import UNKNOWN_ID, WordVocabulary
 from .objectives import load_model
 
-MAPS, NEIGHBOURS, HEADS, VIEWS = "relevance.png", "neighbours.png", "heads.png", "views.png"
-IN_THE_PLANE = 200  # images
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+SIDE = 224  # pixels of a photo in a figure
+TEMPERATURE = 0.1  # of the softmax over regions
+IN_THE_PLANE, LINKED = 200, 25  # images in the plane, and those that are linked to their captions by lines
 COMMON = 3  # default queries per kind of component
+COLOURS = 10  # most frequent words that have a colour of their own
+PERPLEXITY = 12
+PANELS = {  # by kind of `component_vocabulary`: title, number of phrases, and the word that sets a phrase's colour
+    "noun": ("nouns", 120, None),
+    "attribute_noun": ("attributed nouns, by attribute", 120, 0),
+    "triple": ("triples, by relation", 90, 1),
+}
 
 
-@dataclass(frozen=True)
-class PictureConfig:
-    """What is drawn. Raises ValueError for best < 1.
+class PictureConfig(Settings):
+    """What is drawn. Raises ValueError for a value out of its range."""
 
-    queries: the phrases to look for; empty: the most frequent components of the photos' captions. best: the number of
-    photos per query, or of images whose attention is drawn. spacy_model: the pipeline that parses the queries; None:
-    the one shipped with negcap. seed: of
-    t-SNE.
-    """
-
-    queries: tuple[str, ...] = ()
-    best: int = 6
-    spacy_model: str | None = None
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.best < 1:
-            raise ValueError(f"best must be >= 1, was: {self.best}")
+    queries: tuple[str, ...] = Field((), description="phrases to look for; none: the photos' most frequent components")
+    best: AtLeastOne = Field(6, description="photos per query, or images whose attention is drawn")
+    spacy_model: str | None = Field(None, description="pipeline that parses the queries; none: the shipped one")
+    seed: NotNegative = Field(0, description="seed of t-SNE")
 
 
 def draw_pictures(
@@ -60,79 +63,121 @@ def draw_pictures(
     photos if they are given, and views.png. Raises FileNotFoundError or ValueError for another model, for missing
     tables or photos, or for a query without a known object.
     """
-    cpu = torch.device("cpu")
-    model, vocabulary, trained = load_model(model_folder, cpu)
-    if isinstance(model, MultiHeadAttention):
-        vocabularies = {trained.languages[0]: vocabulary}
-        vocabularies |= read_vocabularies(model_folder, trained.languages[1:])
-        return _draw_heads(model, vocabularies, run, trained, photos, output, config)
-    if not isinstance(model, UniVSE):
+    model, vocabulary, trained = load_model(model_folder, torch.device("cpu"))
+    draw: Any = {UniVSE: _draw_univse, MultiHeadAttention: _draw_mhad}.get(type(model))
+    if draw is None:
         raise ValueError(f"pictures need a univse or mha-d model, {model_folder} is: {trained.model}")
+    files = None
+    if photos is not None:
+        available = read_features(run, read_captions(run).image_ids, trained.table).available
+        files = {image: file for image, file in photo_files(run, photos).items() if bool(available[image])}
+        if not files:
+            raise FileNotFoundError(f"{photos} must have photos of images with features in {run}, has none")
     output.mkdir(parents=True, exist_ok=True)
-    components = read_whole_table(run, "component_vocabulary")
-    draw_neighbours(model, vocabulary, components, output / NEIGHBOURS, config.seed)
-    if photos is None:
-        return [output / NEIGHBOURS]
-    captions = read_captions(run)
-    features = read_features(run, captions.image_ids, trained.table)
-    files = {image: file for image, file in photo_files(run, photos).items() if bool(features.available[image])}
-    if not files:
-        raise FileNotFoundError(f"{photos} must have photos of images with features in {run}, has none")
-    queries: Sequence[Phrase] = [read_query(text, config.spacy_model) for text in config.queries]
-    queries = queries or common_phrases(run, captions, set(files), vocabulary)
     with torch.inference_mode():
-        _, regions = model.image.with_regions(features.values[torch.tensor(list(files))])
-        rows = find_relevance(model, vocabulary, queries, Photos(list(files.values()), regions), config.best)
-    draw_maps(rows, output / MAPS, _crop(run, trained.table))
-    return [output / MAPS, output / NEIGHBOURS]
+        return draw(model, vocabulary, run, trained, files, output, config)
 
 
-def _draw_heads(
-    model: MultiHeadAttention,
-    vocabularies: Mapping[str, WordVocabulary],
+def photo_files(run: Path, photos: Path) -> dict[int, Path]:
+    """The photo of each image that has one, by the image's index in the run."""
+    folder, files = Images(photos), {}
+    rows = read_whole_table(run, "captions")
+    index = {image: n for n, image in enumerate(read_captions(run).image_ids)}
+    for image, name in dict(zip(rows["image_id"].to_pylist(), rows["image"].to_pylist(), strict=True)).items():
+        file = folder.find(name)
+        if file is not None and image in index:
+            files[index[image]] = photos / file
+    return files
+
+
+def _covered(photo: Path, run: Path, table: str) -> Image:
+    """The part of a photo that the regions of a table of features cover, in grey."""
+    image, manifest = decode(photo.read_bytes()), manifest_of(run, table)
+    made = manifest.identity.config if manifest else {}
+    if made.get("grid"):
+        image = cropped(image, Crops(made["resize"], made["crop"]))
+    return image.convert("L").resize((SIDE, SIDE))
+
+
+def _draw_map(axis: Any, photo: Image | None, weights: Tensor, title: str) -> None:
+    """Draw weights (n, n) of regions over a grey photo, yellow where they are greatest."""
+    axis.set_axis_off()
+    if photo is not None:
+        axis.imshow(photo, cmap="gray", extent=(0, SIDE, SIDE, 0))
+    shown = {"cmap": "inferno", "vmin": 0, "vmax": 1, "extent": (0, SIDE, SIDE, 0), "interpolation": "bicubic"}
+    axis.imshow((weights / weights.max()).numpy(), alpha=1 if photo is None else 0.55, **shown)
+    axis.set_title(title, fontsize=8, loc="left")
+
+
+def grid_side(features: Tensor) -> int:
+    """The side n of the square grid of R = n² regions of features (…, R, D). Raises ValueError for another shape."""
+    side = isqrt(features.shape[-2]) if features.dim() > 1 else 0
+    if side < 2 or side * side != features.shape[-2]:
+        raise ValueError(f"features must be a square grid of regions, have the shape {tuple(features.shape)}")
+    return side
+
+
+def to_plane(vectors: Tensor, seed: int) -> np.ndarray:
+    """Vectors (n, d) as points (n, 2): t-SNE of their cosine distances, initialized by PCA."""
+    from sklearn.manifold import TSNE
+
+    perplexity = min(PERPLEXITY, (len(vectors) - 1) / 3)
+    tsne = TSNE(perplexity=perplexity, metric="cosine", init="pca", learning_rate="auto", random_state=seed)
+    return tsne.fit_transform(vectors.cpu().double().numpy())
+
+
+# UniVSE
+
+
+def _draw_univse(
+    model: UniVSE,
+    vocabulary: WordVocabulary,
     run: Path,
-    trained: TrainConfig,
-    photos: Path | None,
+    trained: Any,
+    files: Mapping[int, Path] | None,
     output: Path,
     config: PictureConfig,
 ) -> list[Path]:
-    """Draw heads.png, of the first images with a photo, and views.png, of images that the model was not trained on."""
-    captions = read_captions(run, languages=trained.languages)
+    neighbours, relevance = output / "neighbours.png", output / "relevance.png"
+    _draw_neighbours(model, vocabulary, run, neighbours, config.seed)
+    if files is None:
+        return [neighbours]
+    captions = read_captions(run)
     features = read_features(run, captions.image_ids, trained.table)
-    first, *others = vocabularies.values()
-    corpus = encode_run(run, captions, first, others=dict(zip(trained.languages[1:], others, strict=True)))
-    texts = Texts(corpus.tokens, corpus.offsets, corpus.captions, None, corpus.language)
-    of_image: dict[int, dict[str, int]] = {}  # the first caption of an image in each language
-    seen = set(captions.of_splits(trained.train_splits).tolist())
-    rows = [row for row in range(len(captions.ids)) if row not in seen] or list(range(len(captions.ids)))
-    for row in rows:
-        image = int(captions.image[row])
-        if bool(features.available[image]):
-            of_image.setdefault(image, {}).setdefault(trained.languages[int(captions.language[row])], row)
-    whole = {image: its for image, its in of_image.items() if len(its) == len(trained.languages)}
-    if not whole:
-        raise ValueError(f"{run} must have images with features and captions in every language, has none")
-    files = photo_files(run, photos) if photos is not None else dict.fromkeys(whole)
-    shown = [image for image in whole if image in files][: config.best]
-    if not shown:
-        raise FileNotFoundError(f"{photos} must have photos of images with features in {run}, has none")
-    crop = _crop(run, trained.table)
-    drawn = []
-    for image in shown:
-        its = {language: whole[image][language] for language in trained.languages}
-        attention = find_attention(model, features.values[image], texts, its, list(vocabularies.values()))
-        file = files[image]
-        drawn.append((attention, None if file is None else cropped(file, crop)))
-    output.mkdir(parents=True, exist_ok=True)
-    draw_attention(drawn, output / HEADS)
-    plane = list(whole)[:IN_THE_PLANE]
-    with torch.inference_mode():
-        views = {"images": model.image(features.values[torch.tensor(plane)])}
-        for language in trained.languages:
-            its_rows = torch.tensor([whole[image][language] for image in plane])
-            views[language] = model.sentences(texts, its_rows)
-    draw_views(views, output / VIEWS, config.seed)
-    return [output / HEADS, output / VIEWS]
+    queries: Sequence[Phrase] = [read_query(text, config.spacy_model) for text in config.queries]
+    queries = queries or common_phrases(run, captions, set(files), vocabulary)
+    _, regions = model.image.with_regions(features.values[torch.tensor(list(files))])
+    rows = find_relevance(model, vocabulary, queries, regions, config.best)
+    figure = new_figure(1.9 * max(len(row.photos) for row in rows), 2.1 * len(rows))
+    axes = figure.subplots(len(rows), max(len(row.photos) for row in rows), squeeze=False)
+    for axis in axes.flat:
+        axis.set_axis_off()
+    places = list(files.values())
+    for line, row in zip(axes, rows, strict=True):
+        for column, (photo, score, weights) in enumerate(zip(row.photos, row.scores, row.maps, strict=True)):
+            title = f"{score:.2f}" if column else f"{row.query}: {score:.2f}"
+            _draw_map(line[column], _covered(places[photo], run, trained.table), weights, title)
+    write_png(figure, relevance, 110)
+    return [relevance, neighbours]
+
+
+def read_query(text: str, spacy_model: str | None = None) -> Phrase:
+    """The component that a query names: its first relation, or else its first attributed object, or its first object.
+
+    "a dog running on grass" -> ("dog", "run on", "grass"). spacy_model: the pipeline that parses the query; None: the
+    one shipped with negcap. Raises ValueError for a query without an object.
+    """
+    from ....augment.language.parse import parse
+    from ....augment.scene_graph import scene_graph
+
+    graph = scene_graph(parse([text], spacy_model)[0])
+    names = {item.token: item.name for item in graph.objects}
+    found: list[tuple[str, ...]] = [(names[item.subject], item.name, names[item.object]) for item in graph.relations]
+    found += [(item.value, names[item.object]) for item in graph.attributes]
+    found += [(item.name,) for item in graph.objects]
+    if not found:
+        raise ValueError(f"query must name an object, was: {text!r}")
+    return Phrase(found[0], text)
 
 
 def common_phrases(run: Path, captions: Captions, images: set[int], vocabulary: WordVocabulary) -> Sequence[Phrase]:
@@ -152,20 +197,137 @@ def common_phrases(run: Path, captions: Captions, images: set[int], vocabulary: 
     return phrases
 
 
-def photo_files(run: Path, photos: Path) -> dict[int, Path]:
-    """The photo of each image that has one, by the image's index in the run."""
-    folder, files = Images(photos), {}
-    rows = read_whole_table(run, "captions")
-    index = {image: n for n, image in enumerate(read_captions(run).image_ids)}
-    for image, name in dict(zip(rows["image_id"].to_pylist(), rows["image"].to_pylist(), strict=True)).items():
-        file = folder.find(name)
-        if file is not None and image in index:
-            files[index[image]] = photos / file
-    return files
+class Relevance(NamedTuple):
+    """A query, the photos in which it scores highest, and where: the score of the best region, and (n, n) weights."""
+
+    query: str
+    photos: list[int]
+    scores: list[float]
+    maps: Tensor
 
 
-def _crop(run: Path, table: str) -> Crops | None:
-    """The part of a photo that the regions cover, as the manifest of the features states it; None: the whole photo."""
-    manifest = manifest_of(run, table)
-    made = manifest.identity.config if manifest else {}
-    return Crops(made["resize"], made["crop"]) if made.get("grid") else None
+def find_relevance(
+    model: UniVSE, vocabulary: WordVocabulary, queries: Sequence[Phrase], regions: Tensor, best: int
+) -> list[Relevance]:
+    """For each query, the `best` photos with the highest-scoring region, and their maps of relevance.
+
+    regions: unit vectors (P, R, d) of P photos. The relevance of region i is exp(s(v_i, q) / τ), with τ = 0.1, divided
+    by the greatest one of the photo. Raises ValueError if the regions are no square grid, or for a word that the model
+    does not know.
+    """
+    side, rows = grid_side(regions), []
+    for query in queries:
+        ids = component_ids(vocabulary, query.words)
+        unknown = [word for word, id in zip(query.words, ids, strict=True) if id == UNKNOWN_ID]
+        if unknown:
+            raise ValueError(f"query must consist of words that the model knows, has: {unknown[0]!r}")
+        scores = regions @ model.queries(vocabulary, [query])[0]
+        chosen = scores.amax(1).sort(descending=True, stable=True).indices[:best]
+        relevance = (scores[chosen] / TEMPERATURE).softmax(1)
+        maps = (relevance / relevance.amax(1, keepdim=True)).view(-1, side, side).cpu()
+        rows.append(Relevance(query.text, chosen.tolist(), scores[chosen].amax(1).tolist(), maps))
+    return rows
+
+
+def _draw_neighbours(model: UniVSE, vocabulary: WordVocabulary, run: Path, path: Path, seed: int) -> None:
+    """Draw a run's most frequent nouns, attributed nouns and triples by their vectors."""
+    components = read_whole_table(run, "component_vocabulary")  # by descending count
+    entries = list(zip(components["kind"].to_pylist(), components["words"].to_pylist(), strict=True))
+    figure = new_figure(30, 10)
+    for axis, (kind, (title, number, word)) in zip(figure.subplots(1, len(PANELS)), PANELS.items(), strict=True):
+        axis.set_axis_off()
+        axis.set_title(title, fontsize=16)
+        phrases = [Phrase(tuple(words), " ".join(words)) for its, words in entries if its == kind][:number]
+        if len(phrases) < 5:
+            continue
+        points = to_plane(model.queries(vocabulary, phrases), seed)
+        axis.scatter(*points.T, s=4, c="lightgray")
+        counts = Counter() if word is None else Counter(phrase.words[word] for phrase in phrases)
+        colours = {name: f"C{n}" for n, (name, _) in enumerate(counts.most_common(COLOURS))}
+        for phrase, point in zip(phrases, points, strict=True):
+            colour = "black" if word is None else colours.get(phrase.words[word], "black")
+            axis.annotate(phrase.text, point, fontsize=10, color=colour, ha="center")
+    write_png(figure, path, 100)
+
+
+# MHA-D
+
+
+def _draw_mhad(
+    model: MultiHeadAttention,
+    vocabulary: WordVocabulary,
+    run: Path,
+    trained: Any,
+    files: Mapping[int, Path] | None,
+    output: Path,
+    config: PictureConfig,
+) -> list[Path]:
+    """Draw heads.png, of the first images (with a photo), and views.png, of images that were not trained on."""
+    captions = read_captions(run, languages=trained.languages)
+    features = read_features(run, captions.image_ids, trained.table)
+    others = read_vocabularies(trained.output, trained.languages[1:])
+    vocabularies = {trained.languages[0]: vocabulary, **others}
+    texts = encode_run(run, captions, vocabulary, others=others).texts(torch.device("cpu"))
+    of_image: dict[int, dict[str, int]] = {}  # the first caption of an image in each language
+    seen = set(captions.of_splits(trained.train_splits).tolist())
+    for row in [row for row in range(len(captions.ids)) if row not in seen] or range(len(captions.ids)):
+        image = int(captions.image[row])
+        if bool(features.available[image]):
+            of_image.setdefault(image, {}).setdefault(trained.languages[int(captions.language[row])], row)
+    whole = {image: its for image, its in of_image.items() if len(its) == len(trained.languages)}
+    if not whole:
+        raise ValueError(f"{run} must have images with features and captions in every language, has none")
+    shown = [image for image in whole if files is None or image in files][: config.best]
+    if not shown:
+        raise FileNotFoundError(f"there must be photos of images with features in {run} that are not trained on")
+    heads, views = output / "heads.png", output / "views.png"
+    columns = [1.9] * model.head_count + [4.6] * len(vocabularies)
+    figure = new_figure(sum(columns), 2.1 * len(shown))
+    axes = figure.subplots(len(shown), len(columns), squeeze=False, width_ratios=columns)
+    for line, image in zip(axes, shown, strict=True):
+        photo = None if files is None else _covered(files[image], run, trained.table)
+        side = grid_side(features.values[image])
+        maps = model.image.attend(features.values[image][None]).weights[0].view(-1, side, side)
+        for number, (axis, weights) in enumerate(zip(line, maps, strict=False), 1):
+            _draw_map(axis, photo, weights, f"head {number}")
+        for axis, (language, words) in zip(line[model.head_count :], vocabularies.items(), strict=True):
+            _draw_words(axis, language, *attended_words(model, language, texts, whole[image][language], words))
+    write_png(figure, heads, 110)
+    plane = list(whole)[:IN_THE_PLANE]
+    vectors = {"images": model.image(features.values[torch.tensor(plane)])}
+    for language in vocabularies:
+        vectors[language] = model.sentences(texts, torch.tensor([whole[image][language] for image in plane]))
+    _draw_views(vectors, views, config.seed)
+    return [heads, views]
+
+
+def attended_words(
+    model: MultiHeadAttention, language: str, texts: Texts, row: int, vocabulary: WordVocabulary
+) -> tuple[list[str], Tensor]:
+    """The N words of a text in a language, and what the K heads of its encoder give them, (K, N)."""
+    weights = model.encoder(language).attend(texts.tokens, texts.offsets, torch.tensor([row])).weights[0]
+    ids = texts.tokens[texts.offsets[row] : texts.offsets[row + 1]].tolist()[: weights.shape[1]]
+    return [vocabulary.words[id] for id in ids], weights
+
+
+def _draw_words(axis: Any, title: str, words: Sequence[str], weights: Tensor) -> None:
+    """Draw weights (K, N) of words, each line scaled by its own maximum."""
+    axis.imshow((weights / weights.amax(1, keepdim=True)).numpy(), aspect="auto", cmap="inferno", vmin=0, vmax=1)
+    axis.set_xticks(range(len(words)), words, rotation=40, ha="right", fontsize=7)
+    axis.set_yticks(range(len(weights)), [f"head {head + 1}" for head in range(len(weights))], fontsize=7)
+    axis.set_title(title, fontsize=8, loc="left")
+
+
+def _draw_views(views: Mapping[str, Tensor], path: Path, seed: int) -> None:
+    """Draw unit vectors (n, d) of the same n images and captions in the plane; lines link the first few."""
+    points = np.split(to_plane(torch.cat(list(views.values())), seed), len(views))
+    figure = new_figure(9, 9)
+    axis = figure.subplots()
+    axis.set_axis_off()
+    for image in range(min(LINKED, len(points[0]))):
+        for its in points[1:]:
+            axis.plot(*np.stack([points[0][image], its[image]]).T, color="lightgray", linewidth=0.8, zorder=0)
+    for number, (name, its) in enumerate(zip(views, points, strict=True)):
+        axis.scatter(its[:, 0], its[:, 1], s=14, marker="sov^D*"[number % 6], color=f"C{number}", label=name)
+    axis.legend(loc="upper right")
+    write_png(figure, path, 100)

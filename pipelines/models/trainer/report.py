@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from ..figures import format_interval, markdown_table, new_figure, write_png
 RECALLS = ("R@1", "R@5", "R@10")
 LEAST_PAIRS = 10  # whose share is printed
 COLUMNS = (*RECALLS, "median rank", "mean rank")
+Table = tuple[Sequence[str], Sequence[Sequence[str]]]  # head and rows
 
 
 def to_markdown(metrics: Mapping[str, Any]) -> str:
@@ -22,80 +23,70 @@ def to_markdown(metrics: Mapping[str, Any]) -> str:
     if metrics.get("language", "en") != "en":
         name += f" ({metrics['language']})"
     without = metrics["images_without_features"]
-    parts = [
-        f"**{name}** on {metrics['split']}: {metrics['images']:,} images, {metrics['captions']:,} captions"
-        + (f"; {without:,} more captions are of images without features" if without else ""),
-        _retrieval(metrics),
-        *(
-            _retrieval(entry, f"retrieval, {language}: {entry['images']:,} images, {entry['captions']:,} captions")
-            for language, entry in metrics.get("languages", {}).items()
-        ),
-    ]
+    about = f"**{name}** on {metrics['split']}: {metrics['images']:,} images, {metrics['captions']:,} captions"
+    about += f"; {without:,} more captions are of images without features" if without else ""
+    return "\n\n".join([about, *(part if isinstance(part, str) else markdown_table(*part) for part in _parts(metrics))])
+
+
+def _parts(metrics: Mapping[str, Any]) -> Iterator[str | Table]:
+    """Tables, and a sentence below one of them."""
+    yield _retrieval(metrics, "retrieval")
+    for language, entry in metrics.get("languages", {}).items():
+        title = f"retrieval, {language}: {entry['images']:,} images, {entry['captions']:,} captions"
+        yield _retrieval(entry, title)
     if "heads" in metrics:
         rows = [[name, f"{cosine:.2f}"] for name, cosine in metrics["heads"].items()]
-        parts.append(markdown_table(["two different attention heads of", "mean cosine"], rows))
+        yield ["two different attention heads of", "mean cosine"], rows
     for protocol, title in (
         ("vse-c", "image to text, each image with the negatives of its own captions"),
         ("univse", "image to text, all images with the negatives of all captions"),
     ):
-        if metrics.get(protocol):
+        if found := metrics.get(protocol):
             rows = [
                 [name, *_cells(entry), f"{entry['negatives']:,}", f"{entry['negatives_a_caption']:.1f}"]
-                for name, entry in metrics[protocol].items()
+                for name, entry in found.items()
             ]
-            parts.append(markdown_table([f"{protocol}: {title}", *COLUMNS, "negatives", "per caption"], rows))
-    if metrics.get("univse"):
-        total = sum(entry[column] for entry in metrics["univse"].values() for column in RECALLS)
-        parts.append(f"The sum of R@1, R@5 and R@10 over univse's attacks is {total:.1f}.")
-    if "plural" in metrics:
-        plural = metrics["plural"]
+            yield [f"{protocol}: {title}", *COLUMNS, "negatives", "per caption"], rows
+    if found := metrics.get("univse"):
+        total = sum(entry[column] for entry in found.values() for column in RECALLS)
+        yield f"The sum of R@1, R@5 and R@10 over univse's attacks is {total:.1f}."
+    if plural := metrics.get("plural"):
         title = f"plural split: {plural['images']:,} images, {plural['captions']:,} captions"
         rows = [["plain", *_cells(plural["plain"]), ""]]
         rows.append(["numeral", *_cells(plural["numeral"]), f"{plural['negatives']:,}"])
-        parts.append(markdown_table([title, *COLUMNS, "negatives"], rows))
-    if metrics.get("pairwise"):
-        rows = [[name, _share(entry), f"{entry['pairs']:,}"] for name, entry in sorted(metrics["pairwise"].items())]
-        parts.append(markdown_table(["caption above its first negative", "%", "pairs"], rows))
-    parts += [part for part in (_unified_retrieval(metrics), _alpha(metrics), _parsing(metrics)) if part]
-    return "\n\n".join(parts)
+        yield [title, *COLUMNS, "negatives"], rows
+    if found := metrics.get("pairwise"):
+        shares = {
+            name: format_interval(entry["accuracy"], entry["interval"]) if entry["pairs"] >= LEAST_PAIRS else "–"
+            for name, entry in found.items()
+        }
+        rows = [[name, shares[name], f"{found[name]['pairs']:,}"] for name in sorted(found)]
+        yield ["caption above its first negative", "%", "pairs"], rows
+    if found := metrics.get("unified"):  # UniVSE's Table 3
+        rows = [
+            [kind, f"{entry['mAP']:.1f}", f"{entry['images']:.1f}", f"{entry['queries']:,}"]
+            for kind, entry in found.items()
+        ]
+        yield ["text to image by", "mAP", "% of images that match", "queries"], rows
+    if found := metrics.get("alpha"):  # UniVSE's Figure 5
+        names = list(next(iter(found.values())))
+        yield ["α", *names], [[alpha, *(f"{entry[name]:.1f}" for name in names)] for alpha, entry in found.items()]
+    if found := metrics.get("parsing"):  # UniVSE's Table 4; its score of relations is that of `either`
+        rows = [
+            [
+                f"{name} of the {word}",
+                f"{entry[name]:.1f}",
+                f"{entry[f'{name}, random']:.1f}",
+                f"{entry['questions']:,}",
+            ]
+            for word, entry in found.items()
+            for name in entry
+            if f"{name}, random" in entry
+        ]
+        yield ["chosen by the image", "%", "by chance", "questions"], rows
 
 
-def _share(entry: Mapping[str, Any]) -> str:
-    """The share of pairs that are ranked rightly, with its interval; a dash for fewer than LEAST_PAIRS."""
-    return format_interval(entry["accuracy"], entry["interval"]) if entry["pairs"] >= LEAST_PAIRS else "–"
-
-
-def _unified_retrieval(metrics: Mapping[str, Any]) -> str:
-    """UniVSE's Table 3."""
-    if not metrics.get("unified"):
-        return ""
-    rows = [
-        [kind, f"{entry['mAP']:.1f}", f"{entry['images']:.1f}", f"{entry['queries']:,}"]
-        for kind, entry in metrics["unified"].items()
-    ]
-    return markdown_table(["text to image by", "mAP", "% of images that match", "queries"], rows)
-
-
-def _alpha(metrics: Mapping[str, Any]) -> str:
-    """UniVSE's Figure 5."""
-    if not metrics.get("alpha"):
-        return ""
-    names = list(next(iter(metrics["alpha"].values())))
-    rows = [[alpha, *(f"{entry[name]:.1f}" for name in names)] for alpha, entry in metrics["alpha"].items()]
-    return markdown_table(["α", *names], rows)
-
-
-def _parsing(metrics: Mapping[str, Any]) -> str:
-    """UniVSE's Table 4, whose score of relations is that of `either`, half a point for each of subject and object."""
-    rows = []
-    for word, entry in metrics.get("parsing", {}).items():
-        for name in [name for name in entry if f"{name}, random" in entry]:
-            figures = (f"{entry[name]:.1f}", f"{entry[f'{name}, random']:.1f}", f"{entry['questions']:,}")
-            rows.append([f"{name} of the {word}", *figures])
-    return markdown_table(["chosen by the image", "%", "by chance", "questions"], rows) if rows else ""
-
-
-def _retrieval(metrics: Mapping[str, Any], title: str = "retrieval") -> str:
+def _retrieval(metrics: Mapping[str, Any], title: str) -> Table:
     rows = []
     for direction, way in (("i2t", "image to text"), ("t2i", "text to image")):
         values = {key[4:]: value for key, value in metrics["retrieval"].items() if key.startswith(direction)}
@@ -107,7 +98,7 @@ def _retrieval(metrics: Mapping[str, Any], title: str = "retrieval") -> str:
         for direction, way in (("i2t", "image to text, folds of 1,000"), ("t2i", "text to image, folds of 1,000")):
             rows.append([way, *(f"{means[f'{direction} {column}']:.1f}" for column in COLUMNS), ""])
         rows[3][-1] = f"{means['rsum']:.1f}"
-    return markdown_table([title, *COLUMNS, "rsum"], rows)
+    return [title, *COLUMNS, "rsum"], rows
 
 
 def _cells(entry: Mapping[str, Any]) -> list[str]:

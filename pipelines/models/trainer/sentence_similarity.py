@@ -5,18 +5,18 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
+from pydantic import Field
 from torch import Generator, Tensor
 from torch.nn import functional
 
-from ...engine.bounds import at_least, one_of
+from ...engine.settings import AtLeastOne, NotNegative, Settings
 from ...engine.storage import write_atomically, write_json
 from ..checkpoint import read_vocabularies
-from ..config import DEVICES, cores
+from ..config import Device, cores
 from ..device import choose_device
 from ..evaluation.retrieval import RESAMPLES, embed_sentences, interval
 from ..figures import format_interval, markdown_table
@@ -42,21 +42,13 @@ class Pair(NamedTuple):
     second: str
 
 
-@dataclass(frozen=True)
-class SimilarityConfig:
-    """How similarities are measured. Raises ValueError for a value out of its range.
+class SimilarityConfig(Settings):
+    """How similarities are measured. Raises ValueError for a value out of its range."""
 
-    language: of the sentences, one of the model's. seed: of the bootstrap.
-    """
-
-    language: str = "en"
-    seed: int = 0
-    device: str = "auto"
-    threads: int = field(default_factory=cores)
-
-    def __post_init__(self) -> None:
-        one_of(self, {"device": DEVICES})
-        at_least(self, 1, ("threads",))
+    language: str = Field("en", description="language of the sentences, one of the model's")
+    seed: NotNegative = Field(0, description="seed of the bootstrap")
+    device: Device = Field("auto", description="where to compute; auto: a GPU where there is one")
+    threads: AtLeastOne = Field(default_factory=cores, description="CPU threads; one per core if not given")
 
 
 def read_pairs(path: Path) -> list[Pair]:

@@ -15,12 +15,11 @@ from ....schemas.captions import LANGUAGE
 from .. import checkpoint
 from ..captions import read_captions, split_captions
 from ..checkpoint import epoch_seed
-from ..config import RESUMABLE, TrainConfig
+from ..config import PER_FAMILY, RESUMABLE, TrainConfig
 from ..corpus import TABLES as COMPONENT_TABLES
 from ..corpus import component_names, encode_run, read_graphs, shuffled_batches
 from ..device import choose_device, to_device
-from ..evaluation.attacks import first_negatives, ranks_with_own_negatives
-from ..evaluation.config import PER_FAMILY
+from ..evaluation.protocols import first_negatives, ranks_with_own_negatives
 from ..evaluation.retrieval import (
     TOP,
     JointEmbedding,
@@ -101,7 +100,7 @@ def read_training_data(config: Any) -> TrainingData:
     }
     vocabulary, *_ = vocabularies.values()
     others = {language: vocabularies[language] for language in config.languages[1:]}
-    corpus = encode_run(config.run, captions, vocabulary, config.extra, others)
+    corpus = encode_run(config.run, captions, vocabulary, others)
     graphs = read_graphs(config.run, captions, vocabulary, device) if objective.needs_components else None
     attack = torch.empty(0, dtype=torch.long)
     if getattr(config, "select", "rsum") == "attacked":
@@ -111,7 +110,7 @@ def read_training_data(config: Any) -> TrainingData:
             raise ValueError("select attacked needs negatives of validation captions, and a model without components")
     if graphs and config.drop_components:
         graphs = graphs.thinned(train, config.drop_components, config.seed)
-    texts = Texts(corpus.tokens.to(device), corpus.offsets, corpus.captions, graphs, corpus.language)
+    texts = corpus.texts(device, graphs)
     return TrainingData(
         texts,
         vocabulary,
@@ -145,8 +144,9 @@ def train(config: TrainConfig, *, overwrite: bool = False, say: Callable[[str], 
     torch.set_num_threads(config.threads)
     data, objective = read_training_data(config), OBJECTIVES[config.model]
     size = data.features.shape[-1]
-    if getattr(config, "grounded_dim", 0) and not config.vectors:
-        raise ValueError(f"grounded_dim needs vectors to be joined to, has none: {config.grounded_dim}")
+    grounded = getattr(config, "grounded_dim", 0)
+    if grounded and not config.vectors:
+        raise ValueError(f"grounded_dim needs vectors to be joined to, has none: {grounded}")
     vectors = read_vectors(config.vectors, data.vocabulary, config.word_dim) if config.vectors else None
     files = dict(getattr(config, "other_vectors", ()))
     others = [

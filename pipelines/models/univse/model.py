@@ -3,69 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from math import isqrt
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence
 
-from ...features.preprocess import Crops, decode
-from ...features.preprocess import cropped as cropped_image
 from ..config import UniVseConfig
 from ..corpus import component_ids
 from ..device import to_device
 from ..encoders import build_encoders, word_embedding
-from ..figures import new_figure, write_png
 from ..similarities import COSINE
 from ..vectors import Phrase, SceneGraphs, Texts, ragged_rows
-from ..vocabulary import UNKNOWN_ID, WordVocabulary
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
-from collections.abc import Mapping
-from functools import partial
-
-from ..evaluation.retrieval import (
-    TOP,
-    EmbeddedSplit,
-    count_outranking,
-    embed_in_batches,
-    embed_sentences,
-    rank,
-    recall_metrics,
-    retrieval_metrics,
-)
-
-
-@dataclass(frozen=True)
-class WordEncoderShape:
-    """The size of the vocabulary, and the dimensions of the basic and modifier embeddings and of the joint space."""
-
-    words: int
-    word_dim: int
-    modifier_dim: int
-    joint: int
+from ..vocabulary import WordVocabulary
 
 
 class WordEncoder(nn.Module):
     """φ(w) = Norm(σ(W₁w + b₁) · tanh(W₂w + b₂)), where w concatenates a basic and a modifier embedding (section 3.1).
 
     A single word has its own modifier embedding; an attributed noun has the basic embedding of the noun and the
-    modifier embedding of the attribute. vectors, tune: initial basic embeddings (words, word_dim) and whether they are
-    trained, see `word_embedding`.
+    modifier embedding of the attribute. words: the size of the vocabulary. vectors: initial basic embeddings (words,
+    word_dim), see `word_embedding`.
     """
 
-    def __init__(
-        self, shape: WordEncoderShape, generator: Generator, vectors: Tensor | None = None, tune: bool = True
-    ) -> None:
+    def __init__(self, config: UniVseConfig, words: int, generator: Generator, vectors: Tensor | None = None) -> None:
         super().__init__()
-        self.basic = word_embedding(shape.words, shape.word_dim, generator, vectors, tune)
-        self.modifier = word_embedding(shape.words, shape.modifier_dim, generator, None, True)
-        self.linear = nn.Linear(shape.word_dim + shape.modifier_dim, 2 * shape.joint)
+        self.basic = word_embedding(words, config.word_dim, generator, vectors, config.tune_vectors)
+        self.modifier = word_embedding(words, config.modifier_dim, generator, None, True)
+        self.linear = nn.Linear(config.word_dim + config.modifier_dim, 2 * config.joint)
         nn.init.xavier_uniform_(self.linear.weight, generator=generator)
         nn.init.zeros_(self.linear.bias)
 
@@ -178,8 +143,7 @@ class UniVSE(nn.Module):
             self.alpha_logit = nn.Parameter(torch.tensor(config.alpha).logit())
 
         def embedding(generator: Generator) -> nn.Module:
-            shape = WordEncoderShape(words, config.word_dim, config.modifier_dim, config.joint)
-            return WordEncoder(shape, generator, vectors, config.tune_vectors)
+            return WordEncoder(config, words, generator, vectors)
 
         self.image, self.text = build_encoders(config, features, embedding, config.joint, COSINE)
 
@@ -288,140 +252,3 @@ def require_graphs(texts: Texts) -> SceneGraphs:
     if texts.graphs is None:
         raise ValueError("UniVSE needs components, these texts have none")
     return texts.graphs
-
-
-SIDE = 224  # pixels of a photo in the figure
-TEMPERATURE = 0.1  # of the softmax over regions
-
-
-class Photos(NamedTuple):
-    """P photos: their files, and unit vectors (P, R, d) of their R regions."""
-
-    files: Sequence[Path]
-    regions: Tensor
-
-
-class RelevanceRow(NamedTuple):
-    """A query, the photos in which it scores highest, and where in them.
-
-    scores: (photos,) the highest score of a region. maps: (photos, n, n) the softmax of the scores of the regions, each
-    map divided by its maximum.
-    """
-
-    query: str
-    files: list[Path]
-    scores: list[float]
-    maps: Tensor
-
-
-def read_query(text: str, spacy_model: str | None = None) -> Phrase:
-    """The component that a query names: its first relation, or else its first attributed object, or its first object.
-
-    "a dog running on grass" -> ("dog", "run on", "grass"). spacy_model: the pipeline that parses the query; None: the
-    one shipped with negcap. Raises ValueError for a query without an object.
-    """
-    from ....augment.language.parse import parse
-    from ....augment.scene_graph import scene_graph
-
-    graph = scene_graph(parse([text], spacy_model)[0])
-    names = {item.token: item.name for item in graph.objects}
-    found: list[tuple[str, ...]] = [(names[item.subject], item.name, names[item.object]) for item in graph.relations]
-    found += [(item.value, names[item.object]) for item in graph.attributes]
-    found += [(item.name,) for item in graph.objects]
-    if not found:
-        raise ValueError(f"query must name an object, was: {text!r}")
-    return Phrase(found[0], text)
-
-
-def find_relevance(
-    model: UniVSE, vocabulary: WordVocabulary, queries: Sequence[Phrase], photos: Photos, best: int
-) -> list[RelevanceRow]:
-    """For each query, the `best` photos with the highest-scoring region, and their maps of relevance.
-
-    The relevance of region i is exp(s(v_i, q) / τ), with τ = 0.1, divided by the greatest one of the photo. Raises
-    ValueError if the regions are no square grid, or for a word that the model does not know.
-    """
-    regions = photos.regions
-    side = isqrt(regions.shape[1])
-    if side < 2 or side * side != regions.shape[1]:
-        raise ValueError(f"features must be a square grid of regions, have {regions.shape[1]} per photo")
-    rows = []
-    for query in queries:
-        ids = component_ids(vocabulary, query.words)
-        unknown = [word for word, id in zip(query.words, ids, strict=True) if id == UNKNOWN_ID]
-        if unknown:
-            raise ValueError(f"query must consist of words that the model knows, has: {unknown[0]!r}")
-        scores = regions @ model.queries(vocabulary, [query])[0]
-        chosen = scores.amax(1).sort(descending=True, stable=True).indices[:best]
-        relevance = (scores[chosen] / TEMPERATURE).softmax(1)
-        maps = (relevance / relevance.amax(1, keepdim=True)).view(-1, side, side).cpu()
-        files, highest = [photos.files[n] for n in chosen.tolist()], scores[chosen].amax(1).tolist()
-        rows.append(RelevanceRow(query.text, files, highest, maps))
-    return rows
-
-
-def draw_maps(rows: Sequence[RelevanceRow], path: Path, crop: Crops | None = None) -> None:
-    """Draw one row of grey photos per query as a PNG, brighter and yellow where regions are relevant.
-
-    Above each photo stands the score of its best region. crop: the part of the photos that the regions cover; None: the
-    whole photo.
-    """
-    columns = max(len(row.files) for row in rows)
-    figure = new_figure(1.9 * columns, 2.1 * len(rows))
-    axes = figure.subplots(len(rows), columns, squeeze=False)
-    for line, row in zip(axes, rows, strict=True):
-        for axis in line:
-            axis.set_axis_off()
-        shown = zip(line, row.files, row.scores, row.maps, strict=False)
-        for column, (axis, photo, score, map) in enumerate(shown):
-            grey = cropped(photo, crop).convert("L").resize((SIDE, SIDE))
-            extent = (0, SIDE, SIDE, 0)
-            axis.imshow(grey, cmap="gray", extent=extent)
-            colours = {"cmap": "inferno", "alpha": 0.55, "vmin": 0, "vmax": 1}
-            axis.imshow(map.numpy(), extent=extent, interpolation="bicubic", **colours)
-            title = f"{score:.2f}"
-            axis.set_title(title if column else f"{row.query}: {title}", fontsize=8, loc="left")
-    write_png(figure, path, 110)
-
-
-def cropped(photo: Path, crop: Crops | None) -> Image:
-    """The part of a photo that its features were computed from."""
-    image = decode(photo.read_bytes())
-    return image if crop is None else cropped_image(image, crop)
-
-
-ALPHAS = tuple(n / 10 for n in range(11))
-
-
-def alpha_curve(model: UniVSE, split: EmbeddedSplit, attacks: Mapping[str, Tensor]) -> dict[str, dict[str, float]]:
-    """By α from "0.0" to "1.0": rsum without attack, and image-to-text R@1 under each attack, in %.
-
-    The entry `attacked` is the sum of R@1, R@5 and R@10 over all attacks. attacks: negatives (P,) of UniVSE's attacks
-    by name. Every text is embedded only once.
-    """
-    parts = partial(_concatenated_parts, model)
-    captions = embed_sentences(parts, split.texts, split.captions)
-    owner = split.owner.to(split.images.device)
-    plain = {alpha: rank(split.images, _blend_parts(captions, alpha), owner) for alpha in ALPHAS}
-    curve = {alpha: {"rsum": retrieval_metrics(ranks)["rsum"], "attacked": 0.0} for alpha, ranks in plain.items()}
-    for name, rows in attacks.items():
-        above = {alpha: torch.zeros_like(plain[alpha].images) for alpha in ALPHAS}
-        for _, vectors in embed_in_batches(parts, split.texts, split.corpus.captions + rows):
-            for alpha in ALPHAS:
-                above[alpha] += count_outranking(split.images, plain[alpha].best, _blend_parts(vectors, alpha))
-        for alpha in ALPHAS:
-            attacked = recall_metrics(plain[alpha].images + above[alpha])
-            curve[alpha][f"{name} R@1"] = attacked["R@1"]
-            curve[alpha]["attacked"] += sum(attacked[f"R@{k}"] for k in TOP)
-    return {f"{alpha:.1f}": values for alpha, values in curve.items()}
-
-
-def _concatenated_parts(model: UniVSE, texts: Texts, rows: Tensor) -> Tensor:
-    """Sentence vector, component vector, and 1 or 0 for texts with or without components, joined: (B, 2 d + 1)."""
-    sentences, components, present = model.sentences_and_components(texts, rows)
-    return torch.cat([sentences, components, present[:, None].to(sentences.dtype)], 1)
-
-
-def _blend_parts(parts: Tensor, alpha: float) -> Tensor:
-    d = (parts.shape[1] - 1) // 2
-    return blend(parts[:, :d], parts[:, d : 2 * d], parts[:, -1] > 0, alpha)

@@ -17,7 +17,7 @@ share one random order of false attributes and relations.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -27,13 +27,10 @@ from ....augment.components.sampling import Sampler
 from ..config import UniVseConfig
 from ..corpus import KINDS, component_ids, read_caption_rows, read_whole_table
 from ..device import to_device
-from ..evaluation.attacks import Attacks
-from ..evaluation.retrieval import EmbeddedSplit, SplitComponents, images_at_once
 from ..losses import max_of_hinges, sum_of_hinges
 from ..objective import Batch, Objective, RunTables, autocast
 from ..vectors import SceneGraphs
-from .model import UniVSE, alpha_curve, blend, require_graphs
-from .parsing import EmbeddedImages, parsing_accuracy
+from .model import UniVSE, blend, require_graphs
 
 
 def relevance_hinges(true: Tensor, false: Tensor, margin: float, temperature: float = 1.0) -> Tensor:
@@ -91,21 +88,6 @@ def sum_of_caption_means(values: Tensor, owner: Tensor, captions: int) -> Tensor
     """
     counts = torch.bincount(owner, minlength=captions).clamp(min=1)
     return (values / counts[owner]).sum()
-
-
-def univse_metrics(
-    model: UniVSE, split: EmbeddedSplit, attacks: Attacks, components: SplitComponents
-) -> dict[str, Any]:
-    """Two groups of metrics: `alpha`, see `alpha_curve`, and `parsing`, see `parsing_accuracy`."""
-    with torch.inference_mode():
-        parts = components.features.split(images_at_once(components.features))
-        regions = torch.cat([model.image.with_regions(part.to(split.images.device))[1] for part in parts])
-    images = EmbeddedImages(split.images, regions)
-    graphs = components.components.to_pylist()
-    return {
-        "alpha": alpha_curve(model, split, attacks.shared),
-        "parsing": parsing_accuracy(model, components.vocabulary, graphs, split.owner.tolist(), images),
-    }
 
 
 FALSE_NOUNS, FALSE_ATTRIBUTES = 16, 8  # per object: nouns; per pair: attributes and nouns

@@ -1,37 +1,40 @@
-"""Evaluate annotation sheets: how many negatives are valid and fluent, and how well annotators agree."""
+"""Evaluate annotation sheets, and what language models said of the same negatives (the table verdicts): how many are
+valid and fluent, how well annotators agree, and how well the models agree with them.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...engine.tables import read_table
 from ..aligned import aligned
-from ..bias import Accuracy, accuracy
-from ..bias.accuracy import with_interval
+from ..bias import Accuracy, accuracy, by_image
+from ..bias.pairs import with_interval
 from .sheet import KEY, NEGATIVE, VOTES, Item
 
 
-def alpha(votes: Sequence[Sequence[str | None]]) -> float | None:
+def alpha(votes: Sequence[Sequence[object]]) -> float | None:
     """Krippendorff's alpha for nominal values: one row of votes per item, where None is a missing vote.
 
     1 - D_o / D_e of the coincidence matrix (Krippendorff 2011, "Computing Krippendorff's Alpha-Reliability", C):
     1 is perfect agreement, 0 chance. Items with fewer than two votes do not count. Returns None if alpha is undefined:
     no item has two votes, or all votes are equal.
     """
-    values = sorted({vote for unit in votes for vote in unit if vote is not None})
+    values = sorted({str(vote) for unit in votes for vote in unit if vote is not None})
     number = {value: i for i, value in enumerate(values)}
     counts = np.zeros((len(votes), len(values)))
     for row, unit in zip(counts, votes, strict=True):
         for vote in unit:
             if vote is not None:
-                row[number[vote]] += 1
+                row[number[str(vote)]] += 1
     given = counts.sum(axis=1)
     counts, given = counts[given > 1], given[given > 1]
     coincidences = (counts / (given - 1)[:, None]).T @ counts - np.diag((counts / (given - 1)[:, None]).sum(axis=0))
@@ -263,13 +266,9 @@ def judge_votes(name: str, items: Sequence[Item], read: Sheets) -> Agreement:
         accuracy(sum(valid), len(valid)),
         accuracy(sum(false), len(false)),
         accuracy(sum(fluently), len(fluent)) if fluent else None,
-        alpha(_padded(describes)),
-        alpha(_padded(fluent)),
+        alpha(describes),
+        alpha(fluent),
     )
-
-
-def _padded(votes: Sequence[Sequence[str]]) -> list[list[str | None]]:
-    return [[*unit] for unit in votes]
 
 
 def _annotator(name: str, controls: Sequence[Item], read: Sheets) -> Annotator:
@@ -297,3 +296,201 @@ def to_text(report: Report) -> str:
 def to_json(report: Report) -> str:
     """The report as JSON."""
     return json.dumps(asdict(report), indent=1, ensure_ascii=False)
+
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What one reader said of the negatives of one operator, read blind or with the photo.
+
+    negatives: their number; unread: questions without a verdict (malformed or refused answers, missing images). In %,
+    with 95 % intervals corrected for several negatives of an image: told: the caption was taken for the person's;
+    odd: the negative is odd; odd_captions: the caption is; both_true: one photo could be described by both; false: the
+    negative is false of the photo. first: the text that stood first was chosen (50: no preference). steady: the same
+    text was chosen in both orders. None where the reading does not ask for it.
+    """
+
+    reader: str
+    reading: str
+    operator: str
+    negatives: int
+    unread: int
+    told: Accuracy | None
+    odd: Accuracy | None
+    odd_captions: Accuracy | None
+    both_true: Accuracy | None
+    false: Accuracy | None
+    first: Accuracy | None
+    steady: Accuracy | None
+
+
+def verdicts_of(run: Path) -> list[dict[str, Any]]:
+    """The rows of a run's table verdicts (what language models say of its negatives). Raises FileNotFoundError if it
+    has none.
+    """
+    return [row for table in read_table(run, "verdicts") for row in table.to_pylist()]
+
+
+def read_reports(run: Path) -> list[Reading]:
+    """The reports of a run: by reader and reading, one of each operator and, if there are several, one of all."""
+    groups: dict[tuple[str, str], dict[str, list[Row]]] = {}
+    for row in verdicts_of(run):
+        groups.setdefault((row["reader"], row["reading"]), {}).setdefault(row["operator"], []).append(row)
+    reports = []
+    for (reader, reading), operators in sorted(groups.items()):
+        named = sorted(operators.items())
+        if len(named) > 1:
+            named.append((ALL, [row for rows in operators.values() for row in rows]))
+        reports += [_reading(reader, reading, name, rows) for name, rows in named]
+    return reports
+
+
+def _reading(reader: str, reading: str, operator: str, rows: Sequence[Row]) -> Reading:
+    read = [row for row in rows if not row["problem"]]
+    blind = [row for row in read if row["reading"] == "blind"]
+    image = [row for row in read if row["reading"] == "image"]
+    chosen: dict[str, list[bool]] = {}
+    for row in blind:
+        chosen.setdefault(row["negative_id"], []).append(row["told"])
+    images = {row["negative_id"]: row["image_id"] for row in blind}
+    twice = {key: told for key, told in chosen.items() if len(told) > 1}
+    return Reading(
+        reader,
+        reading,
+        operator,
+        len({row["negative_id"] for row in read}),
+        len(rows) - len(read),
+        _share(blind, lambda row: row["told"]),
+        _share(read, lambda row: row["odd"] in ("negative", "both")),
+        _share(blind, lambda row: row["odd"] in ("caption", "both")),
+        _share(blind, lambda row: row["both_true"]),
+        _share(image, lambda row: row["false"]),
+        _share(blind, lambda row: row["told"] == (row["first"] == "caption")),
+        by_image([float(len(set(told)) == 1) for told in twice.values()], [images[key] for key in twice])
+        if twice
+        else None,
+    )
+
+
+def _share(rows: Iterable[Row], holds: Callable[[Row], bool]) -> Accuracy | None:
+    """The share of negatives for which an answer holds; its mean over the orders in which a pair was read."""
+    found: dict[str, tuple[str, list[bool]]] = {}
+    for row in rows:
+        found.setdefault(row["negative_id"], (row["image_id"], []))[1].append(bool(holds(row)))
+    if not found:
+        return None
+    return by_image([sum(said) / len(said) for _, said in found.values()], [image for image, _ in found.values()])
+
+
+def readings_text(reports: Sequence[Reading]) -> str:
+    """The reports as a plain-text table."""
+    names = ("told", "odd", "odd_captions", "both_true", "false", "first", "steady")
+    rows = [
+        ["reader", "reading", "operator", "negatives", *(name.replace("_", " ") + ", %" for name in names), "unread"]
+    ]
+    for one in reports:
+        cells = [with_interval(getattr(one, name)) for name in names]
+        rows.append([one.reader, one.reading, one.operator, f"{one.negatives:,}", *cells, f"{one.unread:,}"])
+    return "\n".join(aligned(rows))
+
+
+def readings_json(reports: Sequence[Reading]) -> str:
+    """The reports as JSON."""
+    return json.dumps([asdict(one) for one in reports], indent=1, ensure_ascii=False)
+
+
+@dataclass(frozen=True)
+class Beside:
+    """One question on which a reader and the majority of the annotators have both answered for `items` negatives.
+
+    question: `false` (the negative does not describe the photo; a reader who has not seen it says so if no photo could
+    be described by both texts) or `fluent`. Confusion: both_yes, people_only, reader_only, both_no: the number of
+    negatives of which both, only the people, only the reader, or neither say yes. alpha: Krippendorff's, of the reader
+    and the majority; alpha_with: of the reader and all annotators; alpha_people: of the annotators alone. None if
+    undefined.
+    """
+
+    reader: str
+    reading: str
+    question: str
+    items: int
+    both_yes: int
+    people_only: int
+    reader_only: int
+    both_no: int
+    alpha: float | None
+    alpha_with: float | None
+    alpha_people: float | None
+
+
+def beside(sheets: Sequence[Path], run: Path, key: Path | None = None) -> list[Beside]:
+    """Compare the verdicts in a run with annotation sheets of its negatives, by reader and reading.
+
+    Raises ValueError if there is no negative on which both have answered, and as `agree` and `verdicts_of`.
+    """
+    items = read_key(key or find_key(sheets[0]))
+    read = read_sheets(sheets, items)
+    negatives = [item for item in items.values() if item.kind == NEGATIVE]
+    answers: dict[tuple[str, str, str], dict[str, list[bool]]] = {}
+    for row in verdicts_of(run):
+        if row["problem"]:
+            continue
+        said = {"false": row["false"] if row["reading"] == "image" else not row["both_true"]}
+        said["fluent"] = row["odd"] not in ("negative", "both")
+        for question, yes in said.items():
+            by_negative = answers.setdefault((row["reader"], row["reading"], question), {})
+            by_negative.setdefault(row["negative_id"], []).append(bool(yes))
+    found = [
+        one
+        for (reader, reading, question), said_of in sorted(answers.items())
+        if (one := _compare(reader, reading, question, negatives, read, said_of)) is not None
+    ]
+    if not found:
+        raise ValueError(f"the sheets and the verdicts of {run} have no negative in common")
+    return found
+
+
+def _compare(
+    reader: str,
+    reading: str,
+    question: str,
+    negatives: Sequence[Item],
+    read: Sheets,
+    said: Mapping[str, Sequence[bool]],
+) -> Beside | None:
+    """The comparison on one question; a reader who was asked twice says yes if it did so each time."""
+    ask: Callable[[Item, Sheets], list[bool]] = says_false if question == "false" else reads_well
+    units: list[tuple[list[bool], bool]] = []
+    for item in negatives:
+        votes = ask(item, read)
+        if votes and item.id in said:
+            units.append((votes, all(said[item.id])))
+    if not units:
+        return None
+    pairs = [(2 * sum(votes) > len(votes), own) for votes, own in units]
+    return Beside(
+        reader,
+        reading,
+        question,
+        len(units),
+        pairs.count((True, True)),
+        pairs.count((True, False)),
+        pairs.count((False, True)),
+        pairs.count((False, False)),
+        alpha(pairs),
+        alpha([[*votes, own] for votes, own in units]),
+        alpha([votes for votes, _ in units]),
+    )
+
+
+def beside_text(found: Sequence[Beside]) -> str:
+    """The comparisons as a plain-text table."""
+    head = ["reader", "reading", "question", "negatives", "both yes", "people only", "reader only", "both no"]
+    rows = [[*head, "alpha", "alpha with people", "alpha of people"]]
+    for one in found:
+        counts: list[Any] = [one.items, one.both_yes, one.people_only, one.reader_only, one.both_no]
+        alphas = ["–" if value is None else f"{value:.3f}" for value in (one.alpha, one.alpha_with, one.alpha_people)]
+        rows.append([one.reader, one.reading, one.question, *(f"{n:,}" for n in counts), *alphas])
+    return "\n".join(aligned(rows))

@@ -18,10 +18,9 @@ from typing import NamedTuple
 from ....augment.rng import record_rng
 from ...engine.bounds import at_least
 from ...engine.storage import write_atomically
-from ...engine.tables import read_table
 from ...report.rows import visible
-from ...tables.columns import check_splits, stored_splits
-from ...tables.denials import with_true
+from ...tables.columns import UNSPLIT, check_operators, check_splits, columns_of, kinds_of, stored_splits
+from ...tables.pairs import with_true
 from ..strata import Row, Sampling, sample_strata
 
 LETTERS = "bcdfghjklmnpqrstvwxz"  # no vowels and no digits, so that an id is neither a word nor a number
@@ -87,7 +86,10 @@ def write_sheet(
         if file.exists() and not overwrite:
             raise FileExistsError(f"{file} is there already and may hold votes (--overwrite replaces it)")
     found = items(run, config)
-    images = {row["caption_id"]: row["image"] for rows in _captions(run, found) for row in rows}
+    wanted, images = {item.caption_id for item in found}, dict[str, str]()
+    for rows in columns_of(run, "captions", ("caption_id", "image")):
+        named = zip(rows["caption_id"].to_pylist(), rows["image"].to_pylist(), strict=True)
+        images |= {caption_id: image for caption_id, image in named if caption_id in wanted}
     votes = [name if config.votes == 1 else f"{name}_{n + 1}" for n in range(config.votes) for name in VOTES]
     lines = [[*SHEET, *votes]]
     for item in found:
@@ -101,15 +103,14 @@ def write_sheet(
 def items(run: Path, config: SheetConfig) -> list[Item]:
     """The items of a sheet, negatives and controls, in random order that depends only on the run and the seed."""
     table = "refined" if config.refined else "negatives"
-    drawn = sample_strata(run, table, ["operator"], Sampling(config.n, config.seed, True, _only(config)))
-    known = [name for (name,) in drawn]
-    for name in config.operators:
-        if name not in known:
-            raise ValueError(f"operator must be one of {', '.join(_values(run, table, 'operator'))}, was: {name}")
-    if config.splits:
-        check_splits(config.splits, _values(run, table, "split"), run / table)
+    kinds = kinds_of(run, table)
+    check_splits(config.splits, (kind.split for kind in kinds), run / table)
+    made = {kind.operator for kind in kinds if not config.splits or (kind.split or UNSPLIT) in config.splits}
+    check_operators(config.operators, made, run / table)
+    only = {"operator": config.operators, "split": stored_splits(config.splits)}
+    sampling = Sampling(config.n, config.seed, True, {name: values for name, values in only.items() if values})
+    drawn = sample_strata(run, table, ["operator"], sampling)
     if not drawn:
-        _values(run, table, "operator")
         raise ValueError(f"{run / table} has no negatives of these operators and splits")
     rows = with_true(run, [row for rows in drawn.values() for row in rows])
     found = [_item(row, row["negative_id"], NEGATIVE, config.seed) for row in rows]
@@ -121,16 +122,6 @@ def summary(found: Sequence[Item]) -> str:
     counts = Counter(item.operator for item in found if item.kind == NEGATIVE)
     operators = ", ".join(f"{n:,} {name}" for name, n in sorted(counts.items()))
     return f"{counts.total():,} pairs ({operators}) and {len(found) - counts.total():,} controls"
-
-
-def _only(config: SheetConfig) -> dict[str, Sequence[str]]:
-    wanted = {"operator": config.operators, "split": stored_splits(config.splits)}
-    return {name: values for name, values in wanted.items() if values}
-
-
-def _values(run: Path, table: str, column: str) -> list[str]:
-    """The distinct values of a column, sorted. Raises FileNotFoundError with the command that makes the table."""
-    return sorted({value for rows in read_table(run, table, [column]) for value in rows[column].unique().to_pylist()})
 
 
 def _controls(run: Path, config: SheetConfig) -> Iterator[Item]:
@@ -158,9 +149,8 @@ def _controls(run: Path, config: SheetConfig) -> Iterator[Item]:
 def _siblings(run: Path, images: set[str]) -> dict[str, set[str]]:
     """All English captions of these images, by image_id."""
     found: dict[str, set[str]] = {}
-    for rows in read_table(run, "captions", ["image_id", "language", "text"]):
-        columns = rows.to_pydict()
-        for image, language, text in zip(columns["image_id"], columns["language"], columns["text"], strict=True):
+    for rows in columns_of(run, "captions", ("image_id", "language", "text")):
+        for image, language, text in zip(*rows.to_pydict().values(), strict=True):
             if image in images and language == "en":
                 found.setdefault(image, set()).add(text)
     return found
@@ -185,15 +175,6 @@ def _item(row: Row, id: str, kind: str, seed: int) -> Item:
         caption=row["caption"],
         text=row["text"],
     )
-
-
-def _captions(run: Path, found: Sequence[Item]) -> Iterator[list[Row]]:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    wanted = pa.array([item.caption_id for item in found])
-    for rows in read_table(run, "captions", ["caption_id", "image"]):
-        yield rows.filter(pc.is_in(rows["caption_id"], wanted)).to_pylist()
 
 
 def _csv(lines: Sequence[Sequence[str]]) -> bytes:

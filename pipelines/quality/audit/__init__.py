@@ -1,6 +1,6 @@
 """An audit of a run: an HTML page, and its numbers as a Parquet table."""
 
 from .audit import PAGE, TABLE, audit
-from .config import AuditConfig
+from .figures import AuditConfig
 
 __all__ = ["PAGE", "TABLE", "AuditConfig", "audit"]

@@ -7,17 +7,16 @@ from pathlib import Path
 
 from ....schemas.negatives import AUDIT
 from ...engine.manifest import read_manifest
+from ...engine.progress import Progress
 from ...engine.provenance import package
 from ...engine.shards import PARQUET
-from ...engine.stage import Progress
 from ...engine.storage import write_atomically
 from ...engine.tables import has_table, no_table
 from ...report.summary import component_lines, corpus_lines
 from ...tables.columns import stored_splits
 from ..bias import Blindness
 from ..strata import Sampling, sample_strata
-from .config import AuditConfig
-from .figures import collect, measure_table, read_corpus_counts, to_table
+from .figures import AuditConfig, collect, measure_table, read_corpus_counts, to_table
 from .page import Content, Samples, page, read_context
 
 PAGE, TABLE = "audit.html", "audit.parquet"

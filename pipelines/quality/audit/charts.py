@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from math import ceil, floor, log10
 from typing import NamedTuple
 
@@ -82,39 +82,50 @@ SPAN = 12  # larger differences in characters go into the bins at the ends
 LIMITS = (55.0, 60.0)  # %: a blind accuracy whose interval is above the first is suspicious, above the second refused
 
 
+def _histogram(
+    summary: str,
+    axis: str,
+    bars: Sequence[tuple[float, float, str, str]],
+    ticks: Sequence[tuple[float, str]],
+    low: float,
+    high: float,
+    unit: float = 0,
+    outline: Sequence[tuple[float, float]] = (),
+) -> Chart:
+    """A histogram over values from `low` to `high`, in %.
+
+    bars: the left end of each bin, its share, tooltip and CSS class; ticks: labels under the axis; unit: where the
+    width of a bin is measured; outline: points (value, share) of a line.
+    """
+    top = max(1.0, *(share for _, share, _, _ in bars), *(share for _, share in outline))
+    x, y = Scale(low, high, LEFT, WIDTH - RIGHT), Scale(0, top, HEIGHT - BOTTOM, TOP)
+    wide = round(x(unit + 1) - x(unit) - 1, 1)
+    drawn = [Bar(x(at) + 0.5, y(n), wide, round(y(0) - y(n), 1), title, kind) for at, n, title, kind in bars]
+    lines = [Line(f"{LEFT},{y(0)} {WIDTH - RIGHT},{y(0)}", "frame")]
+    if outline:
+        lines.insert(0, Line(" ".join(f"{x(at)},{y(share)}" for at, share in outline), "outline"))
+    step = next(step for step in (100, 50, 20, 10, 5, 2, 1, 0.5) if step <= top)
+    percents = [Label(LEFT - 4, y(value) + 3, f"{value:g} %", "end") for value in (0, step)]
+    labels = [*(Label(x(at), HEIGHT - 17, text) for at, text in ticks), *percents, _axis(axis)]
+    return Chart(summary, drawn, lines, labels=labels)
+
+
 def lengths(caption: Counter[int], negative: Counter[int]) -> Chart:
     """Histograms of the number of words per text, in % of pairs: negatives as bars, captions as an outline.
 
     caption, negative: how many texts have each number of words.
     """
     total = sum(negative.values()) or 1
-    some = sorted(Counter({**caption, **negative}))
-    low, high = some[0], some[-1]
-    high = min(high, _quantile(caption + negative, 0.995))
-    shares = [100 * negative[n] / total for n in range(low, high + 1)]
-    own = [100 * caption[n] / total for n in range(low, high + 1)]
-    top = max(*shares, *own, 1.0)
-    x, y = Scale(low - 0.5, high + 0.5, LEFT, WIDTH - RIGHT), Scale(0, top, HEIGHT - BOTTOM, TOP)
-    wide = x(low + 1) - x(low)
-    bars = [
-        Bar(
-            x(n - 0.5) + 0.5,
-            y(a),
-            round(wide - 1, 1),
-            round(y(0) - y(a), 1),
-            f"{n} words: negatives {a:.1f} %, captions {b:.1f} %",
-        )
-        for n, a, b in zip(range(low, high + 1), shares, own, strict=True)
-    ]
-    steps = " ".join(
-        f"{x(n + side)},{y(b)}" for n, b in zip(range(low, high + 1), own, strict=True) for side in (-0.5, 0.5)
-    )
-    ticks = [Label(x(n), HEIGHT - 17, str(n)) for n in range(low, high + 1) if n % 5 == 0]
+    low, high = min(caption | negative), min(max(caption | negative), _quantile(caption + negative, 0.995))
+    bars, outline = [], []
+    for n in range(low, high + 1):
+        false, true = 100 * negative[n] / total, 100 * caption[n] / total
+        bars.append((n - 0.5, false, f"{n} words: negatives {false:.1f} %, captions {true:.1f} %", ""))
+        outline += [(n - 0.5, true), (n + 0.5, true)]
     mean = [sum(n * k for n, k in counter.items()) / (sum(counter.values()) or 1) for counter in (caption, negative)]
     summary = f"Words per text: captions {mean[0]:.2f} on average, negatives {mean[1]:.2f}"
-    return Chart(
-        summary, bars, [Line(steps, "outline"), *_frame(y)], labels=[*ticks, *_percents(y, top), _axis("words")]
-    )
+    ticks = [(n, str(n)) for n in range(low, high + 1) if n % 5 == 0]
+    return _histogram(summary, "words", bars, ticks, low - 0.5, high + 0.5, low, outline)
 
 
 def _quantile(counter: Counter[int], share: float) -> int:
@@ -136,25 +147,14 @@ def added(counter: Counter[int]) -> Chart:
     bins: Counter[int] = Counter()
     for n, count in counter.items():
         bins[max(-SPAN, min(SPAN, n))] += count
-    shares = {n: 100 * bins[n] / total for n in range(-SPAN, SPAN + 1)}
-    top = max(*shares.values(), 1.0)
-    x, y = Scale(-SPAN - 0.5, SPAN + 0.5, LEFT, WIDTH - RIGHT), Scale(0, top, HEIGHT - BOTTOM, TOP)
-    wide = round(x(1) - x(0) - 1, 1)
-    bars = [
-        Bar(
-            x(n - 0.5) + 0.5,
-            y(a),
-            wide,
-            round(y(0) - y(a), 1),
-            f"{_beyond(n)} characters: {a:.1f} %",
-            "middle" if n == 0 else "",
-        )
-        for n, a in shares.items()
-    ]
-    ticks = [Label(x(n), HEIGHT - 17, _beyond(n)) for n in (-SPAN, -6, 0, 6, SPAN)]
+    bars = []
+    for n in range(-SPAN, SPAN + 1):
+        share = 100 * bins[n] / total
+        bars.append((n - 0.5, share, f"{_beyond(n)} characters: {share:.1f} %", "middle" if n == 0 else ""))
     sides = [100 * sum(c for n, c in counter.items() if (n > 0) - (n < 0) == sign) / total for sign in (-1, 0, 1)]
     summary = "Negatives that are shorter than their caption {:.1f} %, as long {:.1f} %, longer {:.1f} %".format(*sides)
-    return Chart(summary, bars, _frame(y), labels=[*ticks, *_percents(y, top), _axis("characters more")])
+    ticks = [(n, _beyond(n)) for n in (-SPAN, -6, 0, 6, SPAN)]
+    return _histogram(summary, "characters more", bars, ticks, -SPAN - 0.5, SPAN + 0.5)
 
 
 def _beyond(n: int) -> str:
@@ -166,25 +166,14 @@ def positions(counter: Counter[int], bins: int) -> Chart:
     """Histogram of the positions of edits in the caption, in % of edits; counter: edits by bin, from 0 to bins - 1."""
     total = sum(counter.values()) or 1
     shares = [100 * counter[n] / total for n in range(bins)]
-    top = max(*shares, 1.0)
-    x, y = Scale(0, bins, LEFT, WIDTH - RIGHT), Scale(0, top, HEIGHT - BOTTOM, TOP)
-    wide = round(x(1) - x(0) - 1, 1)
     bars = [
-        Bar(
-            x(n) + 0.5,
-            y(a),
-            wide,
-            round(y(0) - y(a), 1),
-            f"{100 * n // bins}–{100 * (n + 1) // bins} % of the caption: {a:.1f} % of the edits",
-        )
-        for n, a in enumerate(shares)
-    ]
-    ticks = [
-        Label(x(bins * share), HEIGHT - 17, text) for share, text in ((0.0, "start"), (0.5, "middle"), (0.96, "end"))
+        (n, share, f"{100 * n // bins}–{100 * (n + 1) // bins} % of the caption: {share:.1f} % of the edits", "")
+        for n, share in enumerate(shares)
     ]
     halves = [sum(shares[: bins // 2]), sum(shares[bins // 2 :])]
     summary = "Edits in the first half of the caption {:.1f} %, in the second {:.1f} %".format(*halves)
-    return Chart(summary, bars, _frame(y), labels=[*ticks, *_percents(y, top), _axis("place in the caption")])
+    ticks = [(bins * share, text) for share, text in ((0.0, "start"), (0.5, "middle"), (0.96, "end"))]
+    return _histogram(summary, "place in the caption", bars, ticks, 0, bins)
 
 
 def words(found: Sequence[Use]) -> Chart | None:
@@ -252,17 +241,6 @@ def accuracy(percent: float, low: float, high: float, reversible: bool = True) -
     return Chart(
         said, [Bar(start, 2.5, round(max(end - start, 0.5), 1), 9, said, kind)], marks, width=wide, height=tall
     )
-
-
-def _frame(y: Scale) -> list[Line]:
-    return [Line(f"{LEFT},{y(0)} {WIDTH - RIGHT},{y(0)}", "frame")]
-
-
-def _percents(y: Scale, top: float) -> Iterator[Label]:
-    """The labels of the left axis: 0 %, and the largest round number that is at most `top`."""
-    step = next(step for step in (100, 50, 20, 10, 5, 2, 1, 0.5) if step <= top)
-    for value in (0, step):
-        yield Label(LEFT - 4, y(value) + 3, f"{value:g} %", "end")
 
 
 def _axis(text: str, width: float = WIDTH, height: float = HEIGHT) -> Label:

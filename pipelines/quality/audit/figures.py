@@ -1,49 +1,96 @@
-"""The counts of an audit per operator: coverage, negatives, refusals, lengths, positions of edits, words."""
+"""The counts of an audit per operator: coverage, negatives, refusals, lengths, positions of edits, words.
+
+All of them are counts of items by measure, which are added up shard by shard; the page and the table show the same.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
-
-from ...engine.tables import has_table, read_table
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ....schemas.negatives import AUDIT, POSITIVE
-from ...engine.progress import in_progress
-from ...engine.stage import Progress
-from ...engine.tables import no_table
+from ...engine.bounds import at_least
+from ...engine.progress import Progress, in_progress
+from ...engine.tables import has_table, no_table, read_table
 from ...tables.columns import check_splits, stored_splits
+from ...tables.pairs import earlier
 from ..bias import ALL, Blindness, BlindReport, CachedReports, Pair, measure_each, read_all, read_corpus, with_all
 from ..bias.measure import Unmeasured
-from ..strata import first_draws
-from .config import AuditConfig
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class AuditConfig:
+    """What an audit shows.
+
+    n: number of random negatives per operator (refused candidates: a third as many per reason); refined: show and plot
+    the table refined instead of negatives; splits: only rows of these, all if empty; blind: measure the blind
+    baselines; limit: most pairs per operator that they are measured on; images: the folder of the image files, to show
+    them beside the rows, or None. Raises ValueError for n or limit below 1, or an empty title.
+    """
+
+    n: int = 12
+    seed: int = 0
+    refined: bool = False
+    splits: tuple[str, ...] = ()
+    blind: bool = True
+    limit: int = 100_000
+    images: Path | None = None
+    title: str = "Negative captions, audited"
+
+    def __post_init__(self) -> None:
+        at_least(self, 1, ("n", "limit"))
+        if not self.title.strip():
+            raise ValueError("title must not be empty")
+
 
 SWAPPED = " | "
 ENTRIES = ("numeral", "attribute", "preposition", "verb", "noun")
+BINS = 10
+EXCHANGES = 100
+COLUMNS = (
+    *("caption_id", "split", "operator", "family", "caption", "text", "edits"),
+    *("replaced", "replacement", "replaced_synset", "replacement_synset"),
+)
+P_TRUE = "p_true"
 Word = tuple[str, str]  # the word and its kind of lexicon entry, "" if unknown
 
 
 @dataclass
-class Words:
-    """Counts of the words that one operator exchanges, in the first draw of each caption.
+class Made:
+    """The counts of one operator in one table, by measure and item; all but `rows` and `p_true` of first draws only.
 
-    out, put: how often each word is taken out and put in; exchanges: by (replaced, replacement), "" for nothing; swaps:
-    number of exchanges of two words of the same caption, which are not counted in `out` and `put`.
+    Measures: rows, covered (captions with a row), p_true ("sum" and "n" of the estimates), words_caption and
+    words_negative (texts by their number of words), characters_added (by how many characters a text has more than its
+    caption), edit_position (edits by the tenth of the caption they are in, 0 to 9), taken_out and put_in (by word and
+    kind; not of two words that are swapped), exchange (by replaced and replacement, "" for nothing).
     """
 
-    out: Counter[Word] = field(default_factory=Counter)
-    put: Counter[Word] = field(default_factory=Counter)
-    exchanges: Counter[tuple[str, str]] = field(default_factory=Counter)
-    swaps: int = 0
+    family: str
+    counts: dict[str, Counter[Any]] = field(default_factory=lambda: defaultdict(Counter))
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return self.counts["rows"][""]
+
+    @property
+    def captions(self) -> int:
+        """The number of captions with at least one row."""
+        return self.counts["covered"][""]
+
+    @property
+    def mean_p_true(self) -> float | None:
+        """The mean estimated probability that one more caption would make its rows true; None without estimates."""
+        total = self.counts[P_TRUE]
+        return total["sum"] / total["n"] if total["n"] else None
 
 
 class Use(NamedTuple):
@@ -58,20 +105,6 @@ class Use(NamedTuple):
     def lean(self) -> float:
         """put - out, in standard deviations of put + out coin flips."""
         return (self.put - self.out) / max(self.put + self.out, 1) ** 0.5
-
-
-def add_words(words: Words, first: pa.Table) -> None:
-    """Add to `words` the exchanges of some rows of one operator."""
-    columns = ["replaced", "replaced_synset", "replacement", "replacement_synset"]
-    groups = first.group_by(columns).aggregate([([], "count_all")]).to_pydict()
-    for old, old_set, new, new_set, n in zip(*groups.values(), strict=True):
-        words.exchanges[old, new] += n
-        if sorted(old.split(SWAPPED)) == sorted(new.split(SWAPPED)):
-            words.swaps += n
-            continue
-        for counter, word, synset in ((words.out, old, old_set), (words.put, new, new_set)):
-            if word:
-                counter[word, _kind(synset)] += n
 
 
 def _kind(synset: str | None) -> str:
@@ -95,59 +128,22 @@ def read_corpus_counts(run: Path) -> dict[Word, int]:
     return counts
 
 
-def uses(words: Words, corpus: Mapping[Word, int]) -> list[Use]:
+def uses(made: Made, corpus: Mapping[Word, int]) -> list[Use]:
     """The words of an operator with their corpus counts, the most frequent (taken out or put in) first."""
     by_entry: dict[Word, list[int]] = {}
-    for side, counter in enumerate((words.out, words.put)):
-        for (word, kind), n in counter.items():
+    for side, measure in enumerate(("taken_out", "put_in")):
+        for (word, kind), n in made.counts[measure].items():
             known = kind or next((other for other in ENTRIES if (word, other) in corpus), "")
             by_entry.setdefault((word, known), [0, 0])[side] += n
     found = [Use(word, corpus.get((word, kind)), *counts) for (word, kind), counts in by_entry.items()]
     return sorted(found, key=lambda use: (-use.out - use.put, use.word, use.corpus or 0))
 
 
-def exchanges(words: Words, top: int) -> list[tuple[str, str, int, int]]:
+def exchanges(made: Made, top: int) -> list[tuple[str, str, int, int]]:
     """The `top` most frequent exchanges: (replaced, replacement, count, count of the reverse exchange)."""
-    ordered = sorted(words.exchanges.items(), key=lambda item: (-item[1], item[0]))
-    return [(old, new, n, words.exchanges[new, old]) for (old, new), n in ordered[:top]]
-
-
-BINS = 10
-COLUMNS = (
-    "caption_id",
-    "split",
-    "operator",
-    "family",
-    "caption",
-    "text",
-    "edits",
-    "replaced",
-    "replacement",
-    "replaced_synset",
-    "replacement_synset",
-)
-P_TRUE = "p_true"
-
-
-@dataclass
-class Made:
-    """The counts of one operator in one table. All except `rows` and `p_true` count only the first draw per caption.
-
-    captions: number of captions with at least one row; words_caption, words_negative: number of texts by their number
-    of words; added: number of texts by how many characters they have more than their caption; positions: number of
-    edits by the tenth of the caption they are in (0 to 9); p_true: sum and number of the estimates, if the table has
-    them.
-    """
-
-    family: str
-    captions: int = 0
-    rows: int = 0
-    words_caption: Counter[int] = field(default_factory=Counter)
-    words_negative: Counter[int] = field(default_factory=Counter)
-    added: Counter[int] = field(default_factory=Counter)
-    positions: Counter[int] = field(default_factory=Counter)
-    words: Words = field(default_factory=Words)
-    p_true: tuple[float, int] = (0.0, 0)
+    counts = made.counts["exchange"]
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return [(old, new, n, counts[new, old]) for (old, new), n in ordered[:top]]
 
 
 @dataclass(frozen=True)
@@ -195,15 +191,22 @@ def collect(run: Path, splits: Sequence[str] = ()) -> Figures:
     Raises FileNotFoundError if the run lacks captions or negatives, ValueError for a missing column or unknown split,
     DamagedShardError for a shard that is not as recorded.
     """
-    captions, images = _captions(run, splits)
+    import pyarrow.compute as pc
+
+    captions = images = covered = 0  # all captions of an image are in one shard
+    seen: set[str] = set()
+    for rows in read_table(run, "captions", ["image_id", "split", "language"]):
+        seen.update(rows["split"].unique().to_pylist())
+        english = of_splits(rows, splits).filter(pc.field("language") == "en")
+        captions += english.num_rows
+        images += len(english["image_id"].unique())
+    check_splits(splits, seen, run)
     if not has_table(run, "negatives"):
         raise no_table(run, "negatives")
+    for rows in read_table(run, "negatives", ["caption_id", "split"]):
+        covered += len(of_splits(rows, splits)["caption_id"].unique())
     names = [name for name in ("negatives", "refined", "positives") if has_table(run, name)]
     tables = {name: _made(run, name, splits) for name in names}
-    covered = sum(
-        _distinct(of_splits(rows, splits), "caption_id")
-        for rows in read_table(run, "negatives", ["caption_id", "split"])
-    )
     return Figures(captions, images, captions - covered, tables, _refused(run, splits))
 
 
@@ -213,28 +216,6 @@ def of_splits(rows: pa.Table, splits: Sequence[str]) -> pa.Table:
     import pyarrow.compute as pc
 
     return rows.filter(pc.is_in(rows["split"], pa.array(stored_splits(splits), pa.string()))) if splits else rows
-
-
-def _captions(run: Path, splits: Sequence[str]) -> tuple[int, int]:
-    """The number of English captions and of their images. All captions of an image are in one shard."""
-    import pyarrow.compute as pc
-
-    captions = images = 0
-    seen: set[str] = set()
-    for rows in read_table(run, "captions", ["image_id", "split", "language"]):
-        seen.update(rows["split"].unique().to_pylist())
-        rows = of_splits(rows, splits)
-        english = rows.filter(pc.equal(rows["language"], "en"))
-        captions += english.num_rows
-        images += _distinct(english, "image_id")
-    check_splits(splits, seen, run)
-    return captions, images
-
-
-def _distinct(rows: pa.Table, column: str) -> int:
-    import pyarrow.compute as pc
-
-    return pc.count_distinct(rows[column]).as_py()
 
 
 def _made(run: Path, table: str, splits: Sequence[str]) -> dict[str, Made]:
@@ -247,31 +228,38 @@ def _made(run: Path, table: str, splits: Sequence[str]) -> dict[str, Made]:
             raise ValueError(f"{run / table} must have the columns {', '.join(COLUMNS)}, lacks: {', '.join(missing)}")
         rows = of_splits(rows, splits)
         for name in sorted(rows["operator"].unique().to_pylist()):
-            mine = rows.filter(pc.equal(rows["operator"], name))
-            _add(made.setdefault(name, Made(mine["family"][0].as_py())), mine)
+            mine = rows.filter(pc.field("operator") == name)
+            _add(made.setdefault(name, Made(mine["family"][0].as_py())).counts, mine)
     return made
 
 
-def _add(made: Made, rows: pa.Table) -> None:
+def _add(counts: dict[str, Counter[Any]], rows: pa.Table) -> None:
     import pyarrow.compute as pc
 
-    made.rows += rows.num_rows
+    counts["rows"][""] += rows.num_rows
     if P_TRUE in rows.column_names:
-        total, number = made.p_true
-        made.p_true = (total + (pc.sum(rows[P_TRUE]).as_py() or 0.0), number + pc.count(rows[P_TRUE]).as_py())
-    first = rows.filter(first_draws(rows))
-    made.captions += first.num_rows
-    for counter, column in ((made.words_caption, "caption"), (made.words_negative, "text")):
+        counts[P_TRUE]["sum"] += pc.sum(rows[P_TRUE]).as_py() or 0.0  # type: ignore[assignment]  # the only sum
+        counts[P_TRUE]["n"] += pc.count(rows[P_TRUE]).as_py()
+    first = rows.filter(earlier(rows) == 0)
+    counts["covered"][""] += first.num_rows
+    for measure, column in (("words_caption", "caption"), ("words_negative", "text")):
         words = pc.list_value_length(pc.utf8_split_whitespace(pc.utf8_trim_whitespace(first[column])))
-        counter.update(words.to_pylist())
+        counts[measure].update(words.to_pylist())
     long = pc.utf8_length(first["caption"])
-    made.added.update(pc.subtract(pc.utf8_length(first["text"]), long).to_pylist())
+    counts["characters_added"].update(pc.subtract(pc.utf8_length(first["text"]), long).to_pylist())
     edits = first["edits"].combine_chunks()
     parents = pc.list_parent_indices(edits).to_numpy()
     start, end = (pc.struct_field(edits.flatten(), name).to_numpy() for name in ("start", "end"))
     share = (start + end) / 2 / np.maximum(long.to_numpy()[parents], 1)
-    made.positions.update(np.minimum((share * BINS).astype(int), BINS - 1).tolist())
-    add_words(made.words, first)
+    counts["edit_position"].update(np.minimum((share * BINS).astype(int), BINS - 1).tolist())
+    change = ["replaced", "replaced_synset", "replacement", "replacement_synset"]
+    groups = first.group_by(change).aggregate([([], "count_all")]).to_pydict()
+    for old, old_set, new, new_set, n in zip(*groups.values(), strict=True):
+        counts["exchange"][old, new] += n
+        if sorted(old.split(SWAPPED)) != sorted(new.split(SWAPPED)):
+            for measure, word, synset in (("taken_out", old, old_set), ("put_in", new, new_set)):
+                if word:
+                    counts[measure][word, _kind(synset)] += n
 
 
 def _refused(run: Path, splits: Sequence[str]) -> dict[str, dict[str, int]]:
@@ -286,9 +274,6 @@ def _refused(run: Path, splits: Sequence[str]) -> dict[str, dict[str, int]]:
     return {
         name: dict(sorted(counts.items(), key=lambda item: (-item[1], item[0]))) for name, counts in refused.items()
     }
-
-
-EXCHANGES = 100
 
 
 class Entry(NamedTuple):
@@ -334,25 +319,19 @@ def _entries(figures: Figures, blindness: Mapping[str, Blindness], corpus: Mappi
 def _made_of_table(table: str, name: str, made: Made, corpus: Mapping[Word, int]) -> Iterator[Entry]:
     yield Entry(table, name, "covered", "", made.captions)
     yield Entry(table, name, "rows", "", made.rows)
-    total, number = made.p_true
-    if number:
-        yield Entry(table, name, "p_true", "", total / number, n=number)
-    counters: dict[str, Counter[int]] = {
-        "words_caption": made.words_caption,
-        "words_negative": made.words_negative,
-        "characters_added": made.added,
-    }
-    for measure, counter in counters.items():
-        yield from (Entry(table, name, measure, str(item), n) for item, n in sorted(counter.items()))
+    if made.mean_p_true is not None:
+        yield Entry(table, name, P_TRUE, "", made.mean_p_true, n=made.counts[P_TRUE]["n"])
+    for measure in ("words_caption", "words_negative", "characters_added"):
+        yield from (Entry(table, name, measure, str(item), n) for item, n in sorted(made.counts[measure].items()))
     for item in range(BINS):
         bounds = f"{100 * item // BINS}–{100 * (item + 1) // BINS} %"
-        yield Entry(table, name, "edit_position", bounds, made.positions[item])
-    for use in uses(made.words, corpus):
+        yield Entry(table, name, "edit_position", bounds, made.counts["edit_position"][item])
+    for use in uses(made, corpus):
         if use.corpus is not None:
             yield Entry(table, name, "corpus_count", use.word, use.corpus)
         yield Entry(table, name, "taken_out", use.word, use.out)
         yield Entry(table, name, "put_in", use.word, use.put)
-    for old, new, n, _ in exchanges(made.words, EXCHANGES):
+    for old, new, n, _ in exchanges(made, EXCHANGES):
         yield Entry(table, name, "exchange", f"{old} → {new}", n)
 
 

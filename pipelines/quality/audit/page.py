@@ -22,8 +22,7 @@ from ..bias import ALL, Accuracy, Blindness, BlindReport, most_telling
 from ..bias.report import FIXED
 from ..strata import Row, Stratum
 from . import charts
-from .config import AuditConfig
-from .figures import BINS, Figures, Made, Use, Word, exchanges, uses
+from .figures import BINS, AuditConfig, Figures, Made, Use, Word, exchanges, uses
 
 SIDE, QUALITY = 320, 72  # pixels of the longer side, JPEG quality: about 15 kB per photo
 
@@ -166,45 +165,31 @@ class Content:
 
 @dataclass(frozen=True)
 class Section:
-    """The section of the page about one operator; `number` identifies it in the style sheet.
+    """What the page shows of one operator; `number` identifies it in the style sheet.
 
-    says: the first sentence of the operator's docstring; made, refined: its counts in the table shown and in refined;
-    reports: its blind report by table; plots: titles and charts; words, exchanges: the most frequent ones; rows,
-    refused: samples of negatives, and of refused candidates by reason; reasons: number of refused candidates by reason.
+    rows: a sample of them; refused: of its refused candidates by reason, the most frequent first; reasons: the number
+    of all by reason. Only of operators that make negatives: says: the first sentence of the operator's docstring;
+    refined: its counts in that table; reports: its blind report by table; plots: titles and charts; words, exchanges:
+    the most frequent ones.
     """
 
-    number: int
     name: str
-    family: str
-    says: str
     made: Made
-    refined: Made | None
-    reports: Mapping[str, BlindReport]
-    plots: Sequence[tuple[str, charts.Chart]]
-    words: Sequence[Use]
-    exchanges: Sequence[tuple[str, str, int, int]]
     rows: Sequence[Row]
     refused: Mapping[str, Sequence[Row]]
     reasons: Mapping[str, int]
+    number: int = 0
+    says: str = ""
+    refined: Made | None = None
+    reports: Mapping[str, BlindReport] = field(default_factory=dict)
+    plots: Sequence[tuple[str, charts.Chart]] = ()
+    words: Sequence[Use] = ()
+    exchanges: Sequence[tuple[str, str, int, int]] = ()
 
     @property
-    def mean_p_true(self) -> float | None:
-        """The mean estimated probability that one more caption would make its rows true; None without estimates."""
-        total, number = self.made.p_true
-        return total / number if number else None
-
-
-class Control(NamedTuple):
-    """An operator that makes true sentences: its counts, a sample of its rows, and of its refused candidates by reason.
-
-    reasons: the number of refused candidates by reason.
-    """
-
-    name: str
-    made: Made
-    rows: Sequence[Row]
-    refused: Mapping[str, Sequence[Row]]
-    reasons: Mapping[str, int]
+    def family(self) -> str:
+        """The family of the operator."""
+        return self.made.family
 
 
 def page(content: Content) -> str:
@@ -237,43 +222,53 @@ def page(content: Content) -> str:
 
 def sections(content: Content) -> list[Section]:
     """One section per operator that makes negatives."""
-    figures, samples = content.figures, content.samples
-    found: list[Section] = []
+    figures, found = content.figures, list[Section]()
     for name, family in figures.families.items():
         if family == POSITIVE:
             continue
         made = figures.made[content.table].get(name, Made(family))
         plots = []
         if made.captions:
+            counts = made.counts
             plots = [
-                ("Length", charts.lengths(made.words_caption, made.words_negative)),
-                ("Change of length", charts.added(made.added)),
-                ("Positions of the edits", charts.positions(made.positions, BINS)),
+                ("Length", charts.lengths(counts["words_caption"], counts["words_negative"])),
+                ("Change of length", charts.added(counts["characters_added"])),
+                ("Positions of the edits", charts.positions(counts["edit_position"], BINS)),
             ]
-        used = uses(made.words, content.corpus)
+        used = uses(made, content.corpus)
         drawn = charts.words(used)
         if drawn is not None:
             plots.append(("Words put in ● and taken out ○, by their count in the corpus", drawn))
-        reports = {table: b.reports[name] for table, b in content.blindness.items() if name in b.reports}
-        refused, order = _refused(content, name)
-        found.append(
-            Section(
-                number=len(found),
-                name=name,
-                family=family,
-                says=description(name),
-                made=made,
-                refined=figures.made["refined"].get(name) if "refined" in figures.made else None,
-                reports=reports,
-                plots=plots,
-                words=used[:WORDS],
-                exchanges=exchanges(made.words, TOP),
-                rows=samples.made.get(name, ()),
-                refused=refused,
-                reasons=order,
-            )
+        section = Section(
+            *(name, made, content.samples.made.get(name, ()), *_refused(content, name)),
+            number=len(found),
+            says=description(name),
+            refined=figures.made.get("refined", {}).get(name),
+            reports={table: b.reports[name] for table, b in content.blindness.items() if name in b.reports},
+            plots=plots,
+            words=used[:WORDS],
+            exchanges=exchanges(made, TOP),
         )
+        found.append(section)
     return found
+
+
+def controls(content: Content) -> dict[str, Section]:
+    """By operator that makes positives, what the page shows of it."""
+    figures, samples = content.figures, content.samples
+    made = figures.made.get("positives", {})
+    return {
+        name: Section(name, made.get(name, Made(POSITIVE)), samples.positives.get(name, ()), *_refused(content, name))
+        for name, family in figures.families.items()
+        if family == POSITIVE or name in made
+    }
+
+
+def _refused(content: Content, operator: str) -> tuple[dict[str, Sequence[Row]], Mapping[str, int]]:
+    """A sample of an operator's refused candidates by reason, the most frequent first, and how many there are."""
+    counts = content.figures.refused.get(operator, {})
+    found = content.samples.refused
+    return {reason: found[operator, reason] for reason in counts if (operator, reason) in found}, counts
 
 
 def description(operator: str) -> str:
@@ -282,29 +277,6 @@ def description(operator: str) -> str:
 
     said = (OPERATORS[operator].propose.__doc__ or "") if operator in OPERATORS else ""
     return " ".join(said.split("\n\n")[0].split())
-
-
-def controls(content: Content) -> dict[str, Control]:
-    """By operator that makes positives, its counts, a sample of its rows, and what it was refused."""
-    figures, samples = content.figures, content.samples
-    made = figures.made.get("positives", {})
-    names = [name for name, family in figures.families.items() if family == POSITIVE or name in made]
-    return {
-        name: Control(
-            name,
-            made.get(name, Made(POSITIVE)),
-            samples.positives.get(name, ()),
-            *_refused(content, name),
-        )
-        for name in names
-    }
-
-
-def _refused(content: Content, operator: str) -> tuple[dict[str, Sequence[Row]], Mapping[str, int]]:
-    """A sample of an operator's refused candidates by reason, the most frequent first, and how many there are."""
-    order = content.figures.refused.get(operator, {})
-    refused = {reason: rows for (name, reason), rows in content.samples.refused.items() if name == operator}
-    return {reason: refused[reason] for reason in order if reason in refused}, order
 
 
 def most_guessed(blindness: Blindness) -> tuple[str, str, Accuracy] | None:

@@ -1,21 +1,21 @@
-"""The blind baselines on many pairs: operator by operator and all together, of a mapping or of a run."""
+"""The blind baselines on many pairs: operator by operator and all together, of a mapping or of a run; as text."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...engine.code import code_of
+from ...engine.manifest import code_of
 from ...engine.storage import scratch_folder, write_atomically
-from ...tables.columns import operators_of
-from .accuracy import Accuracy
-from .pairs import Pair, Pick, limit_pairs, read_all, read_corpus
+from ...tables.columns import check_operators, kinds_of
+from ..aligned import aligned, wrapped
+from .pairs import Accuracy, Pair, Pick, limit_pairs, read_all, read_corpus
 from .report import BlindReport, Cue, blind, check_libraries
 
 ALL = "all"
@@ -45,18 +45,6 @@ class Blindness:
     def unmeasured(self) -> dict[str, Unmeasured]:
         """Why others could not be measured."""
         return {name: one for name, one in self.results.items() if isinstance(one, Unmeasured)}
-
-
-def measure(
-    pairs: Mapping[str, Sequence[Pair]], seed: int = 0, corpus: Sequence[tuple[str, str]] = (), limit: int = LIMIT
-) -> dict[str, BlindReport]:
-    """Measure the blind baselines on every operator's pairs, and if there are several operators, on all together as
-    `all`.
-
-    corpus: (text, image_id) of true captions for the language model. limit: most pairs per report; if there are more,
-    those of random images. Raises ValueError for too few pairs or images, ImportError if scikit-learn is missing.
-    """
-    return {name: blind(name, limit_pairs(some, limit, seed), seed, corpus) for name, some in with_all(pairs).items()}
 
 
 def measure_each(pairs: Mapping[str, Sequence[Pair]], one: Measure) -> Blindness:
@@ -108,10 +96,7 @@ def measure_run(run: Path, config: BlindConfig | None = None) -> Blindness:
     config = config or BlindConfig()
     table, splits, operators = config.table, config.splits, config.operators
     pairs = read_all(run, table, splits, config.seed, config.pick, config.limit)
-    for name in operators:
-        if name not in pairs:
-            made = ", ".join(pairs or operators_of(run, table=table))
-            raise ValueError(f"operator must be one of {made} in {run / table}, was: {name}")
+    check_operators(operators, pairs or (kind.operator for kind in kinds_of(run, table)), run / table)
     if not pairs:
         raise ValueError(f"{run / table} has no negatives{' of ' + ', '.join(splits) if splits else ''}")
     wanted: dict[str, Sequence[Pair]] = {name: pairs[name] for name in operators or pairs}
@@ -189,3 +174,60 @@ def _read(file: Path) -> BlindReport | None:
         return BlindReport(**{**value, "words": tuple(Cue(**cue) for cue in value["words"])})
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
+
+
+def to_markdown(reports: Sequence[BlindReport]) -> str:
+    """A Markdown table of the accuracies (%) with their 95 % intervals, one row per report; "" for no reports."""
+    if not reports:
+        return ""
+    names = list(reports[0].baselines)
+    lines = [f"| operator | pairs | {' | '.join(names)} |", "|---" * (len(names) + 2) + "|"]
+    for report in reports:
+        cells = [f"{a.percent:.1f} ({a.low:.1f}–{a.high:.1f})" for a in report.baselines.values()]
+        lines.append(f"| {report.name} | {report.ngrams.pairs:,} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def to_text(found: Blindness) -> str:
+    """A table of the accuracies, then for every operator the words and n-grams that identify its negatives.
+
+    Words have counts (only in the true text : only in the negative), n-grams have regression weights; n-grams are named
+    only where the interval of the regression lies above 50 %. Operators without a report have dashes in the table, and
+    a line that says why.
+    """
+    if not found.reports:
+        return ""
+    first = next(iter(found.reports.values()))
+    rows = [["blind accuracy, %", "pairs", *first.baselines]]
+    for name, one in found.results.items():
+        if isinstance(one, Unmeasured):
+            rows.append([name, f"{one.pairs:,}", *("–" for _ in first.baselines)])
+        else:
+            cells = [f"{a.percent:.1f} ±{(a.high - a.low) / 2:.1f}" for a in one.baselines.values()]
+            rows.append([name, f"{one.ngrams.pairs:,}", *cells])
+    lines = aligned(rows)
+    for name, left in found.unmeasured.items():
+        lines += ["", f"{name}: not measured, {left.reason}"]
+    for report in found.reports.values():
+        lines += ["", *_cues(report)]
+    return "\n".join(lines)
+
+
+def _cues(report: BlindReport) -> Iterator[str]:
+    """Lines with the words and n-grams that identify an operator's negatives."""
+    words = [f"{cue.word} {cue.true:,}:{cue.negative:,}" for cue in report.words]
+    label = f"{report.name}: words only in the true text : only in the negative:"
+    yield from wrapped(label, words or ["none significantly"])
+    if report.ngrams.low <= 50:
+        yield f"{report.name}: n-grams that speak for either text: none, the regression is not above chance"
+        return
+    for side, cues in (("true", report.true_cues), ("false", report.false_cues)):
+        grams = [f"{gram!r} {weight:+.1f}" for gram, weight in cues]
+        yield from wrapped(f"{report.name}: n-grams that speak for the {side} text:", grams or ["none"])
+
+
+def to_json(found: Blindness) -> str:
+    """The reports as a JSON object by their name; of those that could not be measured, the reason and the pairs."""
+    said = {name: asdict(report) for name, report in found.reports.items()}
+    said |= {name: {"not_measured": left.reason, "pairs": left.pairs} for name, left in found.unmeasured.items()}
+    return json.dumps(said, indent=1, ensure_ascii=False)

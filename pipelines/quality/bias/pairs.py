@@ -1,22 +1,22 @@
-"""Pairs of a true caption and its negative, the input of the blind baselines, read from a run."""
+"""Pairs of a true caption and its negative, read from a run; rules that need no training; accuracies with intervals."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import NamedTuple, TypeVar, get_args
+from typing import NamedTuple, TypeVar
 
-from ....augment.rng import record_rng
 from ...engine.tables import has_table, shards_of
-from ...tables.columns import check_splits, read_columns, stored_splits
-from ...tables.denials import NEGATION, beside, true_denials
-from ...tables.examples import Pick
+from ...tables.columns import check_splits, kinds_of, read_columns
+from ...tables.pairs import Pick, pair_tables
 
 Row = TypeVar("Row")
 CORPUS = 1_000_000  # captions that the language model is trained on, at most
-COLUMNS = ("negative_id", "operator", "family", "caption", "text", "image_id", "split")
 
 
 class Pair(NamedTuple):
@@ -27,26 +27,6 @@ class Pair(NamedTuple):
     image_id: str
 
 
-def one_per_caption(rows: Iterable[tuple[str, Pair]], seed: int = 0, pick: Pick = "first") -> list[Pair]:
-    """One pair per caption and operator, chosen from (negative_id, pair) rows; in the order of the ids.
-
-    pick: "first" takes the first draw (`…#noun:0`, or the lowest number there is), a fair sample of what the operator
-    makes; "random" takes any, which over-represents unlikely negatives, since later draws exclude earlier ones. The
-    choice depends only on the seed and the ids of the caption's own negatives. Raises ValueError for another pick.
-    """
-    if pick not in get_args(Pick):
-        raise ValueError(f"pick must be one of {', '.join(get_args(Pick))}, was: {pick}")
-    by_caption: dict[str, list[tuple[int, Pair]]] = {}
-    for negative_id, pair in rows:
-        key, _, draw = negative_id.rpartition(":")
-        by_caption.setdefault(key, []).append((int(draw), pair))
-    chosen = []
-    for key in sorted(by_caption):
-        drawn = sorted(by_caption[key])
-        chosen.append((drawn[0] if pick == "first" else record_rng(seed, "blind", key).choice(drawn))[1])
-    return chosen
-
-
 def read_all(
     run: Path,
     table: str = "negatives",
@@ -55,45 +35,29 @@ def read_all(
     pick: Pick = "first",
     limit: int | None = None,
 ) -> dict[str, list[Pair]]:
-    """Pairs by operator, one per caption (see `one_per_caption`), from a run's table in shard order.
+    """Pairs by operator, one per caption, from a run's table: of each shard in the order of the caption_ids.
 
-    splits: only rows of these, all if empty. limit: of each operator at most so many pairs, as by `limit_pairs`; then
-    memory does not grow with the run. Paraphrases, which are true, are left out. If the run has true denials (see
-    `negcap.pipelines.tables.denials`), a negative of the operator negation is paired with the true sentence that it
-    contradicts, and left out if there is none. Raises FileNotFoundError if the run has no such table, ValueError for a
-    missing column or a split without rows.
+    splits: only rows of these, all if empty. pick: "first" takes the first draw, a fair sample of what the operator
+    makes; "random" takes any, which over-represents unlikely negatives, since later draws exclude earlier ones. limit:
+    of each operator at most so many pairs, as by `limit_pairs`; then memory does not grow with the run. Raises
+    FileNotFoundError if the run has no such table, ValueError for a missing column or a split without rows, and as
+    `pair_tables`.
     """
-    from ....schemas.negatives import POSITIVE  # imports pyarrow
-
+    if splits:
+        check_splits(splits, (kind.split for kind in kinds_of(run, table)), run / table)
     made: dict[str, list[Pair]] = {}
-    seen: set[str] = set()
-    wanted = stored_splits(splits)
-    denials = true_denials(run)
-    for shard in shards_of(run, table):
-        rows = read_columns(shard, (*COLUMNS, "replaced"))
-        denied = None if denials is None else denials(shard)
-        seen.update(rows["split"].unique().to_pylist())
-        columns = rows.to_pydict()
-        by_operator: dict[str, list[tuple[str, Pair]]] = {}
-        for negative_id, operator, family, true, text, image, split, replaced in zip(
-            *(columns[name] for name in (*COLUMNS, "replaced")), strict=True
-        ):
-            if family == POSITIVE or (wanted and split not in wanted):
-                continue
-            if operator == NEGATION and denied is not None:
-                denial = beside(denied, negative_id.rpartition("#")[0], replaced, true)
-                if denial is None:
-                    continue
-                true = denial.text
-            by_operator.setdefault(operator, []).append((negative_id, Pair(true, text, image)))
-        for operator, some in by_operator.items():
-            found = made.setdefault(operator, [])
-            found += one_per_caption(some, seed, pick)
-            if limit is not None and len(found) > 2 * limit:
-                made[operator] = limit_pairs(found, limit, seed)
-    check_splits(splits, seen, run / table)
+    columns = ("operator", "caption_id", "caption", "negative", "image_id")
+    for rows in pair_tables(
+        run, (), splits, table=table, columns=columns, per_caption=1, pick=pick, seed=seed, purpose="blind"
+    ):
+        ordered = rows.sort_by([("operator", "ascending"), ("caption_id", "ascending")]).to_pydict()
+        for operator, _, *texts in zip(*ordered.values(), strict=True):
+            made.setdefault(operator, []).append(Pair(*texts))
+        for name, some in made.items():
+            if limit is not None and len(some) > 2 * limit:
+                made[name] = limit_pairs(some, limit, seed)
     if limit is not None:
-        made = {operator: limit_pairs(some, limit, seed) for operator, some in made.items()}
+        made = {name: limit_pairs(some, limit, seed) for name, some in made.items()}
     return {operator: made[operator] for operator in sorted(made)}
 
 
@@ -143,3 +107,102 @@ def of_random_images(rows: Sequence[Row], images: Sequence[str], limit: int, see
 
 def _order(seed: int, image: str) -> bytes:
     return blake2b(f"{seed}:{image}".encode(), digest_size=8).digest()
+
+
+Z = 1.96
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """The percentage of pairs that are right (ties count half), and the bounds of its 95 % Wilson interval in %."""
+
+    percent: float
+    low: float
+    high: float
+    pairs: int
+
+
+def with_interval(share: Accuracy | None) -> str:
+    """A share and its interval for a table, in %: "62.5 (44.1–78.0)"; a dash for None."""
+    return "–" if share is None else f"{share.percent:.1f} ({max(share.low, 0.0):.1f}–{min(share.high, 100.0):.1f})"
+
+
+def accuracy(right: float, pairs: int, effect: float = 1.0) -> Accuracy:
+    """An accuracy with its Wilson interval, from the number of right pairs and of all pairs.
+
+    effect: the design effect; the interval is that of pairs / effect independent pairs. Raises ValueError for no pairs
+    or an effect below 1.
+    """
+    if pairs < 1:
+        raise ValueError(f"pairs must be >= 1, was: {pairs}")
+    if effect < 1:
+        raise ValueError(f"effect must be >= 1, was: {effect}")
+    n, share = pairs / effect, right / pairs
+    centre = (share + Z * Z / (2 * n)) / (1 + Z * Z / n)
+    half = Z * math.sqrt(share * (1 - share) / n + Z * Z / (4 * n * n)) / (1 + Z * Z / n)
+    return Accuracy(100 * share, 100 * (centre - half), 100 * (centre + half), pairs)
+
+
+def by_image(right: Iterable[float], images: Iterable[str]) -> Accuracy:
+    """The accuracy of pairs (1 right, 0.5 tie, 0 wrong), with the design effect of several pairs per image.
+
+    images: the image_id of each pair. The effect is the variance of the share with images as clusters, divided by the
+    variance for as many independent pairs (Kish 1965), at least 1; if all pairs have the same value, it is the mean
+    number of pairs per image. Raises ValueError for no pairs.
+    """
+    sums: dict[str, float] = defaultdict(float)
+    sizes: dict[str, int] = defaultdict(int)
+    for value, image in zip(right, images, strict=True):
+        sums[image] += value
+        sizes[image] += 1
+    pairs, clusters, total = sum(sizes.values()), len(sizes), sum(sums.values())
+    if not pairs:
+        return accuracy(0, 0)
+    share = total / pairs
+    plain = share * (1 - share) / pairs
+    effect = pairs / clusters
+    if plain > 0 and clusters > 1:
+        spread = sum((sums[image] - share * size) ** 2 for image, size in sizes.items())
+        effect = spread * clusters / (clusters - 1) / pairs**2 / plain
+    return accuracy(total, pairs, max(effect, 1.0))
+
+
+SPACED = re.compile(r"\s[.,;:!?]")
+LOWER_I = re.compile(r"(?<![\w.'’-])i(?:['’](?:m|ve|ll|d))?(?![\w.'’-])")
+
+
+def format_faults(text: str) -> int:
+    """Count the formatting errors that careless scripts leave in a text.
+
+    1 each, however often they occur: a lower-case start, a lower-case "i", a double space, a space before punctuation,
+    no final punctuation, `<unk>`. 1 per occurrence: a wrong a/an, a doubled word.
+    """
+    from ....augment.language.grammar import article
+
+    words = text.lower().split()
+    faults = text[:1].islower() + ("  " in text) + bool(SPACED.search(text)) + ("<unk>" in text.lower())
+    faults += bool(LOWER_I.search(text))
+    faults += not text.rstrip().endswith((".", "!", "?", '"'))
+    for word, following in zip(words, words[1:], strict=False):
+        faults += word == following and word.isalpha()
+        faults += word in ("a", "an") and following[:1].isalnum() and article(following) != word
+    return faults
+
+
+def format_rule(pairs: Iterable[Pair]) -> Accuracy:
+    """Accuracy of guessing that the text with fewer formatting errors is true; a tie counts half."""
+    return _fewer(pairs, format_faults)
+
+
+def shorter(pairs: Iterable[Pair]) -> Accuracy:
+    """Accuracy of guessing that the text with fewer characters is true; a tie counts half."""
+    return _fewer(pairs, len)
+
+
+def _fewer(pairs: Iterable[Pair], measure: Callable[[str], int]) -> Accuracy:
+    right, images = [], []
+    for pair in pairs:
+        true, negative = measure(pair.true), measure(pair.negative)
+        right.append(0.5 if true == negative else float(true < negative))
+        images.append(pair.image_id)
+    return by_image(right, images)

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .accuracy import Accuracy, by_image
-from .pairs import Pair
-from .rules import format_rule, shorter
+from .pairs import Accuracy, Pair, by_image, format_rule, shorter
 
 if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
     from .learned import Features
     from .ngrams import NgramVocabulary, Texts
 
@@ -82,48 +82,50 @@ def most_telling(report: BlindReport) -> tuple[str, Accuracy, bool]:
     return max(tried, key=lambda one: (one[1].low, one[1].percent))
 
 
-def ngram_regression(pairs: Sequence[Pair], seed: int = 0) -> tuple[Accuracy, list[Weighted], list[Weighted]]:
-    """Fit logistic regression to the n-gram differences of pairs, in 5-fold cross-validation grouped by image.
-
-    Returns the accuracy on held-out folds, and the (n-gram, weight) that most indicate the true text and the negative,
-    by a fit on all pairs. Raises ValueError if there are fewer images than folds, ImportError if scikit-learn is
-    missing.
-    """
-    check_libraries()
-    vocabulary, found, _, _ = _read(pairs)
-    return _regression(pairs, vocabulary, found, seed)
-
-
 def blind(name: str, pairs: Sequence[Pair], seed: int = 0, corpus: Sequence[tuple[str, str]] = ()) -> BlindReport:
-    """Measure all baselines on some pairs, one pair per caption.
+    """Measure all baselines on some pairs, one pair per caption: each text read as n-grams around what differs.
 
     name: of the report, usually the operator; corpus: (text, image_id) of true captions that the language model is
     trained on, except the images of the fold that it is tested on; if empty, it is trained on the pairs' true captions.
     Raises ValueError naming `name` if there are too few pairs or images, ImportError if scikit-learn is missing.
     """
     check_libraries()
-    from . import learned
+    import numpy as np
 
+    from . import learned
+    from .ngrams import NgramVocabulary
+
+    images = [pair.image_id for pair in pairs]
     try:
-        vocabulary, found, true, negative = _read(pairs)
-        ngrams, true_cues, false_cues = _regression(pairs, vocabulary, found, seed)
-        images = [pair.image_id for pair in pairs]
+        vocabulary = NgramVocabulary()
+        true = vocabulary.encode([pair.true for pair in pairs])
+        negative = vocabulary.encode([pair.negative for pair in pairs])
         folds = learned.folds_of(images, seed=seed)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from error
+    found = learned.features(true, negative)
     single = learned.words(found)
-    weights = learned.fold_weights(single.matrix, folds, learned.FOLDS, learned.log_odds)
-    odds = learned.right(learned.scores(single.matrix, weights, folds))
-    read = learned.right(_language_gaps(pairs, vocabulary, true, negative, corpus, seed))
+
+    def cross_validated(matrix: csr_matrix, fit: learned.Fit) -> Accuracy:
+        weights = learned.fold_weights(matrix, folds, learned.FOLDS, fit)
+        return by_image(learned.right(learned.scores(matrix, weights, folds)).tolist(), images)
+
+    cues = []
+    weights = learned.regression(found.matrix)
+    order = np.argsort(weights, kind="stable")
+    for side, sign in ((order[::-1][:CUES], 1), (order[:CUES], -1)):
+        side = side[weights[side] * sign > 0]
+        cues.append(tuple(zip(vocabulary.spell(found.keys[side]), weights[side].tolist(), strict=True)))
+    gaps = _language_gaps(pairs, vocabulary, true, negative, corpus, seed)
     return BlindReport(
         name,
         format_rule(pairs),
         shorter(pairs),
-        ngrams,
-        tuple(true_cues),
-        tuple(false_cues),
-        by_image(odds.tolist(), images),
-        by_image(read.tolist(), images),
+        cross_validated(found.matrix, learned.regression),
+        cues[0],
+        cues[1],
+        cross_validated(single.matrix, learned.log_odds),
+        by_image(learned.right(gaps).tolist(), images),
         _words(single, vocabulary),
     )
 
@@ -135,37 +137,6 @@ def check_libraries() -> None:
         import sklearn.linear_model  # noqa: F401
     except ImportError as error:
         raise ImportError(NEEDED) from error
-
-
-def _read(pairs: Sequence[Pair]) -> tuple[NgramVocabulary, Features, Texts, Texts]:
-    from .learned import features
-    from .ngrams import NgramVocabulary
-
-    vocabulary = NgramVocabulary()
-    true = vocabulary.encode([pair.true for pair in pairs])
-    negative = vocabulary.encode([pair.negative for pair in pairs])
-    return vocabulary, features(true, negative), true, negative
-
-
-def _regression(
-    pairs: Sequence[Pair], vocabulary: NgramVocabulary, found: Features, seed: int
-) -> tuple[Accuracy, list[Weighted], list[Weighted]]:
-    import numpy as np
-
-    from . import learned
-
-    images = [pair.image_id for pair in pairs]
-    folds = learned.folds_of(images, seed=seed)
-    weights = learned.fold_weights(found.matrix, folds, learned.FOLDS, learned.regression)
-    right = learned.right(learned.scores(found.matrix, weights, folds))
-    final = learned.regression(found.matrix)
-    order = np.argsort(final, kind="stable")
-    low, high = order[:CUES], order[::-1][:CUES]
-    cues = []
-    for side, sign in ((high, 1), (low, -1)):
-        side = side[final[side] * sign > 0]
-        cues.append(list(zip(vocabulary.spell(found.keys[side]), final[side].tolist(), strict=True)))
-    return by_image(right.tolist(), images), cues[0], cues[1]
 
 
 def _language_gaps(

@@ -1,9 +1,7 @@
-"""The file of a cloze model: what is read from it, and what is refused."""
+"""The file of a cloze model, what is read from it and what is refused; captions as its units."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,43 +9,36 @@ import pytest
 import torch
 
 from negcap.augment.cloze.file import read_about, read_model
-from negcap.augment.cloze.states import SPECIAL, Units
+from negcap.augment.cloze.states import END, SPECIAL, START, UNKNOWN, Units
 from negcap.pipelines.resources.cloze.model import save
 from negcap.pipelines.resources.cloze.network import Cloze, Sizes
 
 UNITS = Units((*SPECIAL, "a", "tennis racket", "café"))
-Arrays = dict[str, np.ndarray]
+SIZES = Sizes(8, 8, 8, 2)
 
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
     path = tmp_path / "model.npz"
-    save(path, Cloze(len(UNITS.names), Sizes(8, 8, 8, 2)), UNITS, [], {"source": "captions of a café"})
+    save(path, Cloze(len(UNITS.names), SIZES), UNITS, [], {"source": "captions of a café"})
     return path
+
+
+def change(model: Path, name: str, array: np.ndarray | None) -> None:
+    """Replace an array of a model's file, or leave it out."""
+    with np.load(model, allow_pickle=False) as archive:
+        arrays = {key: archive[key] for key in archive.files if key != name}
+    np.savez(model, **(arrays if array is None else {**arrays, name: array}))
 
 
 def test_a_model_is_read_in_single_precision(model: Path) -> None:
     units, arrays = read_model(model)
     assert units.names == UNITS.names
     assert {array.dtype for array in arrays.values()} == {np.dtype(np.float32)}
-    assert arrays["embedding.weight"].shape == (6, 8)
     assert read_about(model)["source"] == "captions of a café"
-
-
-def test_the_parameters_are_those_of_the_network(model: Path) -> None:
-    _, arrays = read_model(model)
-    net = Cloze(len(UNITS.names), Sizes(8, 8, 8, 2))
-    assert {name: tuple(value.shape) for name, value in net.state_dict().items()} == {
-        name: array.shape for name, array in arrays.items()
-    }
-
-
-def without(name: str) -> Callable[[Arrays], Arrays]:
-    return lambda arrays: {key: array for key, array in arrays.items() if key != name}
-
-
-def with_array(name: str, array: np.ndarray) -> Callable[[Arrays], Arrays]:
-    return lambda arrays: {**arrays, name: array}
+    parameters = {name: tuple(value.shape) for name, value in Cloze(len(UNITS.names), SIZES).state_dict().items()}
+    assert parameters == {name: array.shape for name, array in arrays.items()}
+    assert parameters["embedding.weight"] == (6, 8)
 
 
 def as_bytes(text: str) -> np.ndarray:
@@ -55,33 +46,28 @@ def as_bytes(text: str) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("name", "array", "message"),
     [
-        (without("units"), "named units"),
-        (without("bias"), "bias"),
-        (without("distance"), "of another shape"),
-        (with_array("bias", np.zeros(7)), "of another shape: bias"),
-        (with_array("bias", np.zeros((6, 1))), "of another shape: bias"),
-        (with_array("more", np.zeros(7)), "unknown or of another shape: more"),
-        (with_array("query.weight", np.zeros((8, 8))), "query.weight"),
-        (with_array("distance", np.zeros((3, 2, 8))), "of another shape"),
-        (with_array("units", as_bytes("\n".join((*SPECIAL, "a", "a", "b")))), "units must be distinct"),
-        (with_array("units", as_bytes("a\nb\nc\nd\ne\nf")), "units must be distinct and begin with <s>"),
-        (with_array("units", as_bytes("\n".join((*SPECIAL, "a")))), "a cloze model of 4 units"),
-        (with_array("units", np.zeros(3)), "named units"),
-        (with_array("query.weight", np.zeros((8, 16), np.float16)), "query.weight must be a matrix of int16"),
-        (without("query.weight.bits"), "whole numbers with .bits for query.weight"),
-        (
-            with_array("query.weight", np.full((8, 16), 1025, np.int16)),
-            "query.weight: each row must sum to at most 16384",
-        ),
-        (with_array("embedding.weight", np.full((6, 8), -1025, np.int16)), "at most 1024 units, the largest has 1025"),
+        ("units", None, "named units"),
+        ("bias", None, "bias"),
+        ("distance", None, "of another shape"),
+        ("bias", np.zeros(7), "of another shape: bias"),
+        ("bias", np.zeros((6, 1)), "of another shape: bias"),
+        ("more", np.zeros(7), "unknown or of another shape: more"),
+        ("query.weight", np.zeros((8, 8)), "query.weight"),
+        ("distance", np.zeros((3, 2, 8)), "of another shape"),
+        ("units", as_bytes("\n".join((*SPECIAL, "a", "a", "b"))), "units must be distinct"),
+        ("units", as_bytes("a\nb\nc\nd\ne\nf"), "units must be distinct and begin with <s>"),
+        ("units", as_bytes("\n".join((*SPECIAL, "a"))), "a cloze model of 4 units"),
+        ("units", np.zeros(3), "named units"),
+        ("query.weight", np.zeros((8, 16), np.float16), "query.weight must be a matrix of int16"),
+        ("query.weight.bits", None, "whole numbers with .bits for query.weight"),
+        ("query.weight", np.full((8, 16), 1025, np.int16), "query.weight: each row must sum to at most 16384"),
+        ("embedding.weight", np.full((6, 8), -1025, np.int16), "at most 1024 units, the largest has 1025"),
     ],
 )
-def test_a_file_of_other_arrays_is_refused(model: Path, change: Callable[[Arrays], Arrays], message: str) -> None:
-    with np.load(model, allow_pickle=False) as archive:
-        arrays = {name: archive[name] for name in archive.files}
-    np.savez(model, **change(arrays))
+def test_a_file_of_other_arrays_is_refused(model: Path, name: str, array: np.ndarray | None, message: str) -> None:
+    change(model, name, array)
     with pytest.raises(ValueError, match=message) as raised:
         read_model(model)
     assert str(model) in str(raised.value) and "\n" not in str(raised.value)
@@ -107,10 +93,40 @@ def test_files_of_another_kind_are_refused(tmp_path: Path) -> None:
 
 
 def test_what_is_recorded_must_be_json(model: Path) -> None:
-    with np.load(model, allow_pickle=False) as archive:
-        arrays = {name: archive[name] for name in archive.files}
-    np.savez(model, **{**arrays, "about": as_bytes("{")})
+    change(model, "about", as_bytes("{"))
     with pytest.raises(ValueError, match="about must be JSON"):
         read_about(model)
-    np.savez(model, **{**arrays, "about": as_bytes(json.dumps({"captions": 3}))})
+    change(model, "about", as_bytes('{"captions": 3}'))
     assert read_about(model) == {"captions": 3}
+
+
+KNOWN = Units((*SPECIAL, "a", "man", "tennis", "racket", "tennis racket", "in", "front", "in front of", "of", "stands"))
+
+
+READ = {
+    "A man stands": (["a", "man", "stands"], [1, 2, 3]),
+    "an man": (["a", "man"], [1, 2]),
+    "An Tennis racket": (["a", "tennis racket"], [1, 2, 2]),
+    "tennis tennis racket racket": (["tennis", "tennis racket", "racket"], [1, 2, 2, 3]),
+    "stands in front of a man": (["stands", "in front of", "a", "man"], [1, 2, 2, 2, 3, 4]),
+    "stands in front": (["stands", "in", "front"], [1, 2, 3]),
+    "in front of": (["in front of"], [1, 1, 1]),
+    "a zebra stands": (["a", UNKNOWN, "stands"], [1, 2, 3]),
+    "a man stands .": (["a", "man", "stands"], [1, 2, 3, 4]),
+    "a man !": (["a", "man"], [1, 2, 3]),
+    "a . man": (["a", UNKNOWN, "man"], [1, 2, 3]),
+    ".": ([], [1]),
+    "": ([], []),
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), READ.items())
+def test_a_text_is_read_as_units(text: str, expected: tuple[list[str], list[int]]) -> None:
+    numbers, places = KNOWN.read(text.split())
+    assert ([KNOWN.names[number] for number in numbers], places) == ([START, *expected[0], END], expected[1])
+
+
+def test_a_word_or_phrase_is_found_by_name() -> None:
+    for word, unit in (("Man", "man"), ("AN", "a"), ("In front of", "in front of")):
+        assert KNOWN.names[KNOWN.of(word)] == unit
+    assert KNOWN.of("zebra") is None

@@ -1,17 +1,20 @@
-"""The cloze network in NumPy says what the one in PyTorch says that was trained."""
+"""The cloze network in NumPy says what the one in PyTorch says that was trained, on one thread."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from threading import Thread
 
 import numpy as np
 import pytest
 import torch
+from threadpoolctl import threadpool_info, threadpool_limits
 from torch import Tensor, nn
 
-from negcap.augment.cloze import fixed_point
+from negcap.augment.cloze import fixed_point, network
 from negcap.augment.cloze.fixed_point import LARGEST, VECTOR, Quantised
-from negcap.augment.cloze.network import LONG, TOGETHER, Network, Shared
+from negcap.augment.cloze.model import cloze_model
+from negcap.augment.cloze.network import LONG, TOGETHER, Network, Shared, single_threaded
 from negcap.augment.cloze.states import Place
 from negcap.pipelines.resources.cloze.network import FARTHEST, Cloze, Sizes
 
@@ -72,21 +75,19 @@ def context(net: Cloze, caption: list[int], place: Place) -> Tensor:
 @torch.no_grad()
 def test_captions_of_any_length_have_the_contexts_that_were_trained() -> None:
     net, captions = random_network(), random_captions()
-    found = contexts(in_numpy(net), captions, [singles(caption) for caption in captions])
-    for caption, vectors in zip(captions, found, strict=True):
-        expected = net.contexts(torch.tensor([caption]))[0].numpy()
+    network = in_numpy(net)
+    trained = [net.contexts(torch.tensor([caption]))[0].numpy() for caption in captions]
+    net.fixed_point = False
+    unrounded = [net.contexts(torch.tensor([caption]))[0].numpy() for caption in captions]
+    together = contexts(network, captions, [singles(caption) for caption in captions])
+    for caption, vectors, expected, near in zip(captions, together, trained, unrounded, strict=True):
+        assert np.array_equal(contexts(network, [caption], [singles(caption)])[0], vectors)
         assert vectors.shape == (len(caption) - 2, 12)
         assert (vectors == expected).mean() > 0.99  # all but what is added in another order there
         np.testing.assert_allclose(vectors, expected, rtol=0, atol=2 * UNIT)
-
-
-@torch.no_grad()
-def test_rounding_changes_little() -> None:
-    net, captions = random_network(), random_captions()
-    found = contexts(in_numpy(net), captions, [singles(caption) for caption in captions])
-    net.fixed_point = False
-    for caption, vectors in zip(captions, found, strict=True):
-        np.testing.assert_allclose(vectors, net.contexts(torch.tensor([caption]))[0].numpy(), rtol=0, atol=3 * UNIT)
+        np.testing.assert_allclose(vectors, near, rtol=0, atol=3 * UNIT)
+    assert contexts(network, [], []) == []
+    assert [len(vectors) for vectors in contexts(network, [[0, 5, 1], [0, 1]], [[], []])] == [0, 0]
 
 
 def test_a_place_may_hold_several_units_or_none() -> None:
@@ -98,13 +99,6 @@ def test_a_place_may_hold_several_units_or_none() -> None:
     for caption, own, vectors in zip(short, places, contexts(in_numpy(net), short, places), strict=True):
         expected = torch.stack([context(net, caption, place) for place in own]).numpy()
         np.testing.assert_allclose(vectors, expected, rtol=0, atol=3 * UNIT)
-
-
-def test_what_is_asked_of_other_captions_changes_nothing() -> None:
-    network, captions = in_numpy(random_network()), random_captions()
-    together = contexts(network, captions, [singles(caption) for caption in captions])
-    for caption, vectors in zip(captions, together, strict=True):
-        assert np.array_equal(contexts(network, [caption], [singles(caption)])[0], vectors)
 
 
 def test_captions_of_many_lengths_use_the_same_memory_again() -> None:
@@ -119,25 +113,6 @@ def test_captions_of_many_lengths_use_the_same_memory_again() -> None:
     largest = read(LONG - 2, TOGETHER)
     for length in (400, 60, 7, 150):
         assert read(length, 40) == largest, length
-
-
-def test_nothing_asked_is_nothing_answered() -> None:
-    network = in_numpy(random_network())
-    assert contexts(network, [], []) == []
-    assert [len(vectors) for vectors in contexts(network, [[0, 5, 1], [0, 1]], [[], []])] == [0, 0]
-
-
-@pytest.mark.parametrize("changed", [1, 4, 9])
-@torch.no_grad()
-def test_no_context_has_seen_the_word_at_its_place(changed: int) -> None:
-    net = random_network()
-    caption = [0, *range(10, 19), 1]
-    other = [*caption[:changed], 40, *caption[changed + 1 :]]
-    torch_rows = net.contexts(torch.tensor([caption, other])).numpy()
-    numpy_rows = np.stack(contexts(in_numpy(net), [caption, other], [singles(caption)] * 2))
-    for rows in (torch_rows, numpy_rows):
-        same = np.isclose(rows[0], rows[1], rtol=0, atol=1e-5).all(1)
-        assert same.tolist() == [i == changed for i in range(1, len(caption) - 1)]
 
 
 def test_what_two_captions_share_is_not_computed_again() -> None:
@@ -155,3 +130,38 @@ def test_what_two_captions_share_is_not_computed_again() -> None:
     found = network.read_edited(edited, shared)
     expected = contexts(network, edited, [singles(caption) for caption in edited])
     assert all(np.array_equal(one, other) for one, other in zip(found, expected, strict=True))
+
+
+def threads() -> set[int]:
+    """Of NumPy's BLAS; other libraries may have been loaded, with one of their own, after the first limit."""
+    return {library["num_threads"] for library in threadpool_info() if "numpy.libs" in library["filepath"]}
+
+
+def test_one_thread_until_the_last_call_is_done() -> None:
+    with threadpool_limits(2, user_api="blas"):
+        before = threads()
+        inside = single_threaded()
+        with single_threaded():
+            assert threads() == {1}
+            inside.__enter__()
+        assert threads() == {1}
+        inside.__exit__(None, None, None)
+        assert threads() == before
+        with pytest.raises(ValueError, match="wrong"), single_threaded():
+            raise ValueError("wrong")
+        assert threads() == before
+        other = Thread(target=lambda: cloze_model().read([["a", "dog"]]))
+        other.start()
+        other.join()
+        assert threads() == before
+
+
+def test_the_network_computes_on_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[set[int]] = []
+    run = network.run
+    monkeypatch.setattr(network, "run", lambda *given: seen.append(threads()) or run(*given))
+    with threadpool_limits(2, user_api="blas"):
+        reading = cloze_model().read([["a", "dog", "runs"]])[0]
+        cloze_model().read_edited([reading], [["a", "cat", "runs"]])
+        assert np.isfinite(reading.log_probabilities(1, 2, np.array([5, 6]))).all()
+    assert seen == [{1}] * 4

@@ -1,6 +1,5 @@
 """The coreference of a whole lexicon is that of its pairs; what captions mention is read once."""
 
-from itertools import product
 from random import Random
 
 import numpy as np
@@ -17,9 +16,10 @@ NAMES = ("boy", "girl", "woman", "player", "dog", "puppy", "pizza", "food", "ten
 MENTIONED = (*NAMES, "man", "animal", "sofa", "bicycle", "zzyzx", "hot dog", "surf", "soccer player")
 
 
-@pytest.mark.parametrize(("name", "mentioned"), list(product(NAMES, MENTIONED)))
-def test_a_set_of_entries_holds_the_coreference_of_each(name: str, mentioned: str) -> None:
-    assert CoreferenceIndex(NAMES).with_noun(mentioned).reason(NAMES.index(name)) == coreference(name, mentioned)
+@pytest.mark.parametrize("mentioned", MENTIONED)
+def test_a_set_of_entries_holds_the_coreference_of_each(mentioned: str) -> None:
+    found = CoreferenceIndex(NAMES).with_noun(mentioned)
+    assert [found.reason(at) for at in range(len(NAMES))] == [coreference(name, mentioned) for name in NAMES]
 
 
 def test_coreference_in_a_lexicon_is_that_of_its_pairs() -> None:
@@ -30,39 +30,23 @@ def test_coreference_in_a_lexicon_is_that_of_its_pairs() -> None:
     for mentioned in rng.sample(sorted(lemmas), 100):
         found = index.with_noun(mentioned)
         assert [found.reason(entry) for entry in range(len(names))] == [coreference(name, mentioned) for name in names]
-        assert [names[entry] for entry in entry_numbers(found.all)] == [
-            name for name in names if coreference(name, mentioned)
-        ]
+        related = [name for name in names if coreference(name, mentioned)]
+        assert [names[entry] for entry in entry_numbers(found.all)] == related
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "expected"),
-    [
-        ("pizza", "dinner", "overlap"),
-        ("dinner", "pizza", "overlap"),
-        ("cake", "dessert", "overlap"),
-        ("pizza", "dessert", None),
-        ("pizza", "cake", None),
-        ("alley", "walkway", "overlap"),
-    ],
-)
-def test_a_general_word_may_name_what_is_in_its_list(one: str, other: str, expected: str | None) -> None:
-    assert coreference(one, other) == expected
+def test_a_general_word_may_name_what_is_in_its_list() -> None:
+    for one, other in (("pizza", "dinner"), ("dinner", "pizza"), ("cake", "dessert"), ("alley", "walkway")):
+        assert coreference(one, other) == "overlap"
+    assert coreference("pizza", "dessert") is coreference("pizza", "cake") is None
 
 
 def test_related_goes_before_overlap() -> None:
     index = CoreferenceIndex(("puppy", "boy"))
     assert index.with_any(frozenset({"dog", "girl", "player"})) == union(map(index.with_noun, ("dog", "player")))
-    assert [union([Coreferent(0b01, 0b01), Coreferent(0b00, 0b11)]).reason(entry) for entry in (0, 1, 2)] == [
-        "related",
-        "overlap",
-        None,
-    ]
-
-
-@pytest.mark.parametrize("entries", [[], [0], [7, 8], [0, 63, 64, 700]])
-def test_numbers_of_a_set(entries: list[int]) -> None:
-    assert np.array_equal(entry_numbers(sum(1 << entry for entry in entries)), entries)
+    both = union([Coreferent(0b01, 0b01), Coreferent(0b00, 0b11)])
+    assert [both.reason(entry) for entry in (0, 1, 2)] == ["related", "overlap", None]
+    for entries in ([], [0], [7, 8], [0, 63, 64, 700]):
+        assert np.array_equal(entry_numbers(sum(1 << entry for entry in entries)), entries)
 
 
 def test_what_is_cached_is_read_once_a_caption() -> None:

@@ -9,28 +9,16 @@ import pytest
 
 from negcap.augment.language.english import looks_english
 
+ENGLISH = """A brown dog runs across a field with a ball.; AN OLD MAN, sitting.; red Škoda; Photomicrograph; 12:30; ;
+    Axial CT of the thorax shows a small left pleural effusion."""
+OTHERS = """Ein brauner Hund läuft mit einem Ball über ein Feld.; Коричневая собака бежит; 一只棕色的狗在田野里奔跑。;
+    Un perro marrón corre por el campo con una pelota.; Un chien brun court dans un champ avec une balle.;
+    Een bruine hond rent door het veld met een bal.; Um cachorro marrom corre pelo campo com uma bola."""
 
-@pytest.mark.parametrize(
-    ("text", "english"),
-    [
-        ("A brown dog runs across a field with a ball.", True),
-        ("AN OLD MAN, sitting.", True),
-        ("Axial CT of the thorax shows a small left pleural effusion.", True),
-        ("red Škoda", True),
-        ("Photomicrograph", True),
-        ("", True),
-        ("12:30", True),
-        ("Ein brauner Hund läuft mit einem Ball über ein Feld.", False),
-        ("Un perro marrón corre por el campo con una pelota.", False),
-        ("Un chien brun court dans un champ avec une balle.", False),
-        ("Een bruine hond rent door het veld met een bal.", False),
-        ("Um cachorro marrom corre pelo campo com uma bola.", False),
-        ("一只棕色的狗在田野里奔跑。", False),
-        ("Коричневая собака бежит", False),
-    ],
-)
-def test_what_looks_like_english(text: str, english: bool) -> None:
-    assert looks_english(text) is english
+
+@pytest.mark.parametrize(("texts", "english"), [(ENGLISH, True), (OTHERS, False)])
+def test_what_looks_like_english(texts: str, english: bool) -> None:
+    assert [text for text in map(str.strip, texts.split(";")) if looks_english(text) is not english] == []
 
 
 @pytest.mark.data

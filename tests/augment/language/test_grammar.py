@@ -1,3 +1,5 @@
+"""Inflections, articles, agreement and pronouns."""
+
 import os
 import subprocess
 import sys
@@ -5,27 +7,24 @@ from pathlib import Path
 
 import pytest
 
-from negcap.augment.edits import Edit, apply
-from negcap.augment.language.grammar import agreement_edits, plural, pronoun_edits, third_person
+from negcap.augment.caption import Caption
+from negcap.augment.edits import apply
+from negcap.augment.language.grammar import agreement_edits, article, plural, pronoun_edits, third_person
 from negcap.augment.language.parse import parse
 
 
-@pytest.mark.parametrize(
-    ("verb", "expected"),
-    [("run", "runs"), ("watch", "watches"), ("carry", "carries"), ("play", "plays"), ("be", "is"), ("have", "has"),
-     ("go", "goes"), ("do", "does"), ("pass", "passes"), ("fix", "fixes"), ("push", "pushes")],
-)  # fmt: skip
-def test_third_person(verb: str, expected: str) -> None:
-    assert third_person(verb) == expected
+def found(text: str, noun: str) -> tuple[Caption, int]:
+    """A caption and the place of a word of it."""
+    (caption,) = parse([text])
+    return caption, next(token.index for token in caption.tokens if token.text == noun)
 
 
-@pytest.mark.parametrize(
-    ("noun", "expected"),
-    [("dog", "dogs"), ("man", "men"), ("box", "boxes"), ("baby", "babies"), ("child", "children"),
-     ("tennis racket", "tennis rackets"), ("sheep", "sheep"), ("bus", "buses")],
-)  # fmt: skip
-def test_plural(noun: str, expected: str) -> None:
-    assert plural(noun) == expected
+def test_inflections() -> None:
+    verbs = "runs watches carries plays is has goes does passes fixes pushes"
+    assert [*map(third_person, "run watch carry play be have go do pass fix push".split())] == verbs.split()
+    nouns = "dogs men boxes babies children sheep buses"
+    assert [*map(plural, "dog man box baby child sheep bus".split())] == nouns.split()
+    assert plural("tennis racket") == "tennis rackets"
 
 
 @pytest.mark.parametrize(
@@ -43,11 +42,8 @@ def test_plural(noun: str, expected: str) -> None:
     ],
 )
 def test_agreement(text: str, noun: str, to_plural: bool, expected: str) -> None:
-    caption = parse([text])[0]
-    index = next(token.index for token in caption.tokens if token.text == noun)
-    edits = agreement_edits(caption, index, plural=to_plural)
-    assert edits is not None
-    assert apply(text, sorted(edits)) == expected
+    edits = agreement_edits(*found(text, noun), plural=to_plural)
+    assert edits is not None and apply(text, sorted(edits)) == expected
 
 
 @pytest.mark.parametrize(
@@ -65,37 +61,30 @@ def test_pronouns(text: str, new: str, to_plural: bool, expected: str | None) ->
     assert (None if edits is None else apply(text, sorted(edits))) == expected
 
 
-@pytest.mark.parametrize(
-    ("text", "noun", "expected"),
-    [
-        ("A boat on the water and a lighthouse behind it.", "lighthouse", "it"),
-        ("A boat on the water and a lighthouse behind it.", "boat", "them"),
-        ("A bench with a tree next to it.", "tree", "it"),
-        ("A building with a clock on top of it.", "clock", "it"),
-        ("A building with a clock on top of it.", "building", "them"),
-        ("A calf runs in front of a horse and its rider.", "horse", "their"),
-        ("A calf runs in front of a horse and its rider.", "calf", "its"),
-        ("There is a dog holding a frisbee in its mouth.", "dog", "their"),
-        ("There is a dog holding a frisbee in its mouth.", "frisbee", "its"),
-        ("A dog with a stick in its mouth.", "dog", "their"),
-    ],
-)
-def test_the_antecedent_of_a_pronoun(text: str, noun: str, expected: str) -> None:
-    caption = parse([text])[0]
-    index = next(token.index for token in caption.tokens if token.text == noun)
-    (pronoun,) = (token for token in caption.pronouns if token.dep != "expl")
-    edits = pronoun_edits(caption, index, old="thing", new=noun, plural=True)
-    assert [edit.new for edit in edits or ()] == ([] if expected == pronoun.lower else [expected])
+PRONOUNS = {  # a caption: nouns, and what its pronoun becomes where each is made plural
+    "A boat on the water and a lighthouse behind it.": {"lighthouse": "it", "boat": "them"},
+    "A bench with a tree next to it.": {"tree": "it"},
+    "A building with a clock on top of it.": {"clock": "it", "building": "them"},
+    "A calf runs in front of a horse and its rider.": {"horse": "their", "calf": "its"},
+    "There is a dog holding a frisbee in its mouth.": {"dog": "their", "frisbee": "its"},
+    "A dog with a stick in its mouth.": {"dog": "their"},
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), PRONOUNS.items())
+def test_the_antecedent_of_a_pronoun(text: str, expected: dict[str, str]) -> None:
+    made = {}
+    for noun in expected:
+        caption, index = found(text, noun)
+        (pronoun,) = (token for token in caption.pronouns if token.dep != "expl")
+        edits = pronoun_edits(caption, index, old="thing", new=noun, plural=True) or ()
+        made[noun] = " ".join(edit.new for edit in edits) or pronoun.lower
+    assert made == expected
 
 
 @pytest.mark.parametrize("text", ["A bird looks down as it stands.", "A dog with a ball under it can run."])
 def test_a_pronoun_before_its_verb_is_a_subject_whatever_the_parse(text: str) -> None:
     assert pronoun_edits(parse([text])[0], 1, old="thing", new="bird", plural=True) is None
-
-
-def test_edits_are_edits() -> None:
-    caption = parse(["A dog is running in the park."])[0]
-    assert agreement_edits(caption, 1, plural=True) == [Edit(6, 8, "are")]
 
 
 def test_importing_inflect_leaves_the_checks_of_others_as_they_are(tmp_path: Path) -> None:
@@ -116,3 +105,34 @@ except typeguard.TypeCheckError:
     path = {**os.environ, "PYTHONPATH": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", code], env=path, capture_output=True, text=True, check=True)
     assert done.stdout == "checked\n"
+
+
+AN = """
+apple umbrella onion egg utter urban urn ugly usher uncle udon elbow island
+hour hourglass honest honorary honourable heir heirloom herb herbs herbal hors-d'oeuvre
+unusual unhappy uninteresting unimportant unidentified uninhabited unironed unanswered
+8 18 11 80 8th 11th 1800s 1100 11,000 18000 800
+A E F H L M N O R S X a-frame A-line F-16 H-shaped L-shaped M&M N-shaped O-ring R-rated S-curve S.U.V. X-ray x-ray
+ATM ATV FBI FM HD HDTV HP HTML LCD LED led MLB MP3 mp3 MRI mri MTV NBA NFL NHL RC RV rv SUV suv SOS XL XXL
+AAA ABC EU IBM MIT NYPD
+éclair Ångström 'off' "exit" #8 $8 ytterbium Yves
+""".split()
+A = """
+dog herd house yellow yacht young hot uniform unicorn unicycle union unit united unidirectional unimodal unanimous
+university unique usual useful used user usage utensil utility Utah urinal urine Uruguayan ukulele Ukrainian Ugandan
+European euro eucalyptus ewe ewer one one-way one-eyed once ouija onesie herbivore
+1 7 10 12 110 118 180 1000 21 1,100,000
+B C D G J K P Q T U V W Y Z B-52 C-shaped T-shirt t-shirt U-turn u-turn U-shaped V-neck Y-shaped U.S.
+BMX CD DJ DVD GPS PC TV UFO ufo UK UN UPS URL US USA USB usb UV VW YMCA
+NASA NATO LEGO McDonald's Mr. Mrs Ms st Mt lb nguyen rhino schnauzer Sri hyena llama lhasa xylophone xenon
+'stop' "yield" snow slide sleeping sphere svelte squash sycamore symbol mnemonic gnome fjord Rwandan
+""".split()
+
+
+@pytest.mark.parametrize(("expected", "words"), [("an", AN), ("a", A)])
+def test_article(expected: str, words: list[str]) -> None:
+    assert [word for word in words if article(word) != expected] == []
+
+
+def test_capitals_are_no_abbreviation_by_themselves() -> None:
+    assert [*map(article, "MAN SLIDE RED UMBRELLA UNICORN HOUR".split())] == ["a", "a", "a", "an", "a", "an"]

@@ -1,33 +1,40 @@
-"""Loading the shipped parser costs a worker no more than it needs, and no caption costs more than others."""
+"""Parsing: what loading costs, long texts, attributes of tokens, exact products, and parses that are repaired."""
 
 import subprocess
 import sys
+from fractions import Fraction
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
+import spacy
 
 from negcap.augment.caption import MAX_TOKENS
-from negcap.augment.language.parse import TOKENS, _docs, parse
+from negcap.augment.language.exact import GRID, ExactOps, on_grid
+from negcap.augment.language.parse import (
+    CACHED_RULER,
+    SHIPPED,
+    TOKENS,
+    CachedAttributeRuler,
+    _docs,
+    is_cacheable,
+    load,
+    parse,
+)
+from negcap.augment.scene_graph import scene_graph
 
-SCRIPT = """
+
+def test_the_parser_leaves_torch_alone_and_spacy_whole() -> None:
+    code = """
 import sys
 from negcap.augment.language.parse import parse
 assert parse(["A dog runs."])[0].tokens[1].lemma == "dog"
-assert "spacy" in sys.modules and "torch" not in sys.modules
-import torch
-assert torch.zeros(2).tolist() == [0, 0]
+assert "spacy" in sys.modules and "spacy.cli" not in sys.modules and "torch" not in sys.modules
+import spacy, torch
+assert torch.zeros(2).tolist() == [0, 0] and spacy.info(silent=True)
+import spacy.cli
+assert spacy.cli.train
 """
-
-
-def test_the_shipped_parser_leaves_torch_alone() -> None:
-    subprocess.run([sys.executable, "-c", SCRIPT], check=True)
-
-
-def test_spacy_is_whole_after_it_was_loaded_without_its_command_line() -> None:
-    code = (
-        "from negcap.augment.language.parse import load; load(); import sys; assert 'spacy.cli' not in sys.modules; "
-        "import spacy; assert spacy.info(silent=True); import spacy.cli; assert spacy.cli.train"
-    )
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
@@ -55,3 +62,100 @@ def test_few_long_texts_are_parsed_together(lengths: list[int], batches: list[in
     nlp = SimpleNamespace(make_doc=str.split, pipe=pipe)
     assert len(list(_docs(["a " * length for length in lengths], nlp))) == len(lengths)  # type: ignore[arg-type]
     assert list(map(len, found)) == batches and max(map(sum, found)) <= TOKENS
+
+
+TEXTS = ["A dog that runs.", "The others run past that dog.", "A red dog runs.", "That dog, that runs, is red.", ""] * 2
+
+
+def test_the_shipped_parser_keeps_answers_and_parses_as_before() -> None:
+    assert isinstance(load().get_pipe("attribute_ruler"), CachedAttributeRuler)
+    assert load().get_pipe_meta("attribute_ruler").factory == CACHED_RULER
+    for plain, kept in zip(spacy.load(SHIPPED).pipe(TEXTS), load().pipe(TEXTS), strict=True):
+        assert kept.to_json() == plain.to_json()
+
+
+def test_the_ruler_is_asked_once_of_a_token() -> None:
+    plain = spacy.load(SHIPPED, exclude=["lemmatizer"])
+    asked = []
+    ruler = CachedAttributeRuler()
+    rules = plain.get_pipe("attribute_ruler")
+    ruler.ruler = lambda doc: asked.append(doc.text) or rules(doc)
+    for doc in plain.pipe(TEXTS[:2] * 2, disable=["attribute_ruler"]):
+        assert [token.pos for token in ruler(doc)] == [token.pos for token in plain(doc.text)]
+    assert asked == TEXTS[:2]
+
+
+@pytest.mark.parametrize(
+    ("patterns", "attributes", "expected"),
+    [
+        ([[{"TAG": "NN"}], [{"LOWER": "ski", "DEP": "pobj"}]], {}, True),
+        ([[{"TAG": "NN"}, {"TAG": "NN"}]], {}, False),
+        ([[{"TAG": "NN", "OP": "+"}]], {}, False),
+        ([[{"LEMMA": "ski"}]], {}, False),
+        ([[{"TAG": "NN"}]], {"LEMMA": "ski"}, False),
+    ],
+)
+def test_only_rules_on_one_token_are_kept(patterns: list, attributes: dict, expected: bool) -> None:
+    other = {"patterns": [[{"TAG": "DT"}]], "attrs": {"POS": "DET"}}
+    assert is_cacheable([other, {"patterns": patterns, "attrs": {"POS": "NOUN", **attributes}}]) is expected
+
+
+def test_products_are_exact_wherever_a_row_stands() -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((600, 288)).astype("f"), rng.standard_normal((5, 288)).astype("f")
+    made = ExactOps().gemm(x, y, trans2=True)
+    assert np.array_equal(made[300:307], ExactOps().gemm(x[300:307], y, trans2=True))
+    row, column = ([Fraction(v) for v in on_grid(array[0]).tolist()] for array in (x, y))
+    assert all((v / Fraction(GRID)).denominator == 1 for v in (*row, *column))
+    assert made[0, 0] == np.float32(float(sum(a * b for a, b in zip(row, column, strict=True))))
+
+
+def test_the_networks_of_a_pipeline_multiply_exactly_and_see_equal_vectors_in_every_batch() -> None:
+    nlp = load()
+    models = [model for _, pipe in nlp.pipeline if (model := getattr(pipe, "model", None)) is not None]
+    assert models and {type(layer.ops) for model in models for layer in model.walk()} == {ExactOps}
+    texts = ["a man on a horse", "two dogs", "the small brown dog runs in the snow", "a man"] * 4
+    one, many = ([doc.tensor for doc in nlp.pipe(texts, batch_size=size)] for size in (1, 16))
+    assert all(map(np.array_equal, one, many))
+
+
+SAID = {
+    "A boy is behind a house and three apples are sitting next to the house.":
+        "boy > behind > house, apples > sit next to > house",
+    "A kite is over a house and a small white chair is beside the house.":
+        "kite > over > house, chair > beside > house",
+    "Behind the red table is a house.": "house > behind > table",
+    "On two balls is a pink box.": "box > on > balls",
+    "On a desk sits a keyboard.": "keyboard > sit on > desk",
+    "Parked outside the house are two cars.": "cars > park outside > house",
+    "Next to the table is a chair.": "chair > next to > table",
+    "In the middle of the room stands a table.": "table > stand in middle of > room",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "expected"), SAID.items())
+def test_second_and_inverted_clauses_have_their_own_subjects(text: str, expected: str) -> None:
+    (caption,) = parse([text])
+    relations, words = scene_graph(caption).relations, caption.lowered
+    assert ", ".join(f"{words[r.subject]} > {r.name} > {words[r.object]}" for r in relations) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "subject", "verb"),
+    [
+        ("A dog and a cat sit on a bed.", "dog", "sit"),
+        ("A man holding a dog and a cat is standing on a street.", "man", "standing"),
+        ("Two dogs are playing in the grass and a man walks by a tree.", "man", "walks"),
+        ("In this picture a dog sleeps on a bed.", "dog", "sleeps"),
+    ],
+)
+def test_what_is_right_stays(text: str, subject: str, verb: str) -> None:
+    (caption,) = parse([text])
+    token = caption.tokens[caption.lowered.index(subject)]
+    assert (token.dep, caption.lowered[token.head]) == ("nsubj", verb)
+
+
+def test_every_text_is_repaired_by_itself() -> None:
+    texts = ["A dog sleeps.", "On a desk sits a keyboard.", "", "A boy is behind a house and a cat is on the house."]
+    together = [caption.tokens for caption in parse(texts)]
+    assert together == [parse([text])[0].tokens for text in texts]

@@ -1,10 +1,7 @@
-"""The shipped parser on captions in our own words, with the constructions of the real captions it was judged
-on.
+"""The shipped parser on captions in our own words, with the constructions of the real captions it was judged on.
 
-A fact is "word label head" ("boy nsubj riding"), "word TAG" ("leaps VBZ"), "word=lemma" or "[noun chunk]". A
-sentence
-with any wrong fact counts as a serious error: wrong head of a noun phrase, a preposition or verb mis-tagged,
-a lost
+A fact is "word label head" ("boy nsubj riding"), "word TAG" ("leaps VBZ"), "word=lemma" or "[noun chunk]". A sentence
+with any wrong fact counts as a serious error: wrong head of a noun phrase, a preposition or verb mis-tagged, a lost
 subject or object.
 """
 
@@ -13,7 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.conftest import ROOT
+from negcap.pipelines.resources.parser.__main__ import main, treebank
+from negcap.pipelines.resources.parser.clear import read_clear
+from negcap.pipelines.resources.parser.train import accuracy
+from tests.conftest import DATA, ROOT
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -30,11 +30,6 @@ def nlp() -> Any:
     return spacy.load(MODEL)
 
 
-def sentences() -> list[tuple[str, list[str]]]:
-    rows = [line.split("\t") for line in SENTENCES.read_text(encoding="utf-8").splitlines() if line]
-    return [(text, facts.split("; ")) for text, facts in rows]
-
-
 def holds(doc: "Doc", fact: str) -> bool:
     if fact.startswith("["):
         return fact[1:-1] in {chunk.text for chunk in doc.noun_chunks}
@@ -48,28 +43,21 @@ def holds(doc: "Doc", fact: str) -> bool:
 
 
 def test_few_captions_have_a_serious_error(nlp: Any) -> None:
-    rows = sentences()
+    rows = [line.split("\t") for line in SENTENCES.read_text(encoding="utf-8").splitlines() if line]
     assert len(rows) >= 120
     wrong = {}
     for text, facts in rows:
         doc = nlp(text)
-        failed = [fact for fact in facts if not holds(doc, fact)]
-        if failed:
+        if failed := [fact for fact in facts.split("; ") if not holds(doc, fact)]:
             wrong[text] = failed
     assert len(wrong) / len(rows) <= MOST_SERIOUS, wrong
 
 
-def test_only_standard_components(nlp: Any) -> None:
+def test_what_is_shipped(nlp: Any) -> None:
     assert nlp.pipe_names == ["tok2vec", "tagger", "parser", "attribute_ruler", "lemmatizer"]
     assert nlp.meta["license"] == "CC BY-SA 4.0"
     assert {"tag", "uas", "las"} <= set(nlp.meta["performance"]["ewt_dev"])
-
-
-def test_size_on_disk() -> None:
     assert sum(path.stat().st_size for path in MODEL.rglob("*") if path.is_file()) <= 8_000_000
-
-
-def test_no_path_of_a_machine_is_shipped() -> None:
     for name in ("meta.json", "config.cfg"):
         text = (MODEL / name).read_text(encoding="utf-8")
         assert not any(place in text for place in ("/home", "/work", "/tmp", "/root")), name
@@ -78,3 +66,36 @@ def test_no_path_of_a_machine_is_shipped() -> None:
 def test_two_sentences_are_told_apart(nlp: Any) -> None:
     doc = nlp("A dog sleeps on the porch. Two cats watch it from the roof.")
     assert [sentence.text.split()[0] for sentence in doc.sents] == ["A", "Two"]
+
+
+TREEBANKS = DATA / "treebank"
+
+
+needs_treebanks = pytest.mark.skipif(not TREEBANKS.exists(), reason=f"no treebanks at {TREEBANKS}")
+
+
+@needs_treebanks
+@pytest.mark.data
+@pytest.mark.slow
+def test_accuracy_on_ewt_dev() -> None:
+    import spacy
+
+    nlp: Any = spacy.load(MODEL)
+    scores = accuracy(nlp, read_clear(treebank(TREEBANKS, "en_ewt", "dev")))
+    assert scores["tag"] >= 93.0 and scores["las"] >= 82.0, scores
+    assert scores == pytest.approx(nlp.meta["performance"]["ewt_dev"], abs=0.1)
+
+
+@needs_treebanks
+@pytest.mark.data
+def test_conversion_keeps_nearly_all_sentences() -> None:
+    trees = list(read_clear(treebank(TREEBANKS, "en_ewt", "dev")))
+    assert len(trees) >= 0.97 * 2001
+    labels = {dep for tree in trees for dep in tree.deps}
+    assert not any(":" in label for label in labels), labels
+    assert not {"obl", "obj", "cop", "iobj", "root", "fixed", "flat"} & labels
+
+
+def test_missing_treebanks_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(tmp_path)]) == 2
+    assert "expected en_ewt-dev.conllu" in capsys.readouterr().err

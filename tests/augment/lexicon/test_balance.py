@@ -15,8 +15,7 @@ from negcap.augment.lexicon import lexicon as balance
 from negcap.augment.lexicon.lexicon import BOUND, Factors, Lexicon
 from negcap.augment.rng import record_rng
 from negcap.augment.truth.contradiction import check
-from negcap.pipelines.engine.manifest import hash_table
-from negcap.pipelines.engine.tables import WholeTable, read_table
+from negcap.pipelines.engine.tables import WholeTable, hash_table, read_table
 from negcap.pipelines.stages.balance import TRAIN, BalanceConfig, cut_by_image, first_images, fit, sample_shard
 from tests.augment.fixtures import proposed, sample_lexicon, sample_parses
 
@@ -61,10 +60,7 @@ def test_fitting_leaves_no_trace_and_repeats_itself(images: list[list[Caption]])
     assert factors("preposition", images[19::-1], lexicon) == pytest.approx(once)
     assert set(once) == {(name, False) for name in lexicon.prepositions.names}
     assert np.abs(np.log(list(once.values()))).max() <= BOUND + 1e-9
-
-
-def test_without_captions_all_weigh_the_same() -> None:
-    assert set(factors("verb", [], sample_lexicon()).values()) == {1.0}
+    assert set(factors("verb", [], lexicon).values()) == {1.0}  # without captions all weigh the same
 
 
 def test_kinds_found_together_have_the_exchanges_of_each_alone(images: list[list[Caption]]) -> None:
@@ -76,23 +72,17 @@ def test_kinds_found_together_have_the_exchanges_of_each_alone(images: list[list
         assert all(np.array_equal(a, b) for a, b in zip(alone[kind], together[kind], strict=True))
 
 
-def test_an_unknown_kind_lists_the_valid_ones() -> None:
+def test_what_cannot_be_is_named() -> None:
     with pytest.raises(ValueError, match="kind must be one of noun, .*, was: surface"):
         factors("surface", [], sample_lexicon())
-
-
-def test_a_sample_below_one_is_refused() -> None:
     with pytest.raises(ValueError, match="sample must be >= 1, was: 0"):
         BalanceConfig(sample=0)
 
 
 def parses(splits: dict[str, str]) -> pa.Table:
-    rows = [
-        {"caption_id": f"{image}:{n}", "image_id": image, "split": split}
-        for image, split in splits.items()
-        for n in range(3)
-    ]
-    return pa.Table.from_pylist(rows)
+    """Three captions of each image."""
+    rows = [(f"{image}:{n}", image, split) for image, split in splits.items() for n in range(3)]
+    return pa.table(list(zip(*rows, strict=True)), ["caption_id", "image_id", "split"])
 
 
 def test_the_sample_is_of_whole_images_whatever_the_shards() -> None:
@@ -101,15 +91,10 @@ def test_the_sample_is_of_whole_images_whatever_the_shards() -> None:
     whole = first_images([sample_shard(table, config)], config.sample)
     parts = [sample_shard(table.slice(start, 15), config) for start in range(0, 60, 15)]
     assert first_images(parts[::-1], config.sample).equals(whole)
-    assert whole.num_rows == 12
-    assert set(Counter(whole["image_id"].to_pylist()).values()) == {3}
-
-
-def test_train_splits_come_first() -> None:
-    table = parses({"a": "test", "b": "train", "c": "test", "d": "restval"})
+    assert whole.num_rows == 12 and set(Counter(whole["image_id"].to_pylist()).values()) == {3}
+    table = parses({"a": "test", "b": "train", "c": "test", "d": "restval"})  # train splits come first
     sampled = first_images([sample_shard(table, BalanceConfig(sample=6))], 6)
-    assert set(sampled["split"].to_pylist()) == {"train", "restval"}
-    assert set(sampled[TRAIN].to_pylist()) == {0}
+    assert set(sampled["split"].to_pylist()) == {"train", "restval"} and set(sampled[TRAIN].to_pylist()) == {0}
 
 
 @pytest.mark.parametrize("size", [1, 3, 4, 7, 100])

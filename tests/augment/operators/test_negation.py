@@ -5,7 +5,7 @@ import pytest
 from negcap.augment.edits import Candidate
 from negcap.augment.language.parse import parse
 from negcap.augment.slots.denials import assertion, existence, places
-from tests.augment.fixtures import accepted
+from tests.augment.fixtures import accepted, sentences
 
 pytestmark = pytest.mark.usefixtures("without_floors")
 
@@ -36,19 +36,10 @@ def test_existence_is_said_of_the_whole_picture() -> None:
     assert place.assertion(a="dogs", be="are").new == "there are dogs in the picture"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "A man with a big nose.",  # nobody would deny it
-        "A box filled with apples is here.",
-        "A man with two dogs and their toys.",
-        "A man looking at the ocean.",
-        "A man with a hat takes it off.",
-        "A room with no table.",
-    ],
-)
-def test_what_is_bound_counted_or_taken_up_is_not_denied(text: str) -> None:
-    assert not places(parse([text])[0])
+def test_what_is_bound_counted_or_taken_up_is_not_denied() -> None:
+    texts = """A man with a big nose. A box filled with apples is here. A man with two dogs and their toys.
+        A man looking at the ocean. A man with a hat takes it off. A room with no table."""
+    assert [one.text for one in parse(sentences(texts)) if places(one)] == []
 
 
 def test_what_a_caption_denies_is_asserted() -> None:

@@ -1,4 +1,4 @@
-from itertools import permutations
+from itertools import permutations, product
 
 import numpy as np
 import pyarrow as pa
@@ -9,11 +9,10 @@ from negcap.augment.caption import Caption, by_image, from_parses
 from negcap.augment.context import contexts
 from negcap.augment.generate import Settings, generate_tables
 from negcap.augment.language.concreteness import Concreteness
-from negcap.augment.language.parse import parse, parse_table
+from negcap.augment.language.parse import parse
 from negcap.augment.lexicon.lexicon import Lexicon, count, select
 from negcap.augment.rng import record_rng
 from negcap.augment.truth import associations, exchange
-from negcap.augment.truth import associations as calibration
 from negcap.augment.truth.associations import Associations
 from negcap.augment.truth.contradiction import Entailment, assess
 from negcap.augment.truth.counts import EntailedEntries, add, total
@@ -26,7 +25,7 @@ from negcap.pipelines.stages.truth import TruthConfig
 from negcap.schemas.captions import TRUTH
 from negcap.schemas.fields import check as check_table
 from negcap.schemas.negatives import NEGATIVES, REJECTIONS
-from tests.augment.fixtures import proposed, sample_lexicon, sample_parses
+from tests.augment.fixtures import parse_texts, proposed, sample_lexicon, sample_parses
 
 SCENES = (
     ("A dog runs on a beach.", "A dog by the ocean.", "A dog plays near an umbrella on a beach."),
@@ -39,19 +38,14 @@ SCENES = (
 @pytest.fixture(scope="module")
 def scene_parses() -> pa.Table:
     """A corpus of beaches and kitchens: the scenes, thirty times."""
-    texts = [text for scene in SCENES for text in scene]
-    image_ids = [f"{number}" for number, scene in enumerate(SCENES) for _ in scene]
-    blank = [""] * len(texts)
-    captions = {"caption_id": blank, "image_id": image_ids, "split": blank, "origin": blank, "text": texts}
-    parses = parse_table(pa.table(captions))
+    images = [f"{number}" for number, scene in enumerate(SCENES) for _ in scene]
+    parses = parse_texts([text for scene in SCENES for text in scene], images, images)
     corpus = []
     for turn in range(30):
-        images = [f"i{turn}-{image}" for image in image_ids]
-        ids = [f"{image}:{number}" for number, image in enumerate(images)]
-        columns = {"caption_id": ids, "image_id": images}
-        corpus.append(
-            pa.table({name: columns.get(name, parses[name]) for name in parses.column_names}, schema=parses.schema)
-        )
+        own = [f"i{turn}-{image}" for image in images]
+        columns = {"caption_id": [f"{image}:{number}" for number, image in enumerate(own)], "image_id": own}
+        given = {name: columns.get(name, parses[name]) for name in parses.column_names}
+        corpus.append(pa.table(given, schema=parses.schema))
     return pa.concat_tables(corpus)
 
 
@@ -99,8 +93,8 @@ def test_a_fold_left_out_is_as_if_never_counted(scenes: list[list[Caption]], lex
 
 def test_of_rare_words_nothing_is_counted(scenes: list[list[Caption]], lexicon: Lexicon) -> None:
     some = [one for one in scenes if one[0].text == SCENES[0][0]][:9]  # "umbrella" is in one caption of three
-    assert "umbrella" not in add([count_pairs(some, EntailedEntries(lexicon))])["said"].to_pylist()
-    assert "umbrella" in add([count_pairs(some + scenes, EntailedEntries(lexicon))])["said"].to_pylist()
+    few, many = (add([count_pairs(images, EntailedEntries(lexicon))])["said"] for images in (some, some + scenes))
+    assert "umbrella" not in few.to_pylist() and "umbrella" in many.to_pylist()
 
 
 def test_a_word_speaks_for_what_it_or_its_kind_comes_with_and_unknown_words_for_nothing() -> None:
@@ -144,14 +138,14 @@ def test_the_calibration_finds_the_coefficients_and_without_data_keeps_to_what_i
     rng = np.random.default_rng(0)
     features = np.column_stack([np.ones(20_000), rng.normal(size=(20_000, 2))])
     truth = np.array([-1.0, 0.7, 2.0])
-    labels = rng.random(20_000) < calibration.sigmoid(features @ truth)
-    assert np.abs(calibration.fit(features, labels, np.zeros(3)) - truth).max() < 0.1
+    labels = rng.random(20_000) < associations.sigmoid(features @ truth)
+    assert np.abs(associations.fit(features, labels, np.zeros(3)) - truth).max() < 0.1
     expected = np.array([0.0, 1.0, -0.5])
-    assert np.allclose(calibration.fit(features[:0], labels[:0], expected), expected)
+    assert np.allclose(associations.fit(features[:0], labels[:0], expected), expected)
 
 
 @pytest.mark.usefixtures("without_floors")
-def test_what_siblings_often_say_is_likelier_true(
+def test_what_siblings_often_say_is_likelier_true_and_images_of_one_caption_tell_nothing(
     scene_parses: pa.Table, scenes: list[list[Caption]], lexicon: Lexicon
 ) -> None:
     table = estimate(scene_parses, in_turn(lexicon))
@@ -163,12 +157,6 @@ def test_what_siblings_often_say_is_likelier_true(
         for candidate in proposed("noun", caption, context, record_rng(0, "noun", "x"), 200):
             likely[candidate.replacement] = image.p_true(candidate, caption)
     assert likely["umbrella"] > 0.1 > likely["kettle"]
-
-
-@pytest.mark.usefixtures("without_floors")
-def test_images_of_one_caption_tell_nothing(
-    scene_parses: pa.Table, scenes: list[list[Caption]], lexicon: Lexicon
-) -> None:
     table = estimate(scene_parses.take([*range(0, len(scene_parses), 3)]), in_turn(lexicon))
     assert table.num_rows == 0
     truth = Truth.from_table(table, lexicon, 0.0)
@@ -218,45 +206,33 @@ def test_a_limit_of_one_refuses_nothing_and_changes_no_row(sample_truth: pa.Tabl
         assert with_it[name].select(columns).equals(table.select(columns))
 
 
+def proposed_numerals(texts: list[str], truth: Truth) -> list[tuple[str, str, str | None, float | None]]:
+    """The noun and the new quantity of each candidate for the first text, why it is refused, and its p(true)."""
+    captions = list(parse(texts))
+    first, context, image = captions[0], contexts([captions], sample_lexicon())[0], truth.of_image(captions)
+    return [
+        (first.lowered[one.slots[0]], one.replacement, assess(one, first, context, image)[0], image.p_true(one, first))
+        for one in proposed("numeral", first, context, record_rng(0, "numeral", "x"), 50)
+    ]
+
+
 def test_a_lower_quantity_is_never_refused_as_likely(sample_truth: pa.Table) -> None:
-    captions = list(parse(["Two dogs run.", "Two dogs on a beach."]))
     truth = Truth.from_table(sample_truth, sample_lexicon(), 0.0)
-    context, image = contexts([captions], sample_lexicon())[0], truth.of_image(captions)
-    made = proposed("numeral", captions[0], context, record_rng(0, "numeral", "x"), 50)
-    reasons = {one.replacement: assess(one, captions[0], context, image)[0] for one in made}
+    made = proposed_numerals(["Two dogs run.", "Two dogs on a beach."], truth)
+    reasons = {new: reason for _, new, reason, _ in made}
     assert reasons["a"] is None and reasons["three"] == "likely_true"
 
 
-@pytest.mark.parametrize(
-    ("text", "alone"), [("A dog runs.", True), ("A dog and a cat.", True), ("A black dog and a brown dog.", False)]
-)
-def test_the_number_of_what_stands_in_two_places_is_not_estimated(
-    text: str, alone: bool, sample_truth: pa.Table
-) -> None:
-    captions = list(parse([text, "An animal."]))
-    image = Truth.from_table(sample_truth, sample_lexicon()).of_image(captions)
-    context = contexts([captions], sample_lexicon())[0]
-    made = [
-        one
-        for one in proposed("numeral", captions[0], context, record_rng(0, "numeral", "x"), 50)
-        if captions[0].lowered[one.slots[0]] == "dog"
-    ]
-    assert made
-    assert {image.p_true(one, captions[0]) is not None for one in made} == {alone}
+def test_the_number_of_what_stands_in_two_places_is_not_estimated(sample_truth: pa.Table) -> None:
+    truth = Truth.from_table(sample_truth, sample_lexicon())
+    for text, alone in (("A dog runs.", True), ("A dog and a cat.", True), ("A black dog and a brown dog.", False)):
+        made = proposed_numerals([text, "An animal."], truth)
+        assert {p_true is not None for noun, _, _, p_true in made if noun == "dog"} == {alone}
 
 
-@pytest.mark.parametrize(
-    ("config", "given", "rule"),
-    [
-        *(
-            (made, {"max_true": limit}, "between 0 and 1")
-            for made in (Settings, BalanceConfig)
-            for limit in (-0.1, 1.5)
-        ),
-        (TruthConfig, {"truth_sample": 0}, ">= 1"),
-    ],
-)
-def test_bad_configs_are_named(config: type, given: dict[str, float], rule: str) -> None:
-    ((name, value),) = given.items()
-    with pytest.raises(ValueError, match=f"{name} must be {rule}, was: {value}"):
-        config(**given)
+def test_bad_configs_are_named() -> None:
+    for made, limit in product((Settings, BalanceConfig), (-0.1, 1.5)):
+        with pytest.raises(ValueError, match=f"max_true must be between 0 and 1, was: {limit}"):
+            made(max_true=limit)
+    with pytest.raises(ValueError, match="truth_sample must be >= 1, was: 0"):
+        TruthConfig(truth_sample=0)

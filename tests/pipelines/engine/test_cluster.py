@@ -10,9 +10,10 @@ import pytest
 from distributed.core import rpc
 from distributed.security import Security
 
-from negcap.pipelines.engine import workers
+from negcap.pipelines.engine import cluster
 from negcap.pipelines.engine.cluster import executor
-from negcap.pipelines.engine.errors import ClusterError
+from negcap.pipelines.engine.errors import ClusterError, TaskError
+from negcap.pipelines.engine.run import _combined, _in_order, pack
 
 
 @pytest.mark.parametrize(
@@ -32,12 +33,12 @@ def test_bad_executors(options: dict, said: str) -> None:
         executor(**options)
 
 
-def join(parts: list[str]) -> str:
-    return "(" + " ".join(parts) + ")"
-
-
 def echo(text: str) -> str:
     return text
+
+
+def refuse(text: str) -> str:
+    raise ValueError(f"text must be welcome, was: {text}")
 
 
 def who() -> tuple[str, dict[str, str]]:
@@ -84,19 +85,19 @@ def test_no_stranger_can_talk_to_scheduler_or_workers(workers_of_two) -> None:  
 
 @pytest.mark.dask
 def test_a_worker_that_dies_as_it_starts_is_replaced_or_named_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    start, failures = workers._started, [RuntimeError("Nanny failed to start.")]
+    start, failures = cluster._local, [RuntimeError("Nanny failed to start.")]
 
     def once(*given: object) -> object:
         if failures:
             raise failures.pop()
         return start(*given)
 
-    monkeypatch.setattr(workers, "_started", once)
+    monkeypatch.setattr(cluster, "_local", once)
     pool = executor(workers=1)
     assert list(pool.map(echo, [("a",)])) == [(0, "a")]
     pool.close()
-    monkeypatch.setattr(workers, "_started", start)
-    monkeypatch.setattr(workers, "STARTS", 1)
+    monkeypatch.setattr(cluster, "_local", start)
+    monkeypatch.setattr(cluster, "STARTS", 1)
     with dask.config.set({"distributed.worker.preload": ["import os, signal; os.kill(os.getpid(), signal.SIGKILL)"]}):
         pool = executor(workers=1)
         with pytest.raises(ClusterError, match="^worker processes died while they started .*: .*start"):
@@ -106,7 +107,7 @@ def test_a_worker_that_dies_as_it_starts_is_replaced_or_named_in_one_line(monkey
 
 @pytest.mark.dask
 def test_what_answers_no_questions_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "CONNECT_SECONDS", 0.1)
+    monkeypatch.setattr(cluster, "CONNECT_SECONDS", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
         with pytest.raises(ClusterError, match=f"^no Dask scheduler answers at {address}: .+$"):
@@ -114,24 +115,31 @@ def test_what_answers_no_questions_is_not_waited_for(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.dask
-@pytest.mark.parametrize("count", [1, 2, 8, 9, 64, 73])
-def test_the_tree_is_the_same_on_any_executor(count: int, workers_of_two) -> None:  # type: ignore[no-untyped-def]
-    calls = [(str(i),) for i in range(count)]
-    done: list[int] = []
-    here = executor(scheduler="synchronous").map_reduce(echo, calls, join, done.append)
-    assert done == list(range(count))
-    done.clear()
-    assert workers_of_two.map_reduce(echo, calls, join, done.append) == here
-    assert sorted(done) == list(range(count))
-    assert here.replace("(", "").replace(")", "").split() == [str(i) for i in range(count)]
-
-
-@pytest.mark.dask
-def test_no_calls(workers_of_two) -> None:  # type: ignore[no-untyped-def]
+def test_calls_come_as_they_finish_with_their_positions(workers_of_two) -> None:  # type: ignore[no-untyped-def]
+    calls = [(str(i),) for i in range(20)]
+    assert list(executor(scheduler="synchronous").map(echo, calls)) == [(i, str(i)) for i in range(20)]
+    assert sorted(workers_of_two.map(echo, calls)) == [(i, str(i)) for i in range(20)]
     for pool in (executor(scheduler="synchronous"), workers_of_two):
         assert list(pool.map(echo, [])) == []
-        with pytest.raises(ValueError, match="map_reduce needs calls, had none"):
-            pool.map_reduce(echo, [], join, print)
+        with pytest.raises(TaskError) as caught:
+            list(pool.map(refuse, [("a",), ("b",)]))
+        assert isinstance(caught.value.__cause__, ValueError) and not caught.value.killed
+
+
+@pytest.mark.parametrize("count", [1, 2, 8, 9, 64, 73])
+def test_partial_results_are_combined_in_their_order(count: int) -> None:
+    done: list[int] = []
+    parts = [pa.table({"text": [str(i)]}) for i in range(count)]
+    order = sorted(range(count), key=lambda i: (i // 5, -i))
+    tables = _in_order(((i, pack(parts[i])) for i in order), done.append)
+    combined: list[int] = []
+
+    def combine(tables: list[pa.Table]) -> pa.Table:
+        combined.append(len(tables))
+        return pa.concat_tables(tables)
+
+    assert _combined(tables, combine)["text"].to_pylist() == [str(i) for i in range(count)]
+    assert done == order and max(combined, default=0) <= 15 and len(combined) <= count / 4 + 1
 
 
 @pytest.mark.parametrize(
@@ -146,7 +154,7 @@ def test_why_no_worker_starts(error: Exception, limit: int, said: str, monkeypat
     def fails(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(workers, "_started", fails)
-    monkeypatch.setattr(workers.resource, "getrlimit", lambda _: (limit, limit))
+    monkeypatch.setattr(cluster, "_local", fails)
+    monkeypatch.setattr(cluster.resource, "getrlimit", lambda _: (limit, limit))
     with pytest.raises(ClusterError, match=f"^worker processes died while they started {said}"):
-        workers.start(1, None, 0)
+        cluster._started(1, 0, False)

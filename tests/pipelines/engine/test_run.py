@@ -14,17 +14,15 @@ import psutil
 import pyarrow as pa
 import pytest
 
-from negcap.pipelines.engine import code, workers
+from negcap.pipelines.engine import cluster
 from negcap.pipelines.engine import run as run_module
 from negcap.pipelines.engine.cluster import Executor, executor
 from negcap.pipelines.engine.errors import ClusterError, OtherConfigError, StageError
-from negcap.pipelines.engine.manifest import manifest_path, read_manifest
-from negcap.pipelines.engine.progress import Bars, Lines, Silent
-from negcap.pipelines.engine.reports import ShardProgress
-from negcap.pipelines.engine.run import Execution, run_stage
-from negcap.pipelines.engine.shards import list_shards, receipt_path, shard_path
+from negcap.pipelines.engine.manifest import code_of, manifest_path, read_manifest
+from negcap.pipelines.engine.progress import Bars, Lines, Progress, Reports
+from negcap.pipelines.engine.run import Execution, batches, run_stage
+from negcap.pipelines.engine.shards import list_shards, shard_path
 from negcap.pipelines.engine.tables import read_table
-from negcap.pipelines.engine.work import batches
 from tests.conftest import ROOT
 from tests.pipelines.engine import toy_stages
 from tests.pipelines.engine.test_shards import DAMAGES
@@ -92,7 +90,7 @@ def test_shard_size_does_not_change_the_rows(tmp_path: Path, run: Path) -> None:
         assert rows(tmp_path / "other", table).equals(rows(run, table))
 
 
-class Recording(Silent):
+class Recording(Progress):
     """Keeps every call of advance."""
 
     def __init__(self) -> None:
@@ -121,7 +119,7 @@ def test_a_stage_that_fails_prints_no_line_of_progress(
         assert stream.getvalue().count("count: 97 captions") == 1
     before = stream.getvalue()
     failing = replace(toy_stages.SPLIT if name == "apply" else toy_stages.COUNT, **{name: fail})
-    monkeypatch.setattr(run_module, "code_of", lambda *functions: code.code_of(toy_stages.__name__))
+    monkeypatch.setattr(run_module, "code_of", lambda *functions: code_of(toy_stages.__name__))
     with pytest.raises(StageError, match="broken"):
         run_stage(failing, run, ToyConfig(), Execution(workers, progress), metadata={})
     printed = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", stream.getvalue().removeprefix(before))
@@ -151,17 +149,15 @@ def test_batches_of_a_shard_are_reported_while_it_is_made_and_change_no_byte(
     assert [(t.stage, t.captions, t.shards) for t in progress.timings] == [("count", 97, 11), ("split", 97, 10)]
 
 
-def test_a_report_counts_once_whoever_repeats_it_and_none_comes_late() -> None:
-    progress = Recording()
-    shards = ShardProgress(progress, [10, 4])
-    for done in (3, 6, 3, 6, 10, 99):  # the second 3: its worker died, and another began anew
-        shards.reported(0, done)
-    assert progress.calls == [(3, 0.3), (3, 0.3)]
-    shards.finished(0, 9)
-    shards.reported(0, 8)
-    shards.finished(1, 4)
-    assert progress.calls[2:] == [(3, pytest.approx(0.4)), (4, 1)]
-    shards.close()
+def test_a_report_counts_once_whoever_repeats_it() -> None:
+    counted: list[tuple[int, int]] = []
+    reports = Reports(lambda call, new: counted.append((call, new)))
+    for done in (0, 3, 6, 0, 3, 6, 10):  # after the first 6 its worker died, and another began anew
+        reports(0, done)
+    reports(1, 4)
+    reports(1, 3)
+    assert counted == [(0, 3), (0, 3), (0, 4), (1, 4)]
+    assert reports.begun[0] == 2 and reports.begun[1] == 0
 
 
 @pytest.mark.parametrize(
@@ -264,8 +260,7 @@ def test_a_full_disk_stops_with_a_clear_error_and_a_second_run_completes(
         with pytest.raises(StageError, match=r"split stopped at .*part-00004\.parquet: cannot write: disk full"):
             run_toys(run, scheduler="synchronous")
     assert not list(run.rglob("*.tmp"))
-    assert receipt_path(shard_path(run / "words", 3)).exists()
-    assert not receipt_path(shard_path(run / "words", 4)).exists()
+    assert shard_path(run / "words", 3).exists() and not shard_path(run / "words", 4).exists()
     run_toys(run, scheduler="synchronous")
     assert tree(run) == expected
 
@@ -295,19 +290,17 @@ def test_a_run_killed_as_a_whole_is_completed_to_the_same_bytes(run: Path, expec
     command = [sys.executable, "-m", "tests.pipelines.engine.toy_stages", str(run)]
     process = subprocess.Popen(command, cwd=ROOT, env={**os.environ, "TOY_SECONDS": "0.4"})
     deadline = time.monotonic() + 30
-    while not list((run / "_receipts" / "words").glob("part-*.json")) and time.monotonic() < deadline:
+    while not list_shards(run / "words") and time.monotonic() < deadline:
         time.sleep(0.02)
     workers = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
     _, alive = psutil.wait_procs(workers, timeout=15)
     assert not alive
-    done = len(list((run / "_receipts" / "words").glob("part-*.json")))
-    assert 0 < done < 10
+    assert 0 < len(list_shards(run / "words")) < 10
     manifest = read_manifest(run / "words")
     assert manifest is not None and not manifest.complete
-    for folder in (run / "words", run / "_receipts" / "words"):
-        (folder / "part-00009.parquet.0a0b.tmp").write_bytes(b"half")
+    (run / "_manifests" / "part-00009.parquet.0a0b.tmp").write_bytes(b"half")
     run_toys(run, scheduler="synchronous")
     assert tree(run) == expected
 
@@ -352,15 +345,14 @@ def test_a_running_scheduler_is_used_and_left_running_and_its_death_is_one_line(
     write_captions(tmp_path / "other", TEXTS, 10)
     command = [sys.executable, "-m", "tests.pipelines.engine.toy_stages", str(tmp_path / "other"), address]
     with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as driver:
-        first = receipt_path(shard_path(tmp_path / "other" / "words", 0))
-        while driver.poll() is None and not first.exists():
+        while driver.poll() is None and not list_shards(tmp_path / "other" / "words"):
             time.sleep(0.01)
         process.kill()
         assert driver.communicate(timeout=60)[1] == "the Dask scheduler was lost; run again to go on\n"
 
 
 def test_a_worker_with_other_code_is_refused(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    started = code.code_of(toy_stages.count_words)
+    started = code_of(toy_stages.count_words)
     monkeypatch.setattr(run_module, "code_of", lambda *functions: replace(started, sha256="of who started the run"))
     with pytest.raises(StageError, match="this worker has another version of negcap's code: install the same"):
         run_toys(run, scheduler="synchronous")
@@ -368,6 +360,6 @@ def test_a_worker_with_other_code_is_refused(run: Path, monkeypatch: pytest.Monk
 
 @pytest.mark.dask
 def test_no_scheduler_there(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "CONNECT_SECONDS", 0.3)
+    monkeypatch.setattr(cluster, "CONNECT_SECONDS", 0.3)
     with pytest.raises(ClusterError, match="no Dask scheduler answers at tcp://127.0.0.1:9"):
         run_toys(run, scheduler="tcp://127.0.0.1:9")

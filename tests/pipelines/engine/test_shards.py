@@ -8,13 +8,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from negcap.pipelines.engine import shards
+from negcap.pipelines.engine import manifest
 from negcap.pipelines.engine.errors import DamagedShardError, OtherConfigError
-from negcap.pipelines.engine.identity import Identity, difference, hash_schema
 from negcap.pipelines.engine.manifest import (
-    MANIFEST,
+    Identity,
     Manifest,
     describe,
+    difference,
     finish,
     manifest_path,
     prepare,
@@ -23,18 +23,18 @@ from negcap.pipelines.engine.manifest import (
 )
 from negcap.pipelines.engine.shards import (
     Origin,
-    current_receipt,
+    Receipt,
+    current_receipts,
     list_shards,
     read_receipt,
-    receipt_path,
     remove_shards,
-    remove_temporary,
     shard_index,
     shard_path,
     write_shard,
 )
 from negcap.pipelines.engine.tables import read_shard
 from negcap.schemas.fields import field, schema
+from tests.conftest import ROOT
 
 NOTES = schema("notes", 1, field("text", pa.string(), "a text"), field("stars", pa.int32(), "a number"))
 SPANS = schema(
@@ -48,14 +48,14 @@ def notes(*texts: str) -> pa.Table:
     return pa.table({"text": pa.array(texts, pa.string()), "stars": pa.array([1] * len(texts), pa.int32())}, NOTES)
 
 
-def write(folder: Path, index: int, *texts: str, key: str = "k") -> shards.Receipt:
+def write(folder: Path, index: int, *texts: str, key: str = "k") -> Receipt:
     return write_shard(
         notes(*texts), shard_path(folder, index), NOTES, Origin(key, {"stage": "note"}, {"captions": len(texts)})
     )
 
 
 def identity(**changes: object) -> Identity:
-    values = {"stage": "note", "config": {"seed": 1}, "metadata": {"negcap_version": "1"}, "schemas": {"notes": "s"},
+    values = {"stage": "note", "config": {"seed": 1}, "metadata": {"negcap_version": "1"}, "tables": ("notes",),
               "code": "c", "inputs": {"captions": "i", "lexicon": "l"}, "sharded": "captions"}  # fmt: skip
     return Identity(**{**values, **changes})  # type: ignore[arg-type]
 
@@ -80,7 +80,7 @@ def test_the_schema_of_a_nested_table_survives_the_file(tmp_path: Path) -> None:
     receipt = write_shard(table, shard_path(tmp_path, 0), SPANS, Origin("k", {"stage": "x"}))
     back = read_shard(shard_path(tmp_path, 0), sha256=receipt.sha256)
     assert back.to_pylist() == table.to_pylist()
-    assert hash_schema(back.schema) == hash_schema(SPANS)
+    assert back.schema.equals(SPANS)
 
 
 def test_the_same_rows_are_the_same_bytes_and_an_empty_table_is_a_shard(tmp_path: Path) -> None:
@@ -109,17 +109,13 @@ def test_shards_are_listed_by_number(tmp_path: Path) -> None:
     folder = tmp_path / "notes"
     for index in (100000, 99999, 2):
         write(folder, index, "x")
-    (folder / "part-00001.parquet.0a0b.tmp").touch()
-    (tmp_path / "_receipts" / "notes" / "part-00007.parquet.0a0b.tmp").touch()
     (folder / "notes.txt").touch()
     assert [shard_index(shard) for shard in list_shards(folder)] == [2, 99999, 100000]
     assert list_shards(tmp_path / "nowhere") == []
     with pytest.raises(ValueError, match=r"part-<number>\.parquet, was: notes\.txt"):
         shard_index(folder / "notes.txt")
-    remove_temporary(folder)
     remove_shards(folder, 3)
     assert sorted(path.name for path in folder.iterdir()) == ["notes.txt", "part-00002.parquet"]
-    assert [path.name for path in (tmp_path / "_receipts" / "notes").iterdir()] == ["part-00002.json"]
 
 
 def cut_short(shard: Path) -> None:
@@ -140,35 +136,39 @@ def remove(shard: Path) -> None:
     shard.unlink()
 
 
-def garble_receipt(shard: Path) -> None:
-    receipt_path(shard).write_text('{"key": "k", "rows": 1')
+def take_the_seal(shard: Path) -> None:
+    table = pq.read_table(shard)
+    pq.write_table(table, shard)
 
 
-def strip_receipt(shard: Path) -> None:
-    receipt_path(shard).write_text('{"key": "k"}')
+def change_the_footer(shard: Path) -> None:
+    shard.write_bytes(shard.read_bytes().replace(b'{"counts"', b'{"Counts"'))
 
 
-def remove_receipt(shard: Path) -> None:
-    receipt_path(shard).unlink()
-
-
-DAMAGES = [cut_short, change_a_byte, empty, remove, garble_receipt, strip_receipt, remove_receipt]
+DAMAGES = [cut_short, change_a_byte, empty, remove, take_the_seal, change_the_footer]
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_shard_is_not_current(tmp_path: Path, damage) -> None:  # type: ignore[no-untyped-def]
-    receipt = write(tmp_path, 0, "one", "two")
-    shard = shard_path(tmp_path, 0)
-    assert current_receipt(shard, "k")
-    assert not current_receipt(shard, "other")
+    receipt = write(tmp_path / "notes", 0, "one", "two")
+    shard = shard_path(tmp_path / "notes", 0)
+    assert current_receipts(tmp_path, ["notes"], 0, "k") == {"notes": receipt}
+    assert current_receipts(tmp_path, ["notes", "other"], 0, "k") is None
+    assert current_receipts(tmp_path, ["notes"], 0, "other") is None
     damage(shard)
-    assert not current_receipt(shard, "k")
-    if shard.suffix and damage in (cut_short, change_a_byte, empty):
-        with pytest.raises(DamagedShardError, match=r"part-00000\.parquet is damaged: its bytes are not"):
-            read_shard(shard, sha256=receipt.sha256)
-    if damage is remove:
-        with pytest.raises(DamagedShardError, match="is missing"):
-            read_shard(shard, sha256=receipt.sha256)
+    assert current_receipts(tmp_path, ["notes"], 0, "k") is None and read_receipt(shard) is None
+    said = "is missing" if damage is remove else r"part-00000\.parquet is damaged: its bytes are not"
+    with pytest.raises(DamagedShardError, match=said):
+        read_shard(shard, sha256=receipt.sha256)
+
+
+def test_no_bit_of_a_shard_can_change_unseen(tmp_path: Path) -> None:
+    write(tmp_path, 0, "one")
+    shard = shard_path(tmp_path, 0)
+    whole = shard.read_bytes()
+    for position in range(len(whole)):
+        shard.write_bytes(whole[:position] + bytes([whole[position] ^ 1 << position % 8]) + whole[position + 1 :])
+        assert read_receipt(shard) is None, position
 
 
 @pytest.mark.parametrize("failing", ["fsync", "replace"])
@@ -183,18 +183,6 @@ def test_a_full_disk_leaves_the_old_shard_or_none(tmp_path: Path, monkeypatch, f
     assert list((tmp_path / "notes").iterdir()) == []
 
 
-def test_a_shard_is_never_seen_with_another_shards_receipt(tmp_path: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
-    write(tmp_path, 0, "a")
-
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(shards, "write_json", full)
-    with pytest.raises(OSError, match="No space"):
-        write(tmp_path, 0, "b")
-    assert read_receipt(shard_path(tmp_path, 0)) is None
-
-
 @pytest.mark.parametrize(
     "change, said",
     [
@@ -203,7 +191,7 @@ def test_a_shard_is_never_seen_with_another_shards_receipt(tmp_path: Path, monke
         ({"config": {"seed": 1, "operators": ["noun"]}}, 'operators was unset, is now ["noun"]'),
         ({"metadata": {"negcap_version": "2"}}, "negcap_version was 1, is now 2"),
         ({"inputs": {"captions": "i", "lexicon": "other"}}, "its input lexicon has changed"),
-        ({"schemas": {"notes": "other"}}, "the columns of notes have changed"),
+        ({"tables": ("notes", "more")}, "its tables were notes, are now notes, more"),
         ({"code": "other"}, "another version of negcap's code wrote it"),
     ],
 )
@@ -232,11 +220,11 @@ def test_a_key_counts_the_shard_and_the_tables_read_whole(tmp_path: Path) -> Non
 def test_a_finished_stage_sums_counts_and_drops_shards_beyond_its_last(tmp_path: Path) -> None:
     made = [{"notes": write(tmp_path / "notes", index, *texts)} for index, texts in enumerate(["ab", "c", "d"])]
     prepare(tmp_path / "notes", identity(), overwrite=True)
-    manifest = finish(tmp_path, ("notes",), identity(), made[:2])
-    assert manifest.counts == {"captions": 3}
-    assert [shard["notes"]["rows"] for shard in manifest.shards] == [2, 1]
+    found = finish(tmp_path, ("notes",), identity(), made[:2])
+    assert found.counts == {"captions": 3}
+    assert [shard["notes"]["rows"] for shard in found.shards] == [2, 1]
     assert len(list_shards(tmp_path / "notes")) == 2
-    assert read_manifest(tmp_path / "notes") == manifest
+    assert read_manifest(tmp_path / "notes") == found
     text = manifest_path(tmp_path / "notes").read_text()
     assert json.dumps(json.loads(text), sort_keys=True, indent=1) + "\n" == text
     assert str(tmp_path) not in text
@@ -244,7 +232,7 @@ def test_a_finished_stage_sums_counts_and_drops_shards_beyond_its_last(tmp_path:
 
 def test_shards_without_or_with_a_garbled_manifest_are_refused(tmp_path: Path) -> None:
     write(tmp_path, 0, "a")
-    with pytest.raises(OtherConfigError, match=f"it has shards but no {MANIFEST} \\(--overwrite"):
+    with pytest.raises(OtherConfigError, match="it has shards but no manifest .--overwrite"):
         prepare(tmp_path, identity())
     manifest_path(tmp_path).write_text("{")
     with pytest.raises(OtherConfigError, match="is unreadable"):
@@ -275,11 +263,28 @@ def test_a_path_counts_by_name_and_content_never_by_place(tmp_path: Path) -> Non
         describe(Config(1, (), tmp_path / "nowhere"))
 
 
-def test_the_schema_hash_follows_names_types_nulls_and_version() -> None:
-    def one(name: str = "a", type: pa.DataType = pa.int32(), version: int = 1, nullable: bool = False) -> str:  # noqa: B008
-        return hash_schema(schema("t", version, field(name, type, "d", nullable=nullable)))
-
-    assert one(type=pa.list_(pa.field("item", pa.string()))) == one(type=pa.list_(pa.field("element", pa.string())))
-    struct = [pa.list_(pa.struct([field("x", pa.int32(), text)])) for text in ("d", "e")]
-    hashes = {one(), one("b"), one(type=pa.int64()), one(version=2), one(nullable=True), *map(one, "xy", struct)}
-    assert len(hashes) == 7
+def test_the_code_of_a_stage_is_all_that_can_make_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    before, changed = manifest.code_of(describe), "none"
+    assert manifest.code_of("negcap.pipelines.stages.parse").sha256 == before.sha256
+    assert manifest.code_of(notes).sha256 != before.sha256  # with this file
+    plain = manifest.sha256_file
+    monkeypatch.setattr(manifest, "sha256_file", lambda path: plain(path) + "*" * path.as_posix().endswith(changed))
+    for changed, counts in {
+        "augment/operators/noun.py": True,
+        "augment/data/verbs.toml": True,
+        "schemas/negatives.py": True,
+        "pipelines/stages/parse.py": True,
+        "pipelines/readers/formats.py": True,
+        "pipelines/engine/cluster.py": False,
+        "pipelines/report/summary.py": False,
+        "tests/conftest.py": False,
+    }.items():
+        assert (ROOT / changed).exists()
+        manifest._package_code.cache_clear()
+        assert (manifest.code_of(describe) != before) == counts, changed
+        if counts:
+            with pytest.raises(RuntimeError, match="this worker has another version of negcap's code"):
+                before.check()
+    monkeypatch.undo()
+    manifest._package_code.cache_clear()
+    before.check()

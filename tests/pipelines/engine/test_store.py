@@ -1,20 +1,15 @@
 """Runs on stores: an S3 server on the loopback, and fsspec's file system in memory."""
 
-import json
 import os
 import subprocess
 import sys
 import time
-from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
 from negcap.pipelines.cli import main
-from negcap.pipelines.engine import object_lock
-from negcap.pipelines.engine.errors import LockedError
-from negcap.pipelines.engine.lock import LOCK, locked
-from negcap.pipelines.engine.owner import myself
+from negcap.pipelines.engine.lock import LOCK
 from negcap.pipelines.engine.places import place
 from negcap.pipelines.engine.storage import files_below, write_atomically
 from tests.conftest import ROOT, SAMPLE
@@ -36,7 +31,7 @@ def pair(bucket: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, P
     with subprocess.Popen([sys.executable, "-m", "negcap", *BUILD, str(remote)], cwd=ROOT) as process:
         assert main([*BUILD, str(local)]) == 0
         deadline = time.monotonic() + 60
-        while not (remote / "_receipts" / "parses" / "part-00000.json").exists() and time.monotonic() < deadline:
+        while not (remote / "parses" / "part-00000.parquet").exists() and time.monotonic() < deadline:
             time.sleep(0.02)
         process.kill()
     assert process.returncode < 0 and (remote / LOCK).exists() and not (remote / "negatives").exists()
@@ -82,7 +77,7 @@ def test_a_damaged_object_is_named_and_made_again(pair: tuple[Path, Path], capsy
     shard = remote / "negatives" / "part-00001.parquet"
     write_atomically(shard, shard.read_bytes()[:-9])
     assert main(["show", str(remote), "--n", "1000"]) == 2
-    assert f"{shard} is damaged: its bytes are not those of its receipt" in capsys.readouterr().err
+    assert f"{shard} is damaged: its bytes are not those that were written" in capsys.readouterr().err
     assert main(["negatives", str(remote), *HERE]) == 0
     assert content(remote) == content(local)
 
@@ -111,70 +106,3 @@ def test_a_missing_library_is_named(url: str, extra: str, capsys: pytest.Capture
     assert main([*BUILD, url]) == 2
     said = f'negcap: {url.partition(":")[0]}:// needs another library: pip install "negcap[{extra}]"\n'
     assert capsys.readouterr().err == said
-
-
-@pytest.mark.parametrize("store", ["memory://", "s3"])
-def test_one_writer(store: str, bucket: str) -> None:
-    run = place(f"{bucket if store == 's3' else store}/locked")
-    with locked(run), locked(run):
-        assert json.loads((run / LOCK).read_bytes())["pid"] == os.getpid()
-        object_lock_of_another = object_lock.object_lock(run)
-        with pytest.raises(LockedError, match=f"process {os.getpid()} on .*: wait until it is done"):
-            object_lock_of_another.__enter__()
-    assert not (run / LOCK).exists()
-
-
-@pytest.mark.parametrize(
-    "changed, age, lives",
-    [
-        ({"boot": "another machine"}, 59, True),
-        ({"boot": "another machine"}, 61, False),
-        ({}, 600, True),
-        ({"pid": 2**22 + 1}, 5, False),
-        (None, 59, True),
-        (None, 61, False),
-    ],
-)
-def test_stale_locks_of_stores_are_told_from_live_ones(
-    changed: dict | None, age: int, lives: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """changed: what of the owner is not this process; None: the lock names no owner."""
-    monkeypatch.setattr(object_lock, "_age", lambda lock: age)
-    monkeypatch.setattr(object_lock, "SETTLE_SECONDS", 0)
-    run = place("memory://stale")
-    owner = b"{" if changed is None else json.dumps(asdict(replace(myself(), **changed))).encode()
-    (run / LOCK).write_bytes(owner)
-    if lives:
-        with pytest.raises(LockedError, match="is being written by another negcap"), locked(run):
-            pass
-        assert (run / LOCK).read_bytes() == owner
-        (run / LOCK).unlink()
-    else:
-        with locked(run):
-            assert json.loads((run / LOCK).read_bytes())["pid"] == os.getpid()
-        assert "memory://stale was left unfinished by" in capsys.readouterr().err
-    assert not (run / LOCK).exists()
-
-
-def test_of_two_that_take_over_a_lock_one_stops(monkeypatch: pytest.MonkeyPatch) -> None:
-    run = place("memory://taken")
-    other = json.dumps(asdict(replace(myself(), pid=1, boot="another machine"))).encode()
-    (run / LOCK).write_bytes(json.dumps(asdict(replace(myself(), pid=2**22 + 1))).encode())
-    monkeypatch.setattr(time, "sleep", lambda seconds: (run / LOCK).write_bytes(other))
-    with pytest.raises(LockedError, match="process 1 on"), locked(run):
-        pass
-    assert (run / LOCK).read_bytes() == other
-    (run / LOCK).unlink()
-
-
-def test_a_lock_on_a_store_is_written_anew_as_long_as_it_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
-    run = place("memory://beating")
-    with object_lock.object_lock(run) as (_, beat):
-        first = (run / LOCK).modified()  # type: ignore[attr-defined]
-        beat()
-        assert (run / LOCK).modified() > first  # type: ignore[attr-defined]
-        (run / LOCK).write_bytes(b"of another")
-        beat()
-        assert (run / LOCK).read_bytes() == b"of another"
-    assert (run / LOCK).read_bytes() == b"of another"
-    (run / LOCK).unlink()

@@ -1,18 +1,22 @@
 import ast
+import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from negcap.pipelines.cli import main
 from negcap.pipelines.engine.errors import DamagedShardError
-from negcap.pipelines.engine.manifest import Manifest, hash_table, manifest_path, read_manifest, write_manifest
-from negcap.pipelines.engine.shards import list_shards, receipt_path, shard_path
-from negcap.pipelines.engine.tables import WholeTable, has_table, hash_finished, read_table, shards_of
-from tests.pipelines.engine.test_shards import change_a_byte, cut_short, empty, notes, remove
+from negcap.pipelines.engine.manifest import Manifest, manifest_path, read_manifest, write_manifest
+from negcap.pipelines.engine.shards import list_shards, shard_path
+from negcap.pipelines.engine.tables import WholeTable, has_table, hash_table, read_table, shards_of, verify
+from tests.pipelines.engine.test_shards import DAMAGES, change_a_byte, cut_short, empty, notes, remove
+from tests.pipelines.engine.toy_stages import ToyConfig, run_toys, write_captions
 from tests.sources import below, name_of, nodes
-from tests.tables import halve, replace_shard, write_table
+from tests.tables import halve, write_table
 
-BYTES = "its bytes are not those of its receipt"
+BYTES = "its bytes are not those that were written"
 
 
 def write(run: Path, *shards: tuple[str, ...]) -> Path:
@@ -26,15 +30,9 @@ def run(tmp_path: Path) -> Path:
     return write(tmp_path / "run", ("a", "b"), ("c", "d"), ("e", "f"))
 
 
-def remove_with_receipt(shard: Path) -> None:
-    receipt_path(shard).unlink()
-    shard.unlink()
-
-
 def take_from_another_run(shard: Path) -> None:
     other = write(shard.parent.parent.parent / "other", ("a", "x"), ("c", "x"), ("e", "x"))
-    for path in (shard, receipt_path(shard)):
-        path.write_bytes((other / path.relative_to(shard.parent.parent)).read_bytes())
+    shard.write_bytes((other / "notes" / shard.name).read_bytes())
 
 
 @pytest.mark.parametrize(
@@ -46,7 +44,6 @@ def take_from_another_run(shard: Path) -> None:
         (empty, BYTES),
         (take_from_another_run, BYTES),
         (remove, "is missing"),
-        (remove_with_receipt, "is missing"),
     ],
 )
 @pytest.mark.parametrize("index", [1, 2])
@@ -65,14 +62,11 @@ def test_damage_is_found_by_whoever_reads(run: Path, damage: Callable[[Path], No
 def test_a_table_is_read_shard_by_shard_or_whole(run: Path) -> None:
     assert [table.num_rows for table in read_table(run, "notes")] == [2, 2, 2]
     assert [(shard.name, shard.rows) for shard in shards_of(run, "notes")][1] == ("notes/part-00001.parquet", 2)
-    whole = WholeTable(run / "notes", hash_finished(run, "notes"))
+    whole = WholeTable(run / "notes", hash_table(run, "notes"))
     assert whole.read(["text"])["text"].to_pylist() == list("abcdef")
     with pytest.raises(FileNotFoundError, match="has no words"):
         list(read_table(run, "words"))
     assert has_table(run, "notes") and not has_table(run, "words")
-    receipt_path(shard_path(run / "notes", 0)).unlink()
-    with pytest.raises(ValueError, match=r"notes/part-00000\.parquet has no readable receipt"):
-        hash_finished(run, "notes")
 
 
 def test_a_table_that_lost_all_its_shards_is_not_taken_for_none(run: Path) -> None:
@@ -90,23 +84,6 @@ def test_a_table_made_anew_is_not_read_as_the_old_one(run: Path) -> None:
         whole.read()
 
 
-def test_a_shard_and_receipt_of_another_run_are_no_input(run: Path) -> None:
-    take_from_another_run(shard_path(run / "notes", 1))
-    with pytest.raises(DamagedShardError, match=r"part-00001\.parquet is of another run"):
-        hash_finished(run, "notes")
-
-
-def test_the_rows_that_a_manifest_states_are_counted(run: Path) -> None:
-    shard = shard_path(run / "notes", 2)
-    replace_shard(shard, notes("e"))
-    manifest = read_manifest(run / "notes")
-    assert manifest is not None
-    shards = [{"notes": {**entry["notes"], "rows": 2}} for entry in manifest.shards]
-    write_manifest(run / "notes", Manifest(manifest.identity, True, tuple(shards)))
-    with pytest.raises(DamagedShardError, match=r"part-00002\.parquet is damaged: must have 2 rows, has 1"):
-        list(read_table(run, "notes"))
-
-
 def test_a_surplus_shard_is_refused(run: Path) -> None:
     write(run / "other", ("x",))
     shard_path(run / "notes", 3).write_bytes(shard_path(run / "other" / "notes", 0).read_bytes())
@@ -118,24 +95,109 @@ def test_an_unfinished_table_is_read_only_on_demand(run: Path) -> None:
     manifest = read_manifest(run / "notes")
     assert manifest is not None
     write_manifest(run / "notes", Manifest(manifest.identity))
-    receipt_path(shard_path(run / "notes", 1)).unlink()  # it is being written
+    cut_short(shard_path(run / "notes", 1))
     with pytest.raises(ValueError, match="notes is not complete: run negcap made"):
         shards_of(run, "notes")
     assert [shard.path.name[7:10] for shard in shards_of(run, "notes", unfinished=True)] == ["000", "002"]
     manifest_path(run / "notes").unlink()
-    with pytest.raises(ValueError, match="notes cannot be checked: it has no manifest in _receipts"):
+    with pytest.raises(ValueError, match="notes cannot be checked: it has no manifest in _manifests"):
         shards_of(run, "notes")
 
 
+TEXTS = [f"a dog chases {i} birds" for i in range(40)]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = tmp_path_factory.mktemp("made") / "run"
+    write_captions(run, TEXTS, 10)
+    run_toys(run, scheduler="synchronous")
+    return run
+
+
+@pytest.fixture
+def toys(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "run"))
+
+
+def test_a_good_run_has_no_problems(toys: Path) -> None:
+    verdict = verify(toys)
+    assert verdict.problems == ()
+    assert verdict.tables == 4
+    assert verdict.shards == 4 + 4 + 4 + 1
+    assert verdict.rows > 200
+
+
+@pytest.mark.parametrize("table", ["words", "short", "captions", "counts"])
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_every_damage_is_found(toys: Path, damage, table: str) -> None:  # type: ignore[no-untyped-def]
+    damage(shard_path(toys / table, 0))
+    found = [problem for problem in verify(toys).problems if problem.startswith(f"{table}/part-00000.parquet: ")]
+    assert len(found) == 1
+    assert found[0].endswith(": missing" if damage is remove else f": damaged, {BYTES}")
+
+
+def copy_shard(folder: Path, source: int, target: int) -> None:
+    shutil.copy(shard_path(folder, source), shard_path(folder, target))
+
+
+def edit(path: Path, **changes: object) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def test_a_swapped_shard_is_found(toys: Path) -> None:
+    copy_shard(toys / "words", 1, 2)
+    assert verify(toys).problems == (f"words/part-00002.parquet: damaged, {BYTES}",)
+
+
+def test_an_unfinished_stage_and_stray_shards_are_found(toys: Path) -> None:
+    edit(manifest_path(toys / "words"), complete=False)
+    copy_shard(toys / "counts", 0, 1)
+    shutil.copytree(toys / "short", toys / "stray")
+    (toys / "short" / "part-00001.parquet.12ab.tmp").touch()
+    assert set(verify(toys).problems) == {
+        "words: unfinished, run split again",
+        "counts/part-00001.parquet: not in the manifest of count",
+        "stray: no manifest names its shards",
+    }
+
+
+def test_a_stage_made_from_an_older_input_is_found(toys: Path) -> None:
+    write_captions(toys, TEXTS[:30], 10)
+    assert "words: was made from other captions, run split again with --overwrite" in verify(toys).problems
+    run_toys(toys, ToyConfig(), scheduler="synchronous", overwrite=True)
+    assert verify(toys).problems == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{", "[]", "{}", '{"identity": {"stage": "split"}, "shards": []}', '{"identity": {}, "shards": [{"words": 7}]}'],
+)
+def test_a_garbled_manifest_is_one_line(toys: Path, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    manifest_path(toys / "words").write_text(text)
+    with pytest.raises(ValueError, match="_manifests/words.json must be a negcap manifest, is unreadable"):
+        read_manifest(toys / "words")
+    assert any("words.json must be a negcap manifest" in problem for problem in verify(toys).problems)
+    assert main(["info", str(toys)]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_nothing_to_verify(tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(FileNotFoundError, match="must be the folder of a run, has no tables"):
+            verify(folder)
+
+
 OWN_FILES = {  # sources that open Parquet files which are no tables of a run, or write them
-    "pipelines/engine/listing.py",
+    "pipelines/engine/shards.py",
     "pipelines/engine/tables.py",
-    "pipelines/engine/verify.py",
     "pipelines/models/order/taxonomy.py",
     "pipelines/models/papers/tables.py",
     "pipelines/readers/pairs.py",
     "pipelines/readers/table.py",
     "pipelines/tables/corpus.py",
+    "pipelines/ingestion/grouping.py",
+    "pipelines/stages/ingest.py",
     "pipelines/stages/lexicon.py",
     "pipelines/resources/cloze/corpus.py",
 }

@@ -17,9 +17,8 @@ import pyarrow.compute as pc
 
 from negcap.pipelines.engine.cluster import executor
 from negcap.pipelines.engine.errors import EngineError
-from negcap.pipelines.engine.identity import Identity, hash_schema
-from negcap.pipelines.engine.manifest import describe, finish, prepare
-from negcap.pipelines.engine.progress import Silent
+from negcap.pipelines.engine.manifest import Identity, describe, finish, prepare
+from negcap.pipelines.engine.progress import Progress
 from negcap.pipelines.engine.run import Execution, run_stage
 from negcap.pipelines.engine.shards import Origin, shard_path, write_shard
 from negcap.pipelines.engine.stage import ReduceStage, Spread, Stage, StageResult
@@ -114,7 +113,7 @@ def write_captions(run: Path, texts: list[str], shard_size: int) -> None:
         "ingest",
         {"shard_size": shard_size},
         {},
-        {"captions": hash_schema(CAPTIONS)},
+        ("captions",),
         "",
         {"texts": str(len(texts))},
     )
@@ -140,7 +139,7 @@ def run_toys(run: Path, config: ToyConfig = ToyConfig(), **options: object) -> d
     workers = pool or executor(**options)  # type: ignore[arg-type]
     try:
         for stage in (COUNT, SPLIT):
-            execution = Execution(workers, Silent(), overwrite)
+            execution = Execution(workers, Progress(), overwrite)
             counts = run_stage(stage, run, config, execution, metadata={"made_by": "tests"})
         return counts
     finally:

@@ -9,11 +9,9 @@ import pytest
 
 from negcap.pipelines.engine.cluster import Synchronous
 from negcap.pipelines.engine.errors import StageError
-from negcap.pipelines.engine.progress import Silent
-from negcap.pipelines.engine.tables import read_table
-from negcap.pipelines.engine.verify import verify
-from negcap.pipelines.ingestion import calls, shuffle
-from negcap.pipelines.ingestion import rows as rows_of_spill
+from negcap.pipelines.engine.progress import Progress
+from negcap.pipelines.engine.tables import read_table, verify
+from negcap.pipelines.ingestion import rows as rows_of_parts
 from negcap.pipelines.stages import ingest as stage
 from negcap.pipelines.stages.ingest import IngestConfig, Ingested
 
@@ -33,7 +31,7 @@ def tables(folder: Path, rows: int = 4, **more) -> Path:
 
 def run_ingest(source: object, run: Path, **config) -> Ingested:
     return stage.ingest(
-        str(source), run, IngestConfig(**config), metadata={}, progress=Silent(), executor=Synchronous()
+        str(source), run, IngestConfig(**config), metadata={}, progress=Progress(), executor=Synchronous()
     )
 
 
@@ -58,20 +56,12 @@ def test_a_shard_ends_where_a_file_ends_and_siblings_are_together(tmp_path):
     assert not (tmp_path / "run/.ingest").exists()
 
 
-def test_few_files_fill_shards_together(tmp_path):
-    folder = tables(tmp_path / "few")
-    for file in range(3, FILES):
-        (folder / f"{file:05d}.parquet").unlink()
-    run_ingest(folder, tmp_path / "run", shard_size=10)
-    assert [len(shard) for shard in read(tmp_path / "run", "captions")] == [10, 5]
-
-
 def test_the_same_captions_from_one_part_and_from_many(tmp_path, monkeypatch):
     folder = tables(tmp_path / "many")
     run_ingest(folder, tmp_path / "parts")
     monkeypatch.setattr(stage, "MANY_FILES", 100)
-    monkeypatch.setattr(rows_of_spill, "BLOCK_ROWS", 7)
-    monkeypatch.setattr(shuffle, "RANGE_ROWS", 11)
+    monkeypatch.setattr(rows_of_parts, "BLOCK_ROWS", 7)
+    monkeypatch.setattr(stage, "RANGE_ROWS", 11)
     run_ingest(folder, tmp_path / "one")
     assert sum(read(tmp_path / "parts", "captions"), []) == sum(read(tmp_path / "one", "captions"), [])
 
@@ -93,33 +83,33 @@ def test_files_of_one_name_in_several_folders(tmp_path):
     made = run_ingest(tmp_path / "many/*/*.parquet", tmp_path / "run")
     assert made.counts["rejected.no_text"] == 1
     assert [row["source"] for row in sum(read(tmp_path / "run", "rejected_records"), [])] == ["b/00003.parquet"]
-    manifest = json.loads((tmp_path / "run/_receipts/captions/manifest.json").read_bytes())
+    manifest = json.loads((tmp_path / "run/_manifests/captions.json").read_bytes())
     assert {"a/00000.parquet", "b/00000.parquet"} < set(manifest["identity"]["inputs"])
     with pytest.raises(FileNotFoundError, match=r"x\*\.parquet: no such file, and no files match this pattern"):
         run_ingest(tmp_path / "many/x*.parquet", tmp_path / "none")
 
 
-@pytest.mark.parametrize("stopped", ["read_part", "group_range", "pack_range"])
+@pytest.mark.parametrize("stopped", ["read_part", "group_rows", "pack_range"])
 def test_an_interrupted_ingest_goes_on_with_what_was_read(stopped, tmp_path, monkeypatch):
     folder = tables(tmp_path / "many")
     run_ingest(folder, tmp_path / "fresh", shard_size=3)
     made = []
-    step = getattr(shuffle, stopped)
+    step = getattr(stage, stopped)
 
     def interrupted(work, number, *rest):
-        if len(made) == (0 if stopped == "group_range" else 5):
+        if len(made) == (0 if stopped == "group_rows" else 5):
             raise KeyboardInterrupt
         made.append(number)
         return step(work, number, *rest)
 
     with monkeypatch.context() as patch:
-        patch.setattr(shuffle, stopped, interrupted)
+        patch.setattr(stage, stopped, interrupted)
         with pytest.raises(KeyboardInterrupt):
             run_ingest(folder, tmp_path / "run", shard_size=3)
     assert (tmp_path / "run/.ingest").is_dir()
     opened = []
-    records = calls._records
-    monkeypatch.setattr(calls, "_records", lambda *given: (opened.append(given[2]), records(*given))[1])
+    records = stage._records
+    monkeypatch.setattr(stage, "_records", lambda *given: (opened.append(given[2]), records(*given))[1])
     run_ingest(folder, tmp_path / "run", shard_size=3)
     assert len(opened) == (FILES - 5 if stopped == "read_part" else 0)
     assert contents(tmp_path / "run") == contents(tmp_path / "fresh")
@@ -129,7 +119,7 @@ def test_a_damaged_spill_file_is_made_again(tmp_path, monkeypatch):
     folder = tables(tmp_path / "many")
     run_ingest(folder, tmp_path / "fresh")
     with monkeypatch.context() as patch:
-        patch.setattr(shuffle, "group_range", lambda *_: 1 / 0)
+        patch.setattr(stage, "group_rows", lambda *_: 1 / 0)
         with pytest.raises(StageError, match="ingest stopped: ZeroDivisionError"):
             run_ingest(folder, tmp_path / "run")
     spilled = tmp_path / "run/.ingest/rows-00004.arrow"

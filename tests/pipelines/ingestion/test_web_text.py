@@ -1,14 +1,13 @@
-"""Captions of the web that are refused on demand: other languages, boilerplate, duplicates."""
+"""Captions of the web that are refused on demand: other languages, boilerplate, checks."""
 
 import re
 from pathlib import Path
 
 import pytest
 
-from negcap.pipelines.engine.progress import Silent
+from negcap.pipelines.engine.progress import Progress
 from negcap.pipelines.engine.tables import read_table
-from negcap.pipelines.ingestion import duplicates, shuffle
-from negcap.pipelines.ingestion import web_text as texts
+from negcap.pipelines.ingestion import checks
 from negcap.pipelines.readers.record import Record
 from negcap.pipelines.stages import ingest as stage
 from negcap.pipelines.stages.ingest import IngestConfig
@@ -20,9 +19,10 @@ def record(text: str) -> Record:
 
 def run_ingest(lines: list[str], tmp_path: Path, **config) -> tuple[list[str], list[tuple[int, str]]]:
     """The captions that are kept of some, each of an image of its own, and line and reason of the others."""
+    tmp_path.mkdir(exist_ok=True)
     source = tmp_path / "captions.txt"
     source.write_text("\n".join(lines))
-    stage.ingest(str(source), tmp_path / "run", IngestConfig(**config), metadata={}, progress=Silent())
+    stage.ingest(str(source), tmp_path / "run", IngestConfig(**config), metadata={}, progress=Progress())
     kept = [text for table in read_table(tmp_path / "run", "captions") for text in table["text"].to_pylist()]
     bad = [row for table in read_table(tmp_path / "run", "rejected_records") for row in table.to_pylist()]
     return kept, [(row["line"], row["reason"]) for row in bad]
@@ -48,8 +48,7 @@ def run_ingest(lines: list[str], tmp_path: Path, **config) -> tuple[list[str], l
     ],
 )
 def test_boilerplate(text, rule):
-    [check] = texts.checks((), True)
-    bad = check(record(text))
+    bad = checks.is_boilerplate(record(text))
     assert (bad is None) == (not rule)
     if bad:
         assert bad.reason == "boilerplate" and rule in bad.detail
@@ -75,28 +74,20 @@ LINES = [
 ]
 
 
-@pytest.mark.parametrize("range_keys", [1 << 22, 3])
-def test_duplicates_of_earlier_captions_are_refused(range_keys, tmp_path, monkeypatch):
-    monkeypatch.setattr(shuffle, "KEY_RANGE_ROWS", range_keys)
-    kept, bad = run_ingest(LINES, tmp_path, duplicates=True)
-    assert kept == [LINES[0], LINES[3], LINES[4]]
-    assert bad == [(2, "duplicate_text"), (3, "duplicate_text"), (6, "duplicate_text")]
-
-
-def test_near_duplicates_are_refused_too(tmp_path):
-    kept, bad = run_ingest(LINES, tmp_path, near_duplicates=True)
-    assert kept == [LINES[0], LINES[4]]
-    assert bad == [(2, "duplicate_text"), (3, "duplicate_text"), (4, "near_duplicate_text"), (6, "duplicate_text")]
+@pytest.mark.parametrize("near", [False, True])
+def test_repetitions_of_earlier_captions_are_refused(near, tmp_path):
+    kept, bad = run_ingest(LINES, tmp_path, duplicates=True, near_duplicates=near)
+    found = {2: "duplicate_text", 3: "duplicate_text", 6: "duplicate_text"} | (
+        {4: "near_duplicate_text"} if near else {}
+    )
+    assert kept == [text for line, text in enumerate(LINES, 1) if line not in found]
+    assert bad == sorted(found.items())
+    assert run_ingest(LINES, tmp_path / "all", boilerplate=True) == (LINES, [])
 
 
 def test_the_chance_to_share_a_band_is_the_one_documented():
-    found = re.findall(r"(\d+) % at (?:J = )?(0\.\d)", duplicates.__doc__ or "")
+    found = re.findall(r"(\d+) % at (?:J = )?(0\.\d)", checks.__doc__ or "")
     stated = [(float(jaccard), int(percent)) for percent, jaccard in found]
     assert [j for j, _ in stated] == [0.6, 0.8, 0.9]
     for jaccard, percent in stated:
-        assert round(100 * (1 - (1 - jaccard**duplicates.BAND_ROWS) ** duplicates.BANDS)) == percent
-
-
-def test_nothing_is_refused_that_was_not_asked_for(tmp_path):
-    lines = [*LINES, "IMG_1234 is a file", "Ein Hund rennt am Strand."]
-    assert run_ingest(lines, tmp_path) == (lines, [])
+        assert round(100 * (1 - (1 - jaccard**checks.BAND_ROWS) ** checks.BANDS)) == percent

@@ -31,13 +31,6 @@ def test_split_captions(world: Path) -> None:
         split_captions(captions, ["train"], "val", 0, there)
 
 
-def test_only_english_captions_are_read(tmp_path: Path) -> None:
-    row = {"caption_id": "a:b:0", "image_id": "b", "image": "b.png", "split": "", "origin": "human", "text": "A hen."}
-    rows = [{**row, "language": "en"}, {**row, "caption_id": "a:b:1", "language": "de", "text": "Ein Huhn."}]
-    write_table(tmp_path, "captions", pa.Table.from_pylist(rows, CAPTIONS))
-    assert read_captions(tmp_path).texts.to_pylist() == ["A hen."]
-
-
 def test_captions_beyond_an_images_fifth_are_left_out(tmp_path: Path) -> None:
     row = {"image": "b.png", "split": "test", "origin": "human", "text": "A hen.", "language": "en"}
     images = ["a", "b", "a", "b", "b", "a", "a", "a", "a", "b", "a", "c"]  # 7, 4 and 1 captions

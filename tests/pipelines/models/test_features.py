@@ -1,17 +1,13 @@
 from pathlib import Path
 from threading import Event
-from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 import torch
 
 from negcap.pipelines.models import features
-from negcap.pipelines.models.config import configure
 from negcap.pipelines.models.features import ahead, place, read_features, take
-from negcap.pipelines.models.trainer.train import train
-from tests.pipelines.models.trainer_world import write_features, write_table, write_world
+from tests.pipelines.models.trainer_world import write_features
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
@@ -23,15 +19,6 @@ def test_features_are_matched_to_their_images(tmp_path: Path, dtype: type, shape
     assert read.backbone == "net" and read.available.tolist() == [True, True, False]
     assert read.values.numpy().dtype == dtype and read.values.shape == (3, *shape)
     assert (read.values[:2].numpy() == values[[2, 0]]).all()
-
-
-def test_features_stored_as_tensors(tmp_path: Path) -> None:
-    values = np.arange(12, dtype=np.float32).reshape(2, 3, 2)
-    column = pa.FixedShapeTensorArray.from_numpy_ndarray(values)
-    schema = pa.schema([pa.field("image_id", pa.string(), False), pa.field("feature", column.type, False)])
-    schema = schema.with_metadata({"shape": "[3, 2]", "backbone": "net"})
-    write_table(tmp_path, "features", pa.Table.from_arrays([pa.array(["a", "b"]), column], schema=schema))
-    assert (read_features(tmp_path, ["b", "a"]).values.numpy() == values[::-1]).all()
 
 
 @pytest.mark.parametrize(
@@ -46,15 +33,6 @@ def test_bad_features(tmp_path: Path, values: np.ndarray, ids: list[str], messag
     write_features(tmp_path, ids, values.astype(np.float32))
     with pytest.raises(ValueError, match=message):
         read_features(tmp_path, ["a", "b"])
-
-
-def test_features_of_two_backbones_are_an_error(tmp_path: Path) -> None:
-    write_features(tmp_path, ["a"], np.ones((1, 3), np.float32))
-    write_features(tmp_path, ["b"], np.ones((1, 4), np.float32), index=1)
-    with pytest.raises(ValueError, match="part-00001.parquet must have the backbone and shape of the shards before it"):
-        read_features(tmp_path, ["a", "b"])
-    with pytest.raises(FileNotFoundError, match="must be the folder of a run, has no tables"):
-        read_features(tmp_path / "none", ["a"])
 
 
 def test_features_are_stored_once_and_mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,18 +87,3 @@ def test_the_next_batch_is_read_while_one_is_in_use() -> None:
     assert read == [3, 2, 1] and list(ahead([], load)) == []
     with pytest.raises(IndexError):
         list(ahead([torch.tensor([0])], lambda rows: [][0]))
-
-
-def test_a_training_reads_only_the_features_of_its_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = write_world(tmp_path / "run", [("train", 40), ("test", 5)])
-    sizes: list[int] = []
-    real = np.take
-
-    def spy(array: np.ndarray, rows: np.ndarray, **given: Any) -> np.ndarray:
-        sizes.extend([len(rows)] if array.dtype == np.float16 else [])
-        return real(array, rows, **given)
-
-    monkeypatch.setattr(np, "take", spy)
-    given = {"joint": 8, "word_dim": 4, "batch_size": 16, "epochs": 1, "validation_images": 5, "min_count": 2}
-    train(configure(run, tmp_path / "m", threads=1, **given))  # type: ignore[arg-type]
-    assert sizes == [16, 16, 16, 16, 6, 5]  # 70 captions, then the images of validation

@@ -1,4 +1,5 @@
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
@@ -10,7 +11,8 @@ import torch
 from safetensors.torch import load_file
 from torch import Generator, Tensor, nn
 
-from negcap.pipelines.models import checkpoint
+from negcap.pipelines.models import device as devices
+from negcap.pipelines.models.device import deterministic
 from negcap.pipelines.models.fit import Step, fit, move_average
 
 TRUE = torch.tensor([2.0, -1.0])
@@ -115,7 +117,7 @@ def test_every_epoch_computes_deterministically(monkeypatch: pytest.MonkeyPatch)
         assert inside[-1]
         return {}
 
-    monkeypatch.setattr(checkpoint, "deterministic", spy)
+    monkeypatch.setattr(devices, "deterministic", spy)
     train(2, evaluate=evaluate)
     assert inside == [False, True, False, True, False]
 
@@ -129,3 +131,20 @@ def test_the_average_is_at_first_the_plain_mean_of_all_weights() -> None:
     for _ in range(2):
         move_average(mean, model, 100, 0.9)
     assert mean.weight.item() == pytest.approx(3 + 3 * (1 - 0.9**2))
+
+
+def modes() -> tuple[bool, bool]:
+    return torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+
+
+def test_deterministic_algorithms_are_used_on_a_gpu_and_only_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
+    before = modes()
+    with deterministic(torch.device("cpu")):
+        assert modes() == before and "CUBLAS_WORKSPACE_CONFIG" not in os.environ
+    with deterministic(torch.device("cuda")):
+        assert modes() == (True, True) and os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"
+    assert modes() == before
+    with pytest.raises(KeyError), deterministic(torch.device("cuda")):
+        raise KeyError
+    assert modes() == before

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from negcap.pipelines.models.config import MODELS, RECIPES, configure
-from negcap.pipelines.models.evaluation.config import EvaluateConfig
+from negcap.pipelines.models.config import MODELS, RECIPES, EvaluateConfig, configure
 from negcap.pipelines.models.trainer.evaluate import measure
 from negcap.pipelines.models.trainer.train import train
 from tests.pipelines.models.mhad.mhad_world import write_german_world

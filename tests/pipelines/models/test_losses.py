@@ -1,10 +1,24 @@
+import math
 from collections.abc import Callable
 
 import pytest
 import torch
 from torch import Tensor
 
-from negcap.pipelines.models.losses import intra_pair_hinges, max_of_hinges, shared_hinges, sum_of_hinges
+from negcap.pipelines.models.corpus import SampledNegatives
+from negcap.pipelines.models.losses import (
+    Drawn,
+    compare,
+    info_nce,
+    intra_modal_loss,
+    intra_pair_hinges,
+    max_of_hinges,
+    next_thresholds,
+    rank_loss,
+    shared_hinges,
+    sigmoid_loss,
+    sum_of_hinges,
+)
 
 SCORES = torch.tensor([[0.9, 0.8, 0.1], [0.3, 0.5, 0.6], [0.2, 0.4, 0.7]])
 
@@ -44,12 +58,6 @@ def test_shared_negatives_are_candidates_of_every_image() -> None:
     assert shared_hinges(true, false[:, :0], 0.2).item() == 0
 
 
-def test_separated_pairs_cost_nothing() -> None:
-    scores = torch.eye(4)
-    assert sum_of_hinges(scores, 0.2).item() == max_of_hinges(scores, 0.2).item() == 0
-    assert intra_pair_hinges(torch.ones(3), torch.empty(0), torch.empty(0, dtype=torch.long), 0.2).item() == 0
-
-
 def test_loss_gradients() -> None:
     scores = torch.rand(5, 5, dtype=torch.double, generator=torch.Generator().manual_seed(1), requires_grad=True)
     assert torch.autograd.gradcheck(lambda s: sum_of_hinges(s, 0.2), scores)
@@ -58,7 +66,71 @@ def test_loss_gradients() -> None:
     assert torch.autograd.gradcheck(lambda s: intra_pair_hinges(s[0], s[1], owner, 0.2), scores)
 
 
-def test_only_the_hardest_negative_of_a_pair_counts() -> None:
-    false = torch.tensor([0.5, 0.6, 0.1], requires_grad=True)
-    intra_pair_hinges(torch.tensor([0.5]), false, torch.zeros(3, dtype=torch.long), 0.2).backward()
-    assert false.grad is not None and false.grad.tolist() == [0.0, 1.0, 0.0]
+# contrastive losses
+
+LOGITS = torch.rand(4, 4, generator=torch.Generator().manual_seed(0), dtype=torch.double) * 5
+NEGATIVES = torch.rand(4, 3, generator=torch.Generator().manual_seed(1), dtype=torch.double) * 5
+SAME = torch.eye(4, dtype=torch.bool)
+SAME[0, 2] = SAME[2, 0] = True  # captions 0 and 2 are of one image
+
+
+def share(true: float, others: list[float]) -> float:
+    return -math.log(math.exp(true) / (math.exp(true) + sum(map(math.exp, others))))
+
+
+def softmax_by_hand(logits: Tensor, same: Tensor, negatives: Tensor | None) -> float:
+    total = 0.0
+    for i in range(len(logits)):
+        others = [j for j in range(len(logits)) if j != i and not same[i, j]]
+        captions = [float(logits[i, j]) for j in others] + ([] if negatives is None else negatives[i].tolist())
+        total += share(float(logits[i, i]), captions) / 2
+        total += share(float(logits[i, i]), [float(logits[j, i]) for j in others]) / 2
+    return total
+
+
+@pytest.mark.parametrize("negatives", [None, NEGATIVES])
+def test_info_nce_and_negclip_equal_a_loop(negatives: Tensor | None) -> None:
+    assert info_nce(LOGITS, SAME, negatives).item() == pytest.approx(softmax_by_hand(LOGITS, SAME, negatives))
+
+
+def test_the_sigmoid_loss_equals_a_loop() -> None:
+    expected = sum(
+        math.log(1 + math.exp(-float(LOGITS[i, j]) if SAME[i, j] else float(LOGITS[i, j])))
+        for i in range(4)
+        for j in range(4)
+    )
+    assert sigmoid_loss(LOGITS, SAME).item() == pytest.approx(expected)
+
+
+def test_the_terms_of_ce_clip_equal_loops() -> None:
+    true = LOGITS.diagonal()
+    expected = sum(share(float(true[i]), NEGATIVES[i].tolist()) for i in range(4))
+    assert intra_modal_loss(true, NEGATIVES).item() == pytest.approx(expected)
+    false, owner = torch.tensor([1.0, 4.5, 2.0]), torch.tensor([0, 0, 3])
+    thresholds = torch.tensor([0.0, 1.0, 0.5])
+    hinges = [max(0.0, float(f - true[o] + t)) for f, o, t in zip(false, owner, thresholds, strict=True)]
+    assert rank_loss(true, false, owner, thresholds).item() == pytest.approx(sum(hinges) / 3 * 4)
+    assert rank_loss(true, false[:0], owner[:0], thresholds[:0]).item() == 0
+
+
+def test_a_margin_grows_with_concreteness() -> None:
+    noise = torch.Generator().manual_seed(2)
+    images, captions, false = (torch.nn.functional.normalize(torch.randn(n, 6, generator=noise)) for n in (2, 2, 3))
+    owner, concreteness = torch.tensor([1, 0, 1]), torch.tensor([0.9, 0.4, 0.0])
+    drawn = Drawn(SampledNegatives(torch.arange(3), owner), torch.zeros(3, dtype=torch.long), concreteness)
+    found = compare(images, captions, false, drawn, torch.tensor(10.0), torch.eye(2, dtype=torch.bool), 0.2)
+    for image in range(2):
+        for number in range(3):
+            margin = 0.2 * concreteness[number] if owner[number] == image else 0.0
+            expected = 10 * (float(images[image] @ false[number]) + float(margin))
+            assert found.every[image, number].item() == pytest.approx(expected, abs=1e-5)
+    assert found.own.tolist() == pytest.approx([found.every[o, n].item() for n, o in enumerate(owner.tolist())])
+    assert torch.equal(found.between, 10 * captions @ false.T)
+
+
+def test_thresholds_are_the_mean_distances_by_family() -> None:
+    true, false = torch.tensor([5.0, 3.0]), torch.tensor([1.0, 2.0, 2.5])
+    found = next_thresholds(
+        torch.tensor([9.0, 9.0, 9.0]), true, false, torch.tensor([0, 0, 1]), torch.tensor([0, 0, 2])
+    )
+    assert found.tolist() == pytest.approx([3.5, 9.0, 0.5])

@@ -3,20 +3,13 @@
 import pytest
 import torch
 from torch import Generator, Tensor
-from torch.nn.functional import normalize
 
 from negcap.pipelines.models import similarities
-from negcap.pipelines.models.config import SIMILARITIES as NAMES
-from negcap.pipelines.models.evaluation import retrieval
-from negcap.pipelines.models.similarities import COSINE, SIMILARITIES, order_penalties
+from negcap.pipelines.models.similarities import SIMILARITIES, order_penalties
 
 
 def vectors(rows: int, d: int, seed: int, dtype: torch.dtype = torch.float32) -> Tensor:
     return torch.randn(rows, d, generator=Generator().manual_seed(seed), dtype=dtype)
-
-
-def test_the_config_names_the_registry() -> None:
-    assert tuple(SIMILARITIES) == NAMES
 
 
 @pytest.mark.parametrize("name", SIMILARITIES)
@@ -44,15 +37,6 @@ def test_the_order_is_that_of_the_paper() -> None:
     assert (order.matrix(points, order.finish(vectors(20, 5, 1))) <= 0).all()
 
 
-def test_points_of_the_signed_order_may_be_opposite() -> None:
-    """Of absolute values E is 1 at most; of coordinates with signs, 2 for opposite vectors of many coordinates."""
-    points = torch.tensor([[1.0, -1.0], [-1.0, 1.0]])
-    signed, absolute = SIMILARITIES["order-signed"], SIMILARITIES["order"]
-    assert torch.allclose(signed.finish(points), points / 2**0.5)
-    assert signed.pairs(*signed.finish(points).split(1)).item() == pytest.approx(-2)
-    assert absolute.pairs(*absolute.finish(points).split(1)).item() == pytest.approx(0)
-
-
 @pytest.mark.parametrize("name", SIMILARITIES)
 def test_gradients(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(similarities.BLOCK, "cpu", 8)
@@ -77,36 +61,3 @@ def test_differences_are_neither_kept_nor_made_at_once() -> None:
     assert sorted(kept) == [40 * 64, 50 * 64]
     sizes = [(r.stop - r.start, c.stop - c.start) for r, c in similarities._blocks(torch.empty(10, 1 << 17), above)]
     assert len(sizes) > 1 and all(rows * columns <= 2 for rows, columns in sizes)
-
-
-@pytest.mark.parametrize(("images", "captions", "d"), [(7, 33, 16), (40, 201, 64), (3, 5, 4)])
-def test_the_cosine_gives_the_bits_and_ranks_of_inner_products(images: int, captions: int, d: int) -> None:
-    photos, texts = normalize(vectors(images, d, 0), dim=-1), normalize(vectors(captions, d, 1), dim=-1)
-    owner = torch.arange(captions) % images
-    assert torch.equal(COSINE.finish(vectors(images, d, 0)), photos)
-    assert torch.equal(COSINE.matrix(photos, texts), photos @ texts.T)
-    assert torch.equal(COSINE.by_text(texts, photos), texts @ photos.T)
-    own = (photos[owner] * texts).sum(1)
-    assert torch.equal(COSINE.pairs(photos[owner], texts), own)
-    scores = texts @ photos.T
-    scores[torch.arange(captions), owner] = -torch.inf
-    best = own.new_full((images,), -torch.inf).scatter_reduce(0, owner, own, "amax")
-    ranks = retrieval.rank(photos, texts, owner)
-    assert torch.equal(ranks.captions, 1 + (scores > own[:, None] - retrieval.TIE).sum(1))
-    assert torch.equal(ranks.images, 1 + (scores > best - retrieval.TIE).sum(0)) and torch.equal(ranks.best, best)
-
-
-@pytest.mark.parametrize("name", ["order", "order-reversed"])
-def test_ranks_by_the_order(name: str) -> None:
-    similarity = SIMILARITIES[name]
-    photos, texts = similarity.finish(vectors(4, 5, 0)), similarity.finish(vectors(9, 5, 1))
-    owner = torch.arange(9) % 4
-    scores = torch.stack([similarity.pairs(photos, text.expand(4, -1)) for text in texts])
-    ranks = retrieval.rank(photos, texts, owner, similarity)
-    assert ranks.captions.tolist() == [int((row >= row[at]).sum()) for row, at in zip(scores, owner, strict=True)]
-    best = [scores[owner == i, i].max() for i in range(4)]
-    false = [int((scores[owner != i, i] >= best[i]).sum()) for i in range(4)]
-    assert ranks.images.tolist() == [1 + n for n in false]
-    others = similarity.finish(vectors(6, 5, 2))
-    above = [int((similarity.matrix(photos, others)[i] >= best[i]).sum()) for i in range(4)]
-    assert retrieval.count_outranking(photos, ranks.best, others, similarity).tolist() == above

@@ -1,19 +1,14 @@
 """Formats read back by the programs that they are for, where these are installed: `pip install negcap[consumers]`."""
 
-import base64
 import csv
 import importlib
-import io
 import json
-import math
-import string
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
 import pytest
-from PIL import Image
 
 from negcap.pipelines.publish.config import PublishConfig
 from negcap.pipelines.publish.publish import publish
@@ -88,7 +83,7 @@ def test_sugarcrepe_in_clip_benchmark(toy: Toy, tmp_path: Path) -> None:
 def test_clip_benchmark_reads_its_webdataset(toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from clip_benchmark.datasets.builder import build_wds_dataset
 
-    monkeypatch.setattr("negcap.pipelines.publish.webdataset.SAMPLES", 2)
+    monkeypatch.setattr("negcap.pipelines.publish.writers.SAMPLES", 2)
     out = published(toy, tmp_path / "out", "clip_benchmark")
     found = list(build_wds_dataset("this", lambda image: image.size, "test", str(out)))
     wanted: dict[str, list[str]] = {}
@@ -103,158 +98,9 @@ def test_clip_benchmark_reads_its_webdataset(toy: Toy, tmp_path: Path, monkeypat
 def test_open_clip_knows_the_size_of_shards(toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from open_clip_train.data import get_dataset_size
 
-    monkeypatch.setattr("negcap.pipelines.publish.webdataset.SAMPLES", 10)
+    monkeypatch.setattr("negcap.pipelines.publish.writers.SAMPLES", 10)
     out = published(toy, tmp_path / "out", "webdataset")
     assert get_dataset_size(str(out / "test-{00000..00002}.tar")) == (5 * TESTS, 3)
-
-
-@pytest.mark.consumer("open_clip_train.data")
-def test_open_clip_reads_the_tsv_from_any_folder(toy: Toy, tmp_path: Path) -> None:
-    from open_clip_train.data import CsvDataset
-
-    out = published(toy, tmp_path / "out", "open_clip", image_root=str(toy.images))
-    found = CsvDataset(
-        str(out / "test.tsv"), lambda image: image.size, "filepath", "title", tokenizer=lambda text: text
-    )
-    texts = [row["text"] for row in toy.captions if row["split"] == "test"]
-    assert [found[n][1] for n in range(len(found))] == texts
-
-
-@pytest.mark.parametrize("format", ["open_clip", "negclip"])
-def test_an_image_root_works_from_any_folder(format: str, toy: Toy, tmp_path: Path) -> None:
-    out = published(toy, tmp_path / "out", format, image_root=f"{toy.images}/")
-    frame = pd.read_csv(out / "test.tsv", sep="\t")
-    assert all(size(path) for path in frame["filepath"].tolist())
-
-
-def test_webdataset_counts_its_samples(toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("negcap.pipelines.publish.webdataset.SAMPLES", 10)
-    out = published(toy, tmp_path / "out", "webdataset", split=())
-    sizes = json.loads((out / "sizes.json").read_text())
-    assert sorted(sizes) == sorted(path.name for path in out.glob("*.tar"))
-    assert sizes["test-00000.tar"] == 10 and sum(sizes.values()) == 5 * IMAGES
-
-
-@pytest.mark.parametrize("with_images", [False, True])
-def test_triplets_stand_in_their_columns(with_images: bool, toy: Toy, tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    import datasets
-
-    given = {"copy_images": True} if with_images else {"image_root": str(toy.images)}
-    out = published(toy, tmp_path / "out", "triplet", **given)
-    found = datasets.load_dataset(str(out), "triplet", split="test", cache_dir=str(tmp_path / "cache"))
-    assert found.column_names == ["anchor", "positive", "negative"]
-    assert sorted((row["positive"], row["negative"]) for row in found) == sorted((c, n) for _, c, n in toy.texts())
-    first = found[0]["anchor"]
-    assert (first.size if with_images else size(first)) == size(toy.images / "p009.jpg")
-
-
-def test_several_negatives_stand_in_a_row(toy: Toy, tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    import datasets
-
-    out = published(toy, tmp_path / "out", "triplet", image_root=str(toy.images), row_negatives=3)
-    found = datasets.load_dataset(str(out), "triplet", split="test", cache_dir=str(tmp_path / "cache"))
-    assert found.column_names == ["anchor", "positive", "negative_1", "negative_2", "negative_3"]
-    wanted: dict[str, set[str]] = {}
-    for _, caption, text in toy.texts():
-        wanted.setdefault(caption, set()).add(text)
-    read: dict[str, list[set[str]]] = {}
-    for row in found:
-        read.setdefault(row["positive"], []).append({row[f"negative_{n}"] for n in (1, 2, 3)})
-    assert {caption: set.union(*some) for caption, some in read.items()} == wanted
-    assert all(len(row) == 3 for some in read.values() for row in some)  # of 3 or 4 that a caption has: 1 or 2 rows
-    assert all(len(some) == -(-len(wanted[caption]) // 3) for caption, some in read.items())
-    with pytest.raises(ValueError, match="row_negatives are those of format triplet, format was: dpo"):
-        PublishConfig("dpo", license="CC0-1.0", images=toy.images, row_negatives=2)
-
-
-@pytest.mark.parametrize("negatives", [1, 2])
-@pytest.mark.consumer("sentence_transformers", "accelerate")
-def test_sentence_transformers_trains_on_triplets(negatives: int, toy: Toy, tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    import datasets
-    from sentence_transformers import (
-        SentenceTransformer,
-        SentenceTransformerTrainer,
-        SentenceTransformerTrainingArguments,
-    )
-    from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
-
-    from tests.pipelines.score.models import clip
-
-    out = published(toy, tmp_path / "out", "triplet", copy_images=True, row_negatives=negatives)
-    found = datasets.load_dataset(str(out), "triplet", split="test", cache_dir=str(tmp_path / "cache"))
-    model = SentenceTransformer(str(clip(tmp_path / "clip")), device="cpu")
-    arguments = SentenceTransformerTrainingArguments(
-        str(tmp_path / "trained"), max_steps=1, per_device_train_batch_size=8, report_to="none", use_cpu=True
-    )
-    trainer = SentenceTransformerTrainer(
-        model=model, args=arguments, train_dataset=found, loss=MultipleNegativesRankingLoss(model)
-    )
-    assert math.isfinite(trainer.train().training_loss)
-
-
-def test_preferences_are_conversations(toy: Toy, tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    import datasets
-
-    out = published(toy, tmp_path / "out", "dpo")
-    found = datasets.load_dataset(str(out), split="test", cache_dir=str(tmp_path / "cache"))
-    assert found.column_names == ["image", "prompt", "chosen", "rejected"] and len(found) == len(toy.texts())
-    first = found[0]
-    assert first["image"].size == size(toy.images / "p009.jpg")
-    (asked,), (chosen,), (rejected,) = first["prompt"], first["chosen"], first["rejected"]
-    assert asked["role"] == "user" and [part["type"] for part in asked["content"]] == ["image", "text"]
-    assert chosen["role"] == rejected["role"] == "assistant"
-    pairs = [(row["chosen"][0]["content"][0]["text"], row["rejected"][0]["content"][0]["text"]) for row in found]
-    assert sorted(pairs) == sorted((c, n) for _, c, n in toy.texts())
-
-
-@pytest.mark.consumer("trl")
-def test_trl_collates_preferences(toy: Toy, tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    import datasets
-    from trl.data_utils import is_conversational, prepare_multimodal_messages
-
-    out = published(toy, tmp_path / "out", "dpo")
-    row = datasets.load_dataset(str(out), split="test", cache_dir=str(tmp_path / "cache"))[0]
-    assert is_conversational(row)
-    (message,) = prepare_multimodal_messages(row["prompt"], images=[row["image"]])  # as DataCollatorForVisionPreference
-    assert [part["type"] for part in message["content"]] == ["image", "text"]
-    assert message["content"][0]["image"].size == size(toy.images / "p009.jpg")
-    for name in ("chosen", "rejected"):
-        (message,) = prepare_multimodal_messages(row[name])
-        assert message["content"][0]["type"] == "text" and message["content"][0]["text"]
-
-
-@pytest.mark.parametrize("images", ["none", "path", "base64"])
-def test_multiple_choice_as_vlmevalkit_reads_it(images: str, toy: Toy, tmp_path: Path) -> None:
-    given: dict[str, Any] = {
-        "none": {"images": None},
-        "path": {"image_root": str(toy.images)},
-        "base64": {"copy_images": True},
-    }
-    out = published(toy, tmp_path / "out", "mcq", per_caption=2, **given[images])
-    frame = pd.read_csv(out / "test.tsv", sep="\t")
-    assert frame["index"].tolist() == list(range(len(frame)))
-    assert {"image", "image_path"} & set(frame) == {"none": set(), "path": {"image_path"}, "base64": {"image"}}[images]
-    read, answers = [], []
-    for line in frame.to_dict("records"):
-        options = {
-            letter: line[letter] for letter in string.ascii_uppercase if letter in line and not pd.isna(line[letter])
-        }
-        assert list(options) == (["A", "B", "C"] if line["category"] == "noun" else ["A", "B"])
-        true = options.pop(line["answer"])
-        answers.append(line["answer"])
-        read += [(true, text, line["category"]) for text in options.values()]
-        if images == "base64":
-            assert Image.open(io.BytesIO(base64.b64decode(line["image"]))).size
-        if images == "path":
-            assert size(line["image_path"])
-    drawn = [n for n in toy.negatives if n["split"] == "test" and not n["negative_id"].endswith(":2")]
-    assert sorted(read) == sorted((n["caption"], n["text"], n["operator"]) for n in drawn)
-    assert set(answers) == set("ABC")
 
 
 def vote(run: Path, answers: dict[str, list[bool | None]]) -> None:
@@ -325,18 +171,6 @@ def test_negbench_as_its_dataset_reads_it(toy: Toy, tmp_path: Path) -> None:
     assert len(frame) == 5 * TESTS and set(frame["correct_answer"]) == {0, 1, 2, 3}
 
 
-def test_cc_neg_as_its_dataset_reads_it(toy: Toy, tmp_path: Path) -> None:
-    torch = pytest.importorskip("torch")
-    out = published(toy, tmp_path / "out", "cc-neg", image_root=str(toy.images))
-    data = torch.load(out / "test.pt", weights_only=True)  # CCNegEvalDataset.__getitem__
-    pairs = []
-    for path, annotation in zip(data["image_paths"], data["annotations"], strict=True):
-        assert size(path)
-        pairs.append((annotation["json"]["caption"], annotation["sop_data"]["negative-prompt"]))
-    assert sorted(pairs) == sorted((caption, text) for _, caption, text in toy.texts())
-    assert sorted(index for some in data["num_ops"].values() for index in some) == list(range(len(pairs)))
-
-
 def test_the_functions_of_the_lmms_eval_task(toy: Toy, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     import datasets
@@ -357,21 +191,6 @@ def test_the_functions_of_the_lmms_eval_task(toy: Toy, tmp_path: Path, monkeypat
         assert functions["right"](first, [said]) == {"accuracy": right}, said
 
 
-@pytest.mark.consumer("lmms_eval.tasks")
-def test_lmms_eval_finds_the_task(toy: Toy, tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
-    from lmms_eval.tasks import TaskManager, get_task_dict
-
-    monkeypatch.chdir(published(toy, tmp_path / "out", "lmms-eval"))
-    manager = TaskManager(include_path=".", include_defaults=False)
-    assert manager.all_tasks == ["negcap_test"]
-    task = get_task_dict(["negcap_test"], manager)["negcap_test"]
-    (first, *rest) = list(task.test_docs())
-    assert task.doc_to_text(first).startswith("Which caption describes the image?") and len(rest) == 44
-    assert task.process_results(first, [first["answer"]]) == {"accuracy": 1.0}
-
-
 @pytest.mark.consumer("mteb")
 def test_mteb_evaluates_the_task_file(toy: Toy, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
@@ -390,7 +209,7 @@ def test_mteb_evaluates_the_task_file(toy: Toy, tmp_path: Path, monkeypatch: Any
     assert metrics["text_acc"] == 0.5
 
 
-@pytest.mark.parametrize("format", ["dpo", "lmms-eval", "clip_benchmark", "webdataset"])
+@pytest.mark.parametrize("format", ["lmms-eval", "clip_benchmark", "webdataset"])
 def test_formats_that_hold_images_need_them(format: str) -> None:
     with pytest.raises(ValueError, match=f"format {format} needs the image files: --images FOLDER"):
         PublishConfig(format, license="CC0-1.0")

@@ -4,14 +4,12 @@ import json
 import re
 import shutil
 import sys
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from negcap.pipelines.cli import main
-from negcap.pipelines.engine.progress import Silent
 from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.publish.gate import (
     LEAST_PAIRS,
@@ -19,13 +17,11 @@ from negcap.pipelines.publish.gate import (
     REFUSED,
     TOO_FEW,
     Verdict,
-    cue,
     finding,
     judge_negatives,
     text_hash,
 )
 from negcap.pipelines.publish.publish import RefusedError
-from negcap.pipelines.quality.audit import AuditConfig, audit
 from negcap.pipelines.quality.bias import BlindReport, Pair, accuracy
 from negcap.pipelines.quality.bias.measure import FOLDER
 from tests.pipelines.publish.fixtures import IMAGES, TESTS, changed, published, rows, write_run
@@ -57,13 +53,6 @@ def test_what_can_be_guessed_is_refused_and_named(run: Path, tmp_path: Path, cap
     card = " ".join((tmp_path / "out" / "README.md").read_text().split())
     assert "**Published although it can be guessed without the images**" in card
     assert "since they were not measured: numeral, all." in card
-
-
-def test_what_cannot_be_guessed_is_not_refused(run: Path, tmp_path: Path) -> None:
-    files = published(run, tmp_path / "out", operators=("noun",), allow_blind=False, max_blind=75.0)
-    card = files["README.md"].decode()
-    assert "Published although" not in card and "The\nlimit was 75: an operator exceeds it" in card
-    assert "Too few pairs to tell, fewer than 100: noun (45)." in card
 
 
 def test_negatives_that_were_not_checked_are_refused_and_marked(tmp_path: Path) -> None:
@@ -121,20 +110,6 @@ def test_a_rule_that_is_mostly_wrong_counts_reversed() -> None:
     assert learned.outcome == PASSED and not learned.reversed
 
 
-def test_the_gate_counts_a_fixed_rule_both_ways() -> None:
-    verdict = judge_negatives({"noun": [Pair(f"A boat at {i} sea.", f"A cow {i}.", str(i)) for i in range(40)]}, 60)
-    assert verdict.refused == ["noun"] and verdict.reports[0].shorter.percent == 0
-    assert cue(verdict.reports[0]) == "boat 40:0, at 40:0, sea 40:0"
-
-
-def test_every_baseline_and_all_operators_together_count() -> None:
-    cows = [Pair(f"A boat {i}.", f"A cow {i}.", str(i)) for i in range(40)]
-    hens = [Pair(f"A barn {i}.", f"A hen {i}.", str(i)) for i in range(40)]
-    verdict = judge_negatives({"noun": cows, "verb": hens}, 60)
-    assert [report.name for report in verdict.reports] == ["noun", "verb", "all"]
-    assert verdict.refused == ["noun", "verb", "all"]
-
-
 def test_what_cannot_be_measured_is_refused_unless_it_is_little() -> None:
     verdict = judge_negatives({"noun": [Pair("A dog.", "A cat.", "1")]}, 60)
     assert verdict.refused == [] and verdict.doubtful == {"noun": 1}
@@ -154,7 +129,7 @@ def test_a_second_format_measures_nothing_again(run: Path, tmp_path: Path, monke
     def measured(*_: Any) -> None:
         raise AssertionError("measured again")
 
-    monkeypatch.setattr(import_module("negcap.pipelines.quality.bias.measure"), "blind", measured)
+    monkeypatch.setattr("negcap.pipelines.quality.bias.measure.blind", measured)
     assert published(run, tmp_path / "b", "huggingface") == first
     table = first["README.md"].decode().partition("| operator | pairs")[2].partition("\n\n")[0]
     assert table in published(run, tmp_path / "c", "coco")["README.md"].decode()
@@ -172,13 +147,6 @@ def test_without_scikit_learn_the_extra_is_named(run: Path, tmp_path: Path, monk
     assert not (tmp_path / "a").exists() and not (run / FOLDER).exists()
 
 
-def test_an_audit_measures_nothing_again(run: Path, tmp_path: Path) -> None:
-    published(run, tmp_path / "a", split=())
-    names = sorted(path.name for path in (run / FOLDER).iterdir())
-    audit(run, tmp_path / "audit", AuditConfig(), Silent())
-    assert sorted(path.name for path in (run / FOLDER).iterdir()) == names
-
-
 @pytest.mark.parametrize("damage", ["", "{}", "[1]", "null", '{"sha256": "0", "report": {}}', "\x00", "cut", "percent"])
 def test_a_damaged_measure_is_made_again(damage: str, run: Path, tmp_path: Path) -> None:
     first = published(run, tmp_path / "a")
@@ -188,12 +156,6 @@ def test_a_damaged_measure_is_made_again(damage: str, run: Path, tmp_path: Path)
         assert path.read_text() != text
     assert published(run, tmp_path / "b") == first
     assert {path: path.read_text() for path in (run / FOLDER).iterdir()} == whole
-
-
-def test_a_run_that_cannot_be_written_to_is_published(run: Path, tmp_path: Path) -> None:
-    (run / FOLDER.split("/")[0]).write_text("in the way")
-    assert published(run, tmp_path / "a")
-    assert (run / FOLDER.split("/")[0]).read_text() == "in the way"
 
 
 def test_what_refine_kept_is_published(sample_run: Path, tmp_path: Path) -> None:
@@ -258,3 +220,10 @@ def test_a_train_image_in_test_is_refused(tmp_path: Path) -> None:
 def test_folding_ignores_case_and_space_only() -> None:
     assert text_hash("A dog , a cat.") == text_hash("a  DOG, a cat .")
     assert text_hash("A dog.") != text_hash("A dig.") and text_hash("a nice day") != text_hash("an ice day")
+
+
+def test_what_cannot_be_guessed_is_not_refused(run: Path, tmp_path: Path) -> None:
+    files = published(run, tmp_path / "out", operators=("noun",), allow_blind=False, max_blind=75.0)
+    card = files["README.md"].decode()
+    assert "Published although" not in card and "The\nlimit was 75: an operator exceeds it" in card
+    assert "Too few pairs to tell, fewer than 100: noun (45)." in card

@@ -17,15 +17,14 @@ from negcap.pipelines.quality.bias import (
     blind,
     by_image,
     limit_pairs,
-    measure,
     measure_each,
-    of_random_images,
-    read_corpus,
     to_json,
     to_text,
+    with_all,
 )
 from negcap.pipelines.quality.bias.learned import features, fold_weights, log_odds, right, scores, words
-from negcap.pipelines.quality.bias.ngrams import START, NgramVocabulary, Texts, train, windows
+from negcap.pipelines.quality.bias.ngrams import START, NgramVocabulary, Texts, train
+from negcap.pipelines.quality.bias.pairs import of_random_images
 
 TEXT = st.lists(st.sampled_from(["a", "dog", "cat", "runs", "."]), max_size=7).map(" ".join)
 PAIRS = st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=5)
@@ -48,30 +47,6 @@ def test_differences_are_those_of_counts(pairs: list[tuple[str, str]]) -> None:
         assert {names[i]: v for i, v in zip(line.col, line.data, strict=True)} == {
             g: n for g, n in expected.items() if n
         }
-
-
-@given(PAIRS)
-def test_texts_agree_outside_their_windows(pairs: list[tuple[str, str]]) -> None:
-    vocabulary = NgramVocabulary()
-    true, other = (vocabulary.encode([pair[side] for pair in pairs]) for side in (0, 1))
-    around = windows(true, other)
-    for row in range(len(pairs)):
-        parts = []
-        for texts, (start, end) in ((true, around.true), (other, around.negative)):
-            low, high = texts.offsets[row : row + 2]
-            assert low <= start[row] <= end[row] <= high
-            parts.append((texts.flat[low : start[row]].tolist(), texts.flat[end[row] : high].tolist()))
-        assert parts[0] == parts[1]
-    same = np.array([a.split() == b.split() for a, b in pairs])
-    assert np.array_equal(same, (around.true[0] == around.true[1]) & (around.negative[0] == around.negative[1]))
-
-
-def test_words_are_lower_case_with_punctuation_apart() -> None:
-    vocabulary = NgramVocabulary()
-    texts = vocabulary.encode(["A dog's t-shirt.", ""])
-    assert [list(vocabulary.number)[k] for k in texts.flat[:6]] == ["<s>", "a", "dog's", "t-shirt", ".", "</s>"]
-    assert len(texts) == 2 and texts.offsets.tolist() == [0, 6, 8]
-    assert texts.take(np.array([1, 0])).offsets.tolist() == [0, 2, 8]
 
 
 CORPUS = ["a dog runs", "a dog sits", "a cat sits", "a cat sits", "the dog runs .", "a red dog"]
@@ -100,16 +75,6 @@ def test_a_fold_is_judged_by_what_others_say() -> None:
     model = train(texts, folds, 2, len(vocabulary.number))
     pair = vocabulary.encode(["a dog runs"]), vocabulary.encode(["a cat runs"])
     assert model.gaps(*pair, np.array([0]))[0] < 0 < model.gaps(*pair, np.array([1]))[0]
-
-
-def test_gaps_are_those_of_whole_texts() -> None:
-    """What lies outside of the window changes nothing."""
-    vocabulary = NgramVocabulary()
-    true, other = vocabulary.encode(CORPUS), vocabulary.encode([text.replace("dog", "red cat") for text in CORPUS])
-    folds = np.arange(len(CORPUS)) % 2
-    model = train(true, folds, 2, len(vocabulary.number))
-    whole = [model.score(texts, (texts.offsets[:-1], texts.offsets[1:]), folds) for texts in (true, other)]
-    assert model.gaps(true, other, folds) == pytest.approx(whole[0] - whole[1])
 
 
 def test_word_odds_are_counts_of_other_folds() -> None:
@@ -150,13 +115,13 @@ def pairs(cue: str, images: int = 60) -> list[Pair]:
 
 
 def test_operators_are_measured_apart_and_together() -> None:
-    reports = measure({"noun": pairs(""), "verb": pairs(" zebra")})
+    reports = dict(measure_each(with_all({"noun": pairs(""), "verb": pairs(" zebra")}), blind).reports)
     assert list(reports) == ["noun", "verb", "all"]
     assert reports["all"].ngrams.pairs == 120
     assert reports["verb"].worst[1].percent == 100 and reports["noun"].worst[1].percent < 75
     assert [(cue.word, cue.true, cue.negative) for cue in reports["verb"].words][:1] == [("zebra", 0, 60)]
     assert (reports["verb"].shorter.percent, reports["verb"].format_rule.percent) == (100, 50)
-    assert list(measure({"noun": pairs("")})) == ["noun"]
+    assert list(with_all({"noun": pairs("")})) == ["noun"]
     said = to_text(Blindness(reports))
     assert "zebra 0:60" in said and "language model" in said
     assert json.loads(to_json(Blindness(reports)))["verb"]["odds"]["percent"] == 100
@@ -179,12 +144,6 @@ def test_ngrams_are_named_where_they_tell_above_chance_on_short_lines() -> None:
     assert "chance: n-grams that speak for either text: none, the regression is not above chance" in said
     assert not re.search("chance: .*[+-][0-9]", said) and max(map(len, said.splitlines()[4:])) <= 100
     assert len(re.findall("'[^']+' [+-][0-9.]+(?:,|$)", said, re.M)) == len(told.true_cues + told.false_cues)
-
-
-def test_a_corpus_trains_the_language_model() -> None:
-    corpus = [(f"A {thing} runs.", f"other {i}") for i in range(40) for thing in ("dog", "cat", "bus", "tree", "house")]
-    said = [Pair(pair.true, pair.true.replace("runs", "flies"), pair.image_id) for pair in pairs("")]
-    assert measure({"verb": said}, corpus=corpus)["verb"].language_model.percent == 100
 
 
 def test_a_limit_takes_whole_images() -> None:
@@ -213,7 +172,3 @@ def test_too_many_words_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("negcap.pipelines.quality.bias.ngrams.BITS", 3)
     with pytest.raises(ValueError, match="texts must have at most 8 different words, have: 9"):
         NgramVocabulary().encode(["one two three four five six"])
-
-
-def test_a_run_without_captions_has_no_corpus(tmp_path) -> None:  # type: ignore[no-untyped-def]
-    assert read_corpus(tmp_path) == []

@@ -2,10 +2,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from negcap.pipelines.quality.strata import Sampling, first_draws, sample_strata
+from negcap.pipelines.quality.strata import Sampling, sample_strata
 from tests.pipelines.publish.fixtures import rows, write_run
 
 CAPTIONS, NEGATIVES = rows(24, 9)
@@ -54,27 +53,12 @@ def test_images_differ_while_there_are_any_left(run: Path) -> None:
     assert everything[:30] == some
 
 
-def test_first_draws_only(run: Path) -> None:
-    drawn = sample_strata(run, "negatives", ["operator"], Sampling(1_000, first=True))
-    for some in drawn.values():
-        assert {row["negative_id"].rpartition(":")[2] for row in some} == {"0"}
-        assert len({row["caption_id"] for row in some}) == len(some)
-
-
 def test_another_seed_draws_others_and_every_image_gets_its_turn(run: Path) -> None:
     first = [sample_strata(run, "negatives", ["operator"], Sampling(1, seed))["noun",][0] for seed in range(240)]
     counts = Counter(row["image_id"] for row in first)
     assert len(counts) == 24
     assert max(counts.values()) <= 25  # 10 expected
     assert len({row["negative_id"] for row in first}) > 100
-
-
-def test_first_draws_are_where_caption_or_operator_change() -> None:
-    import pyarrow as pa
-
-    table = pa.table({"caption_id": ["a", "a", "a", "b", "b"], "operator": ["x", "x", "y", "y", "y"]})
-    assert first_draws(table).tolist() == [True, False, True, True, False]
-    assert first_draws(table.slice(0, 0)).dtype == np.bool_
 
 
 def test_what_is_not_there(run: Path) -> None:

@@ -22,8 +22,7 @@ def test_info_counts_what_the_tables_hold(sample_run: Path) -> None:
     assert held["splits"] == {"unsplit": len(captions)}
     made = [row["operator"] for row in rows_of(sample_run, "negatives")]
     assert held["operators"]["negatives"] == {name: made.count(name) for name in set(made)}
-    assert held["provenance"]["seed"] == "0"
-    assert held["provenance"]["parser"].startswith("en_")
+    assert held["provenance"]["seed"] == "0" and held["provenance"]["parser"].startswith("en_")
     tables = {table["name"]: table for table in held["tables"]}
     assert list(tables)[:3] == ["captions", "rejected_records", "parses"]
     for name, table in tables.items():
@@ -49,17 +48,11 @@ def test_info_tells_what_no_longer_fits(sample_run: Path, tmp_path: Path) -> Non
 def test_the_command_prints_a_table_or_json(sample_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["info", str(sample_run)]) == 0
     shown = capsys.readouterr().out
-    assert "200 of 40 images" in shown
-    assert "finished" in shown
+    assert "200 of 40 images" in shown and "finished" in shown
     assert main(["info", str(sample_run), "--json"]) == 0
     value = json.loads(capsys.readouterr().out)
     assert value["captions"] == 200
     assert value["bytes"] == sum(table["bytes"] for table in value["tables"])
-
-
-def test_a_folder_without_tables_is_no_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["info", str(tmp_path)]) == 2
-    assert capsys.readouterr().err == f"negcap: {tmp_path} must be the folder of a run, has no tables\n"
 
 
 def test_the_columns_of_a_table_with_and_without_a_run(sample_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -78,8 +71,5 @@ def test_the_columns_of_a_table_with_and_without_a_run(sample_run: Path, capsys:
     assert capsys.readouterr().err == "negcap info: RUN must be given, unless --columns is\n"
 
 
-@pytest.mark.parametrize(
-    ("count", "shown"), [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (3_140_000, "3.1 MB"), (2e12, "2,000.0 GB")]
-)
-def test_sizes(count: int, shown: str) -> None:
-    assert size(int(count)) == shown
+def test_sizes() -> None:
+    assert [*map(size, (0, 999, 1000, 3_140_000, 2 * 10**12))] == ["0 B", "999 B", "1.0 kB", "3.1 MB", "2,000.0 GB"]

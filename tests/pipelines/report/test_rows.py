@@ -1,6 +1,8 @@
 import io
+from collections import Counter
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from negcap.pipelines.report.rows import has_colours, marked, pieces, print_rows
@@ -26,16 +28,15 @@ def row(number: int, operator: str = "noun", caption: str = "A dog runs.", **cha
     return {**values, **changes}
 
 
-@pytest.fixture
-def run(tmp_path: Path) -> Path:
-    import pyarrow as pa
-
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("run")
     rows = [row(i, "noun" if i % 3 else "numeral") for i in range(100)]
     for name, schema in (("negatives", NEGATIVES), ("rejections", REJECTIONS)):
         for index in range(4):
             part = [{key: r[key] for key in schema.names} for r in rows[index * 25 : index * 25 + 25]]
-            write_table(tmp_path, name, pa.Table.from_pylist(part, schema), index)
-    return tmp_path
+            write_table(folder, name, pa.Table.from_pylist(part, schema), index)
+    return folder
 
 
 def ids(rows: list[dict]) -> list[int]:
@@ -44,21 +45,15 @@ def ids(rows: list[dict]) -> list[int]:
 
 def test_a_sample_is_random_repeatable_and_in_order(run: Path) -> None:
     first = ids(sample(run, n=20))
-    assert first == sorted(set(first))
-    assert len(first) == 20
-    assert first == ids(sample(run, n=20))
-    assert first != ids(sample(run, n=20, seed=1))
-    assert max(first) >= 75
-    assert min(first) < 25
+    assert first == sorted(set(first)) == ids(sample(run, n=20)) != ids(sample(run, n=20, seed=1))
+    assert len(first) == 20 and min(first) < 25 and max(first) >= 75
     assert ids(sample(run, n=1000)) == list(range(100))
 
 
 def test_every_row_is_equally_likely(run: Path) -> None:
-    samples = [ids(sample(run, n=2, seed=seed, wanted={"operator": ["numeral"]})) for seed in range(300)]
-    seen = [number for found in samples for number in found]
-    assert all(number % 3 == 0 for number in seen)
-    assert len(set(seen)) == 34
-    assert max(map(seen.count, set(seen))) < 4 * 600 / 34
+    some = (sample(run, n=2, seed=seed, wanted={"operator": ["numeral"]}) for seed in range(300))
+    seen = Counter(number for found in some for number in ids(found))
+    assert set(seen) == set(range(0, 100, 3)) and max(seen.values()) < 4 * 600 / 34
 
 
 def test_a_sample_of_one_reason(run: Path) -> None:
@@ -100,14 +95,10 @@ def test_markup_in_a_caption_stays_text() -> None:
 @pytest.mark.parametrize(
     ("variables", "terminal", "expected"),
     [
-        ({}, True, True),
-        ({}, False, False),
-        ({"NO_COLOR": "1"}, True, False),
-        ({"NO_COLOR": "1", "FORCE_COLOR": "1"}, True, False),
-        ({"FORCE_COLOR": "1"}, False, True),
-        ({"TERM": "dumb"}, True, False),
+        ({}, True, True), ({}, False, False), ({"NO_COLOR": "1"}, True, False), ({"FORCE_COLOR": "1"}, False, True),
+        ({"NO_COLOR": "1", "FORCE_COLOR": "1"}, True, False), ({"TERM": "dumb"}, True, False),
     ],
-)
+)  # fmt: skip
 def test_where_there_are_colours(
     variables: dict[str, str], terminal: bool, expected: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

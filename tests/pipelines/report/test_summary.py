@@ -1,20 +1,32 @@
+"""What a run's stages made and took: the summary, progress, and the page about its workers."""
+
 import io
-import re
+import json
+import os
+import platform
 from pathlib import Path
 
 import pytest
 
-from negcap.pipelines.engine.identity import Identity
-from negcap.pipelines.engine.manifest import Manifest, write_manifest
-from negcap.pipelines.engine.progress import Bars, Lines, Silent, Timing, report
-from negcap.pipelines.report.summary import (
-    corpus_lines,
-    counts_below,
-    operators_table,
-    percent,
-    rejections_table,
-    timings_table,
+from negcap.pipelines.engine.cluster import Synchronous
+from negcap.pipelines.engine.manifest import Identity, Manifest, write_manifest
+from negcap.pipelines.engine.progress import (
+    STATISTICS,
+    Bars,
+    Lines,
+    Measured,
+    Progress,
+    Timing,
+    read_statistics,
+    report,
+    with_counts,
+    write_statistics,
 )
+from negcap.pipelines.engine.run import Execution, run_stage
+from negcap.pipelines.report import summary
+from negcap.pipelines.report.statistics import PAGE, page, write_page
+from tests.pipelines.engine.test_run import TEXTS
+from tests.pipelines.engine.toy_stages import COUNT, SPLIT, ToyConfig, write_captions
 
 COUNTS = {
     "captions": 200, "noun.captions": 190, "noun.rows": 3000, "family.noun.captions": 190, "family.noun.rows": 3000,
@@ -33,43 +45,34 @@ def shown(table: object) -> list[list[str]]:
     return [text.split() for text in console.file.getvalue().splitlines() if text.strip() and "─" not in text]  # type: ignore[attr-defined]
 
 
-def test_coverage_and_yield_of_families_and_their_operators() -> None:
-    assert shown(operators_table(COUNTS, FAMILIES))[1:] == [
+def test_coverage_yield_and_refusals_of_families_and_their_operators() -> None:
+    assert shown(summary.operators_table(COUNTS, FAMILIES))[1:] == [
         ["noun", "190", "95.0", "%", "3,000", "15.0", "42"],
         ["relation", "120", "60.0", "%", "1,060", "5.3", "7"],
         ["shuffle", "50", "25.0", "%", "60", "0.3", "7"],
         ["preposition", "100", "50.0", "%", "1,000", "5.0", "0"],
     ]
-
-
-def test_refusals_by_reason_and_operator() -> None:
-    table = rejections_table(COUNTS, FAMILIES)
-    assert shown(table)[1:] == [
+    assert shown(summary.rejections_table(COUNTS, FAMILIES))[1:] == [
         ["noun", "42", "related_in_sibling", "40,", "unchanged", "2"],
         ["shuffle", "7", "interchangeable", "7"],
     ]
-    assert rejections_table({"captions": 3}, FAMILIES) is None
+    assert summary.rejections_table({"captions": 3}, FAMILIES) is None
+    assert shown(summary.operators_table({}, {"noun": "noun"}))[1:] == [["noun", "0", "–", "0", "–", "0"]]
+    assert summary.percent(0, 0) == "–" and summary.counts_below({"a.b": 1, "ab": 2}, "a") == {"b": 1}
 
 
 def test_speed_a_stage() -> None:
     timings = [Timing("ingest", 0, 0.0, 0, 0), Timing("parse", 5000, 2.5, 2, 0)]
     timings.append(Timing("import", 30, 0.6, 1, 0, "proposals"))
-    assert shown(timings_table(timings))[1:] == [
+    assert shown(summary.timings_table(timings))[1:] == [
         ["ingest", "up", "to", "date"],
         ["parse", "5,000", "captions", "2.5", "2,000"],
         ["import", "30", "proposals", "0.6"],
     ]
 
 
-def test_nothing_at_all() -> None:
-    assert percent(0, 0) == "–"
-    assert shown(operators_table({}, {"noun": "noun"}))[1:] == [["noun", "0", "–", "0", "–", "0"]]
-    assert corpus_lines(Path("nowhere")) == []
-    assert counts_below({"a.b": 1, "ab": 2}, "a") == {"b": 1}
-
-
 def manifest(run: Path, table: str, **counts: int) -> None:
-    identity = Identity("x", {}, {}, {}, "", {})
+    identity = Identity("x", {}, {}, (), "", {})
     named = {name.replace("__", "."): count for name, count in counts.items()}
     write_manifest(run / table, Manifest(identity, True, (), named))
 
@@ -78,14 +81,15 @@ def test_what_was_read_and_counted(tmp_path: Path) -> None:
     manifest(tmp_path, "captions", captions=1000, images=200, rejected__no_text=3, rejected__too_long=1)
     manifest(tmp_path, "parses", captions=900, skipped__de=100)
     manifest(tmp_path, "lexicon", captions=800, train_only=1, min_count=5, nouns=70, prepositions=20, numerals=9)
-    assert corpus_lines(tmp_path) == [
+    assert summary.corpus_lines(tmp_path) == [
         "1,000 captions of 200 images; 4 records rejected (no_text 3, too_long 1)",
         "not English, left out: 100 de",
         "lexicon of 70 nouns, 20 prepositions, 9 numerals, nouns from 5 occurrences; counted on the train split only "
         "(800 captions)",
     ]
     manifest(tmp_path, "lexicon", captions=800, train_only=0, nouns=70)
-    assert "counted on all splits: none of them is a train split" in corpus_lines(tmp_path)[-1]
+    assert "counted on all splits: none of them is a train split" in summary.corpus_lines(tmp_path)[-1]
+    assert summary.corpus_lines(tmp_path / "nowhere") == []
 
 
 class Terminal(io.StringIO):
@@ -104,19 +108,15 @@ def test_progress_says_what_was_done(make: type[io.StringIO], kind: type) -> Non
     progress.end()
     progress.begin("lexicon", 1, reused=1)
     progress.end()
-    text = stream.getvalue()
-    assert re.search(r"parse: 2,600 captions in 0\.0 s, 1 shards", text)
-    assert "1 shards were up to date" in text
-    assert "lexicon: up to date" in text
-    assert [(t.stage, t.captions, t.shards, t.reused) for t in progress.timings] == [
-        ("parse", 2600, 2, 1),
-        ("lexicon", 0, 0, 1),
-    ]
+    for line in ("parse: 2,600 captions in 0.0 s, 1 shards", "1 shards were up to date", "lexicon: up to date"):
+        assert line in stream.getvalue()
+    timings = [(t.stage, t.captions, t.shards, t.reused) for t in progress.timings]
+    assert timings == [("parse", 2600, 2, 1), ("lexicon", 0, 0, 1)]
 
 
 def test_quiet_is_quiet(capsys: pytest.CaptureFixture[str]) -> None:
     progress = report(quiet=True)
-    assert type(progress) is Silent
+    assert type(progress) is Progress
     progress.begin("ingest", None)
     progress.advance(10, 0)
     progress.end()
@@ -137,3 +137,52 @@ def test_a_long_stage_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> Non
         "parse: 50%, 5,000 captions (417/s)",
         "parse: 7,500 captions in 24.0 s (312/s)",
     ]
+
+
+def test_every_shard_has_a_line_and_a_second_run_adds_none(tmp_path: Path) -> None:
+    write_captions(tmp_path, TEXTS[:25], 10)
+    for _ in range(2):
+        for stage in (COUNT, SPLIT):
+            run_stage(stage, tmp_path, ToyConfig(), Execution(Synchronous(), Progress(), statistics=True), metadata={})
+        lines = read_statistics(tmp_path, "split")
+        assert [(line.shard, line.captions, line.retries) for line in lines] == [(0, 10, 0), (1, 10, 0), (2, 5, 0)]
+        assert {line.worker for line in lines} == {f"{platform.node()}:{os.getpid()}"}
+        assert all(0 <= line.cpu and 0 < line.seconds < 60 and 2**24 < line.memory < 2**36 for line in lines)
+    file = tmp_path / STATISTICS / "split.jsonl"
+    before = [json.dumps({**json.loads(line), "seconds": 59.0}).encode() for line in file.read_bytes().splitlines()]
+    file.write_bytes(b"\n".join(before) + b"\n")
+    (tmp_path / "words" / "part-00001.parquet").unlink()
+    run_stage(SPLIT, tmp_path, ToyConfig(), Execution(Synchronous(), Progress(), statistics=True), metadata={})
+    assert [line.seconds == 59.0 for line in read_statistics(tmp_path, "split")] == [True, False, True]
+
+
+def test_refusals_are_counted_by_reason() -> None:
+    counts = {"captions": 3, "rejected.noun.likely_true": 2, "rejected.verb.likely_true": 1, "rejected.verb.odd": 4}
+    line = with_counts(Measured(1, "a:1", 0, 2.0, 1.0, 10), counts, 2)
+    assert line == Measured(1, "a:1", 3, 2.0, 1.0, 10, {"likely_true": 3, "odd": 4}, 2)
+
+
+def test_the_page_sums_up(tmp_path: Path) -> None:
+    lines = [
+        Measured(0, "a:1", 1000, 7200.0, 7000.0, 300_000_000, {"odd": 5}),
+        Measured(1, "b:1", 500, 1800.0, 1700.0, 100_000_000, {"odd": 1, "likely_true": 2}, 1),
+    ]
+    text = page("coco", {"negatives": lines})
+    assert "| negatives | 2 | 1,500 | 2.50 | 0 | 2 | 200.0 MB | 300.0 MB | 1 |" in text
+    assert "Rejected: 8 candidates: odd 6, likely_true 2" in text
+    assert "| part-00000 | 1,000 | 7200.0 | 7000.0 | 300.0 MB | 0 | a:1 |\n| part-00001 |" in text
+    assert write_page(tmp_path) is None
+    write_statistics(tmp_path, "negatives", lines)
+    with (tmp_path / STATISTICS / "negatives.jsonl").open("a") as file:
+        file.write("{\n" + json.dumps({"shard": 3}) + "\n")  # torn, or of another version
+    assert write_page(tmp_path) == tmp_path / STATISTICS / PAGE
+    assert (tmp_path / STATISTICS / PAGE).read_text() == page(tmp_path.name, {"negatives": lines})
+
+
+def test_a_full_disk_costs_the_statistics_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    write_statistics(tmp_path, "negatives", [Measured(0, "a:1", 1, 1.0, 1.0, 1)])
+    assert read_statistics(tmp_path, "negatives") == []

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from negcap.pipelines.cli import main
-from negcap.pipelines.engine.progress import Silent
-from negcap.pipelines.engine.verify import verify
-from negcap.pipelines.score import embeddings
-from negcap.pipelines.score.config import ScoreConfig
-from negcap.pipelines.score.encoders.hf import HuggingFace
+from negcap.pipelines.engine.progress import Progress
+from negcap.pipelines.engine.tables import verify
+from negcap.pipelines.score import vectors
+from negcap.pipelines.score.encoders import HuggingFace, Onnx, OpenClip, SentenceTransformers
 from negcap.pipelines.score.items import read_test_set
 from negcap.pipelines.score.score import score
+from negcap.pipelines.score.test_set import ScoreConfig
 from tests.pipelines.publish.fixtures import published, rows, write_images, write_run
 from tests.pipelines.score import models
 
@@ -41,7 +41,7 @@ def config(photos: Path, **given: Any) -> ScoreConfig:
 
 
 def values(source: Path, model: str, config: ScoreConfig) -> dict[tuple[str, str], float]:
-    (found,) = score(source, [model], config, Silent())
+    (found,) = score(source, [model], config, Progress())
     return {(one.protocol, one.group): one.model.value for one in found.scores}
 
 
@@ -77,7 +77,7 @@ def test_a_model_of_transformers_scores_as_its_own_forward_pass(
 
 
 def test_vectors_are_computed_once(run: Path, photos: Path, clip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embeddings, "ROWS", 10)
+    monkeypatch.setattr(vectors, "ROWS", 10)
     asked: list[int] = []
     real = HuggingFace.texts
 
@@ -97,7 +97,7 @@ def test_vectors_are_computed_once(run: Path, photos: Path, clip: Path, monkeypa
     first = values(run, f"hf:{clip}", config(photos, batch=5))
     texts = len(read_test_set(run, config(photos)).texts)
     assert sum(asked) == texts - 30
-    monkeypatch.setattr(HuggingFace, "model", property(lambda self: pytest.fail("the model is not needed again")))
+    monkeypatch.setattr(HuggingFace, "loaded", property(lambda self: pytest.fail("the model is not needed again")))
     assert values(run, f"hf:{clip}", config(photos, batch=5)) == first
     assert not verify(run).problems
 
@@ -108,8 +108,8 @@ def test_lists_say_what_arrays_hold(
     flags = ["--split", "test", "--images", str(photos), "--quiet"]
     assert main(["score", str(run), "--lists", str(tmp_path / "lists"), *flags]) == 0
     images, texts = ((tmp_path / "lists" / name).read_text().splitlines() for name in ("images.txt", "texts.txt"))
-    model = HuggingFace(clip, ScoreConfig(device="cpu"))
-    np.save(tmp_path / "i.npy", model.images([], [Path(name) for name in images]))
+    model = HuggingFace(str(clip), ScoreConfig(device="cpu"))
+    np.save(tmp_path / "i.npy", model.images([Path(name) for name in images]))
     np.save(tmp_path / "t.npy", model.texts(texts))
     named = f"npy:{tmp_path / 'i.npy'},{tmp_path / 't.npy'}"
     mine, theirs = (values(run, name, config(photos)) for name in (named, f"hf:{clip}"))
@@ -135,10 +135,11 @@ def test_lists_say_what_arrays_hold(
         (tmp_path / f"{which}.npy").write_bytes(kept)
 
 
-@pytest.mark.parametrize("format", ["sugarcrepe", "sugarcrepe++", "aro", "crepe", "negclip", "coco", "huggingface"])
+@pytest.mark.parametrize("format", ["sugarcrepe", "sugarcrepe++", "aro", "negclip", "coco", "huggingface"])
 def test_published_sets_have_the_pairs_of_their_run(format: str, run: Path, photos: Path, tmp_path: Path) -> None:
     published(run, tmp_path / "out", format, images=photos, per_caption=1)
-    run = write_run(tmp_path / "test", *_of_test())
+    of_test = ([row for row in some if row["split"] == "test"] for some in rows(IMAGES, TESTS))
+    run = write_run(tmp_path / "test", *of_test)
     wanted = read_test_set(run, config(photos, per_caption=1, splits=()))
     found = read_test_set(tmp_path / "out", config(photos, splits=()))
 
@@ -151,11 +152,6 @@ def test_published_sets_have_the_pairs_of_their_run(format: str, run: Path, phot
 
     assert pairs(found) == pairs(wanted) and len(pairs(found)) == TESTS * 9
     assert ((found.pairs[:, 3] >= 0).all()) == (format == "sugarcrepe++")
-
-
-def _of_test() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    captions, negatives = rows(IMAGES, TESTS)
-    return [row for row in captions if row["split"] == "test"], [row for row in negatives if row["split"] == "test"]
 
 
 def test_winograd_pairs_of_images(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -172,8 +168,7 @@ def test_winograd_pairs_of_images(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 def test_a_model_of_negcap_scores_pairs_as_evaluate_does(tmp_path: Path) -> None:
-    from negcap.pipelines.models.config import configure
-    from negcap.pipelines.models.evaluation.config import EvaluateConfig
+    from negcap.pipelines.models.config import EvaluateConfig, configure
     from negcap.pipelines.models.trainer.evaluate import measure
     from negcap.pipelines.models.trainer.train import train
     from tests.pipelines.models.trainer_world import write_world
@@ -189,39 +184,33 @@ def test_a_model_of_negcap_scores_pairs_as_evaluate_does(tmp_path: Path) -> None
 
 def test_onnx_models(run: Path, photos: Path, tmp_path: Path) -> None:
     import onnx
-    from onnx import TensorProto, helper
 
     rng = np.random.default_rng(0)
-    words = 4 + len(models.WORDS)
-    weights = rng.normal(size=(3, 6)).astype(np.float32), rng.normal(size=(words, 6)).astype(np.float32)
+    pixel, word = (rng.normal(size=(rows, 6)).astype(np.float32) for rows in (3, 4 + len(models.WORDS)))
 
-    def save(name: str, nodes: list[Any], given: list[Any], table: np.ndarray) -> Path:
-        output = helper.make_tensor_value_info(f"{name}_embeds", TensorProto.FLOAT, ["n", 6])
-        held = [helper.make_tensor("w", TensorProto.FLOAT, table.shape, table.ravel().tolist())]
-        held.append(helper.make_tensor("axes", TensorProto.INT64, [1], [1]))
-        graph = helper.make_graph(nodes, name, given, [output], held)
-        made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
-        onnx.save(made, tmp_path / f"{name}.onnx")
+    def saved(name: str, given: str, weights: np.ndarray, nodes: str) -> Path:
+        held = (
+            f"float[{len(weights)}, 6] w = {{{', '.join(map(repr, weights.ravel().tolist()))}}}, int64[1] one = {{1}}"
+        )
+        head = f'<ir_version: 9, opset_import: ["": 18]> {name} ({given}) => (float[n, 6] {name}_embeds)'
+        onnx.save(onnx.parser.parse_model(f"{head} <{held}> {{ {nodes} }}"), tmp_path / f"{name}.onnx")
         return tmp_path / f"{name}.onnx"
 
-    pixels = helper.make_tensor_value_info("pixel_values", TensorProto.FLOAT, ["n", 3, 16, 16])
-    ids = helper.make_tensor_value_info("input_ids", TensorProto.INT64, ["n", "words"])
-    image = [helper.make_node("GlobalAveragePool", ["pixel_values"], ["p"]), helper.make_node("Flatten", ["p"], ["f"]),
-             helper.make_node("MatMul", ["f", "w"], ["image_embeds"])]  # fmt: skip
-    text = [helper.make_node("Gather", ["w", "input_ids"], ["g"]),
-            helper.make_node("ReduceSum", ["g", "axes"], ["text_embeds"], keepdims=0)]  # fmt: skip
-    both = save("image", image, [pixels], weights[0]), save("text", text, [ids], weights[1])
+    mean = "p = GlobalAveragePool(pixels) f = Flatten(p) image_embeds = MatMul(f, w)"
+    total = "g = Gather(w, input_ids) text_embeds = ReduceSum<keepdims = 0>(g, one)"
+    both = (
+        saved("image", "float[n, 3, 16, 16] pixels", pixel, mean),
+        saved("text", "int64[n, words] input_ids", word, total),
+    )
     models.tokenizer().save_pretrained(tmp_path)
-    from negcap.pipelines.score.encoders.onnx_model import MEAN, STD, load
-
     tests = read_test_set(run, config(photos))
-    model = load(",".join(map(str, both)), tests, run, ScoreConfig(device="cpu"))
+    model = Onnx(",".join(map(str, both)), ScoreConfig(device="cpu"))
     tokens = models.tokenizer()(list(tests.texts[:3]))["input_ids"]
     padded = [row + [0] * (max(map(len, tokens)) - len(row)) for row in tokens]
-    assert np.allclose(model.texts(tests.texts[:3]), weights[1][np.array(padded)].sum(1), atol=1e-5)
+    assert np.allclose(model.texts(tests.texts[:3]), word[np.array(padded)].sum(1), atol=1e-5)
     colour = (9 * 5 % 256, 80, 160)  # of p005.jpg, all over
-    wanted = ((np.array(colour) / 255 - MEAN) / STD) @ weights[0]
-    assert np.allclose(model.images(["p005"], [photos / "p005.jpg"]), wanted, atol=0.1)
+    wanted = ((np.array(colour) / 255 - model.MEAN) / model.STD) @ pixel
+    assert np.allclose(model.images([photos / "p005.jpg"]), wanted, atol=0.1)
     assert values(run, "onnx:" + ",".join(map(str, both)), config(photos))
 
 
@@ -239,28 +228,24 @@ def test_a_model_of_open_clip(run: Path, photos: Path, tmp_path: Path) -> None:
     torch.save(model.state_dict(), saved / "open_clip_pytorch_model.bin")
     one, two = (values(run, f"open_clip:{name}", config(photos)) for name in (f"tiny:{tmp_path / 'tiny.pt'}", saved))
     assert one == two
-    from negcap.pipelines.score.encoders.open_clip_model import load
-
     tests = read_test_set(run, config(photos))
-    mine = load(f"tiny:{tmp_path / 'tiny.pt'}", tests, run, ScoreConfig(device="cpu"))
+    mine = OpenClip(f"tiny:{tmp_path / 'tiny.pt'}", ScoreConfig(device="cpu"))
     with torch.no_grad():
         theirs = model.encode_text(open_clip.get_tokenizer("tiny")(list(tests.texts[:4]))).numpy()
     assert np.allclose(mine.texts(tests.texts[:4]), theirs, atol=1e-5)
     with pytest.raises(ValueError, match="open_clip has no architecture tinny; did you mean tiny?"):
-        load(f"tinny:{tmp_path / 'tiny.pt'}", tests, run, ScoreConfig())
+        OpenClip(f"tinny:{tmp_path / 'tiny.pt'}", ScoreConfig())
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.consumer("sentence_transformers")
 def test_a_model_of_sentence_transformers(run: Path, photos: Path, clip: Path) -> None:
-    from negcap.pipelines.score.encoders.sentence_transformers_model import load
-
     tests = read_test_set(run, config(photos))
-    model = load(str(clip), tests, run, ScoreConfig(device="cpu"))
-    plain = HuggingFace(clip, ScoreConfig(device="cpu"))
+    model = SentenceTransformers(str(clip), ScoreConfig(device="cpu"))
+    plain = HuggingFace(str(clip), ScoreConfig(device="cpu"))
     assert np.allclose(model.texts(tests.texts[:3]), plain.texts(tests.texts[:3]), atol=1e-4)
     files = [file for file in tests.files[:3] if file is not None]
-    assert np.allclose(model.images([], files), plain.images([], files), atol=1e-4)
+    assert np.allclose(model.images(files), plain.images(files), atol=1e-4)
 
 
 def test_the_page_has_all_models_and_escapes_names(
@@ -288,16 +273,20 @@ def test_the_page_has_all_models_and_escapes_names(
         (["--model", "onnx:a.onnx"], "onnx must be two files"),
         (["--model", "negcap:{empty}"], "must be the folder of a trained model"),
         (["--model", "sentence-transformers:{empty}"], "must be a folder with modules.json or config.json"),
+        (["--model", "endpoint:http://localhost:1"], "endpoint must be endpoint:URL#MODEL"),
+        (["--model", "endpoint:ftp://x#m", "--images", "{photos}"], "url must be http(s)://host[:port]/path"),
+        (["--model", "endpoint:http://localhost:1#m"], "needs the image files: --images FOLDER"),
+        (["--model", "endpoint:http://localhost:1/v1#m", "--images", "{photos}", "--attempts", "1"], "no connection"),
         ([], "give a model: --model KIND:PATH"),
-        (["--model", "hf:{clip}", "--operator", "verb"], "operator verb has no negatives in"),
+        (["--model", "hf:{clip}", "--operator", "verb"], "operator must be one of "),
     ],
 )
 def test_bad_input_is_one_line(
-    flags: list[str], message: str, run: Path, clip: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    flags: list[str], message: str, run: Path, photos: Path, clip: Path, tmp_path: Path, capsys: Any
 ) -> None:
     (tmp_path / "empty").mkdir()
-    names = {"clip": str(clip), "empty": str(tmp_path / "empty")}
-    assert main(["score", str(run), "--split", "test", *(flag.format(**names) for flag in flags)]) == 2
+    names = {"clip": clip, "empty": tmp_path / "empty", "photos": photos}
+    assert main(["score", str(run), "--split", "test", "--quiet", *(flag.format(**names) for flag in flags)]) == 2
     error = capsys.readouterr().err
     assert message.format(**names) in error and error.count("\n") == 1
 
@@ -320,5 +309,5 @@ def test_missing_images_are_left_out_and_counted(run: Path, photos: Path, clip: 
     some.mkdir()
     for file in sorted(photos.iterdir())[:-3]:
         (some / file.name).write_bytes(file.read_bytes())
-    (found,) = score(run, [f"hf:{clip}"], config(some, skip_missing=True), Silent())
+    (found,) = score(run, [f"hf:{clip}"], config(some, skip_missing=True), Progress())
     assert found.about["images"] == TESTS - 3 and found.about["images left out, missing"] == 3

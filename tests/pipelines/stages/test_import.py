@@ -10,7 +10,7 @@ import pytest
 
 from negcap.augment.edits import Edit, apply
 from negcap.pipelines.cli import main
-from negcap.pipelines.engine.progress import Silent
+from negcap.pipelines.engine.progress import Progress
 from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.stages.imports import ImportConfig, read_foreign
 
@@ -95,7 +95,7 @@ def test_a_second_import_changes_nothing(run: Path, capsys: pytest.CaptureFixtur
 
 
 def test_what_is_read_is_counted_in_proposals(run: Path, tmp_path: Path) -> None:
-    progress = Silent()
+    progress = Progress()
     given = {"metadata": {}, "progress": progress}
     counts = read_foreign(str(run.parent / "set.json"), tmp_path, ImportConfig(), **given)
     (timing,) = progress.timings

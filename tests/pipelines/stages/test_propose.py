@@ -12,7 +12,7 @@ import pytest
 from negcap.pipelines.cli import main
 from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.stages.vet import read_verdict
-from negcap.pipelines.tables.verdicts import likelihoods, p_true_by_readers
+from negcap.pipelines.tables.pairs import likelihoods, p_true_by_readers
 from tests.pipelines.endpoint.server import Server, serving
 
 CAPTIONS = {

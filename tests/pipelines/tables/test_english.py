@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from negcap.pipelines.cli import main
-from negcap.pipelines.tables.english import not_english
 
 ENGLISH, GERMAN = "A brown dog runs across a field.", "Ein brauner Hund läuft über ein Feld."
 
@@ -23,7 +22,3 @@ def test_captions_that_do_not_look_english_are_told_of(
     assert main(["ingest", str(file), *here, *flags]) == 0
     said = capsys.readouterr().err
     assert (f"2 of 40 captions looked at, such as {GERMAN!r}: --languages en" in said) is warned
-
-
-def test_the_sample_is_english(sample_run: Path) -> None:
-    assert not_english(sample_run) == []

@@ -6,43 +6,21 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from negcap.pipelines.models.captioner import train as phases
 from negcap.pipelines.models.captioner import train as training
 from negcap.pipelines.models.captioner.config import CaptionerConfig
-from negcap.pipelines.models.captioner.model import Nets, build_nets, load_captioner, weights_file
-from negcap.pipelines.models.captioner.train import (
-    Learner,
-    build_optimizers,
-    draw_curves,
-    policy_step,
-    read_training_data,
-    train,
-)
+from negcap.pipelines.models.captioner.model import build_nets, load_captioner, weights_file
+from negcap.pipelines.models.captioner.train import read_training_data, train
 from negcap.pipelines.models.vocabulary import UNKNOWN_ID
+from tests.pipelines.models.golden_losses import losses_as_before
 from tests.pipelines.models.trainer_world import write_world
 
 SMALL: dict[str, Any] = {
-    "mle_epochs": 2,
-    "discriminator_epochs": 1,
-    "gan_epochs": 2,
-    "stages": 2,
-    "generator_steps": 2,
-    "batch_size": 32,
-    "words": 12,
-    "word_dim": 16,
-    "hidden": 32,
-    "joint": 16,
-    "noise": 4,
-    "dropout": 0.1,
-    "min_count": 2,
-    "learning_rate": 1e-3,
-    "supervised_rate": 1e-2,
-    "alpha": 0.5,
-    "beta": 0.5,
-    "validation_images": 20,
-    "threads": 1,
+    **{"mle_epochs": 2, "discriminator_epochs": 1, "gan_epochs": 2, "stages": 2, "generator_steps": 2},
+    **{"words": 12, "word_dim": 16, "hidden": 32, "joint": 16, "noise": 4, "dropout": 0.1, "min_count": 2},
+    **{"batch_size": 32, "learning_rate": 1e-3, "supervised_rate": 1e-2, "alpha": 0.5, "beta": 0.5},
+    **{"validation_images": 20, "threads": 1},
 }
-UNTIMED = ("seconds",)
+UNTIMED = ("seconds", "per_second")
 
 
 @pytest.fixture(scope="module")
@@ -59,134 +37,88 @@ def lines(folder: Path) -> list[dict[str, Any]]:
     return [{name: value for name, value in line.items() if name not in UNTIMED} for line in found]
 
 
+def same_weights(one: Path, other: Path) -> bool:
+    """Whether two files hold the same tensors."""
+    tensors, others = load_file(one), load_file(other)
+    return tensors.keys() == others.keys() and all(torch.equal(value, others[key]) for key, value in tensors.items())
+
+
 def test_three_phases_learn_and_are_logged(world: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     progress: list[str] = []
+    request.getfixturevalue("drawn")
     folder = train(config(world, tmp_path / "m", mle_epochs=10, discriminator_epochs=4), say=progress.append)
     history = lines(folder)
     assert [line["phase"] for line in history] == ["mle"] * 10 + ["discriminator"] * 4 + ["gan"] * 2
     assert history[9]["validation_loss"] < 1.1 < 2 < history[0]["loss"]
-    assert progress[0].startswith("captioner: 200 captions of 100 images")
-    assert (
-        history[13]["accuracy"]["mismatched"] > 0.6 and history[13]["accuracy"]["real"] > 0.7
-    )  # only the image tells them apart
+    assert progress[0].startswith("captioner: 200 captions of 100 images") and len(progress) == 17
+    told = history[13]["accuracy"]
+    assert told["mismatched"] > 0.6 and told["real"] > 0.7  # only the image tells them apart
     for line in history[14:]:
         assert 0.27 < line["reward"] < 0.74 and line["entropy"] > 0 and 0 <= line["accuracy"]["generated"] <= 1
-    assert all(len(line["samples"]) == 4 and line["distinct_2"] > 0 for line in history) and len(progress) == 17
-    request.getfixturevalue("drawn")
-    draw_curves(history, folder / "curves.png")
+    assert all(len(line["samples"]) == 4 and line["distinct_2"] > 0 for line in history)
     assert (folder / "curves.png").read_bytes()[:4] == b"\x89PNG"
     best = min(history[:10], key=lambda line: line["validation_loss"])["epoch"]
-    assert json.loads((folder / "mle.json").read_text())["epoch"] == best
-    assert json.loads((folder / "gan.json").read_text())["epoch"] == 16
+    assert [json.loads((folder / f"{phase}.json").read_text())["epoch"] for phase in ("mle", "gan")] == [best, 16]
 
 
-def test_an_interrupted_training_ends_with_the_same_weights(
-    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_losses_are_as_before_and_an_interrupted_training_ends_with_the_same_weights(
+    world: Path, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    whole = train(config(world, tmp_path / "whole"))
-    real = training.write_history
+    with losses_as_before("captioner", request):
+        whole = train(config(world, tmp_path / "whole"))
     for stop in (1, 3, 4):  # after an epoch of each phase
+        progress: list[str] = []
 
-        def stopped(path: Path, history: list[dict[str, Any]], stop: int = stop) -> None:
-            real(path, history)
-            if len(history) == stop:
+        def stopped(line: str, stop: int = stop, progress: list[str] = progress) -> None:
+            progress.append(line)
+            if len(progress) > 1 and len(lines(tmp_path / "part")) == stop:
                 raise KeyboardInterrupt
 
-        monkeypatch.setattr(training, "write_history", stopped)
         with pytest.raises(KeyboardInterrupt):
-            train(config(world, tmp_path / "part"))
-    monkeypatch.setattr(training, "write_history", real)
-    progress: list[str] = []
+            train(config(world, tmp_path / "part"), say=stopped)
+    progress = []
     part = train(config(world, tmp_path / "part"), say=progress.append)
     assert progress[0].endswith("resumed after epoch 4") and len(progress) == 2
     assert lines(part) == lines(whole)
-    for name in ("mle", "gan", "last"):
-        one, other = (load_file(folder / f"{name}.safetensors") for folder in (whole, part))
-        assert one.keys() == other.keys() and all(torch.equal(one[key], other[key]) for key in one)
-    assert len(lines(train(config(world, part, gan_epochs=3)))) == 6  # more epochs continue from there
-
-
-def test_a_folder_of_another_seed_is_rejected(world: Path, tmp_path: Path) -> None:
-    short = {"mle_epochs": 1, "discriminator_epochs": 0, "gan_epochs": 0}
-    one = train(config(world, tmp_path / "one", **short))
+    assert all(same_weights(whole / f"{name}.safetensors", part / f"{name}.safetensors") for name in ("gan", "last"))
     with pytest.raises(ValueError, match="trained with other settings: seed was 0, is now 1"):
-        train(config(world, one, seed=1, **short))
-    other = train(config(world, tmp_path / "other", seed=1, **short))
-    assert lines(one) != lines(other)
-    train(config(world, one, seed=1, **short), overwrite=True)
-    assert lines(one) == lines(other)
+        train(config(world, part, seed=1))
+    assert len(lines(train(config(world, part, gan_epochs=3)))) == 6  # more epochs continue from there
+    short = {"mle_epochs": 1, "discriminator_epochs": 0, "gan_epochs": 0}
+    assert lines(train(config(world, part, seed=1, **short), overwrite=True)) != lines(whole)[:1]
 
 
 def test_collapse_stops_with_the_last_good_generator(
     world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = train(config(world, tmp_path / "m", gan_epochs=1))
-    good = load_file(folder / "gan.safetensors")
-    monkeypatch.setattr(training, "distinct", lambda sentences, n: 0.0001)
-    progress: list[str] = []
-    train(config(world, folder, gan_epochs=5), say=progress.append)
-    assert [line.get("collapsed") for line in lines(folder)] == [None] * 4 + [True]
-    assert progress[-1].startswith("stopped: distinct-2 fell below 0.5")
-    kept = load_file(folder / "gan.safetensors")
-    assert (
-        all(torch.equal(good[key], kept[key]) for key in good)
-        and json.loads((folder / "gan.json").read_text())["epoch"] == 4
-    )
-    monkeypatch.undo()
-    train(config(world, folder, gan_epochs=5), say=progress.append)
-    assert len(lines(folder)) == 5 and progress[-1].startswith("stopped:")
-
-
-def test_collapse_at_once_leaves_the_generator_of_the_first_phase(
-    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
     folder = train(config(world, tmp_path / "m", gan_epochs=0))
     monkeypatch.setattr(training, "distinct", lambda sentences, n: 0.0001)
-    train(config(world, folder, gan_epochs=1))
-    assert lines(folder)[-1]["collapsed"]
-    kept, first = (load_file(folder / f"{phase}.safetensors") for phase in ("gan", "mle"))
-    assert all(torch.equal(kept[key], first[key]) for key in first)
+    progress: list[str] = []
+    for epochs in (1, 5):
+        train(config(world, folder, gan_epochs=epochs), say=progress.append)
+        assert [line.get("collapsed") for line in lines(folder)] == [None] * 3 + [True]
+        assert progress[-1].startswith("stopped: distinct-2 fell below 0.5")
+    assert same_weights(folder / "gan.safetensors", folder / "mle.safetensors")
     assert load_captioner(weights_file(folder, "gan"), torch.device("cpu")).config.words == 12
+    monkeypatch.undo()
+    good = train(config(world, tmp_path / "good", gan_epochs=1)) / "gan.safetensors"
+    before = good.read_bytes()
+    monkeypatch.setattr(training, "distinct", lambda sentences, n: 0.0001)
+    train(config(world, good.parent, gan_epochs=5))
+    assert len(lines(good.parent)) == 5 and good.read_bytes() == before
 
 
-def test_recurrent_nets_stay_in_training_mode_and_only_likelihood_uses_dropout(
-    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    nets: list[Nets] = []
-    modes: dict[int, set[tuple[bool, bool, bool]]] = {}
-    real_build, real_learn = training.build_nets, phases.optimizer_step
-
-    def spied(*given: Any) -> Nets:
-        nets.append(real_build(*given))
-        return nets[0]
-
-    def learn(optimizer: torch.optim.Optimizer, *given: Any) -> None:
-        generator, discriminator = nets[0]
-        mode = (generator.lstm.training, discriminator.lstm.training, generator.dropout.training)
-        modes.setdefault(id(optimizer), set()).add(mode)
-        real_learn(optimizer, *given)
-
-    monkeypatch.setattr(training, "build_nets", spied)
-    monkeypatch.setattr(phases, "optimizer_step", learn)
-    train(config(world, tmp_path / "m"))
-    assert sorted(map(sorted, modes.values())) == [[(True, True, False)], [(True, True, False)], [(True, True, True)]]
-
-
-def test_the_discriminator_sees_no_captions_with_unknown_words(world: Path) -> None:
-    material = read_training_data(config(world, Path("m"), min_count=16))
+def test_the_discriminator_sees_no_captions_with_unknown_words_and_long_ones_are_cut(world: Path) -> None:
+    material = read_training_data(config(world, Path("m"), min_count=16, words=6))
     rows = material.train.tolist()
-    unknown = [bool((material.sentences(torch.tensor([row])).words == UNKNOWN_ID).any()) for row in rows]
+    full = read_training_data(config(world, Path("m"), min_count=16))
+    unknown = [bool((full.sentences(torch.tensor([row])).words == UNKNOWN_ID).any()) for row in rows]
     assert 0 < sum(unknown) < len(unknown)
     assert material.known.tolist() == [row for row, is_so in zip(rows, unknown, strict=True) if not is_so]
-
-
-def test_the_policy_gradient_increases_the_reward(world: Path, tmp_path: Path) -> None:
-    settings = config(world, tmp_path / "m", mle_epochs=3, discriminator_epochs=3, gan_epochs=0)
-    nets = load_captioner(weights_file(train(settings), "mle"), torch.device("cpu")).nets
-    learner = Learner(nets, build_optimizers(nets, settings), read_training_data(settings), settings)
-    noise = torch.Generator().manual_seed(0)
-    rewards = [policy_step(learner, learner.data.train[:32], noise)[0].item() for _ in range(40)]
-    assert sum(rewards[-10:]) / 10 > sum(rewards[:10]) / 10 + 0.02  # the discriminator is not trained here
+    sentences = material.sentences(material.train[:7])
+    assert sentences.words.shape[1] <= 6 and int(sentences.lengths.max()) == 6
+    assert (sentences.words[~sentences.mask] == 0).all()
+    assert not set(material.image[material.train].tolist()) & set(material.image[material.validation].tolist())
 
 
 @pytest.mark.parametrize(
@@ -204,14 +136,6 @@ def test_the_policy_gradient_increases_the_reward(world: Path, tmp_path: Path) -
 def test_bad_config(given: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         config(Path("run"), Path("m"), **given)
-
-
-def test_sentences_are_cut_and_padded(world: Path) -> None:
-    material = read_training_data(config(world, Path("m"), words=6))
-    sentences = material.sentences(material.train[:7])
-    assert sentences.words.shape[1] <= 6 and int(sentences.lengths.max()) == 6
-    assert (sentences.words[~sentences.mask] == 0).all()
-    assert not set(material.image[material.train].tolist()) & set(material.image[material.validation].tolist())
 
 
 def test_a_folder_without_a_captioner_is_an_error(world: Path, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from negcap.pipelines.models.clip.config import ClipConfig
 from negcap.pipelines.models.clip.data import batches, draw_counterparts, frequent_words, read_pairs
 from negcap.pipelines.models.clip.network import towers
 from negcap.pipelines.models.clip.train import train_clip
+from tests.pipelines.models.golden_losses import losses_as_before
 from tests.pipelines.score.models import open_clip as random_open_clip
 
 pytest.importorskip("transformers")
@@ -39,81 +40,79 @@ def config(run: Path, output: Path, **given: Any) -> ClipConfig:
     return ClipConfig(run, run / "images", output, **{**TINY, **given})
 
 
-def test_a_batch_has_one_caption_of_every_image(run: Path, tmp_path: Path) -> None:
+def quiet(line: str) -> None:
+    pass
+
+
+def losses(folder: Path) -> list[float]:
+    return [json.loads(line)["loss"] for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+@pytest.fixture(scope="module")
+def counterparts(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same run with pictures of negatives, and negatives that refine kept."""
+    copy = shutil.copytree(run, tmp_path_factory.mktemp("counterparts") / "run")
+    assert main(["counterparts", str(copy), "--share", "0.2", "--quiet"]) == 0
+    assert main(["refine", str(copy), "--scheduler", "synchronous", "--quiet"]) == 0
+    return copy
+
+
+def test_losses_are_as_before(counterparts: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    with losses_as_before("clip", request):
+        for objective in ("negclip", "ce-clip", "triplet-clip"):
+            train_clip(config(counterparts, tmp_path / objective, objective=objective), say=quiet)
+
+
+def test_what_is_trained_on(run: Path, counterparts: Path, tmp_path: Path) -> None:
     settings = config(run, tmp_path)
     pairs = read_pairs(settings, ["train"])
     drawn = [torch.cat(list(batches(pairs, settings, torch.Generator().manual_seed(seed)))) for seed in (0, 0, 1)]
-    for captions in drawn:
+    for captions in drawn:  # of every image one caption
         assert sorted(pairs.image[captions].tolist()) == list(range(len(pairs.files)))
     assert drawn[0].tolist() == drawn[1].tolist() != drawn[2].tolist()
-
-
-def test_triplets_have_pictures_of_negatives_of_captions_of_the_batch() -> None:
+    kept = read_pairs(config(counterparts, tmp_path / "m", refined=True), ["train"])
+    assert 0 < len(kept.negatives) < len(pairs.negatives) and set(kept.negatives) < set(pairs.negatives)
+    clip = towers(settings, frequent_words([*pairs.texts, *pairs.negatives]))
+    only = set(frequent_words(pairs.negatives)) - set(frequent_words(pairs.texts))
+    assert only and int(clip.tokens(["<unk>"])[0, 1]) not in clip.tokens(sorted(only))
     owner, captions = torch.tensor([1, 1, 4]), torch.tensor([4, 0, 1])
-    drawn, places = draw_counterparts(owner, captions, torch.Generator().manual_seed(0))
-    assert places.tolist() == [0, 2] and owner[drawn].tolist() == [4, 1]
+    found, places = draw_counterparts(owner, captions, torch.Generator().manual_seed(0))
+    assert places.tolist() == [0, 2] and owner[found].tolist() == [4, 1]
 
 
-def test_triplet_clip_trains_on_counterparts(run: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="triplet-clip needs pictures of negatives, .* run negcap counterparts"):
-        train_clip(config(run, tmp_path / "m", objective="triplet-clip"), say=print)
-    copy = shutil.copytree(run, tmp_path / "run")
-    assert main(["counterparts", str(copy), "--share", "0.2", "--quiet"]) == 0
-    settings = config(copy, tmp_path / "m", objective="triplet-clip", epochs=6, learning_rate=3e-3)
-    history = [
-        json.loads(line) for line in (train_clip(settings, say=print) / "metrics.jsonl").read_text().splitlines()
-    ]
-    assert history[-1]["loss"] < 0.9 * history[0]["loss"]
-
-
-@pytest.mark.parametrize("objective", ["infonce", "siglip", "ce-clip"])
-def test_a_clip_trains_and_is_read_by_transformers(run: Path, tmp_path: Path, objective: str) -> None:
+@pytest.mark.parametrize("objective", ["infonce", "siglip", "ce-clip", "triplet-clip"])
+def test_a_clip_trains_and_is_read_by_transformers(
+    run: Path, counterparts: Path, tmp_path: Path, objective: str
+) -> None:
     import transformers
 
-    settings = config(run, tmp_path / "m", objective=objective, epochs=8, learning_rate=3e-3)
-    folder = train_clip(settings, say=lambda line: None)
-    history = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    assert len(history) == 8 and history[-1]["loss"] < 0.9 * history[0]["loss"]
-    assert set(history[0]["validation"]["pairs"]) == {"noun", "mean"}
+    if objective == "triplet-clip":
+        with pytest.raises(ValueError, match="triplet-clip needs pictures of negatives, .* run negcap counterparts"):
+            train_clip(config(run, tmp_path / "m", objective=objective), say=quiet)
+    settings = config(counterparts, tmp_path / "m", objective=objective, epochs=6, learning_rate=3e-3)
+    folder = train_clip(settings, say=quiet)
+    assert len(losses(folder)) == 6 and losses(folder)[-1] < 0.9 * losses(folder)[0]
+    line = json.loads((folder / "metrics.jsonl").read_text().splitlines()[0])
+    assert set(line["validation"]["pairs"]) == {"noun", "mean"}
     clip = transformers.AutoModel.from_pretrained(folder)
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     ids = tokenizer(["A red cat sits."])["input_ids"][0]
     assert (ids[0], ids[-1]) == (clip.config.text_config.bos_token_id, clip.config.text_config.eos_token_id)
     with pytest.raises(FileExistsError, match="--overwrite to replace it"):
-        train_clip(config(run, tmp_path / "m"), say=lambda line: None)
+        train_clip(config(run, tmp_path / "m"), say=quiet)
 
 
 def test_the_same_config_gives_the_same_weights_and_weights_are_fine_tuned(run: Path, tmp_path: Path) -> None:
-    folders = [train_clip(config(run, tmp_path / name), say=lambda line: None) for name in "ab"]
-    one, other = (folder.joinpath("model.safetensors").read_bytes() for folder in folders)
-    assert one == other
-    tuned = train_clip(config(run, tmp_path / "c", model=f"hf:{folders[0]}", epochs=1), say=lambda line: None)
-    assert tuned.joinpath("model.safetensors").read_bytes() != one
-
-
-def test_only_matrices_decay(run: Path, tmp_path: Path) -> None:
     import transformers
 
-    folder = train_clip(config(run, tmp_path, weight_decay=900.0, learning_rate=1e-3), say=lambda line: None)
-    clip = transformers.AutoModel.from_pretrained(folder)
-    assert float(clip.logit_scale.detach()) == pytest.approx(math.log(1 / 0.07), abs=0.1)
+    folders = [train_clip(config(run, tmp_path / name), say=quiet) for name in "ab"]
+    one, other = (folder.joinpath("model.safetensors").read_bytes() for folder in folders)
+    assert one == other
+    given = {"model": f"hf:{folders[0]}", "weight_decay": 900.0, "learning_rate": 1e-3}
+    tuned = train_clip(config(run, tmp_path / "c", **given), say=quiet)
+    clip = transformers.AutoModel.from_pretrained(tuned)
+    assert float(clip.logit_scale.detach()) == pytest.approx(math.log(1 / 0.07), abs=0.1)  # only matrices decay
     assert float(clip.text_projection.weight.detach().abs().max()) < 0.05
-
-
-def test_negatives_are_those_that_refine_kept(run: Path, tmp_path: Path) -> None:
-    copy = shutil.copytree(run, tmp_path / "run")
-    assert main(["refine", str(copy), "--scheduler", "synchronous", "--quiet"]) == 0
-    every, kept = (read_pairs(config(copy, tmp_path / "m", refined=refined), ["train"]) for refined in (False, True))
-    assert 0 < len(kept.negatives) < len(every.negatives) and set(kept.negatives) < set(every.negatives)
-
-
-def test_the_tiny_clip_knows_the_words_of_negatives(run: Path, tmp_path: Path) -> None:
-    settings = config(run, tmp_path)
-    pairs = read_pairs(settings, ["train"])
-    clip = towers(settings, frequent_words([*pairs.texts, *pairs.negatives]))
-    only = set(frequent_words(pairs.negatives)) - set(frequent_words(pairs.texts))
-    unknown = int(clip.tokens(["<unk>"])[0, 1])
-    assert only and unknown not in clip.tokens(sorted(only))
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -122,12 +121,12 @@ def test_a_model_of_open_clip_is_fine_tuned(run: Path, tmp_path: Path) -> None:
     import open_clip
 
     made = random_open_clip(tmp_path)
-    losses: list[float] = []
+    found: list[float] = []
     for number, name in enumerate((f"tiny:{tmp_path / 'tiny.pt'}", tmp_path / "tuned0")):
         settings = config(run, tmp_path / f"tuned{number}", model=f"open_clip:{name}", epochs=5, learning_rate=2e-3)
-        folder = train_clip(settings, say=lambda line: None)
-        losses += [json.loads(line)["loss"] for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    assert min(losses[5:]) < 0.95 * losses[0]  # the second goes on where the first was saved
+        folder = train_clip(settings, say=quiet)
+        found += losses(folder)
+    assert min(found[5:]) < 0.95 * found[0]  # the second goes on where the first was saved
     read = open_clip.create_model(f"local-dir:{folder}").state_dict()
     moved = [name for name, value in made.state_dict().items() if not torch.equal(value, read[name])]
     assert read.keys() == made.state_dict().keys() and len(moved) > 20

@@ -6,10 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from negcap.pipelines.models.config import EvaluateConfig
 from negcap.pipelines.models.corpus import Corpus
-from negcap.pipelines.models.evaluation.attacks import choose_attacks, complete_captions
-from negcap.pipelines.models.evaluation.config import EvaluateConfig
-from negcap.pipelines.models.evaluation.protocols import run_protocols
+from negcap.pipelines.models.evaluation.protocols import choose_attacks, complete_captions, run_protocols
 from negcap.pipelines.models.evaluation.retrieval import EmbeddedSplit
 from negcap.pipelines.models.similarities import COSINE
 from negcap.pipelines.models.vectors import Texts
@@ -80,14 +79,6 @@ def test_the_plural_split_has_all_captions_of_an_image_and_swaps_numbers_above_o
     assert ranks["plural"] == {"i0": 2, "i2": 1}
     assert ranks["plural:numeral"] == {"i0": 3, "i2": 1}
     assert plural["plain"]["mean rank"] == 1.5 and plural["numeral"]["mean rank"] == pytest.approx(2)
-
-
-def test_the_attacks_use_negatives_made_well_and_as_in_the_papers() -> None:
-    kinds = ("noun", "uniform_noun", "uniform_object", "object", "numeral")
-    corpus = numeral_corpus([(0, kind, False, False) for kind in kinds])
-    attacks = choose_attacks(corpus, torch.arange(6), EvaluateConfig())
-    assert attacks.own["noun"].tolist() == [0, 1] and attacks.own["numeral"].tolist() == [4]
-    assert sorted(attacks.shared["object"].tolist()) == [2, 3]
 
 
 def test_complete_keeps_images_all_of_whose_captions_have_negatives_of_each_family() -> None:

@@ -1,19 +1,36 @@
+"""Ranks, recalls and intervals; queries by components, their average precision, and parsing with visual cues."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.metrics import average_precision_score
 from torch import Generator, Tensor
 from torch.nn.functional import normalize
 
 from negcap.pipelines.models.evaluation import retrieval
+from negcap.pipelines.models.evaluation.parsing import Question, accuracy, phrase_parsing, read_questions
 from negcap.pipelines.models.evaluation.retrieval import (
+    average_precision,
     bootstrap_intervals,
     count_hits,
     count_outranking,
+    detected_queries,
+    frequent_queries,
     mean_over_folds,
     rank,
     recall_metrics,
+    written_forms,
 )
+from negcap.pipelines.models.similarities import COSINE
+from negcap.pipelines.models.vectors import Phrase
 
 
 def space(images: int, captions: int, seed: int, noise: float = 0.6) -> tuple[Tensor, Tensor, Tensor]:
@@ -63,12 +80,6 @@ def test_a_tie_counts_against_the_model() -> None:
     assert ranks.captions.tolist() == [3] * 6
 
 
-def test_vectors_with_nan_are_an_error() -> None:
-    broken = torch.full((2, 2), torch.nan)
-    with pytest.raises(ValueError, match="vectors must be finite"):
-        rank(broken, broken, torch.arange(2))
-
-
 def test_count_outranking() -> None:
     vectors, captions, owner = space(5, 12, 0)
     ranks = rank(vectors, captions, owner)
@@ -89,12 +100,6 @@ def test_count_outranking() -> None:
 )
 def test_recall_metrics(ranks: list[int], expected: tuple[float, ...]) -> None:
     assert tuple(recall_metrics(torch.tensor(ranks)).values()) == pytest.approx(expected)
-
-
-def test_rsum_is_the_sum_of_six() -> None:
-    metrics = retrieval.retrieval_metrics(rank(*space(30, 150, 0)))
-    six = [metrics[f"{way} R@{k}"] for way in ("i2t", "t2i") for k in (1, 5, 10)]
-    assert metrics["rsum"] == pytest.approx(sum(six)) and 0 < six[0] < 100
 
 
 def test_fold_metrics_are_means_over_consecutive_images() -> None:
@@ -130,3 +135,118 @@ def test_intervals_contain_the_value_and_shrink_with_more_images() -> None:
         2 * 196 * (share * (1 - share) / 1250) ** 0.5, rel=0.15
     )  # of the normal distribution
     assert widths[0] > 2 * widths[1]
+
+
+Names = tuple[str, ...]
+
+
+def graph(objects: Sequence[str], attributes: Sequence[Names] = (), relations: Sequence[Names] = ()) -> dict[str, Any]:
+    return {
+        "objects": [{"object": name} for name in objects],
+        "attributes": [{"attribute": one, "object": other} for one, other in attributes],
+        "relations": [{"subject": a, "relation": b, "object": c, "tokens": [0, 2]} for a, b, c in relations],
+    }
+
+
+def vocabulary(*components: Names) -> pa.Table:
+    kinds = ("noun", "attribute_noun", "triple")
+    return pa.Table.from_pylist([{"kind": kinds[len(words) - 1], "words": list(words)} for words in components])
+
+
+def test_queries_are_components_of_enough_images() -> None:
+    known = vocabulary(("dog",), ("lake",), ("cat",), ("red", "dog"), ("dog", "swim in", "lake"))
+    rows = [graph(["dog", "lake"], [("red", "dog")], [("dog", "swim in", "lake")])] * 6 + [graph(["cat"])] * 4
+    image, written = [0, 1, 2, 3, 3, 4, *range(4)], {"swim in": "swimming in"}
+    found = frequent_queries(pa.Table.from_pylist(rows), known, image, 6, written)
+    assert [phrase.words for phrase in found["object"].phrases] == [("dog",), ("lake",)]  # the cat has only 4 images
+    assert found["object"].true.tolist() == [[True] * 5 + [False]] * 2
+    assert found["attribute"].phrases == [Phrase(("red", "dog"), "red dog")]
+    assert found["relation"].phrases == [Phrase(("dog", "swim in", "lake"), "dog swimming in lake")]
+
+
+def test_a_relation_gets_its_most_frequent_written_form() -> None:
+    components = pa.Table.from_pylist([graph([], [], [("dog", "sit on", "mat")])] * 3)
+    texts = ["sits down on", "Sitting there on", "sitting here on"]
+    tokens = [[{"start": text.index(w), "end": text.index(w) + len(w)} for w in text.split()] for text in texts]
+    parses = pa.table({"tokens": tokens, "text": texts})
+    assert written_forms(components, parses) == {"sit on": "sitting on"}
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=1, max_size=12))
+def test_average_precision_equals_scikit_learns(items: list[tuple[int, bool]]) -> None:
+    items = [*items, (9, True)]
+    distinct = torch.tensor([[float(score) + n / 100 for n, (score, _) in enumerate(items)]])
+    true = torch.tensor([[flag for _, flag in items]])
+    expected = average_precision_score(true[0].numpy(), distinct[0].numpy())
+    assert average_precision(distinct, true).item() == pytest.approx(expected)
+
+
+def test_accuracy_of_answers_and_of_chance() -> None:
+    ends = [(one, other) for one in (True, False, False) for other in (True, False)]
+    questions = [Question(0, [("", "", "")] * 6, ends), Question(0, [("", "", "")] * 2, [(True, True), (False, False)])]
+    scores = [
+        0.1,
+        0.9,
+        0.2,
+        0.3,
+        0.1,
+        0.0,
+        0.5,
+        0.4,
+    ]  # chosen: the second (only its subject is right) and the first of the other two (both right)
+    made = accuracy(questions, scores)
+    assert (made["subject"], made["object"], made["both"]) == (100, 50, 50)
+    assert made["either"] == 75 and made["either, random"] == (made["subject, random"] + made["object, random"]) / 2
+    assert made["subject, random"] == pytest.approx(100 * (2 / 6 + 1 / 2) / 2)
+    assert made["object, random"] == pytest.approx(100 * (3 / 6 + 1 / 2) / 2)
+    assert made["both, random"] == pytest.approx(100 * (1 / 6 + 1 / 2) / 2)
+    (alone,) = [accuracy([Question(0, [("", "")] * 4, [(False,), (True,), (False,), (False,)])], [0, 1, 0, 0.5])]
+    assert alone == {"questions": 1, "noun": 100, "noun, random": 25}
+
+
+def test_any_model_may_read_candidates_as_phrases() -> None:
+    """UniVSE, Table 4: the first image has a red dog on grass, the second a red ball in front of a dog."""
+    graphs = [
+        graph(["dog", "grass"], [("red", "dog")], [("dog", "run on", "grass"), ("dog", "have", "grass")]),
+        graph(["ball", "dog", "dog"], [("red", "ball")], [("ball", "be of", "ball")]),
+    ]
+    questions = read_questions(graphs, [0, 1], lambda name: True)
+    assert [q.candidates for q in questions["attribute"]] == [
+        [("red", "dog"), ("red", "grass")],
+        [("red", "ball"), ("red", "dog")],
+    ]
+    (relation,) = questions["relation"]  # neither of a vague relation, nor of a thing with itself
+    assert relation.candidates == [("dog", "run on", "grass"), ("grass", "run on", "dog")]
+    assert relation.right == [(True, True), (False, False)]
+    assert "relation" not in read_questions(graphs, [0, 1], lambda name: name != "grass")
+    read: list[str] = []
+
+    def embed(phrases: Sequence[Phrase]) -> torch.Tensor:
+        read.extend(phrase.text for phrase in phrases)
+        liked = {"red dog": [1, 0.2], "red ball": [0, 1.0], "grass running on dog": [1, 0]}
+        return torch.tensor([liked.get(phrase.text, [0.5, 0.5]) for phrase in phrases])
+
+    split = SimpleNamespace(owner=torch.tensor([0, 1]), images=torch.eye(2))
+    found = phrase_parsing(embed, graphs, split, COSINE, {"run on": "running on"})  # type: ignore[arg-type]
+    assert found["attribute"]["noun"] == 100 and found["attribute"]["noun, random"] == 50
+    assert found["relation"]["either"] == 0
+    assert sorted(read) == ["dog running on grass", "grass running on dog", "red ball", "red dog", "red grass"]
+
+
+def test_queries_by_the_categories_that_have_boxes(tmp_path: Path) -> None:
+    file = tmp_path / "instances.json"
+    annotations = [(9, 5), (9, 5), (7, 3), (9, 4), (8, 4)]  # category, image; image 4 is not in the split
+    content = {
+        "images": [{"id": 3, "file_name": "c.jpg"}, {"id": 5, "file_name": "a.jpg"}, {"id": 4, "file_name": "z.jpg"}],
+        "categories": [{"id": 7, "name": "dog"}, {"id": 8, "name": "cat"}, {"id": 9, "name": "fire hydrant"}],
+        "annotations": [{"category_id": category, "image_id": image} for category, image in annotations],
+    }
+    file.write_text(json.dumps(content), "utf-8")
+    phrases, true = detected_queries(file, ["val/a.jpg", "val/b.jpg", "val/c.jpg"])
+    assert phrases == [Phrase(("dog",), "dog"), Phrase(("fire hydrant",), "fire hydrant")]
+    assert true.tolist() == [[False, False, True], [True, False, False]]
+    with pytest.raises(ValueError, match="has none, e.g. q.jpg"):
+        detected_queries(file, ["q.jpg"])
+    file.write_text("[]", "utf-8")
+    with pytest.raises(ValueError, match="must be COCO's instance annotations"):
+        detected_queries(file, ["a.jpg"])

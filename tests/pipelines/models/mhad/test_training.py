@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import torch
 from PIL import Image
@@ -17,22 +15,18 @@ from torch import Generator
 from negcap.pipelines.cli import main
 from negcap.pipelines.models.captions import read_captions
 from negcap.pipelines.models.checkpoint import read_vocabularies
-from negcap.pipelines.models.config import configure
+from negcap.pipelines.models.config import EvaluateConfig, configure
 from negcap.pipelines.models.corpus import encode_run
-from negcap.pipelines.models.evaluation.config import EvaluateConfig
 from negcap.pipelines.models.losses import max_of_hinges
 from negcap.pipelines.models.mhad.model import MHA_D, diversity_loss
-from negcap.pipelines.models.mhad.pictures import find_attention
 from negcap.pipelines.models.objective import Batch
-from negcap.pipelines.models.trainer.compare import CompareConfig, compare
 from negcap.pipelines.models.trainer.evaluate import measure
 from negcap.pipelines.models.trainer.objectives import load_model
+from negcap.pipelines.models.trainer.pictures import attended_words, grid_side
 from negcap.pipelines.models.trainer.report import to_markdown
 from negcap.pipelines.models.trainer.train import TrainingData, read_training_data, train
 from negcap.pipelines.models.vectors import Texts
-from negcap.schemas.captions import CAPTIONS
 from tests.pipelines.models.mhad.mhad_world import write_german_world
-from tests.tables import write_table
 
 CPU = torch.device("cpu")
 SMALL: dict[str, Any] = {
@@ -134,17 +128,6 @@ def test_the_loss_is_the_sum_of_its_terms(data: TrainingData, world: Path) -> No
     assert terms["negatives"].item() == pytest.approx(hardest, rel=1e-5)
 
 
-def test_one_language_needs_no_other(world: Path, tmp_path: Path) -> None:
-    given = {**SMALL, "languages": ("de",), "epochs": 1}
-    folder = train(configure(world, tmp_path / "m", "mha-d", **given))
-    (line,) = (folder / "metrics.jsonl").read_text().splitlines()
-    assert set(json.loads(line)["terms"]) == {"de", "diversity"} and not (folder / "vocabulary.de.json").exists()
-    found = measure(folder, world, EvaluateConfig(threads=1))
-    assert found.metrics["language"] == "de" and found.metrics["languages"] == {} and "vse-c" not in found.metrics
-    folder = train(configure(world, tmp_path / "v", "vse++", **{**given, "validation_split": "test"}))
-    assert measure(folder, world, EvaluateConfig(threads=1)).metrics["captions"] == 60
-
-
 def refused(*arguments: str | Path, capsys: pytest.CaptureFixture[str]) -> str:
     assert main([str(argument) for argument in arguments]) == 2
     return capsys.readouterr().err
@@ -181,20 +164,6 @@ def test_languages_that_are_refused(
     assert told.count("\n") == 1 and re.search(message, told) and not output.exists()
 
 
-def test_an_image_without_captions_in_a_language_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = write_german_world(tmp_path / "run", [("train", 9), ("test", 3)])
-    rows = pq.read_table(run / "captions" / "part-00000.parquet").to_pylist()
-    rows = [row for row in rows if row["language"] == "en" or row["image_id"] != "scene0004"]
-    write_table(run, "captions", pa.Table.from_pylist(rows, CAPTIONS))
-    told = refused(
-        *("train", run, "--model", "mha-d", "--features", "grid", "--output", tmp_path / "m"),
-        *("--set", "validation_split=test", "--set", "min_count=1"),
-        capsys=capsys,
-    )
-    expected = "every image to train on must have captions in en and de, scene0004 has none in: de (1 of 9 images"
-    assert expected in told and told.count("\n") == 1 and not (tmp_path / "m").exists()
-
-
 def test_word_vectors_of_each_language(world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name, word in (("en", "dog"), ("de", "hund")):
         np.savez(tmp_path / f"{name}.npz", words=np.array([word]), vectors=np.full((1, 8), 0.5, np.float32))
@@ -208,14 +177,6 @@ def test_word_vectors_of_each_language(world: Path, tmp_path: Path, capsys: pyte
     assert model.text["de"].embedding.weight[german.index("hund")].eq(0.5).all()
     wide = refused(*base, "--set=word_dim=9", "--output", tmp_path / "n", *files, capsys=capsys)
     assert "numbers (n, 9), has" in wide and not (tmp_path / "n").exists()
-
-
-def test_a_comparison_has_a_table_for_each_language(world: Path, tmp_path: Path) -> None:
-    training = {name: value for name, value in SMALL.items() if name != "epochs"} | {"epochs": 1}
-    text = compare(world, tmp_path, CompareConfig(("vse++", "mha-d"), 1, training, EvaluateConfig(threads=1)))
-    tables = [part for part in text.split("\n\n") if part.startswith("| without attack")]
-    assert [table.count("\n") for table in tables] == [3, 2] and tables[1].startswith("| without attack in de |")
-    assert "| vse++ |" in tables[0] and "| mha-d |" in tables[0] and "| mha-d |" in tables[1]
 
 
 @pytest.mark.usefixtures("drawn")
@@ -242,11 +203,8 @@ def test_pictures_of_heads_and_of_the_joint_space(
 
 def test_the_weights_of_a_picture_are_those_of_the_model(trained: Path, world: Path, data: TrainingData) -> None:
     model, vocabulary, _ = load_model(trained, CPU)
-    image = int(data.image[data.train[0]])
-    features = data.features[image]
-    found = find_attention(model, features, data.texts, {"en": int(data.train[0])}, [vocabulary, data.others["de"]])
-    words, weights = found.words["en"]
+    words, weights = attended_words(model, "en", data.texts, int(data.train[0]), vocabulary)
     assert words[0] == "<start>" and words[-1] == "<end>" and weights.shape == (2, len(words))
-    assert torch.allclose(weights.sum(1), torch.ones(2)) and found.regions.shape == (2, 2, 2)
+    assert torch.allclose(weights.sum(1), torch.ones(2)) and grid_side(data.features[0]) == 2
     with pytest.raises(ValueError, match="features must be a square grid of regions, have the shape"):
-        find_attention(model, features[:3], data.texts, {}, [vocabulary, vocabulary])
+        grid_side(data.features[0][:3])

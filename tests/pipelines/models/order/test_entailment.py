@@ -19,6 +19,7 @@ from negcap.pipelines.models.order.entailment import (
     read_pairs,
 )
 from negcap.pipelines.models.vocabulary import build_vocabulary
+from tests.pipelines.models.golden_losses import losses_as_before
 
 WORDS = "dog cat man boat tree kite lamp drum".split()
 CPU = torch.device("cpu")
@@ -91,14 +92,6 @@ def test_a_bad_file_is_one_line_and_writes_nothing(
     assert errors.count("\n") == 1 and re.search(message, errors) and not (tmp_path / "out").exists()
 
 
-def test_vectors_of_another_width_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    good = write_jsonl(tmp_path / "good.jsonl", made_pairs(8, 0))
-    (tmp_path / "glove.txt").write_text("dog 1 2 3\n")
-    vectors = ["--vectors", str(tmp_path / "glove.txt"), "--word-dim", "4", "--quiet"]
-    assert main(["entail", *[str(good)] * 3, "--output", str(tmp_path / "out"), *vectors]) == 2
-    assert "glove.txt:1: must have a word and 4 numbers" in capsys.readouterr().err and not (tmp_path / "out").exists()
-
-
 @pytest.mark.parametrize("similarity", ["order", "cosine"])
 def test_penalties_do_not_depend_on_the_pairs_beside(similarity: str) -> None:
     texts = ["a dog", "a man on a very long boat by a tree", "kite"]
@@ -113,40 +106,34 @@ def test_penalties_do_not_depend_on_the_pairs_beside(similarity: str) -> None:
     assert (together >= -1e-6).all() and together[0] > 1e-3
 
 
-def test_the_command_learns_made_pairs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_learns_made_pairs_with_losses_as_before(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest
+) -> None:
+    files = [str(write_jsonl(tmp_path / f"{n}.jsonl", made_pairs(size, n))) for n, size in enumerate((400, 20, 20))]
+    small = [
+        *"--joint 16 --word-dim 8 --epochs 2 --threads 1 --margin 0.2 --quiet --output".split(),
+        str(tmp_path / "a"),
+    ]
+    with losses_as_before("entailment", request):
+        assert main(["entail", *files, "--seeds", "2", *small]) == 0
+    capsys.readouterr()
     files = [str(write_jsonl(tmp_path / f"{n}.jsonl", made_pairs(size, n))) for n, size in enumerate((800, 60, 200))]
-    small = ["--joint", "16", "--word-dim", "8", "--learning-rate", "0.01", "--epochs", "6", "--threads", "1"]
+    small = "--joint 16 --word-dim 8 --learning-rate 0.01 --epochs 6 --threads 1 --margin 0.2 --quiet".split()
     output = tmp_path / "out"
-    assert main(["entail", *files, "--output", str(output), *small, "--margin", "0.2", "--quiet"]) == 0
+    assert main(["entail", *files, "--output", str(output), *small]) == 0
     text = capsys.readouterr().out
     assert text.startswith("800 / 60 / 200 pairs to train on, validate and test; entailed: 50 / 50 / 50 %.")
     assert text == (output / "entailment.md").read_text()
     made = json.loads((output / "entailment.json").read_text())
-    assert (
-        made["order"]["test"][0] > 65
-        and made["cosine"]["test"][0] > 65
-        and made["most frequent class"]["test"] == [50.0]
-    )
+    assert min(made["order"]["test"][0], made["cosine"]["test"][0]) > 65
+    assert made["most frequent class"]["test"] == [50.0]
     assert made["order"]["margin"] == 0.2 and made["order"]["epoch"][0] >= 1
     assert {path.name for path in output.glob("*.safetensors")} == {"order-0.safetensors", "cosine-0.safetensors"}
 
 
 def test_margins_are_chosen_on_the_validation_pairs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = str(write_jsonl(tmp_path / "a.jsonl", made_pairs(16, 0)))
-    small = [
-        "--joint",
-        "4",
-        "--word-dim",
-        "4",
-        "--epochs",
-        "1",
-        "--threads",
-        "1",
-        "--similarity",
-        "order",
-        "--seeds",
-        "2",
-    ]
+    small = "--joint 4 --word-dim 4 --epochs 1 --threads 1 --similarity order --seeds 2".split()
     assert main(["entail", file, file, file, "--output", str(tmp_path / "out"), *small]) == 0
     lines = capsys.readouterr().err.splitlines()
     shares = [float(re.search(r"([\d.]+) %", line)[1]) for line in lines if "margin" in line]  # type: ignore[index]

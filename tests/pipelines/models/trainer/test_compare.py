@@ -1,6 +1,5 @@
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +8,8 @@ import pytest
 import torch
 
 from negcap.pipelines.cli import main
-from negcap.pipelines.models.evaluation.config import EvaluateConfig
-from negcap.pipelines.models.trainer.compare import CompareConfig, Variant, compare, insert_tables
-from negcap.pipelines.models.trainer.comparison_report import describe_settings
+from negcap.pipelines.models.config import EvaluateConfig
+from negcap.pipelines.models.trainer.compare import CompareConfig, Variant, compare
 from tests.pipelines.models.trainer_world import write_world
 
 SMALL: dict[str, Any] = {"joint": 8, "word_dim": 6, "batch_size": 16, "epochs": 2, "validation_images": 10}
@@ -49,48 +47,15 @@ def test_variants() -> None:
             Variant.parse(wrong)
 
 
-def test_the_heading_lists_common_and_model_specific_settings() -> None:
-    settings = {
-        name: Variant.parse(name).config(0, Path("m"), {"run": Path("r"), "joint": 8}) for name in ("vse++", "univse")
-    }
-    heading = describe_settings(settings, 2, "test")
-    assert heading.startswith(
-        "Split test; the mean of 2 trainings each; joint 8; univse: epochs 13, bidirectional False"
+def test_a_recipe_in_a_name_replaces_that_of_the_comparison() -> None:
+    settings = {"run": Path("r"), "margin": 0.3, "alpha": 0.5}  # of which VSE-C has no alpha
+    paper, house = (
+        Variant.parse(f"vse-c@{name}").config(0, Path("m"), {**settings, "recipe": other})
+        for name, other in (("paper", "house"), ("house", "paper"))
     )
-    assert "least_rate 1e-05" in heading and "vse++" not in heading
-
-
-def test_a_variant_has_the_defaults_of_its_model() -> None:
-    settings = Variant.parse("univse").config(2, Path("m"), {"run": Path("r"), "joint": 8, "decay": 0.25})
-    assert (settings.model, settings.output, settings.seed, settings.joint) == ("univse", Path("m/univse-2"), 2, 8)
-    assert (settings.epochs, settings.constant, settings.decay, settings.bidirectional) == (13, 6, 0.25, False)
-    assert Variant.parse("vse++").config(0, Path("m"), {"run": Path("r")}).bidirectional
-
-
-# VSE++ (Faghri et al. 2018, section 4), VSE-C (Shi et al. 2018, section 4) and UniVSE (Wu et al. 2019, supplement A)
-@pytest.mark.parametrize(
-    ("model", "epochs", "rates", "bidirectional"),
-    [
-        ("vse", 30, {1: 2e-4, 15: 2e-4, 16: 2e-5, 30: 2e-5}, False),
-        ("vse++", 30, {1: 2e-4, 15: 2e-4, 16: 2e-5, 30: 2e-5}, False),
-        ("vse-c", 30, {1: 1e-3, 15: 1e-3, 16: 1e-4, 30: 1e-4}, True),
-        ("univse", 13, {6: 1e-3, 7: 5e-4, 8: 2.5e-4, 12: 1e-3 / 64, 13: 1e-5}, False),
-    ],
-)
-def test_recipes_of_the_papers(model: str, epochs: int, rates: dict[int, float], bidirectional: bool) -> None:
-    made = Variant.parse(f"{model}@paper").config(0, Path("m"), {"run": Path("r"), "margin": 0.3})
-    assert {epoch: made.rate(epoch) for epoch in rates} == pytest.approx(rates)
-    assert (made.epochs, made.batch_size, made.joint, made.word_dim) == (epochs, 128, 1024, 300)
-    assert (made.bidirectional, made.pooling, made.transform) == (bidirectional, "last", "l2")
-    assert (made.dropout, made.average, made.warm_up) == (0, 0, 0) and made.margin == 0.3
-    same = Variant.parse(model).config(0, Path("m"), {"run": Path("r"), "margin": 0.3, "recipe": "paper"})
-    assert made == replace(same, output=made.output)
-    with_vectors = Variant.parse(f"{model}@paper").config(
-        0, Path("m"), {"run": Path("r"), "vectors": Path("glove.txt")}
-    )
-    assert with_vectors.grounded_dim == (100 if model == "vse-c" else 0)
-    house = Variant.parse(f"{model}@house").config(0, Path("m"), {"run": Path("r"), "recipe": "paper"})
-    assert (house.transform, house.dropout, house.average, house.warm_up) == ("root", 0.2, 0.998, 1)
+    assert (paper.transform, paper.dropout, paper.margin) == ("l2", 0.0, 0.3) and house.transform == "root"
+    with_vectors = Variant.parse("vse-c@paper").config(0, Path("m"), {"run": Path("r"), "vectors": Path("glove.txt")})
+    assert (paper.grounded_dim, with_vectors.grounded_dim) == (0, 100)
 
 
 def test_metrics_are_means_over_the_seeds(models: Path) -> None:
@@ -144,15 +109,6 @@ def test_differences_are_bootstrapped_in_pairs_over_images_and_seeds(models: Pat
     assert entry["vse-c:noun i2t R@1"]["interval"] == pytest.approx([low, high]) and low < high
 
 
-def test_intervals_of_one_training_equal_those_of_its_evaluation(world: Path, models: Path) -> None:
-    text = compare(world, models, CompareConfig(("vse++",), 1, TRAINING, CONFIG))
-    made = json.loads((models / "comparison.json").read_text())["vse++"]
-    evaluation = json.loads((models / "vse++-0" / "evaluation" / "evaluation.json").read_text())
-    assert made["rsum"]["interval"] == pytest.approx(evaluation["intervals"]["rsum"])
-    assert made["retrieval"]["plain i2t"]["R@10"]["interval"] == pytest.approx(evaluation["intervals"]["i2t R@10"])
-    assert "one training each; epochs 2, batch_size 16, validation_images 10, joint 8, word_dim 6, min_count 2." in text
-
-
 def test_trained_models_are_kept_and_tables_are_inserted_into_a_readme(
     world: Path, models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -192,8 +148,3 @@ def test_bad_arguments(
     errors = capsys.readouterr().err
     assert errors.count("\n") == 1
     assert re.search(message, errors), errors
-
-
-def test_a_readme_needs_its_markers() -> None:
-    with pytest.raises(ValueError, match="comparison: begin"):
-        insert_tables("no markers", "tables")

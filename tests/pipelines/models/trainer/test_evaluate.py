@@ -1,7 +1,6 @@
 import json
 import re
 from pathlib import Path
-from shutil import copytree
 from typing import Any
 
 import pyarrow as pa
@@ -11,12 +10,10 @@ import pytest
 import torch
 
 from negcap.pipelines.cli import main
-from negcap.pipelines.engine.shards import RECEIPTS
 from negcap.pipelines.models.captions import read_captions
-from negcap.pipelines.models.config import configure
+from negcap.pipelines.models.config import EvaluateConfig, configure
 from negcap.pipelines.models.corpus import encode_run
-from negcap.pipelines.models.evaluation.attacks import first_negatives
-from negcap.pipelines.models.evaluation.config import EvaluateConfig
+from negcap.pipelines.models.evaluation.protocols import first_negatives
 from negcap.pipelines.models.evaluation.retrieval import embed_images, embed_sentences
 from negcap.pipelines.models.features import read_features
 from negcap.pipelines.models.trainer.evaluate import evaluate, measure
@@ -24,7 +21,6 @@ from negcap.pipelines.models.trainer.objectives import load_model
 from negcap.pipelines.models.trainer.report import to_markdown
 from negcap.pipelines.models.trainer.train import train
 from negcap.pipelines.models.vectors import Texts
-from negcap.schemas.captions import CAPTIONS
 from negcap.schemas.features import RANKS
 from negcap.schemas.negatives import NEGATIVES
 from tests.pipelines.models.trainer_world import write_table, write_world
@@ -139,27 +135,6 @@ def test_attack_by_the_negatives_of_all_images(naive: OneByOne, ranks: dict[tupl
         assert ranks["univse:object", "i2t"][image] == naive.rank(image) + beaten
 
 
-def test_the_plural_split(naive: OneByOne, ranks: dict[tuple[str, str], dict[str, int]]) -> None:
-    plural = {
-        row["caption_id"] for row, _ in naive.negatives if row["operator"] == "numeral" and row["replaced"] != "one"
-    }
-    images = {naive.image_of[caption] for caption in plural}
-    assert set(ranks["plural", "i2t"]) == images and 0 < len(images) < len(naive.images)
-    some = [
-        (row, scores)
-        for row, scores in naive.negatives
-        if row["operator"] == "numeral" and "one" not in (row["replaced"], row["replacement"])
-    ]
-    assert some and len(some) == len({row["caption_id"] for row, _ in some})  # two <-> three
-    for image in images:
-        best = max(naive.captions[caption][image] for caption in plural if naive.image_of[caption] == image)
-        others = [naive.captions[caption][image] for caption in plural if naive.image_of[caption] != image]
-        plain = 1 + sum(value > best - 1e-6 for value in others)
-        assert ranks["plural", "i2t"][image] == plain
-        beaten = sum(scores[image] > best - 1e-6 for row, scores in some if row["image_id"] == image)
-        assert ranks["plural:numeral", "i2t"][image] == plain + beaten
-
-
 def test_pairwise_accuracy(naive: OneByOne, model: Path, world: Path) -> None:
     metrics = measure(model, world, CONFIG).metrics
     found = metrics["pairwise"]
@@ -205,25 +180,6 @@ def test_evaluate_writes_tables_metrics_and_ranks(
     assert (model / "evaluation" / "evaluation.md").read_text() == text
 
 
-def test_a_run_without_negatives_is_evaluated_plain(model: Path, world: Path, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    for name in ("captions", "features"):
-        copytree(world / name, run / name)
-        copytree(world / RECEIPTS / name, run / RECEIPTS / name)
-    metrics = measure(model, run, EvaluateConfig(limit=7, threads=1)).metrics
-    assert metrics["images"] == 7 and metrics["retrieval"]["i2t R@10"] > 0 and "vse-c" not in metrics
-
-
-def test_images_without_captions_or_features_are_left_out(model: Path, world: Path, tmp_path: Path) -> None:
-    run = copytree(world, tmp_path / "run")
-    rows = pq.read_table(run / "captions" / "part-00000.parquet").to_pylist()
-    extra = {**rows[-1], "caption_id": "world:dark:0", "image_id": "dark", "image": "dark.png"}
-    write_table(run, "captions", pa.Table.from_pylist([*rows, extra], CAPTIONS))
-    metrics = measure(model, run, CONFIG).metrics
-    assert metrics["images"] == 25 and metrics["images_without_features"] == 1
-    assert metrics["retrieval"] == measure(model, world, CONFIG).metrics["retrieval"]
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -237,36 +193,3 @@ def test_bad_arguments(
 ) -> None:
     assert main(["evaluate", str(model), str(world), *arguments]) == 2
     assert capsys.readouterr().err == f"{message}\n"
-
-
-def test_train_command(world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    small = ["--joint", "8", "--set", "word_dim=4", "--epochs", "1", "--set", "validation_images=10", "--threads", "1"]
-    given = [
-        "train",
-        str(world),
-        "--model",
-        "vse-c",
-        "--output",
-        str(tmp_path / "m"),
-        "--negative-family",
-        "noun,numeral",
-    ]
-    assert main([*given, *small]) == 0
-    shown = capsys.readouterr()
-    assert shown.out == "" and "epoch 1: loss" in shown.err
-    settings = json.loads((tmp_path / "m" / "config.json").read_text())["config"]
-    assert settings["model"] == "vse-c" and settings["negative_families"] == ["noun", "numeral"]
-    assert main([*given, *small, "--set", "margin=0.1", "--quiet"]) == 2
-    assert "margin was 0.2, is now 0.1" in capsys.readouterr().err
-    assert main(["train", str(tmp_path / "none"), "--output", str(tmp_path / "n")]) == 2
-    assert "must be the folder of a run, has no tables" in capsys.readouterr().err
-    assert not (tmp_path / "n").exists()
-
-
-def test_a_model_for_other_features(model: Path, world: Path, tmp_path: Path) -> None:
-    from tests.pipelines.models.trainer_world import write_features
-
-    run = copytree(world, tmp_path / "run")
-    write_features(run, read_captions(world).image_ids, torch.rand(85, 5).numpy())
-    with pytest.raises(ValueError, match="must have 22 numbers for this model, have 5"):
-        measure(model, run, CONFIG)

@@ -9,7 +9,6 @@ import torch
 
 from negcap.pipelines.cli import main
 from negcap.pipelines.models.config import configure
-from negcap.pipelines.models.trainer import sentence_similarity
 from negcap.pipelines.models.trainer.sentence_similarity import (
     Pair,
     SimilarityConfig,
@@ -19,8 +18,6 @@ from negcap.pipelines.models.trainer.sentence_similarity import (
     sentence_cosines,
 )
 from negcap.pipelines.models.trainer.train import train
-from negcap.pipelines.models.univse.objective import UNIVSE
-from negcap.pipelines.models.vocabulary import SPECIALS, WordVocabulary
 from tests.pipelines.models.mhad.mhad_world import write_german_world
 from tests.pipelines.models.mhad.test_training import SMALL
 
@@ -106,13 +103,3 @@ def test_sentences_are_encoded_in_their_language(model: Path) -> None:
     assert name == "mha-d" and english[0].item() == pytest.approx(1) and english[1] != german[1]
     with pytest.raises(ValueError, match="language must be one of those of .*, en, de, was: fr"):
         sentence_cosines(model, pairs, SimilarityConfig(language="fr"))
-
-
-def test_univse_encodes_sentences_without_components(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    vocabulary = WordVocabulary((*SPECIALS, "a", "hen", "sits", "."))
-    config = configure(Path(), tmp_path, "univse", joint=8, word_dim=4)
-    model = UNIVSE.build(config, 5, len(vocabulary), None)
-    monkeypatch.setattr(sentence_similarity, "load_model", lambda *given: (model, vocabulary, config))
-    pairs = [Pair("", 1.0, "A hen sits.", "a hen sits ."), Pair("", 0.0, "A hen sits.", "hen")]
-    same, other = sentence_cosines(tmp_path, pairs, SimilarityConfig(threads=1))[0].tolist()
-    assert same == pytest.approx(1) and other < 0.999

@@ -1,36 +1,26 @@
 """Words, relations, compositions and losses of UniVSE, each compared with a plain computation."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch import Generator, Tensor
 from torch.nn import functional
 
 from negcap.pipelines.models.config import configure
-from negcap.pipelines.models.corpus import component_ids
 from negcap.pipelines.models.encoders import ImageEncoder
-from negcap.pipelines.models.univse.model import Composition, UniVSE, WordEncoder, WordEncoderShape, blend
-from negcap.pipelines.models.univse.objective import (
-    REDUCTIONS,
-    relevance_hinges,
-    sum_of_caption_means,
-    sum_over_kinds,
-    triple_hinges,
-)
-from negcap.pipelines.models.vectors import ComponentLists, Phrase, SceneGraphs, Texts, ragged_rows
-from negcap.pipelines.models.vocabulary import SPECIALS, UNKNOWN_ID, WordVocabulary
+from negcap.pipelines.models.univse.model import Composition, UniVSE, WordEncoder
+from negcap.pipelines.models.univse.objective import REDUCTIONS, relevance_hinges, sum_over_kinds, triple_hinges
+from negcap.pipelines.models.vectors import ComponentLists, SceneGraphs, Texts
+from negcap.pipelines.models.vocabulary import UNKNOWN_ID
 
 DOG, CAT, RED, ON = 4, 5, 6, 7
 CONFIG = configure(Path(), Path(), "univse", joint=6, word_dim=5, modifier_dim=3)
 
 
 def model(**given: Any) -> UniVSE:
-    return UniVSE(replace(CONFIG, **given), 7, 9).eval()
+    return UniVSE(CONFIG.changed(**given), 7, 9).eval()
 
 
 def texts() -> Texts:
@@ -42,15 +32,6 @@ def texts() -> Texts:
     return Texts(tokens, torch.tensor([0, 6, 9]), 2, SceneGraphs(objects, pairs, triples))
 
 
-@given(st.lists(st.integers(0, 4), min_size=1, max_size=6), st.data())
-def test_ragged_rows_are_the_entries_of_the_rows(sizes: list[int], data: st.DataObject) -> None:
-    offsets = torch.tensor([0, *sizes]).cumsum(0)
-    rows = torch.tensor(data.draw(st.lists(st.integers(0, len(sizes) - 1), min_size=1, max_size=7)))
-    at, owner = ragged_rows(offsets, rows)
-    expected = [(i, n) for n, row in enumerate(rows.tolist()) for i in range(int(offsets[row]), int(offsets[row + 1]))]
-    assert list(zip(at.tolist(), owner.tolist(), strict=True)) == expected
-
-
 def test_components_with_unknown_words_are_left_out() -> None:
     graphs = texts().graphs
     assert graphs is not None
@@ -58,13 +39,8 @@ def test_components_with_unknown_words_are_left_out() -> None:
     assert [part.tolist() for part in graphs.pairs.known_components(torch.tensor([0]))] == [[0], [0]]
 
 
-def test_an_unknown_name_gets_the_id_of_its_last_word() -> None:
-    vocabulary = WordVocabulary((*SPECIALS, "racket", "tennis racket", "game"))
-    assert component_ids(vocabulary, ["tennis racket", "soccer game", "racket", "tennis", "ball"]) == [5, 6, 4, 3, 3]
-
-
 def test_a_noun_has_its_own_modifier_or_that_of_an_attribute() -> None:
-    encoder = WordEncoder(WordEncoderShape(9, 5, 3, 4), Generator().manual_seed(0))
+    encoder = WordEncoder(CONFIG.changed(joint=4), 9, Generator().manual_seed(0))
 
     def phi(noun: int, modifier: int) -> Tensor:
         word = torch.cat([encoder.basic.weight[noun], encoder.modifier.weight[modifier]])
@@ -83,7 +59,7 @@ def test_basic_vectors_from_a_file_are_fixed_and_all_others_learned() -> None:
     """UniVSE, section 3.1: basic embeddings are GloVe's, modifier embeddings learned."""
     vectors = torch.full((9, 5), torch.nan)
     vectors[DOG] = torch.arange(5.0)
-    for config, learned in ((CONFIG, [False, True]), (replace(CONFIG, tune_vectors=True), [True, True])):
+    for config, learned in ((CONFIG, [False, True]), (CONFIG.changed(tune_vectors=True), [True, True])):
         encoder = UniVSE(config, 7, 9, vectors).word_encoder
         encoder(torch.tensor([DOG, CAT]), torch.tensor([RED, RED])).sum().backward()
         assert encoder.basic.weight.grad is not None and encoder.modifier.weight.grad is not None
@@ -93,7 +69,7 @@ def test_basic_vectors_from_a_file_are_fixed_and_all_others_learned() -> None:
 
 def test_relations_and_sentences_share_a_forward_gru_with_last_state_pooling() -> None:
     made = model()
-    gru, read = made.text.gru, made.word_encoder
+    gru, read = made.text.net, made.word_encoder
 
     def psi(words: list[int]) -> Tensor:
         states, last = gru(read(torch.tensor(words))[:, None])
@@ -106,8 +82,10 @@ def test_relations_and_sentences_share_a_forward_gru_with_last_state_pooling() -
     assert torch.allclose(made.triples(torch.tensor([[DOG, ON, CAT]]))[0], triples[1], atol=1e-6)
 
 
-@pytest.mark.parametrize("components", [("obj", "attr", "rel"), ("obj",), ("attr", "rel")])
-@pytest.mark.parametrize("composition", ["average", "sum", "max"])
+@pytest.mark.parametrize(
+    ("components", "composition"),
+    [(("obj", "attr", "rel"), "average"), (("obj",), "sum"), (("attr", "rel"), "max")],
+)
 def test_components_of_a_caption_are_composed(components: tuple[str, ...], composition: str) -> None:
     made = model(components=components, composition=composition)
     vectors = {
@@ -152,16 +130,6 @@ def test_a_gru_reads_the_components_of_each_caption_in_the_given_order() -> None
         assert composed[1].abs().max() == 0
 
 
-def test_alpha_is_learned_by_a_loss_of_the_caption_vectors() -> None:
-    made = model(learn_alpha=True, alpha=0.75)
-    assert isinstance(made.alpha, Tensor) and made.alpha.item() == pytest.approx(0.75)
-    made.sentences(texts(), torch.tensor([0])).sum().backward()
-    assert made.alpha_logit.grad is not None and made.alpha_logit.grad.abs() > 0
-    assert model().alpha == 0.75
-    with pytest.raises(ValueError, match="learn_alpha is for univse"):
-        replace(CONFIG, model="vse++", learn_alpha=True)
-
-
 def test_pairs_and_triples_are_dropped_but_keep_their_numbers() -> None:
     graphs = texts().graphs
     assert graphs is not None
@@ -177,23 +145,6 @@ def test_pairs_and_triples_are_dropped_but_keep_their_numbers() -> None:
     assert (drawn[0][:, 0] == UNKNOWN_ID).float().mean().item() == pytest.approx(0.3, abs=0.03)
 
 
-def test_a_caption_without_components_is_its_sentence() -> None:
-    one, other, row = model(), model(components=()), torch.tensor([0])
-    assert torch.allclose(blend(*one.sentences_and_components(texts(), row), 1.0), other.sentences(texts(), row))
-    with pytest.raises(ValueError, match="UniVSE needs components"):
-        one.sentences(texts()._replace(graphs=None), torch.tensor([0]))
-
-
-def test_queries_are_words_pairs_or_triples() -> None:
-    made = model()
-    vocabulary = WordVocabulary((*SPECIALS, "dog", "cat", "red", "on", "lake"))
-    assert torch.equal(made.queries(vocabulary, [Phrase(("cat",), "")])[0], made.word_encoder(torch.tensor([CAT]))[0])
-    pair = made.word_encoder(torch.tensor([DOG]), torch.tensor([RED]))
-    assert torch.equal(made.queries(vocabulary, [Phrase(("red", "dog"), "")]), pair)
-    triple = made.triples(torch.tensor([[DOG, ON, CAT]]))
-    assert torch.equal(made.queries(vocabulary, [Phrase(("dog", "on", "cat"), "")]), triple)
-
-
 @pytest.mark.parametrize(("pooling", "highest"), [("max", 1), ("max-k", 10)])
 def test_regions_are_mapped_before_pooling(pooling: str, highest: int) -> None:
     encoder = ImageEncoder(6, 4, "none", Generator().manual_seed(0), pooling)
@@ -204,15 +155,6 @@ def test_regions_are_mapped_before_pooling(pooling: str, highest: int) -> None:
     assert torch.allclose(image, functional.normalize(pooled, dim=-1), atol=1e-6)
     assert torch.allclose(encoder(grid), image) and torch.allclose(found, functional.normalize(regions, dim=-1))
     assert encoder(grid[:, :2]).shape == (3, 4)  # fewer regions than k
-
-
-def test_an_averaged_grid_also_has_regions() -> None:
-    encoder = ImageEncoder(6, 4, "root", Generator().manual_seed(0))
-    grid = torch.randn(3, 5, 6, generator=Generator().manual_seed(1))
-    image, regions = encoder.with_regions(grid)
-    assert torch.equal(image, encoder(grid.mean(1))) and regions.shape == (3, 5, 4)
-    image, regions = encoder.with_regions(grid[:, 0])
-    assert torch.equal(regions[:, 0], image)
 
 
 def scores(*shape: int) -> Tensor:
@@ -250,51 +192,21 @@ def test_each_kind_of_negatives_is_reduced_on_its_own(reduce: str, expected: lis
     assert sum_over_kinds(costs[:, :2], there[:, :2], (2, 0), REDUCTIONS[reduce]).tolist()[1:] == [2, 0]
 
 
-def test_a_caption_counts_once_however_many_components_it_has() -> None:
-    values, owner = torch.tensor([1.0, 3.0, 5.0]), torch.tensor([0, 0, 2])
-    assert sum_of_caption_means(values, owner, 4).item() == 2 + 5
-
-
-def test_relevance_gradients() -> None:
-    true, false = (scores(*shape).double().requires_grad_() for shape in ((2, 3), (2, 4, 3)))
-    assert torch.autograd.gradcheck(lambda t, f: relevance_hinges(t, f, 0.2), (true, false))
-
-
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"components": ("obj", "verb")}, "components must be of obj, attr, rel, was: obj, verb"),
-        ({"contrast": ("all",)}, "contrast must be of obj, attr, rel, was: all"),
+        ({"components": ("obj", "verb")}, "components must be one of obj, attr, rel, was: verb"),
+        ({"contrast": ("all",)}, "contrast must be one of obj, attr, rel, was: all"),
         ({"composition": "mean"}, "composition must be one of average, sum, max, self-attention, gru, was: mean"),
         ({"image_pooling": "last"}, "image_pooling must be one of average, max, max-k, crop, was: last"),
         ({"reduce_rel": "max"}, "reduce_rel must be one of hardest, mean, sum, was: max"),
-        ({"alpha": 1.5}, r"alpha must be in \[0, 1\], was: 1.5"),
-        ({"weights": (1.0, 1.0)}, "weights must be 4 numbers >= 0"),
+        ({"alpha": 1.5}, "alpha must be <= 1, was: 1.5"),
+        ({"weights": (1.0, 1.0)}, "weights must have 4 values"),
+        ({"weights": (1.0, 1.0, -1.0, 1.0)}, "weights must be >= 0, was: -1.0"),
+        ({"learn_alpha": True, "components": ()}, "learn_alpha is for univse with components"),
         ({"constant": -1}, "constant must be >= 0, was: -1"),
     ],
 )
 def test_bad_config(given: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         configure(Path(), Path(), "univse", **given)
-
-
-def test_the_learning_rate_is_constant_then_halved_down_to_its_minimum() -> None:
-    rates = [CONFIG.rate(epoch) for epoch in range(1, 15)]
-    assert rates[:6] == [1e-3] * 6 and rates[6:9] == pytest.approx([5e-4, 2.5e-4, 1.25e-4])
-    assert rates[11] == pytest.approx(1e-3 / 64) and rates[12:] == [1e-5] * 2
-    plain = configure(Path(), Path())
-    assert [plain.rate(epoch) for epoch in (1, 15, 16, 30, 31)] == pytest.approx([1e-3, 1e-3, 1e-4, 1e-4, 1e-5])
-
-
-@settings(deadline=None, max_examples=10)
-@given(st.floats(0, 1))
-def test_a_blend_is_a_unit_vector(alpha: float) -> None:
-    one, other = functional.normalize(scores(3, 4), dim=-1), functional.normalize(scores(3, 4) + 1, dim=-1)
-    blended = blend(one, other, torch.tensor([True, True, False]), alpha)
-    assert torch.allclose(blended.norm(dim=1), torch.ones(3)) and torch.allclose(blended[2], one[2])
-
-
-def test_small_integer_types_of_word_ids_do_not_overflow() -> None:
-    encoder = WordEncoder(WordEncoderShape(50_000, 2, 2, 2), Generator().manual_seed(0))
-    words = torch.tensor([49_999, 46_400])
-    assert torch.equal(encoder(words.int()), encoder(words))

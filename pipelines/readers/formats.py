@@ -1,0 +1,228 @@
+"""Caption files of data sets: COCO, Karpathy's splits, Flickr's token files, Multi30K, VSE++, plain lines of text.
+
+Each format has a function that yields the captions of a source, one Record each, in the source's order. A record that
+is none becomes a Rejected; a file that is broken raises ValueError, which names it. `line` is the number of the line,
+or of the annotation or caption in JSON, from 1. Where records name no split, it is taken from the file's name
+(`captions_train2017.json` -> train).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import count, zip_longest
+
+from .files import LongLine, filesystem, folder_of, is_folder, join, json_items, lines, name_of, names, split_in
+from .record import MAX_NUMBER, ReadOptions, Record, Rejected, excerpt, reject
+
+Records = Iterator[Record | Rejected]
+CAPTIONS_PER_IMAGE = 5
+VSEPP_LINES = "VSE++ captions, five lines per image"
+VSEPP = re.compile(r"(?P<split>.+)_caps\.txt(?:\.(?:gz|bz2|xz))?")
+MULTI30K = re.compile(r"(?P<split>.+?)(?:\.(?P<number>\d))?\.(?P<language>(?!gz|xz)[a-z]{2})(?:\.(?:gz|bz2|xz))?")
+LINES = re.compile(r".+\.txt(?:\.(?:gz|bz2|xz|zip))?", re.IGNORECASE)
+_SPLITS = ("train", "val", "dev", "test")
+
+
+def split_order(split: str) -> tuple[int, str]:
+    """A key that sorts splits: train, val, dev and test first, then others by name."""
+    return (_SPLITS.index(split) if split in _SPLITS else len(_SPLITS)), split
+
+
+def coco(source: str, url: str, options: ReadOptions) -> Records:
+    """COCO annotation JSON: `{"images": [{id, file_name}], "annotations": [{id, image_id, caption}]}`.
+
+    Lin et al. 2014, "Microsoft COCO: Common Objects in Context"; annotations of an image are not adjacent. An image is
+    named by the `file_name` that `images` has for it, or else by its id.
+    """
+    name, split, expected = name_of(url), split_in(url), "complete COCO annotation JSON"
+    file_names = {
+        image["id"]: image["file_name"]
+        for image in json_items(url, "images.item", expected)
+        if isinstance(image, dict) and isinstance(image.get("id"), int | str) and image.get("file_name")
+    }
+    seen = set()
+    for number, annotation in enumerate(json_items(url, "annotations.item", expected), 1):
+        if not isinstance(annotation, dict):
+            detail = f"an annotation must be an object, was: {annotation!r:.80}"
+            yield Rejected(name, number, "not_a_record", detail, "")
+            continue
+        key, image = annotation.get("id"), annotation.get("image_id")
+        if isinstance(image, int | str):
+            image = file_names.get(image, image)
+        record = Record(name, number, image, annotation.get("caption"), split, options.language)
+        if isinstance(key, int | str) and key in seen:
+            yield reject(record, "duplicate_caption_id", f"annotation id must be unique, was again: {key}")
+            continue
+        if isinstance(key, int | str):
+            seen.add(key)
+        yield record
+
+
+def karpathy(source: str, url: str, options: ReadOptions) -> Records:
+    """Karpathy's `dataset_*.json`: `{"images": [{filepath, filename, split, sentences: [{raw}]}]}`.
+
+    Karpathy and Fei-Fei 2015, "Deep Visual-Semantic Alignments": the splits of Flickr8k, Flickr30k and COCO in common
+    use (train, val, test, restval).
+    """
+    name, number = name_of(url), 0
+    for image in json_items(url, "images.item", "complete Karpathy dataset JSON"):
+        sentences = image.get("sentences") if isinstance(image, dict) else None
+        if not isinstance(sentences, list) or not sentences:
+            number += 1
+            detail = f"an image must be an object with a list of sentences, was: {image!r:.80}"
+            yield Rejected(name, number, "not_a_record", detail, "")
+            continue
+        folder, path = image.get("filepath"), image.get("filename")
+        if folder and path and isinstance(path, str):
+            path = f"{folder}/{path}"
+        for index, sentence in enumerate(sentences):
+            number += 1
+            text = sentence.get("raw") if isinstance(sentence, dict) else None
+            yield Record(name, number, path, text, image.get("split"), options.language, index)
+
+
+def flickr(source: str, url: str, options: ReadOptions) -> Records:
+    """Flickr8k and Flickr30k token files: lines `name.jpg#k⇥caption`; empty ones are skipped.
+
+    Hodosh et al. 2013 and Young et al. 2014. k is the number of the caption among those of its image, and becomes the
+    last part of its caption_id; the captions of an image need not be adjacent.
+    """
+    name, split = name_of(url), split_in(url)
+    for line, content in enumerate(lines(url, "a Flickr token file of lines `name.jpg#k⇥caption`"), 1):
+        if isinstance(content, LongLine):
+            yield Rejected(name, line, "too_long", LongLine.RULE, excerpt(content))
+            continue
+        key, tab, text = content.partition("\t")
+        image, mark, number = key.rpartition("#")
+        if tab and mark and number.isascii() and number.isdigit() and len(number) <= 4:
+            yield Record(name, line, image, text, split, options.language, int(number))
+        elif content.strip():
+            detail = f"a line must be `image#k⇥caption` with k in 0..{MAX_NUMBER}, was: {key!r:.80}"
+            yield Rejected(name, line, "not_a_record", detail, "")
+
+
+def plain_lines(source: str, url: str, options: ReadOptions) -> Records:
+    """Plain text with one caption per line (`captions.txt`); empty lines are skipped, but counted.
+
+    No file says which images these are, so each caption is of an image of its own, named by the line's number.
+    """
+    name, split = name_of(url), split_in(url)
+    for line, text in enumerate(lines(url, "UTF-8 text with one caption per line"), 1):
+        if text.strip():
+            yield Record(name, line, str(line), text, split, options.language)
+
+
+def vsepp_files(source: str, options: ReadOptions) -> list[str]:
+    """The files of VSE++'s layout that are read: for each split, its captions, then its image list if there is one."""
+    return [url for captions, images in _vsepp_splits(source).values() for url in (captions, images) if url]
+
+
+def vsepp(source: str, url: str, options: ReadOptions) -> Records:
+    """VSE++ "precomp" captions: `{split}_caps.txt` with five lines per image, all of a folder or one such file.
+
+    Faghri et al. 2018, "VSE++: Improving Visual-Semantic Embeddings with Hard Negatives". The names of the images are
+    the lines of `{split}_images.txt` in the same folder. Without that file an image is named `{split}_{index}`, where
+    index is its row in `{split}_ims.npy`, from 0. Raises ValueError when a file does not have five lines an image.
+    """
+    for split, (captions, images) in _vsepp_splits(source).items():
+        listed = lines(images, "a list of image names") if images else (f"{split}_{index}" for index in count())
+        rule = f"5 lines for each line of {name_of(images)}" if images else "5 lines per image"
+        image: str | None = None
+        line = 0
+        for line, text in enumerate(lines(captions, VSEPP_LINES), 1):
+            number = (line - 1) % CAPTIONS_PER_IMAGE
+            image = next(listed, None) if number == 0 else image
+            if image is None:
+                raise ValueError(f"{captions}: must have {rule}, has more")
+            yield Record(name_of(captions), line, image, text, split, options.language, number)
+        if line % CAPTIONS_PER_IMAGE or (images and next(listed, None) is not None):
+            raise ValueError(f"{captions}: must have {rule}, has only {line} lines")
+
+
+def _vsepp_splits(source: str) -> dict[str, tuple[str, str]]:
+    """By split, in reading order: the file of captions, and the image list ("" where there is none)."""
+    folder, wanted = (source, names(source)) if is_folder(source) else (folder_of(source), [name_of(source)])
+    found = {match["split"]: name for name in wanted if (match := VSEPP.fullmatch(name))}
+    if not found:
+        raise FileNotFoundError(f"{source}: has no VSE++ captions, expected files named <split>_caps.txt")
+    splits = {}
+    for split in sorted(found, key=split_order):
+        images = join(folder, f"{split}_images.txt")
+        fs, path = filesystem(images)
+        splits[split] = join(folder, found[split]), images if fs.isfile(path) else ""
+    return splits
+
+
+def multi30k_files(source: str, options: ReadOptions) -> list[str]:
+    """The files of a Multi30K folder that are read: for each split, its image list, then its caption files."""
+    return [url for images, captions in _multi30k_splits(source, options).values() for url in (images, *captions)]
+
+
+def multi30k(source: str, url: str, options: ReadOptions) -> Records:
+    """Multi30K folders: `{split}.{1..5}.{language}.gz` (task 2) or `{split}.{language}.gz` (task 1).
+
+    Elliott et al. 2016, "Multi30K: Multilingual English-German Image Descriptions". Line i of each file, gzipped or
+    not, is a caption of the image in line i of the split's image list: `{split}_images.txt` or `{split}.txt`, in the
+    folder or in a folder `image_splits` beside it; its lines are `name.jpg` or `name.jpg#k`. Captions in the language
+    of the options are read, or in all for `all`: image by image, those of an image sorted by language, then by file.
+
+    Raises ValueError when a file has more or fewer lines than the split's image list, FileNotFoundError when the folder
+    lacks the language or an image list.
+    """
+    for split, (images, captions) in _multi30k_splits(source, options).items():
+        found = [(name_of(file), MULTI30K.fullmatch(name_of(file))["language"]) for file in captions]  # type: ignore[index]
+        texts_of = (lines(file, "Multi30K captions, one per line") for file in captions)
+        rows = zip_longest(lines(images, "a list of image names"), *texts_of)
+        for line, (image, *texts) in enumerate(rows, 1):
+            if image is None or None in texts:
+                uneven = [text is not None if image is None else text is None for text in texts].index(True)
+                has = "has more" if image is None else f"has only {line - 1}"
+                count = f"{line - 1}, " if image is None else ""
+                raise ValueError(f"{captions[uneven]}: must have as many lines as {name_of(images)}, {count}{has}")
+            for number, ((name, language), text) in enumerate(zip(found, texts, strict=True)):
+                yield Record(name, line, re.sub(r"#\d+$", "", image), text, split, language, number)
+
+
+def multi30k_captions(folder: str) -> dict[str, tuple[re.Match[str], str]]:
+    """The caption files in a folder, by name, each with the parts of its name and the image list of its split.
+
+    Those without a number (`train.en`) are taken for captions only if their split has an image list.
+    """
+    present, beside = names(folder), join(folder_of(folder), "image_splits")
+    try:
+        lists = {name: join(beside, name) for name in names(beside)}
+    except (FileNotFoundError, NotADirectoryError):
+        lists = {}
+    lists |= {name: join(folder, name) for name in present}
+    found = {}
+    for match in filter(None, map(MULTI30K.fullmatch, present)):
+        images = next((lists[f"{match['split']}{end}"] for end in ("_images.txt", ".txt")
+                       if f"{match['split']}{end}" in lists), "")  # fmt: skip
+        if match["number"] or images:
+            found[match[0]] = match, images
+    return found
+
+
+def _multi30k_splits(source: str, options: ReadOptions) -> dict[str, tuple[str, list[str]]]:
+    """By split, in reading order: the image list, and the caption files in the chosen languages."""
+    if not is_folder(source):
+        raise ValueError(f"{source}: a Multi30K source must be the folder of its files, was a file")
+    present = multi30k_captions(source)
+    chosen = [match for match, _ in present.values() if options.language in (match["language"], "all")]
+    if not chosen:
+        languages = ", ".join(sorted({match["language"] for match, _ in present.values()})) or "none"
+        raise FileNotFoundError(
+            f"{source}: has no Multi30K files <split>.<1..5>.{options.language}.gz, or <split>.{options.language}.gz "
+            f"with <split>_images.txt; languages there: {languages}"
+        )
+    splits: dict[str, tuple[str, list[str]]] = {}
+    chosen.sort(key=lambda match: (split_order(match["split"]), match["language"], match["number"] or "", match[0]))
+    for match in chosen:
+        split, images = match["split"], present[match[0]][1]
+        if not images:
+            raise FileNotFoundError(
+                f"{source}: has no {split}_images.txt, the list of the images of {split}, one per line"
+            )
+        splits.setdefault(split, (images, []))[1].append(join(source, match[0]))
+    return splits

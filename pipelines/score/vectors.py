@@ -1,0 +1,162 @@
+"""Vectors of a test set: of arrays, of a model of `negcap train`, or of an encoder, which are kept in the run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from ...schemas.features import EMBEDDINGS
+from ..engine import provenance
+from ..engine.manifest import hash_value
+from ..engine.progress import Progress
+from ..engine.run import Parts, SourceStage, run_source
+from ..engine.stage import StageResult
+from ..engine.tables import read_table
+from .encoders import Encoder
+from .items import is_run
+from .test_set import ScoreConfig, TestSet
+
+ROWS = 2048  # per shard
+LISTS = ("images.txt", "texts.txt")
+
+
+def arrays(rest: str, tests: TestSet) -> list[np.ndarray]:
+    """`npy:IMAGES,TEXTS`: two memory-mapped arrays, in the order of the lists that `negcap score --lists` writes.
+
+    Raises FileNotFoundError or ValueError naming a file that does not fit the test set.
+    """
+    wanted = "npy must be two files, npy:IMAGES.npy,TEXTS.npy"
+    paths = [Path(part) for part in rest.split(",")]
+    if len(paths) != 2:
+        raise ValueError(f"{wanted}, was: {rest}")
+    found = []
+    for path, rows, listed in zip(paths, (len(tests.image_ids), len(tests.texts)), LISTS, strict=True):
+        if not path.is_file():
+            raise FileNotFoundError(f"{path}: no such file; {wanted}")
+        try:
+            array = np.load(path, mmap_mode="r", allow_pickle=False)
+        except (ValueError, EOFError, OSError) as error:
+            raise ValueError(f"{path}: must be a NumPy array, cannot be read: {error}") from None
+        if not isinstance(array, np.ndarray) or array.ndim != 2 or array.dtype.kind != "f":
+            raise ValueError(f"{path}: must be an array (n, d) of floats")
+        if len(array) != rows:
+            raise ValueError(f"{path}: must have {rows:,} rows, one per line of {listed} (--lists), has {len(array):,}")
+        found.append(array)
+    wide = [array.shape[1] for array in found]
+    if wide[0] != wide[1]:
+        what = f"{paths[0]} has {wide[0]}, {paths[1]} {wide[1]}"
+        raise ValueError(f"vectors of images and texts must be equally wide, {what}")
+    return found
+
+
+def trained(rest: str, tests: TestSet, run: Path, config: ScoreConfig) -> list[np.ndarray]:
+    """`negcap:FOLDER`: vectors by a model of `negcap train`, from the image features that it was trained on.
+
+    Texts of UniVSE are parsed as the run's captions were. Raises FileNotFoundError or ValueError if the folder cannot
+    be used, or the features: those of a run, of the model's size, of every image.
+    """
+    import torch
+
+    from ..models.device import choose_device
+    from ..models.evaluation.protocols import parse_graphs, parser_settings
+    from ..models.evaluation.retrieval import embed_images, embed_sentences
+    from ..models.features import read_features
+    from ..models.trainer.objectives import OBJECTIVES, load_model
+    from ..models.vectors import Texts
+
+    if not is_run(run):
+        raise ValueError(f"a model of negcap train reads the image features of a run, {run} is a published set")
+    if config.threads:
+        torch.set_num_threads(config.threads)
+    device = choose_device(config.device)
+    model, vocabulary, about = load_model(Path(rest), device)
+    features = read_features(run, tests.image_ids, about.table)
+    size, found = model.image.linear.in_features, features.values.shape[-1]
+    if found != size:
+        raise ValueError(f"features of {run} must have {size} numbers for this model, have {found}")
+    if not features.available.all():
+        lacking = tests.image_ids[int((~features.available).nonzero()[0])]
+        raise ValueError(f"{about.table} of {run} must have every image, has none of {lacking}")
+    images = embed_images(model.image, features.values, torch.arange(len(tests.image_ids)), device)
+    column, graphs = pa.array(tests.texts, pa.string()), None
+    if OBJECTIVES[about.model].needs_components:
+        graphs = parse_graphs(column, vocabulary, parser_settings(run))
+        graphs = type(graphs)(*(kind._replace(words=kind.words.to(device)) for kind in graphs))
+    encoded = vocabulary.encode(column)
+    tokens, offsets = torch.from_numpy(encoded.tokens).to(device), torch.from_numpy(encoded.offsets)
+    texts = Texts(tokens, offsets, len(tests.texts), graphs)
+    sentences = embed_sentences(model.sentences, texts, torch.arange(len(tests.texts)))
+    return [images.cpu().numpy(), sentences.cpu().numpy()]
+
+
+def embed(model: Encoder, tests: TestSet, run: Path, batch: int, progress: Progress) -> list[np.ndarray]:
+    """The vectors of a test set's images (I, d) and texts (N, d), as an encoder gives them: not yet of length 1.
+
+    They are kept in the tables `embeddings_images_<key>` and `embeddings_texts_<key>` of the folder `run`, a shard at a
+    time, and read from there the next time. batch: images or texts computed at once. Raises ValueError for vectors that
+    are not all equally wide, and what the model raises; shards that are finished are kept.
+    """
+    files = [file for file in tests.files if file is not None]
+    if len(files) != len(tests.files):
+        raise ValueError(f"{model.name} needs the image files: --images FOLDER")
+    states = [(file.name, file.stat()) for file in files]
+    given = [[name, state.st_size, state.st_mtime_ns] for name, state in states]
+
+    return [
+        _kept(model, run, "images", tests.image_ids, given, lambda rows: model.images(files[rows]), batch, progress),
+        _kept(model, run, "texts", tests.texts, [], lambda rows: model.texts(tests.texts[rows]), batch, progress),
+    ]
+
+
+def _kept(
+    model: Encoder,
+    run: Path,
+    what: str,
+    names: Sequence[str],
+    given: Sequence[object],
+    compute: Callable[[slice], np.ndarray],
+    batch: int,
+    progress: Progress,
+) -> np.ndarray:
+    """The vectors (n, d) of n images or texts, in a table of the run, which is made or completed first.
+
+    names: of them; given: what else determines them. compute: the vectors of some rows of them.
+    """
+    identity = {**model.identity, "model": model.name, "list": hash_value([list(names), given])}
+    table = f"embeddings_{what}_{hash_value(identity)[:12]}"
+
+    def batches(start: int, stop: int) -> Iterator[np.ndarray]:
+        for at in range(start, stop, batch):
+            made = compute(slice(at, min(at + batch, stop)))
+            progress.advance(len(made), 0)
+            yield made
+
+    def make(start: int) -> StageResult:
+        stop = min(start + ROWS, len(names))
+        found = np.ascontiguousarray(np.concatenate([*batches(start, stop)]), dtype=np.float32)
+        ends = pa.array(np.arange(len(found) + 1, dtype=np.int32) * found.shape[1])
+        values = pa.ListArray.from_arrays(ends, pa.array(found.ravel()), EMBEDDINGS.field("vector").type)
+        rows = pa.table([pa.array(names[start:stop], pa.string()), values], schema=EMBEDDINGS)
+        return StageResult({table: rows}, {what: stop - start})
+
+    def parts() -> Parts:
+        yield from (partial(make, start) for start in range(0, len(names), ROWS))
+
+    stage = SourceStage(
+        name="score",
+        module=type(model).__module__,
+        outputs={table: EMBEDDINGS},
+        config={**identity, "what": what, "rows": ROWS},
+        inputs={},
+        metadata={**provenance.package(), "model": model.name},
+        parts=parts,
+        shards=-(-len(names) // ROWS),
+        unit=what,
+    )
+    run_source(stage, run, progress=progress, overwrite=True)
+    columns = [shard["vector"].combine_chunks() for shard in read_table(run, table, ["vector"])]
+    return np.concatenate([part.flatten().to_numpy().reshape(len(part), -1) for part in columns])

@@ -1,0 +1,96 @@
+"""What of a caption may be replaced: its slots, each with its word and the form that a replacement takes."""
+
+import pytest
+
+from negcap.augment.language.parse import parse
+from negcap.augment.slots.nouns import attribute_slots, noun_slots, quantity_slots
+from negcap.augment.slots.verbs import are_incompatible, inflected, preposition_slots, verb_slots
+from tests.augment.fixtures import sentences
+
+
+@pytest.mark.parametrize(
+    ("text", "entry", "form", "plural"),
+    [
+        ("A plate with some bread.", "bread", "some", False),
+        ("Several zebra in a field.", "zebra", "plural", True),
+        ("A few deer in a field.", "deer", "plural", True),
+        ("One more cat in a box.", "cat", "a", False),
+        ("All the food on a table.", "food", "some", False),
+        ("The dog's bed.", "bed", "the", False),
+    ],
+)
+def test_forms_of_noun_slots(text: str, entry: str, form: str, plural: bool) -> None:
+    slots = {slot.entry: slot for slot in noun_slots(parse([text])[0])}
+    assert (slots[entry].form, slots[entry].plural) == (form, plural)
+
+
+PLURALS = {  # those that may be edited: not behind a singular determiner
+    "A tan dog licks a girls hand.": [],
+    "a man holds a girls hand": [],
+    "A women stands behind a fence.": [],
+    "A child pulls an umbrellas out of a bag.": [],
+    "Each dogs runs.": [],
+    "A few dogs run.": ["dog"],
+    "Another two men sit on a bench.": ["man"],
+    "Two girls hold a dog.": ["girl"],
+    "A man with many hats.": ["hat"],
+}
+
+
+def test_a_plural_is_edited_where_its_number_is_clear() -> None:
+    found = [[slot.entry for slot in noun_slots(one) if slot.plural] for one in parse(list(PLURALS))]
+    assert dict(zip(PLURALS, found, strict=True)) == PLURALS
+
+
+def test_slots_know_compounds_quantities_and_prepositions_of_several_words() -> None:
+    caption, other = parse(["A woman is holding two tennis rackets.", "A dog is standing in front of a car."])
+    assert [slot.entry for slot in noun_slots(caption)] == ["woman", "tennis racket"]
+    assert [(slot.entry, slot.value) for slot in quantity_slots(caption)] == [("a", 1), ("two", 2)]
+    assert [(slot.entry, slot.end - slot.start) for slot in preposition_slots(other)] == [("in front of", 3)]
+
+
+ATTRIBUTES = {
+    "A red car.": [("red", "car", "attributive")],
+    "The car is red.": [("red", "car", "predicative")],
+    "A big brown dog.": [("big", "dog", "attributive"), ("brown", "dog", "attributive")],
+    "A black and white cat.": [("black", "cat", "attributive"), ("white", "cat", "attributive")],
+    "A metal bench.": [("metal", "bench", "attributive")],
+    "An old man.": [("old", "man", "attributive")],
+    # words that say something else of what they stand with
+    **dict.fromkeys(sentences("A black man. A little boy. A dirt bike. The other dog. A light blue car."), []),
+}
+VERBS = {
+    "A boy throws a ball.": [("throw", "object")],
+    "A dog sitting on a bed.": [("sit", "prep:on")],
+    "A dog is sleeping.": [("sleep", "bare")],
+    "A man throws it.": [],
+    **dict.fromkeys(
+        sentences("A man sits down. A man wants to sleep. The ball is thrown by a man. A plane sits on a runway."), []
+    ),
+}
+
+
+def test_slots_know_the_owner_of_an_attribute_and_the_pattern_of_a_verb() -> None:
+    for text, expected in ATTRIBUTES.items():
+        caption = parse([text])[0]
+        assert [(s.entry, caption.tokens[s.noun].lemma, s.form) for s in attribute_slots(caption)] == expected, text
+    for text, patterns in VERBS.items():
+        assert [(slot.entry, slot.pattern) for slot in verb_slots(parse([text])[0])] == patterns, text
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "pattern", "expected"),
+    [
+        ("sit", "stand", "prep:on", True), ("run", "sleep", "bare", True), ("throw", "eat", "object", True),
+        ("sit", "rest", "prep:on", False), ("sit", "ride", "prep:on", False), ("hold", "carry", "object", False),
+        ("walk", "talk", "prep:on", False), ("run", "jump", "bare", False), ("eat", "devour", "object", False),
+        ("be", "sit", "prep:on", False), ("pose", "stand", "bare", False), ("sit", "sit", "bare", False),
+    ],
+)  # fmt: skip
+def test_which_verbs_exclude_one_another(one: str, other: str, pattern: str, expected: bool) -> None:
+    assert are_incompatible(one, other, pattern) == are_incompatible(other, one, pattern) == expected
+
+
+def test_verbs_are_inflected_as_the_corpus_writes_them() -> None:
+    found = [inflected("sit", tag, {"sit": "sitting"} if tag == "VBG" else {}) for tag in ("VBG", "VBZ", "VBP", "VBD")]
+    assert found == ["sitting", "sits", "sit", None] and inflected("catch", "VBZ", {}) == "catches"

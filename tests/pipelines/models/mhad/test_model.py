@@ -1,0 +1,90 @@
+"""Attention heads, the encoders that end in them, and the diversity loss in its three readings."""
+
+import pytest
+import torch
+from torch import Generator, Tensor
+
+from negcap.pipelines.models.encoders import MAX_WORDS, AttentionHeads, SentenceEncoder, TextShape, word_embedding
+from negcap.pipelines.models.mhad.model import HINGES, RegionEncoder, diversity_loss, head_cosines
+from tests.pipelines.models.test_encoders import flat
+
+
+def random_numbers(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(shape, dtype=torch.double, generator=Generator().manual_seed(seed))
+
+
+def sentence_encoder(heads: int = 3) -> SentenceEncoder:
+    generator = Generator().manual_seed(0)
+    shape = TextShape(5, 4 * heads, heads=heads, attention_dim=6)
+    return SentenceEncoder(word_embedding(9, 5, generator, None, True), shape, generator).double()
+
+
+def test_weights_are_those_of_the_equation() -> None:
+    heads = AttentionHeads(4, 6, 2, Generator().manual_seed(0)).double()
+    states = random_numbers(1, 3, 4)
+    attended = heads(states, torch.ones(1, 3, dtype=torch.bool))
+    for k in range(2):
+        wanted = torch.tanh(heads.of_context[k] @ heads.context[k])
+        scores = torch.stack([wanted @ torch.tanh(heads.of_state[k] @ state) for state in states[0]])
+        weights = torch.exp(scores) / torch.exp(scores).sum()
+        assert torch.allclose(attended.weights[0, k], weights, atol=1e-6)
+        assert torch.allclose(attended.vectors[0, k], weights @ states[0], atol=1e-6)
+
+
+def test_padding_changes_no_sentence() -> None:
+    encoder = sentence_encoder()
+    tokens, offsets = flat([[1, 4, 5, 2], [1, 6, 2], [1, 7, 8, 4, 5, 6, 2]])
+    together = encoder(tokens, offsets, torch.tensor([1, 2, 0]))
+    for place, row in enumerate([1, 2, 0]):
+        assert torch.allclose(encoder(tokens, offsets, torch.tensor([row]))[0], together[place], atol=1e-12)
+    assert torch.allclose(together.norm(dim=1), torch.ones(3, dtype=torch.double))
+
+
+def test_padding_changes_no_image() -> None:
+    encoder = RegionEncoder(5, 4, 4, 2, "root", True, Generator().manual_seed(0))
+    features = random_numbers(2, 3, 5).float()
+    padded = torch.cat([features, torch.zeros(2, 4, 5)], 1)
+    assert torch.allclose(encoder(features), encoder(padded), atol=1e-6)
+    assert encoder.attend(padded).weights[:, :, 3:].eq(0).all()
+    assert encoder(torch.zeros(1, 3, 5)).isfinite().all()  # an image without features
+    assert torch.allclose(encoder(features[:, 0]), encoder(features[:, :1]))
+
+
+def test_long_sentences_are_cut() -> None:
+    encoder = sentence_encoder()
+    words = [1, *[4, 5] * 80, 2]
+    tokens, offsets = flat([words, words[: MAX_WORDS + 1]])
+    assert torch.equal(*encoder(tokens, offsets, torch.arange(2)))
+
+
+def views(*shape: int, n: int = 2) -> list[Tensor]:
+    generator = Generator().manual_seed(0)
+    return [torch.randn(shape, dtype=torch.double, generator=generator) for _ in range(n)]
+
+
+@pytest.mark.parametrize(
+    ("reading", "same", "apart"), [("distance", 0.1, 0.0), ("similarity", 0.9, 0.0), ("printed", 0.0, 0.1)]
+)
+def test_the_cost_of_equal_and_of_orthogonal_heads(reading: str, same: float, apart: float) -> None:
+    equal, orthogonal = torch.ones(1, 2, 3), torch.eye(3)[None, :2]
+    assert diversity_loss([equal], 0.1, reading).item() == pytest.approx(2 * same)  # (1, 2) and (2, 1)
+    assert diversity_loss([orthogonal], 0.1, reading).item() == pytest.approx(2 * apart)
+
+
+@pytest.mark.parametrize("reading", HINGES)
+def test_all_pairs_of_views_and_of_different_heads_of_an_instance_count(reading: str) -> None:
+    heads = views(3, 4, 5, n=3)
+    total = 0.0
+    for a, one in enumerate(heads):
+        for other in heads[a:]:
+            for p in range(3):
+                for k in range(4):
+                    for r in set(range(4)) - {k}:
+                        cosine = torch.cosine_similarity(one[p, k], other[p, r], dim=0)
+                        total += HINGES[reading](cosine, 0.1).item()
+    assert diversity_loss(heads, 0.1, reading).item() == pytest.approx(total)
+
+
+def test_cosines_of_different_heads() -> None:
+    heads = torch.tensor([[[2.0, 0], [1, 0]], [[0, 3], [1, 0]], [[1, 1], [-1, -1]]])
+    assert torch.allclose(head_cosines(heads), torch.tensor([[1.0, 1], [0, 0], [-1, -1]]))
