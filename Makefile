@@ -61,11 +61,11 @@ $(VENV)/installed-score: pyproject.toml $(TESTED) | $(BIN)/python
 
 clip: $(VENV)/installed-score ## tiny CLIPs of drawn scenes with and without negatives: needs no data [CLIP_SEEDS=1]
 	$(BIN)/negcap scenes --output outputs/clip-pictures --images 6000 --seed 11
-	$(BIN)/negcap build --output outputs/clip-pictures --lexicon own $(UNIFORM:%=--operator %)
+	$(BIN)/negcap build --output outputs/clip-pictures --set lexicon=own $(UNIFORM:%=--operator %)
 	$(BIN)/negcap finetune outputs/clip-pictures --images outputs/clip-pictures/images --output outputs/clip-base \
 		--objective infonce --epochs 6 --learning-rate 1e-3
 	$(BIN)/negcap scenes --output outputs/clip-scenes --images 1600
-	$(BIN)/negcap build --output outputs/clip-scenes --lexicon own $(SEEN:%=--operator %)
+	$(BIN)/negcap build --output outputs/clip-scenes --set lexicon=own $(SEEN:%=--operator %)
 	$(BIN)/negcap refine outputs/clip-scenes
 	for seed in $$(seq 0 $$(($(CLIP_SEEDS) - 1))); do for objective in infonce negclip ce-clip; do \
 		$(BIN)/negcap finetune outputs/clip-pictures --images outputs/clip-pictures/images --model hf:outputs/clip-base \
@@ -128,7 +128,7 @@ wordnet: $(VENV)/installed-dev ## build WordNet [WORDNET=folder] and concretenes
 
 reference: $(VENV)/installed ## build the shipped reference lexicon from CAPTIONS="file" (SOURCE="what they are")
 	@test -n "$(SOURCE)" || { echo 'make reference needs SOURCE="what the captions are", for its metadata' >&2; exit 2; }
-	$(BIN)/negcap build "$(CAPTIONS)" --output outputs/reference --lexicon own
+	$(BIN)/negcap build "$(CAPTIONS)" --output outputs/reference --set lexicon=own
 	$(BIN)/python -m negcap.pipelines.resources.reference outputs/reference --source "$(SOURCE)"
 
 cloze: $(VENV)/installed-train ## train a cloze model: CAPTIONS="sources" [MODEL=file ARGS="--continue shipped --held-out source"]

@@ -94,10 +94,10 @@ def made_once(tmp_path_factory: pytest.TempPathFactory, name: str, make: Callabl
 @pytest.fixture(scope="session")
 def sample_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of the sample's first 40 images with every operator, made verb by verb; copy it to change it."""
-    here, own = ["--scheduler", "synchronous", "--quiet"], ["--lexicon", "own"]
+    here, own = ["--scheduler", "synchronous", "--quiet"], ["--set", "lexicon=own"]
 
     def make(run: Path) -> None:
-        assert main(["ingest", str(SAMPLE), "--output", str(run), "--limit", "40", *here]) == 0
+        assert main(["build", str(SAMPLE), "--output", str(run), "--only", "ingest", "--limit", "40", *here]) == 0
         for verb in ("parse", "lexicon", "components", "truth", "balance", "negatives"):
             options = own if verb in LEXICON_VERBS else ["--preset", "all"] if verb == "negatives" else []
             assert main([verb, str(run), *options, *here]) == 0

@@ -148,7 +148,7 @@ def build(
     """Make a whole run as `negcap build` does: captions, parses, lexicon, truth, balance and negatives, as Parquet.
 
     Args:
-        captions: a file, folder or URL in any format that `negcap ingest` reads, or captions in memory as `negatives`
+        captions: a file, folder or URL in any format that `negcap build` reads, or captions in memory as `negatives`
             takes them.
         output: the folder of the run, on a local disk or on a store (`s3://bucket/run` …). Tables that are already
             there and up to date are kept.

@@ -204,7 +204,7 @@ def propose(run: Path, copy_prompts: Path | None, filler: Path | None, **given: 
     """Let a language model write negatives, and judge them.
 
     Asks an OpenAI-compatible server (vLLM, llama.cpp, Ollama, hosted) or a local model for negatives of the captions in
-    RUN (from negcap ingest). They are judged as the operators' are; rejected ones are kept with their reasons. Every
+    RUN (from negcap build). They are judged as the operators' are; rejected ones are kept with their reasons. Every
     answer is kept on disk, so a second call pays only for what is missing. With a masked model, --filler, the likeliest
     other words of each place are proposed.
 

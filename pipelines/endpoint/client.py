@@ -307,7 +307,7 @@ def cache_path(run: Path) -> Path:
 
     Raises ValueError for a run on a store: a database needs a local disk.
     """
-    return local_path(run, "the cache of answers (--cache)") / "_answers" / "answers.sqlite"
+    return local_path(run, "the cache of answers (--set cache=FILE)") / "_answers" / "answers.sqlite"
 
 
 def collect(name: str, asker: Asker, requests: Iterable[Request], progress: Progress, total: int) -> Answers:

@@ -81,7 +81,7 @@ class PublishConfig:
             what = f"format {self.format}" if kind.images == "files" else "copying or skipping images"
             raise ValueError(f"{what} needs the image files: --images FOLDER")
         if self.images is None and self.boxes is None and kind.images == "sizes":
-            raise ValueError(f"format {self.format} needs the images' sizes: --images FOLDER, or --boxes FILE")
+            raise ValueError(f"format {self.format} needs the images' sizes: --images FOLDER, or --set boxes=FILE")
 
 
 def _check_date(text: str) -> None:

@@ -114,7 +114,7 @@ class Publication:
         if given is not None:
             return given
         if self.images is None:
-            raise ValueError(f"no box for image {example.image_id}: give --images, or its box in --boxes")
+            raise ValueError(f"no box for image {example.image_id}: give --images, or its box in --set boxes=FILE")
         return self.images.box(example.image)
 
 

@@ -165,7 +165,7 @@ def refuse_unchecked(publication: Publication, config: PublishConfig) -> None:
         raise RefusedError(
             [
                 f"not checked to be false of their images: negatives of {', '.join(unchecked)}",
-                "--operator chooses others; --allow-unchecked publishes them all the same, and the data card says so",
+                "--operator chooses others; --set allow_unchecked=true publishes them all the same, and the data card says so",
             ]
         )
 
@@ -210,14 +210,14 @@ def keep_out(found: Survey, config: PublishConfig, say: Say) -> frozenset[str]:
             if names:
                 lines.append(f"{len(names):,} {what}s of the train split are in another split too: {abbreviate(names)}")
         if not config.skip_leaks:
-            raise RefusedError([*lines, "--skip-leaks leaves their captions out"])
+            raise RefusedError([*lines, "--set skip_leaks=true leaves their captions out"])
         for line in lines:
             say(f"left out: {line}")
     if found.missing:
         names = dict.fromkeys(found.missing.values())
         message = f"{len(names):,} images are not in {config.images}: {abbreviate(names)}"
         if not config.skip_missing:
-            raise FileNotFoundError(f"{message}; --skip-missing leaves their captions out")
+            raise FileNotFoundError(f"{message}; --set skip_missing=true leaves their captions out")
         say(f"left out: {message}")
     return frozenset(found.leaks) | frozenset(found.missing)
 

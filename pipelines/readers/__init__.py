@@ -200,7 +200,7 @@ def _of_file(source: str) -> str:
     if b"\t" in start or _IMAGE_FILE.match(start):
         raise ValueError(
             f"{source}: looks like a table without a header or a list of images; for a table give --format table and "
-            "the numbers of its columns, --image-column 1 --caption-column 2"
+            "the numbers of its columns, --columns image=1,caption=2"
         )
     return "lines"
 

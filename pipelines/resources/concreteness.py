@@ -3,7 +3,7 @@
 `python -m negcap.pipelines.resources.concreteness LIST CAPTIONS... --output augment/data/concreteness.json`
 
 LIST is the list of Turney, Neuman, Assaf and Cohen (2011) as distributed with VSE-C (`word<TAB>score`). Noun lemmas
-that head noun phrases at least 5 times in CAPTIONS (any source that `negcap ingest` reads) are excluded from the fit;
+that head noun phrases at least 5 times in CAPTIONS (any source that `negcap build` reads) are excluded from the fit;
 the reported accuracy is measured on them, with the coefficients that are written.
 """
 

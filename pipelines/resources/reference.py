@@ -1,6 +1,6 @@
 """Make a run's lexicon, truth estimates and balance the shipped reference lexicon, for corpora too small for their own.
 
-    negcap build CAPTIONS --output RUN --lexicon own
+    negcap build CAPTIONS --output RUN --set lexicon=own
     python -m negcap.pipelines.resources.reference RUN --source "what the captions are"
 
 The same run gives the same bytes. The tables contain words and counts, but no sentences.
@@ -33,7 +33,7 @@ def ship(run: Path, output: Path, source: str) -> None:
     for name in LEXICON_VERBS:
         counts = counts_of(run, name)
         if "given" in counts or "blended" in counts:
-            raise ValueError(f"{run} must be built with --lexicon own, its table {name} was not")
+            raise ValueError(f"{run} must be built with --set lexicon=own, its table {name} was not")
         table = pa.concat_tables(read_table(run, name)).combine_chunks()
         kept = {key: value for key, value in (table.schema.metadata or {}).items() if key in PROVENANCE}
         kept |= {b"source": source.encode(), b"captions": str(counts["captions"]).encode()}

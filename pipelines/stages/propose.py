@@ -134,7 +134,7 @@ def _captions(run: Path, config: ProposeConfig, overwrite: bool) -> tuple[list[l
     if manifest is not None and manifest.identity.stage != NAME and not overwrite:
         raise ValueError(
             f"{run / 'negatives'} was made by negcap {manifest.identity.stage}: --overwrite replaces it, or propose in "
-            "a run of its own (negcap ingest)"
+            "a run of its own (negcap build)"
         )
     shards = [shard.read(COLUMNS).to_pylist() for shard in shards_of(run, "captions")]
     check_splits(config.splits, (row["split"] for row in chain(*shards)), "captions")

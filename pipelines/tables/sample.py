@@ -100,5 +100,5 @@ def not_english(run: Path) -> list[str]:
         return []
     return [
         f"not English, by their words, are {len(odd):,} of {len(texts):,} captions looked at, such as {odd[0][:80]!r}: "
-        "--languages en (languages= in Python) rejects them, --language says what language captions are in"
+        "--set languages=en (languages= in Python) rejects them, --language says what language captions are in"
     ]

@@ -35,7 +35,7 @@ def sample(images: int = 30) -> pd.DataFrame:
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("built")
     sample().to_csv(folder / "captions.csv", index=False)
-    flags = ["--preset", "all", "--lexicon", "own", "--seed", "5", "--min-count", "3", *QUIET]
+    flags = ["--preset", "all", "--set", "lexicon=own", "--seed", "5", "--set", "min_count=3", *QUIET]
     assert main(["build", str(folder / "captions.csv"), "--output", str(folder / "run"), *flags]) == 0
     return folder / "run"
 
@@ -82,7 +82,7 @@ def test_other_tables_have_the_same_captions() -> None:
 
 def test_the_lexicon_of_another_run_is_taken_by_both_alike(built: Path, build: Callable[..., Path]) -> None:
     sentences = ["Two dogs run across the grass.", "A man rides a red bicycle.", "A woman holds a cup on a table."]
-    run = build(sentences, "--lexicon", str(built))
+    run = build(sentences, "--set", f"lexicon={built}")
     made = negcap.negatives(sentences, lexicon=built)
     assert set(made["image_id"]) == {"0", "1", "2"}
     pd.testing.assert_frame_equal(made, as_written(run, "negatives"))

@@ -69,7 +69,7 @@ def main() -> None:
     source = os.environ.get("BENCH_CAPTIONS") or str(real if real.is_file() else sample.path())
     limit = os.environ.get("BENCH_LIMIT")
     workers, repeats = int(os.environ.get("BENCH_WORKERS", 2)), int(os.environ.get("BENCH_REPEATS", 1))
-    flags = ["--lexicon", "own", *(["--limit", limit] if limit else [])]
+    flags = ["--set", "lexicon=own", *(["--limit", limit] if limit else [])]
     with tempfile.TemporaryDirectory() as scratch:
         run, one = Path(scratch, "run"), Path(scratch, "one")
         built, spent, stages = least(repeats, lambda: build(source, run, workers, flags))

@@ -60,10 +60,10 @@ READERS: dict[str, list[list[str]]] = {  # commands that read a table; RUN, OUT 
     "captions": [
         ["publish", "RUN", "--format", "coco", "--license", "x", "--allow-blind", "--quiet", "--output", "OUT"]
     ],
-    "parses": [["lexicon", "RUN", "--min-count", "2", "--overwrite", *HERE], ["negatives", "RUN", *OTHER]],
-    "lexicon": [["negatives", "RUN", *OTHER]],
-    "truth": [["negatives", "RUN", *OTHER]],
-    "balance": [["negatives", "RUN", *OTHER]],
+    "parses": [["build", "--output", "RUN", "--only", "lexicon", "--set", "min_count=2", "--overwrite", *HERE], ["build", "--output", "RUN", "--only", "negatives", *OTHER]],
+    "lexicon": [["build", "--output", "RUN", "--only", "negatives", *OTHER]],
+    "truth": [["build", "--output", "RUN", "--only", "negatives", *OTHER]],
+    "balance": [["build", "--output", "RUN", "--only", "negatives", *OTHER]],
     "negatives": [["show", "RUN", "--n", "100000", "--json"]],
     "positives": [["show", "RUN", "--operator", "paraphrase", "--n", "100000", "--json"]],
     "rejections": [["show", "RUN", "--rejections", "--n", "100000", "--json"]],

@@ -31,7 +31,7 @@ VERBS = ("parse", *LEXICON_VERBS, "negatives")
 TABLES = ("captions", "parses", "lexicon", "truth", "balance", "positives", "rejections", "negatives")
 # Many words to choose from, with few captions; what is fitted to them is fitted anew.
 OPTIONS = {
-    "lexicon": ("--lexicon", "reference"), "truth": ("--lexicon", "own"), "balance": ("--lexicon", "own"),
+    "lexicon": ("--set", "lexicon=reference"), "truth": ("--set", "lexicon=own"), "balance": ("--set", "lexicon=own"),
     "negatives": ("--preset", "all"),
 }  # fmt: skip
 Shape = tuple[int, int]  # captions a shard, workers
@@ -57,7 +57,7 @@ def build(captions: Path, limit: int, folder: Path, shapes: Sequence[Shape]) -> 
     for size, workers in shapes:
         run = str(folder / f"{size}-{workers}")
         where = ["--scheduler", "synchronous"] if workers == 1 else ["--workers", str(workers)]
-        command = ["ingest", str(captions), "--output", run, "--limit", str(limit), "--shard-size", str(size)]
+        command = ["build", str(captions), "--output", run, "--only", "ingest", "--limit", str(limit), "--set", f"shard_size={size}"]
         assert negcap([*command, *where, "--quiet"]) == 0
         for verb in VERBS:
             assert negcap([verb, run, *OPTIONS.get(verb, ()), *where, "--quiet"]) == 0

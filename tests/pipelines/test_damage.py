@@ -31,7 +31,7 @@ def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     return said[0]
 
 
-@pytest.mark.parametrize("table", ["lexicon", "truth", "balance"])
+@pytest.mark.parametrize("table", ["build", "--output", "truth", "--only", "lexicon", "balance"])
 def test_a_table_read_whole_is_checked_before_anything_is_written(
     run: Path, table: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -39,10 +39,10 @@ def test_a_table_read_whole_is_checked_before_anything_is_written(
     shard = run / table / "part-00000.parquet"
     halve(shard)
     damaged = content(run)
-    said = refused(["negatives", str(run), "--seed", "5", "--overwrite", *HERE], capsys)
+    said = refused(["build", "--output", str(run), "--only", "negatives", "--seed", "5", "--overwrite", *HERE], capsys)
     assert f"{shard} is damaged: its bytes are not those that were written; negcap {table} makes it again" in said
     assert content(run) == damaged
-    assert main([table, str(run), "--lexicon", "own", *HERE]) == 0
+    assert main([table, str(run), "--set", "lexicon=own", *HERE]) == 0
     assert content(run) == before
 
 
@@ -83,7 +83,7 @@ def test_the_lexicon_of_another_run_is_checked(
 ) -> None:
     other = Path(shutil.copytree(sample_run, tmp_path / "other"))
     halve(other / "lexicon" / "part-00000.parquet")
-    said = refused(["lexicon", str(run), "--lexicon", str(other), "--overwrite", *HERE], capsys)
+    said = refused(["build", "--output", str(run), "--only", "lexicon", "--set", f"lexicon={other}", "--overwrite", *HERE], capsys)
     assert "other/lexicon/part-00000.parquet is damaged: its bytes are not" in said
 
 

@@ -98,10 +98,10 @@ def test_the_command_line_imports_nothing_heavy() -> None:
 @pytest.mark.parametrize(
     ("flag", "config"),
     [
-        ("--language", "ingest:IngestConfig"), ("--theta", "lexicon:LexiconConfig"),
+        ("--language", "ingest:IngestConfig"), ("--set", "theta=lexicon:LexiconConfig"),
         ("--per-family", "negatives:NegativesConfig"), ("--seed", "negatives:NegativesConfig"),
-        ("--max-true", "negatives:NegativesConfig"), ("--max-true", "balance:BalanceConfig"),
-        ("--truth-sample", "truth:TruthConfig"),
+        ("--set", "max_true=negatives:NegativesConfig"), ("--set", "max_true=balance:BalanceConfig"),
+        ("--set", "truth_sample=truth:TruthConfig"),
     ],
 )  # fmt: skip
 def test_help_states_the_configs_own_defaults(flag: str, config: str) -> None:
@@ -181,7 +181,7 @@ def test_build_goes_on_from_captions_that_are_there(
     sample_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shutil.copytree(sample_run / "captions", tmp_path / "run" / "captions")
-    options = ["--preset", "all", "--lexicon", "own", *HERE]
+    options = ["--preset", "all", "--set", "lexicon=own", *HERE]
     assert negcap_exits("build", "--output", tmp_path / "run", *options) == 2
     assert "captions, which has no manifest in _manifests: run its stage first" in capsys.readouterr().err
     (tmp_path / "run" / MANIFESTS).mkdir()
@@ -248,7 +248,7 @@ def test_a_signal_is_not_lost_where_python_ignores_exceptions(monkeypatch: pytes
 def test_a_build_that_is_stopped_leaves_neither_workers_nor_a_lock(name: str, status: int, tmp_path: Path) -> None:
     run = tmp_path / "run"
     command = [sys.executable, "-m", "negcap", "build", str(SAMPLE), "--output", str(run), "--limit", "40", "--quiet"]
-    options = ["--shard-size", "10", "--workers", "1"]
+    options = ["--set", "shard_size=10", "--workers", "1"]
     heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # in the background, a shell has it ignored
     with subprocess.Popen(
         [*command, *options], stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=heard
@@ -267,7 +267,7 @@ def test_a_build_that_is_stopped_leaves_neither_workers_nor_a_lock(name: str, st
 
 
 def test_build_ends_with_tables_and_examples_on_stdout(sample_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--limit", 40, "--preset", "all", "--lexicon", "own", "--scheduler", "synchronous"]
+    options = ["--limit", 40, "--preset", "all", "--set", "lexicon=own", "--scheduler", "synchronous"]
     assert negcap_exits("build", SAMPLE, "--output", sample_run, *options) == 0
     shown = capsys.readouterr()
     for word in (*PRESETS["all"], "200 captions of 40 images", "because", "per second", "up to date"):
@@ -297,8 +297,8 @@ def test_a_shard_explains_itself(sample_run: Path) -> None:
 @pytest.mark.dask
 def test_workers_verbs_and_shard_sizes_make_the_same_rows(sample_run: Path, tmp_path: Path) -> None:
     """A build by workers in small shards, beside one verb after the other in this process and in a single shard."""
-    run, shards = tmp_path / "run", ["--limit", 40, "--shard-size", 50]
-    build = ["build", SAMPLE, "--output", run, *shards, "--preset", "all", "--lexicon", "own", "--quiet"]
+    run, shards = tmp_path / "run", ["--limit", 40, "--set", f"shard_size={50}"]
+    build = ["build", SAMPLE, "--output", run, *shards, "--preset", "all", "--set", "lexicon=own", "--quiet"]
     assert negcap_exits(*build, "--workers", 3) == 0
     assert len(list_shards(run / "negatives")) == 4
     assert [path.name for path in (run / STATISTICS).iterdir() if path.suffix == ".md"] == ["README.md"]
@@ -316,7 +316,7 @@ def test_workers_verbs_and_shard_sizes_make_the_same_rows(sample_run: Path, tmp_
 
 
 def test_components_are_made_anew_as_asked(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    again = ["components", run, *HERE]
+    again = ["build", "--output", run, "--only", "components", *HERE]
     assert negcap_exits(*again) == 0
     shown = capsys.readouterr().out
     assert re.fullmatch(
@@ -326,12 +326,12 @@ def test_components_are_made_anew_as_asked(run: Path, capsys: pytest.CaptureFixt
     )
     assert negcap_exits(*again, "--simple") == 2
     assert "simple was false, is now true (--overwrite replaces it)" in capsys.readouterr().err
-    assert negcap_exits(*again, "--simple", "--min-count", 3, "--overwrite") == 0
+    assert negcap_exits(*again, "--simple", "--set", f"min_count={3}", "--overwrite") == 0
     assert "from 3 occurrences" in capsys.readouterr().out
     names = {thing["object"] for row in rows_of(run, "components") for thing in row["objects"]}
     assert names and not [name for name in names if " " in name]
     # Components that a run has follow its captions.
-    few = ["--limit", 4, "--lexicon", "own", "--simple", "--min-count", 3, "--overwrite", *HERE]
+    few = ["--limit", 4, "--set", "lexicon=own", "--simple", "--set", f"min_count={3}", "--overwrite", *HERE]
     assert negcap_exits("build", SAMPLE, "--output", run, *few) == 0
     assert len(rows_of(run, "components")) == 20
     assert negcap_exits("verify", run, "--quiet") == 0
@@ -349,7 +349,7 @@ def test_components_are_made_anew_as_asked(run: Path, capsys: pytest.CaptureFixt
     ],
 )
 def test_build_makes_components_where_they_are_asked_for(flags: str, made: int, tmp_path: Path) -> None:
-    few = ["--limit", 3, "--lexicon", "own", *HERE]
+    few = ["--limit", 3, "--set", "lexicon=own", *HERE]
     assert negcap_exits("build", SAMPLE, "--output", tmp_path / "run", *few, *flags.split()) == 0
     assert [(tmp_path / "run" / table).exists() for table in COMPONENT_TABLES] == [bool(made)] * 3
 
@@ -404,7 +404,7 @@ def test_captions_without_a_split_are_the_split_unsplit(run: Path, capsys: pytes
     assert read_all(run, splits=("unsplit",)) == read_all(run)
     assert collect(run, ("unsplit",)) == collect(run)
     assert items(run, SheetConfig(n=3, splits=("unsplit",))) == items(run, SheetConfig(n=3))
-    here = ["--operator", "preposition", "--rounds", "1", *HERE]
+    here = ["--operator", "preposition", "--set", "rounds=1", *HERE]
     assert main(["refine", str(run), "--split", "unsplit", *here]) == 0 and rows_of(run, "refined")
     capsys.readouterr()
     for verb in (["blind"], ["audit"], ["sheet", "--output", str(run / "sheet.csv")], ["refine", *here]):

@@ -21,7 +21,7 @@ def test_strict_exits_with_1_if_an_operator_failed(
 ) -> None:
     (tmp_path / "captions.csv").write_text("image,caption\n1,A dog runs .\n2,A cat sits on a table .\n")
     run, here = str(tmp_path / "run"), ["--quiet", "--scheduler", "synchronous"]
-    lexicon = ["--lexicon", "reference", "--operator", "noun", "--operator", "verb"]
+    lexicon = ["--set", "lexicon=reference", "--operator", "noun", "--operator", "verb"]
     build = ["build", str(tmp_path / "captions.csv"), "--output", run, *lexicon, *here]
     monkeypatch.setitem(OPERATORS, "noun", Operator(fail, "noun", 1.0))
     assert main([*build, "--strict"]) == 1
@@ -33,6 +33,6 @@ def test_strict_exits_with_1_if_an_operator_failed(
     assert main(build) == 0  # the table is kept
     assert main(["show", run, "--reason", "operator_error"]) == 0
     assert "rejected: operator_error (operator noun raised KeyError: 'scarf')" in capsys.readouterr().out
-    verbs = ["negatives", run, "--strict", "--overwrite", *here]
+    verbs = ["build", "--output", run, "--only", "negatives", "--strict", "--overwrite", *here]
     assert main([*verbs, "--operator", "noun"]) == 1
     assert main([*verbs, "--operator", "verb"]) == 0

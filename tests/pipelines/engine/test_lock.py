@@ -60,7 +60,7 @@ def test_a_second_build_is_refused_and_what_comes_after_a_kill_goes_on(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = tmp_path / "run"
-    ingest = ["ingest", str(SAMPLE), "--output", str(run), "--limit", "2", "--quiet"]
+    ingest = ["build", str(SAMPLE), "--output", str(run), "--only", "ingest", "--limit", "2", "--quiet"]
     with held_elsewhere(run) as other:
         assert main(["build", *ingest[1:], "--scheduler", "synchronous", "--overwrite"]) == 2
         assert os.listdir(run) == [LOCK]

@@ -16,7 +16,7 @@ from tests.conftest import ROOT, SAMPLE
 from tests.pipelines.models.trainer_world import write_world
 
 HERE = ["--scheduler", "synchronous", "--quiet"]
-BUILD = ["build", str(SAMPLE), "--limit", "6", "--shard-size", "15", "--lexicon", "own", *HERE, "--output"]
+BUILD = ["build", str(SAMPLE), "--limit", "6", "--set", "shard_size=15", "--set", "lexicon=own", *HERE, "--output"]
 PUBLISH = ["--format", "coco", "--license", "x", "--allow-blind", "--quiet", "--output"]
 
 
@@ -44,9 +44,9 @@ def test_a_run_on_s3_that_was_killed_is_completed_to_the_bytes_of_a_local_one(
 ) -> None:
     local, remote = pair
     assert content(remote) == content(local)
-    assert main(["verify", str(remote)]) == 0
+    assert main(["info", str(remote), "--verify"]) == 0
     said = capsys.readouterr().err
-    assert main(["verify", str(local)]) == 0
+    assert main(["info", str(local), "--verify"]) == 0
     assert said == capsys.readouterr().err and said.endswith("all as they were written\n")
 
 
@@ -78,7 +78,7 @@ def test_a_damaged_object_is_named_and_made_again(pair: tuple[Path, Path], capsy
     write_atomically(shard, shard.read_bytes()[:-9])
     assert main(["show", str(remote), "--n", "1000"]) == 2
     assert f"{shard} is damaged: its bytes are not those that were written" in capsys.readouterr().err
-    assert main(["negatives", str(remote), *HERE]) == 0
+    assert main(["build", "--output", str(remote), "--only", "negatives", *HERE]) == 0
     assert content(remote) == content(local)
 
 

@@ -74,7 +74,7 @@ def test_arrays_become_features_train_first(folder: Path, tmp_path: Path, capsys
         stored = np.load(folder / f"dev_{array}.npy").astype(np.float16)
         assert np.array_equal([found[f"dev{i}"] for i in range(IDS)], stored) and found["dev3"].dtype == np.float16
     assert rejected(run) == rejected(run, "rejected_images_grid") == {}
-    assert main(["verify", str(run), "--quiet"]) == 0
+    assert main(["info", str(run), "--verify"]) == 0
 
 
 def test_bytes_are_scaled(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -97,7 +97,7 @@ def test_five_equal_rows_an_image_are_one(folder: Path, tmp_path: Path, capsys: 
     five = np.repeat(once, 5, axis=0)
     np.save(folder / "dev_ims.npy", five)
     run = tmp_path / "run"
-    assert extract(folder / "dev_ims.npy", "--output", run, "--per-shard", 3) == 0
+    assert extract(folder / "dev_ims.npy", "--output", run, "--set", f"shard_size={3}") == 0
     assert np.array_equal(list(rows(run).values()), once)
     five[17, 2] += 1
     np.save(folder / "dev_ims.npy", five)
@@ -191,26 +191,26 @@ def test_bad_arguments_are_one_line(
 
 def test_resume_overwrite_and_equal_bytes(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run, again = tmp_path / "run", tmp_path / "again"
-    assert extract(folder, "--output", run, "--per-shard", 4) == 0
-    assert extract(shutil.copytree(folder, tmp_path / "moved"), "--output", again, "--per-shard", 4) == 0
+    assert extract(folder, "--output", run, "--set", f"shard_size={4}") == 0
+    assert extract(shutil.copytree(folder, tmp_path / "moved"), "--output", again, "--set", f"shard_size={4}") == 0
     files = {path.relative_to(run): path.read_bytes() for path in run.rglob("*.*")}
     assert files == {path.relative_to(again): path.read_bytes() for path in again.rglob("*.*")}
 
     damaged, kept = run / "features" / "part-00001.parquet", run / "features" / "part-00000.parquet"
     damaged.write_bytes(damaged.read_bytes()[:-20])
     stamp = kept.stat().st_mtime_ns
-    assert main(["verify", str(run), "--quiet"]) == 1
-    assert extract(folder, "--output", run, "--per-shard", 4) == 0
+    assert main(["info", str(run), "--verify"]) == 1
+    assert extract(folder, "--output", run, "--set", f"shard_size={4}") == 0
     assert kept.stat().st_mtime_ns == stamp
     assert files == {path.relative_to(run): path.read_bytes() for path in run.rglob("*.*")}
 
     capsys.readouterr()
-    assert extract(folder, "--output", run, "--per-shard", 4, "--limit", 9) == 2
+    assert extract(folder, "--output", run, "--set", f"shard_size={4}", "--limit", 9) == 2
     assert "limit was unset, is now 9 (--overwrite replaces it)" in capsys.readouterr().err
-    assert extract(folder, "--output", run, "--per-shard", 4, "--limit", 9, "--overwrite") == 0
+    assert extract(folder, "--output", run, "--set", f"shard_size={4}", "--limit", 9, "--overwrite") == 0
     assert len(rows(run)) == 9
     np.save(folder / "dev_ims.npy", np.zeros((IDS, WIDTH), np.float16))
-    assert extract(folder, "--output", run, "--per-shard", 4, "--limit", 9) == 2
+    assert extract(folder, "--output", run, "--set", f"shard_size={4}", "--limit", 9) == 2
     assert "its input dev_ims.npy has changed" in capsys.readouterr().err
 
 
@@ -274,7 +274,7 @@ def expected_map(path: Path) -> np.ndarray:
     return np.maximum(cells @ weights.reshape(4, 12).T, 0)
 
 
-SIZES = ("--resize", 24, "--crop", 16)
+SIZES = ("--set", f"resize={24}", "--crop", 16)
 
 
 @pytest.mark.parametrize("options", [{}, {"channels_last": True}, {"batch": 3}])
@@ -307,7 +307,7 @@ def test_threads_and_another_place_make_the_same_bytes(photos: Path, tmp_path: P
     onnx = model(tmp_path / "m.onnx")
     for name, threads, place in (("one", 1, photos), ("two", 2, shutil.copytree(photos, tmp_path / "other"))):
         assert extract(place, "--onnx", onnx, *SIZES, "--output", tmp_path / name, "--threads", threads,
-                       "--per-shard", 2) == 0  # fmt: skip
+                       "--set", f"shard_size={2}") == 0  # fmt: skip
     one, two = ({path.name: path.read_bytes() for path in (tmp_path / name).rglob("features/*")}
                 for name in ("one", "two"))  # fmt: skip
     assert one == two
@@ -320,7 +320,7 @@ def test_bad_photos_are_rejected_and_the_rest_goes_on(photos: Path, tmp_path: Pa
     photo(photos / "other" / "a.png")
     photo(photos / "odd\u2028name.png")
     (photos / "thin.png").write_bytes(png("1", (100_000, 1)))  # rejected before it is made large
-    onnx, sizes = model(tmp_path / "m.onnx"), ("--resize", 1_001, "--crop", 16)
+    onnx, sizes = model(tmp_path / "m.onnx"), ("--set", f"resize={1_001}", "--crop", 16)
     assert extract(photos, "--onnx", onnx, *sizes, "--output", tmp_path / "run", "--batch", 2) == 0
     assert list(rows(tmp_path / "run")) == ["a", "e", "c"]
     assert rejected(tmp_path / "run") == {

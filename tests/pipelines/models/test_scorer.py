@@ -277,7 +277,7 @@ def test_a_build_scores_with_the_model_wherever_its_folder_lies(
     assert manifest["identity"]["config"]["scorer"].startswith(f"{kind} sha256:")
     elsewhere = shutil.copytree(folders[kind], tmp_path / "elsewhere" / kind)
     assert main([*build, "--scorer", str(elsewhere)]) == 0
-    assert main(["negatives", str(run), "--scheduler", "synchronous", "--quiet"]) == 2
+    assert main(["build", "--output", str(run), "--only", "negatives", "--scheduler", "synchronous", "--quiet"]) == 2
 
 
 def test_an_augmenter_refuses_what_the_model_finds_implausible(folders: dict[str, Path]) -> None:

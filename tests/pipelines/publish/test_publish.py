@@ -213,10 +213,10 @@ def test_markup_in_captions_stays_text(tmp_path: Path) -> None:
         (["--per-caption", "0"], "per_caption must be >= 1, was: 0"),
         (["--pick", "last"], "pick must be one of first, random, was: last"),
         (["--date", "spring"], "date must be YYYY-MM-DD, was: spring"),
-        (["--max-blind", "20"], "max_blind must be from 50 to 100, was: 20"),
+        (["--set", "max_blind=20"], "max_blind must be from 50 to 100, was: 20"),
         (["--format", "webdataset"], "format webdataset needs the image files: --images FOLDER"),
         (["--format", "aro"], "format aro needs the images' sizes: --images FOLDER, or --boxes FILE"),
-        (["--copy-images"], "copying or skipping images needs the image files"),
+        (["--set", "copy_images=true"], "copying or skipping images needs the image files"),
         (["--images", "{tmp}/none"], "images must be a folder, was: {tmp}/none"),
         (
             ["--format", "clip_benchmark", "--images", "{tmp}/empty", "--operator", "noun"],

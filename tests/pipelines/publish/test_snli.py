@@ -16,7 +16,7 @@ from tests.pipelines.publish.fixtures import published, rows, write_run
 def components_run(sample_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = tmp_path_factory.mktemp("snli") / "run"
     copytree(sample_run, run)
-    assert main(["components", str(run), "--scheduler", "synchronous", "--quiet"]) == 0
+    assert main(["build", "--output", str(run), "--only", "components", "--scheduler", "synchronous", "--quiet"]) == 0
     return run
 
 

@@ -35,8 +35,8 @@ def test_info_counts_what_the_tables_hold(sample_run: Path) -> None:
 
 def test_info_tells_what_no_longer_fits(sample_run: Path, tmp_path: Path) -> None:
     run = Path(shutil.copytree(sample_run, tmp_path / "run"))
-    again = ["--min-count", "9", "--overwrite", "--scheduler", "synchronous", "--quiet"]
-    assert main(["lexicon", str(run), *again]) == 0
+    again = ["--set", "min_count=9", "--overwrite", "--scheduler", "synchronous", "--quiet"]
+    assert main(["build", "--output", str(run), "--only", "lexicon", *again]) == 0
     states = {table["name"]: table["state"] for table in read_info(run)["tables"]}
     assert states["lexicon"] == states["parses"] == "finished"
     assert states["negatives"] == states["truth"] == "stale: made from other lexicon"

@@ -270,7 +270,7 @@ def test_the_run_holds_all_that_later_verbs_need(world: Path) -> None:
     assert [splits.count(split) for split in ("train", "val", "test")] == [45, 6, 9]
     assert (world / "images" / f"{ids[-1]}.png").is_file()
     assert json.loads(tables["features"].schema.metadata[b"shape"]) == list(POOLED)
-    assert main(["verify", str(world), "--quiet"]) == 0
+    assert main(["info", str(world), "--verify"]) == 0
 
 
 @pytest.fixture(scope="module")
@@ -317,7 +317,7 @@ def test_interrupted_damaged_or_lost_is_made_again(tmp_path: Path, capsys: pytes
     (run / "images" / "scene_000004.png").unlink()
     (run / "scenes" / "part-00000.parquet").write_bytes(b"PAR1")
     (run / "features" / "part-00000.parquet").write_bytes(b"PAR1")
-    assert main(["verify", str(run), "--quiet"]) == 1
+    assert main(["info", str(run), "--verify"]) == 1
     assert scenes("--output", run, "--images", 12, "--seed", 3) == 0
     assert files == {path.relative_to(run): path.read_bytes() for path in sorted(run.rglob("*.*"))}
     capsys.readouterr()

@@ -39,7 +39,7 @@ def seeing(body: dict[str, Any], number: int) -> dict[str, Any]:
 
 def score(run: Path, images: Path, url: str, *flags: str) -> int:
     model = ["--model", f"endpoint:{url}#mock", "--images", str(images), "--split", "test", "--resamples", "20"]
-    return main(["score", str(run), *model, "--attempts", "1", "--quiet", "--json", *flags])
+    return main(["score", str(run), *model, "--set", "attempts=1", "--quiet", "--json", *flags])
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def test_an_endpoint_that_fails_is_one_line_and_loses_nothing(
     behaviour: Behaviour, good: int, message: str, run: Path, images: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with serving(behaviour) as server:
-        assert score(run, images, server.url, "--concurrency", "1") == 2
+        assert score(run, images, server.url, "--set", "concurrency=1") == 2
         error = capsys.readouterr().err
         assert message in error and error.count("\n") == 1
         before = server.answered

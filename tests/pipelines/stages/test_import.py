@@ -43,7 +43,7 @@ def write(folder: Path, rows: list[dict[str, Any]]) -> Path:
 
 def imported(source: Path, folder: Path, *more: str) -> Path:
     run = folder / "run"
-    flags = ["--output", str(run), "--lexicon", "reference", "--scheduler", "synchronous", "--quiet"]
+    flags = ["--output", str(run), "--set", "lexicon=reference", "--scheduler", "synchronous", "--quiet"]
     assert main(["import", str(source), *flags, *more]) == 0
     return run
 
@@ -90,7 +90,7 @@ def test_a_second_import_changes_nothing(run: Path, capsys: pytest.CaptureFixtur
     before = {path: path.read_bytes() for path in sorted(run.rglob("*.parquet"))}
     imported(run.parent / "set.json", run.parent)
     assert {path: path.read_bytes() for path in sorted(run.rglob("*.parquet"))} == before
-    assert main(["verify", str(run)]) == 0
+    assert main(["info", str(run), "--verify"]) == 0
     assert "7 kept (63.6 %)" in capsys.readouterr().out
 
 
@@ -103,7 +103,7 @@ def test_what_is_read_is_counted_in_proposals(run: Path, tmp_path: Path) -> None
 
 
 def test_the_scorecard(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["judge-pairs", str(run), "--json"]) == 0
+    assert main(["import", str(run), "--report", "--json"]) == 0
     (card,) = json.loads(capsys.readouterr().out).values()
     assert (card["name"], card["pairs"], card["images"]) == ("set", 11, 4)
     assert card["same"]["percent"] == pytest.approx(200 / 11) and card["faulty"]["percent"] == pytest.approx(100 / 11)
@@ -111,7 +111,7 @@ def test_the_scorecard(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
         100 / 11
     )
     assert card["reasons"] == {"related_in_caption": 1, "unchanged": 1, "repeated": 1, "ungrammatical": 1}
-    assert main(["judge-pairs", str(run)]) == 0
+    assert main(["import", str(run), "--report"]) == 0
     assert "rejected: related_in_caption 1" in capsys.readouterr().out
 
 

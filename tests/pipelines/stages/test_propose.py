@@ -57,9 +57,9 @@ def parsed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rows = [{"image": image, "caption": text} for image, texts in CAPTIONS.items() for text in texts]
     source.write_text("\n".join(map(json.dumps, rows)))
     run = folder / "run"
-    assert main(["ingest", str(source), "--output", str(run), "--quiet"]) == 0
+    assert main(["build", str(source), "--output", str(run), "--only", "ingest", "--quiet"]) == 0
     for verb in ("parse", "lexicon", "truth"):
-        flags = ["--lexicon", "reference"] if verb != "parse" else []
+        flags = ["--set", "lexicon=reference"] if verb != "parse" else []
         assert main([verb, str(run), *flags, "--scheduler", "synchronous", "--quiet"]) == 0
     return run
 
@@ -96,7 +96,7 @@ def test_proposals_are_judged_and_all_are_kept_with_reasons(run: Path, capsys: p
                 ("", "") if row["reason"] == "refused" else ("mock-1", "fp_mock")
             )
         assert {row["text"] for row in rows(run, "negatives")} == {text for text, reason in expected if reason is None}
-        assert main(["verify", str(run), "--quiet"]) == 0
+        assert main(["info", str(run), "--verify"]) == 0
         assert propose(run, server) == 0
         assert "4 answered (4 from the cache)" in capsys.readouterr().out
         assert len(server.bodies) == 6  # only the refused request was sent again
@@ -112,7 +112,7 @@ def test_a_larger_budget_continues_and_a_broken_server_stops_in_one_line(
         assert propose(run, server, "--max-requests", "2") == 0 and len(server.bodies) == 2
         server.behaviour = lambda body, number: {"status": 503}
         capsys.readouterr()
-        assert propose(run, server, "--attempts", "1", "--concurrency", "1") == 2
+        assert propose(run, server, "--set", "attempts=1", "--set", "concurrency=1") == 2
         (line,) = capsys.readouterr().err.splitlines()
         assert line.startswith(f"negcap: {server.url}/chat/completions: no answer after 1 attempts") and "503" in line
         server.behaviour = known_quality
@@ -228,7 +228,7 @@ def test_refinement_takes_only_what_readers_accept(sample_run: Path, tmp_path: P
         return {"text": json.dumps({"choice": "A", "odd": "none", "both": sum(map(ord, text)) % 3 == 0})}
 
     with serving(refuses_much) as server:
-        assert vet(run, server, "--operator", "noun", "--sample", "60") == 0
+        assert vet(run, server, "--operator", "noun", "--set", "sample=60") == 0
         assert len(server.bodies) == 120
     flags = ["--operator", "noun", "--scheduler", "synchronous", "--quiet", "--vetted"]
     assert main(["refine", str(run), *flags]) == 0
@@ -305,7 +305,7 @@ def test_a_local_model_is_asked_as_a_server_is(run: Path, tmp_path: Path, capsys
     prompts = tmp_path / "prompts"
     prompts.mkdir()
     (prompts / "free.txt").write_text("s\n---\nA")
-    flags = ["--local", str(tmp_path / "tiny"), "--kind", "free", "--prompts", str(prompts), "--max-tokens", "4"]
-    assert main(["propose", str(run), *flags, "--sample", "2", "--scheduler", "synchronous", "--quiet"]) == 0
+    flags = ["--local", str(tmp_path / "tiny"), "--kind", "free", "--prompts", str(prompts), "--set", "max_tokens=4"]
+    assert main(["propose", str(run), *flags, "--set", "sample=2", "--scheduler", "synchronous", "--quiet"]) == 0
     assert "malformed" in capsys.readouterr().out
     assert {row["source"] for row in rows(run, "judged")} == {"tiny"}

@@ -48,16 +48,16 @@ def dogs(rows: pd.DataFrame) -> int:
 
 def test_every_stage_that_draws_takes_the_model_and_records_it(model: Path, sample_run: Path, tmp_path: Path) -> None:
     run = Path(shutil.copytree(sample_run, tmp_path / "run"))
-    options = {"truth": ["--lexicon", "own"], "balance": ["--lexicon", "own"], "negatives": ["--operator", "noun"]}
+    options = {"truth": ["--set", "lexicon=own"], "balance": ["--set", "lexicon=own"], "negatives": ["--operator", "noun"]}
     for verb, given in options.items():
-        assert main([verb, str(run), *given, "--cloze", str(model), *QUIET]) == 2  # the run was made with another
-        assert main([verb, str(run), *given, "--cloze", str(model), "--overwrite", *QUIET]) == 0
+        assert main([verb, str(run), *given, "--set", f"cloze={model}", *QUIET]) == 2  # the run was made with another
+        assert main([verb, str(run), *given, "--set", f"cloze={model}", "--overwrite", *QUIET]) == 0
         manifest = read_manifest(run / verb)
         assert manifest is not None
         assert manifest.identity.config["cloze"] == f"own.npz sha256:{sha256_file(model)}"
         assert not negcap.read(run, verb).equals(negcap.read(sample_run, verb))
     assert dogs(negcap.read(run)) > dogs(negcap.read(sample_run))
-    again = ["negatives", str(run), *options["negatives"], *QUIET, "--cloze"]
+    again = ["build", "--output", str(run), "--only", "negatives", *options["negatives"], *QUIET, "--cloze"]
     copy = tmp_path / "elsewhere" / "own.npz"
     copy.parent.mkdir()
     assert main([*again, str(write_model(copy))]) == 0  # the content counts, not the place
@@ -101,9 +101,9 @@ def test_a_model_that_cannot_be_read_is_one_line_before_anything_is_written(
         "part.npz": "must hold the parameters of a cloze model",
     }
     run = str(tmp_path / "run")
-    for where in (["build", str(SAMPLE), "--output", run], ["truth", run], ["balance", run], ["negatives", run]):
+    for where in (["build", str(SAMPLE), "--output", run], ["build", "--output", run, "--only", "truth"], ["build", "--output", run, "--only", "balance"], ["build", "--output", run, "--only", "negatives"]):
         for name, message in faults.items():
-            assert main([*where, "--cloze", str(tmp_path / name), *QUIET]) == 2
+            assert main([*where, "--set", f"cloze={tmp_path / name}", *QUIET]) == 2
             shown = capsys.readouterr().err
             assert message in shown and str(tmp_path / name) in shown and shown.count("\n") == 1
     with pytest.raises(FileNotFoundError, match="cloze must be the file"):
