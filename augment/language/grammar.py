@@ -301,20 +301,14 @@ def _is_spelled(word: str) -> bool:
     )
 
 
-def article_before(caption: Caption, index: int) -> Token | None:
-    """The token "a" or "an" directly before token `index`; None if there is none."""
-    if index == 0 or caption.lowered[index - 1] not in ("a", "an"):
-        return None
-    token = caption.tokens[index - 1]
-    return token if token.tag == "DT" else None
-
-
-def with_article(token: Token | None, edit: Edit, following: str) -> tuple[Edit, ...]:
-    """`edit`, preceded by an edit of the article `token` if the text `following` it needs the other form (a/an).
-
-    token: the article before the edit, None if there is none.
+def with_article(caption: Caption, index: int, edit: Edit, following: str) -> tuple[Edit, ...]:
+    """`edit` of the caption from token `index` on, preceded by an edit of the "a" or "an" before it, if there is one
+    and the text that follows it now needs the other form.
     """
-    if token is None or article(following) == token.lower:
+    if index == 0 or caption.lowered[index - 1] not in ("a", "an"):
+        return (edit,)
+    token = caption.tokens[index - 1]
+    if token.tag != "DT" or article(following) == token.lower:
         return (edit,)
     casing: Casing = "upper" if len(edit.new) > 1 and edit.new.isupper() else "sentence"
     return Edit(token.start, token.end, cased(article(following), token.text, casing, first=True)), edit

@@ -183,6 +183,10 @@ class Lexicon:
         """The numbers of the nouns that may name the same thing as `noun`, and so must not replace it; read-only."""
         return read_only(entry_numbers(self.coreference.with_noun(noun).all))
 
+    def forms(self, *, many: bool) -> Mapping[str, str]:
+        """The most frequent written form of each noun in the singular, or with `many` in the plural."""
+        return self.plural if many else self.singular
+
     def in_number(self, noun: str, *, many: bool) -> str:
         """The written form of any noun in the singular, or with `many` in the plural: by rule, if none was counted."""
         return (self.plural.get(noun) or plural(noun)) if many else self.singular.get(noun, noun)
