@@ -50,4 +50,4 @@ def is_negated(caption: Caption, noun: int) -> bool:
     for one in {noun, token.index}:
         if any(child.lower in NEGATIONS for child in caption.dependents(one, "det", "neg", "advmod", "preconj")):
             return True
-    return any(True for _ in caption.dependents(above.index, "neg")) and above.pos in ("VERB", "AUX")
+    return caption.has(above.index, "neg") and above.pos in ("VERB", "AUX")

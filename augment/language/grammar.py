@@ -102,7 +102,7 @@ def _finite(caption: Caption, verb: Token) -> Token | None:
 
 def _verbs(caption: Caption, noun: Token) -> Iterator[Token]:
     """The verbs that agree with a noun: its own, their conjuncts, and those of its relative clauses."""
-    if any(True for _ in caption.dependents(noun.index, "conj")):
+    if caption.has(noun.index, "conj"):
         coordinated = True
     else:
         coordinated = noun.dep == "conj"
@@ -111,7 +111,7 @@ def _verbs(caption: Caption, noun: Token) -> Iterator[Token]:
     if not coordinated:
         if noun.dep in ("nsubj", "nsubjpass") and head.index != noun.index:
             own.append(head)
-        elif noun.dep == "attr" and any(True for _ in caption.dependents(head.index, "expl")):
+        elif noun.dep == "attr" and caption.has(head.index, "expl"):
             own.append(head)
     for clause in caption.dependents(noun.index, "relcl"):
         if any(c.lower in ("that", "who", "which") for c in caption.dependents(clause.index, "nsubj", "nsubjpass")):
@@ -120,7 +120,7 @@ def _verbs(caption: Caption, noun: Token) -> Iterator[Token]:
         yield verb
         while True:
             following = next(caption.dependents(verb.index, "conj"), None)
-            if following is None or any(True for _ in caption.dependents(following.index, "nsubj", "nsubjpass")):
+            if following is None or caption.has(following.index, "nsubj", "nsubjpass"):
                 break
             yield following
             verb = following
@@ -129,9 +129,9 @@ def _verbs(caption: Caption, noun: Token) -> Iterator[Token]:
 def _before_a_list(caption: Caption, noun: Token) -> list[Token]:
     """The verb before a list, which agrees with the list's first noun: "there is a dog and a cat"."""
     head = caption.tokens[noun.head]
-    exists = noun.dep in ("attr", "dobj") and any(True for _ in caption.dependents(head.index, "expl"))
+    exists = noun.dep in ("attr", "dobj") and caption.has(head.index, "expl")
     subject = noun.dep in ("nsubj", "nsubjpass") or exists
-    listed = any(True for _ in caption.dependents(noun.index, "conj"))
+    listed = caption.has(noun.index, "conj")
     return [head] if listed and subject and head.index < noun.index else []
 
 
@@ -162,7 +162,7 @@ def agreement_edits(caption: Caption, noun: int, *, plural: bool) -> list[Edit] 
         elif lower in _BE_SINGULAR:
             new = _BE_SINGULAR[lower]
         elif finite.tag in ("VBP", "VB") and finite.dep not in ("aux", "auxpass"):
-            if finite.tag == "VB" and any(True for _ in caption.dependents(finite.index, "aux")):
+            if finite.tag == "VB" and caption.has(finite.index, "aux"):
                 continue
             new = third_person(lower)
         if new is not None:
@@ -219,7 +219,7 @@ def _may_mean(number: str, old: Gender | None) -> bool:
 
 def _is_subject(caption: Caption, noun: Token) -> bool:
     """Whether a noun is a subject, also after "there is", or the head of a caption without a verb."""
-    exists = noun.dep == "attr" and any(True for _ in caption.dependents(noun.head, "expl"))
+    exists = noun.dep == "attr" and caption.has(noun.head, "expl")
     return exists or noun.dep in ("nsubj", "nsubjpass", "ROOT")
 
 

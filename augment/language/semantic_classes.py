@@ -8,9 +8,10 @@ sense.
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
-from itertools import combinations, permutations, product
+from itertools import chain, permutations, product
 from typing import Literal
 
 import numpy as np
@@ -60,6 +61,11 @@ def overlaps() -> Overlaps:
         vague=frozenset(table["vague"]["words"]),
         **persons,
     )
+
+
+def pairs(*tables: Iterable[Iterable[str]]) -> frozenset[tuple[str, str]]:
+    """All pairs of words of a common group, in both orders."""
+    return frozenset(pair for groups in tables for group in groups for pair in permutations(group, 2))
 
 
 def head(entry: str) -> str:
@@ -229,21 +235,15 @@ def attributes() -> Attributes:
     """The shipped table data/attributes.toml, read once per process."""
     table = tomllib.loads(data_path("attributes.toml").read_text("utf-8"))
     dimensions: dict[str, set[str]] = {}
-    compatible: set[tuple[str, str]] = set()
     for name, groups in table["dimensions"].items():
-        for group in groups:
-            for word in group:
-                dimensions.setdefault(word, set()).add(name)
-    lists = [group for groups in table["dimensions"].values() for group in groups]
-    for words in lists + table["overlaps"]["lists"]:
-        for one, other in combinations(words, 2):
-            compatible.update([(one, other), (other, one)])
+        for word in chain.from_iterable(groups):
+            dimensions.setdefault(word, set()).add(name)
     return Attributes(
         {word: frozenset(names) for word, names in dimensions.items()},
-        frozenset(compatible),
+        pairs(*table["dimensions"].values(), table["overlaps"]["lists"]),
         frozenset(table["vague"]["words"]),
         tuple(table["univse"]["words"]),
-        frozenset(pair for group in table["univse"]["groups"] for pair in permutations(group, 2)),
+        pairs(table["univse"]["groups"]),
         frozenset(table["univse"]["vague_relations"]),
     )
 
@@ -351,15 +351,11 @@ def prepositions() -> Prepositions:
     for phrase in {*table["phrases"], *table["same"], *(entry for entry in entries if " " in entry)}:
         words = tuple(phrase.split())
         phrases.setdefault(words[0], []).append(words)
-    pairs: set[tuple[str, str]] = set()
     sets: dict[str, list[int]] = {}
     for number, words in enumerate(table["table8"], start=1):
         for word in words:
             sets.setdefault(word, []).append(number)
-            pairs.update((word, other) for other in words)
-    for word, others in table["overlaps"].items():
-        for other in others:
-            pairs.update([(word, other), (other, word)])
+    overlaps = ([word, other] for word, others in table["overlaps"].items() for other in others)
     return Prepositions(
         entries,
         {first: tuple(sorted(options, key=len, reverse=True)) for first, options in phrases.items()},
@@ -371,10 +367,10 @@ def prepositions() -> Prepositions:
         frozenset(table["worn"]),
         frozenset(table["visible"]),
         frozenset(table["ways"]),
-        frozenset(pair for one, other in table["opposites"] for pair in ((one, other), (other, one))),
+        pairs(table["opposites"]),
         {kind: frozenset(names) for kind, names in table["unfit"].items()},
         {word: tuple(numbers) for word, numbers in sets.items()},
-        frozenset(pairs),
+        pairs(table["table8"], overlaps),
         {word: frozenset(others) for word, others in table["only"].items()},
         {noun: frozenset(place["overlaps"]) for place in table["places"] for noun in place["nouns"]},
     )

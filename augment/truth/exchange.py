@@ -22,7 +22,7 @@ from ..language.coreference import may_corefer
 from ..language.semantic_classes import prepositions, semantic_class
 from ..mentions import chunk_heads, mentioned_attributes, mentioned_quantities, mentioned_relations
 from ..scene_graph import scene_graph
-from ..slots.nouns import first_conjunct, quantity_value
+from ..slots.nouns import quantity_value
 
 # Symmetric prepositions and verbs: "a dog near a cat" means "a cat near a dog".
 SYMMETRIC = {
@@ -41,7 +41,7 @@ def interchangeable(caption: Caption, one: Token, other: Token) -> bool:
     "A trick on a bike on a ramp": objects of equal prepositions may be in either order. "A girl is
     behind a car and a boy is behind the car": two clauses state the same of each.
     """
-    first = first_conjunct(caption, one), first_conjunct(caption, other)
+    first = caption.first_conjunct(one), caption.first_conjunct(other)
     pairs = ((one, other), (other, one), first, first[::-1])
     if all(token.dep == "pobj" for token in first) and len({caption.lowered[token.head] for token in first}) == 1:
         return True
