@@ -123,8 +123,9 @@ def _true(caption: Caption, context: Context, contrast: Contrast) -> Iterator[Ca
 def _candidate(contrast: Contrast, edits: tuple[Edit, ...], replaced: str, replacement: str) -> Candidate:
     # The senses are of the nouns that are asserted, or else denied: "hat | not dog" -> "hat", "not dog" -> "dog".
     nouns = (said.partition(BOTH)[0].removeprefix(NO) for said in (replaced, replacement))
-    senses = (first_sense(noun) if noun else None for noun in nouns)
-    return Candidate("denial", edits, (contrast.place.index,), replaced, replacement, *senses, absent=contrast.missing)
+    old, new = (first_sense(noun) if noun else None for noun in nouns)
+    place = (contrast.place.index,)
+    return Candidate("denial", edits, place, replaced, replacement, old, new, absent=contrast.missing)
 
 
 def _words(context: Context, contrast: Contrast, noun: str) -> dict[str, str]:

@@ -96,5 +96,6 @@ def preposition_candidate(caption: Caption, start: int, end: int, object: int, o
 
     object: the token of its noun, or another that the check of truth is to read (see `Candidate.slots`).
     """
-    sets = (prepositions().table8_sets(name) for name in (old, new))
+    table8_sets = prepositions().table8_sets
+    sets = table8_sets(old), table8_sets(new)
     return Candidate("preposition", (replace(caption, start, end, new),), (start, object), old, new, *sets)
