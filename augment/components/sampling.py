@@ -38,6 +38,9 @@ NOTHING = -1  # instead of an id, if there is none to sample
 STRIDE = 1 << 32  # greater than every id
 RULES = ("rivals", "any")
 AT_ONCE = 1 << 12  # pairs or triples whose negatives are found at a time
+WORDS = 1 << 13  # number of mentioned words whose results are cached
+WRITTEN = {value: word for word, value in NUMBERS.items()}
+Ids = frozenset[int]
 
 
 @dataclass(frozen=True)
@@ -119,8 +122,7 @@ class Ragged:
     @cached_property
     def _free_keys(self) -> np.ndarray:
         """Sort keys: for each value, its row times STRIDE, plus its value, minus its rank in the row."""
-        counts = np.diff(self.offsets)
-        return self.keys(0, len(counts)) + np.repeat(self.offsets[:-1], counts) - np.arange(len(self.values))
+        return self._keys + np.repeat(self.offsets[:-1], np.diff(self.offsets)) - np.arange(len(self.values))
 
 
 class Sampler:
@@ -160,8 +162,11 @@ class Sampler:
             items = column.flatten()
             word = _indices(items.field(kind), self.words[kind])
             image = self._image[captions[kind]]
-            if rule == "any":
-                self._negatives[kind], self._row[kind] = _said(word, image, len(every)), image
+            if rule == "any":  # the words that captions state of each image; a word of -1 is left out
+                keys = np.unique((image * STRIDE + word)[word >= 0])
+                sizes = np.bincount(keys // STRIDE, minlength=len(every))
+                self._negatives[kind] = Ragged((keys % STRIDE).astype(np.int32), _offsets(sizes))
+                self._row[kind] = image
                 continue
             its = _Exclusions(kind, exclusions, images.dictionary)
             rows = its.rows(image, items.field("object"))
@@ -242,12 +247,6 @@ def _offsets(sizes: np.ndarray) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
-def _said(word: np.ndarray, image: np.ndarray, images: int) -> Ragged:
-    """The words (n,) that captions state of images (n,), for each of so many images; a word of -1 is left out."""
-    keys = np.unique((image * STRIDE + word)[word >= 0])
-    return Ragged((keys % STRIDE).astype(np.int32), _offsets(np.bincount(keys // STRIDE, minlength=images)))
-
-
 def _allowed(word: np.ndarray, rows: np.ndarray, rivals: Ragged, excluded: Ragged) -> tuple[Ragged, np.ndarray]:
     """The rivals of words (n,) that cannot be true of what is excluded in `rows` (n,) of `excluded`.
 
@@ -267,11 +266,6 @@ def _allowed(word: np.ndarray, rows: np.ndarray, rivals: Ragged, excluded: Ragge
         values.append(ids[free])
         sizes.append(np.bincount(known[owner[free]], minlength=len(its)))
     return Ragged(np.concatenate(values), _offsets(np.concatenate(sizes))), which
-
-
-Ids = frozenset[int]
-WORDS = 1 << 13  # number of mentioned words whose results are cached
-WRITTEN = {value: word for word, value in NUMBERS.items()}
 
 
 class Exclusion(NamedTuple):
@@ -347,19 +341,13 @@ class Exclusions:
     def relations(self, mentioned: str) -> Ids:
         """The ids of the relations that may be true if `mentioned` is: `relations.may_be_same` for all at once."""
         verb, preposition = relations.words(mentioned)
-        found = self._with_preposition(preposition)
-        return found & self._with_verb(verb) if verb else found
-
-    @cached(WORDS)
-    def _with_verb(self, mentioned: str) -> Ids:
-        same = [verb for verb in self._verbs if not verb or verbs.may_be_same(verb, mentioned)]
-        return frozenset().union(*(self._verbs[verb] for verb in same))
-
-    @cached(WORDS)
-    def _with_preposition(self, mentioned: str) -> Ids:
-        table = prepositions()
-        same = {other for other in self._prepositions if other and mentioned and table.overlap(other, mentioned)}
-        return frozenset().union(*(self._prepositions.get(other, ()) for other in same or {mentioned}))
+        overlap = prepositions().overlap
+        same = {other for other in self._prepositions if other and preposition and overlap(other, preposition)}
+        ids = frozenset[int]().union(*(self._prepositions.get(other, ()) for other in same or {preposition}))
+        if not verb:
+            return ids
+        alike = (its for other, its in self._verbs.items() if not other or verbs.may_be_same(other, verb))
+        return ids & frozenset[int]().union(*alike)
 
 
 def _rows(

@@ -34,20 +34,7 @@ _PRONOUNS = {
     "themselves": ("plural", "reflexive"),
 }
 _PLACES = frozenset(["top", "front", "back", "side", "middle"])  # within prepositions: "on top of it"
-_FORMS = {
-    ("male", "possessive"): "his",
-    ("female", "possessive"): "her",
-    ("thing", "possessive"): "its",
-    ("plural", "possessive"): "their",
-    ("male", "reflexive"): "himself",
-    ("female", "reflexive"): "herself",
-    ("thing", "reflexive"): "itself",
-    ("plural", "reflexive"): "themselves",
-    ("male", "object"): "him",
-    ("female", "object"): "her",
-    ("thing", "object"): "it",
-    ("plural", "object"): "them",
-}
+_FORMS = {kind: pronoun for pronoun, kind in reversed(_PRONOUNS.items())} | {("female", "object"): "her"}
 VOWEL_NAMES = "aefhilmnorsx"  # letters whose names begin with a vowel: "an F", "an X-ray", but "a U-turn"
 # Abbreviations that are read letter by letter though they could be words; `_LETTERS` matches the others.
 SPELLED = set(

@@ -195,7 +195,7 @@ def parse_table(captions: pa.Table, spacy_model: str | None = None) -> pa.Table:
     tokens = (start, start + matrix[:, 1].astype(np.int32), *words, heads.astype(np.int32))
     columns = [captions.column(name) for name in ("caption_id", "image_id", "split", "origin", "text")]
     columns.append(lists("tokens", lengths, tokens))
-    columns.append(lists("chunks", chunk_counts, np.array(chunks, np.int32).reshape(-1, 3).T))
+    columns.append(lists("chunks", chunk_counts, list(np.array(chunks, np.int32).reshape(-1, 3).T)))
     return pa.Table.from_arrays(columns, schema=PARSES)
 
 

@@ -1,4 +1,7 @@
-"""The operators, one per module. Each yields candidates; it neither builds the text nor checks truth."""
+"""The operators, one or a few a module.
+
+Each yields at most `draws` candidates; it neither builds the text nor checks truth.
+"""
 
 import math
 from collections.abc import Iterator

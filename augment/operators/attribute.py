@@ -62,7 +62,7 @@ def _edits(caption: Caption, slot: AttributeSlot, name: str) -> tuple[Edit, ...]
 
 
 def added_attribute(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
-    """Add an attribute that the corpus never gives the noun: "a dog" -> "a cloudy dog". Yields at most `draws`."""
+    """Add an attribute that the corpus never gives the noun: "a dog" -> "a cloudy dog"."""
     names = context.lexicon.attributes.names
     nouns = [slot for slot in noun_slots(caption) if slot.start + 1 == slot.end and not is_negated(caption, slot.root)]
     for number, entry in sample([_weights_of_absent(caption, slot, context) for slot in nouns], rng, draws):
@@ -98,7 +98,7 @@ def _not_added(names: tuple[str, ...], never: frozenset[str]) -> list[int]:
 def swap_attribute(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
     """Swap the attributes of two nouns: "a red car and a blue house" -> "a blue car and a red house".
 
-    Only incompatible attributes. Yields at most `draws` candidates.
+    Only incompatible attributes.
     """
     slots = [slot for slot in attribute_slots(caption) if slot.form == "attributive"]
     pairs = [(a, b) for a, b in combinations(slots, 2) if a.noun != b.noun and are_incompatible(a.entry, b.entry)]

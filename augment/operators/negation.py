@@ -45,7 +45,6 @@ def negation(caption: Caption, context: Context, rng: Random, draws: int) -> Ite
 
     A caption that denies something is contradicted: "a man without a hat" -> "a man with a hat". `replaced` is what is
     true, `replacement` what the negative says; "not " precedes what is denied there ("no " what the caption denies).
-    Yields at most `draws` candidates.
     """
     contradicted = [
         Candidate("none", (edit,), (index,), f"no {noun}", noun, None, first_sense(noun))
@@ -59,7 +58,7 @@ def true_negation(caption: Caption, context: Context, rng: Random, draws: int) -
 
     They deny what is not there, also beside what is there ("with a hat but no helmet"); what a sibling caption mentions
     is asserted, too. `replaced` is the caption's noun, `replacement` what the sentence says, which `negation` has as
-    `replaced`. Yields at most `draws` candidates.
+    `replaced`.
     """
     pairs = contrasts(caption, context)
     yield from [candidate for contrast in pairs for candidate in _true(caption, context, contrast)][:draws]
@@ -69,7 +68,7 @@ def corrected(caption: Caption, context: Context, rng: Random, draws: int) -> It
     """False sentences for captions without a place of a denial: "on a table, not a bench", of "on a bench".
 
     Also "is standing, not sitting", and sentences that say only what is there, as in VALSE: "There are no dogs in the
-    picture". Yields at most `draws` candidates.
+    picture".
     """
     corrections = []
     for one in _corrections(caption, context):
@@ -81,7 +80,7 @@ def corrected(caption: Caption, context: Context, rng: Random, draws: int) -> It
 
 
 def truly_corrected(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
-    """The true sentences beside those of `corrected`: "on a bench, not a table"; yields at most `draws`."""
+    """The true sentences beside those of `corrected`: "on a bench, not a table"."""
     candidates = [
         one.candidate((_denial_after(caption, one.index, one.new),), one.there, one.there + BOTH + NO + one.missing)
         for one in _corrections(caption, context)

@@ -22,8 +22,7 @@ APPENDED = {"nsubj", "nsubjpass", "dobj", "pobj", "ROOT"}
 def object_(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
     """Replace a noun by one that is not in the image, or append one, with equal chance (UniVSE, supplement B.2).
 
-    "a dog on a couch" -> "a dog on a table", or "a dog and a cat on a couch", which is longer than the caption. Yields
-    at most `draws` candidates.
+    "a dog on a couch" -> "a dog on a table", or "a dog and a cat on a couch", which is longer than the caption.
     """
     names = context.lexicon.nouns.names
     open = [slot for slot in known_slots(caption, context.lexicon.nouns) if _appends(caption, slot)]

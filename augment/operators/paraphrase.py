@@ -24,7 +24,7 @@ def paraphrase(caption: Caption, context: Context, rng: Random, draws: int) -> I
     """Swap phrases without changing the meaning: "a dog next to a cat" -> "a cat next to a dog".
 
     Also coordinated adjectives, "black and white". Only if no other modifier is attached to either side, since it would
-    change its owner. Yields at most `draws` candidates.
+    change its owner.
     """
     candidates = [*_noun_phrases(caption), *_adjectives(caption)]
     rng.shuffle(candidates)

@@ -85,8 +85,8 @@ def _exchanged(entry: str, noun: str, several: bool, names: tuple[str, ...]) -> 
     table = prepositions()
     if entry == "in" and (is_worn(noun) or noun in table.worn):
         return read_only(np.zeros(len(names), bool))
-    sorts = {"person": is_person, "animal": is_animal, "building": is_building}
-    unfit = {WITHOUT, *next((table.unfit[name] for name, holds in sorts.items() if holds(noun)), ())}
+    sort = "person" if is_person(noun) else "animal" if is_animal(noun) else "building" if is_building(noun) else ""
+    unfit = {WITHOUT, *table.unfit.get(sort, ())}
     unfit.update(() if several else ("between", "among"))
     return read_only(np.array([name not in unfit and table.may_replace(entry, name, noun) for name in names], bool))
 

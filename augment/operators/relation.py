@@ -23,7 +23,7 @@ def relation(caption: Caption, context: Context, rng: Random, draws: int) -> Ite
     """Replace the subject, the relation word or the object of a triple (UniVSE, supplement B.2).
 
     "a dog chases a cat" -> "a horse chases a cat", "a dog carries a cat" or "a dog chases a ball". In a caption without
-    relations, a relation word and a noun are added: "a dog" -> "a dog on a couch". Yields at most `draws` candidates.
+    relations, a relation word and a noun are added: "a dog" -> "a dog on a couch".
     """
     graph = scene_graph(caption)
     if not graph.relations:

@@ -24,8 +24,7 @@ PARTICLES = ("on", "off", "in", "out", "inside", "outside", "up", "down", "aroun
 def shuffle(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
     """Swap two noun phrases (VSE-C, Section 3.1): "a boy chases a dog" -> "a dog chases a boy".
 
-    Only pairs of which both or neither name locations, and whose heads are plausible in each other's place. Yields at
-    most `draws` candidates.
+    Only pairs of which both or neither name locations, and whose heads are plausible in each other's place.
     """
     chunks = {chunk.root: chunk for chunk in caption.chunks}
     nouns = context.lexicon.nouns

@@ -36,7 +36,7 @@ def uniform_noun(caption: Caption, context: Context, rng: Random, draws: int) ->
     """Replace the head of a noun phrase by any noun neither above nor below it in WordNet: "a dog" -> "a bench".
 
     Heads and replacements are single words of the lexicon: frequent and concrete. Pairs of a head and a replacement are
-    equally likely. Yields at most `draws` candidates.
+    equally likely.
     """
     nouns = context.lexicon.nouns
     pairs = [
@@ -65,10 +65,7 @@ def _unrelated(noun: str, nouns: Entries) -> tuple[str, ...]:
 
 
 def uniform_numeral(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
-    """Replace a quantity by any other of the lexicon; only the counted noun agrees: "a dog" -> "four dogs".
-
-    Yields at most `draws` candidates.
-    """
+    """Replace a quantity by any other of the lexicon; only the counted noun agrees: "a dog" -> "four dogs"."""
     names = _by_value(context.lexicon.numerals)
     pairs = [(slot, name) for slot in quantity_slots(caption) for value, name in names if value != slot.value]
     for slot, name in rng.sample(pairs, min(draws, len(pairs))):
@@ -94,10 +91,7 @@ def _by_value(numerals: Entries) -> tuple[tuple[int, str], ...]:
 
 
 def uniform_shuffle(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
-    """Permute the noun phrases in any way: "a boy throws a ball to a dog" -> "a ball throws a dog to a boy".
-
-    Yields at most `draws` candidates.
-    """
+    """Permute the noun phrases in any way: "a boy throws a ball to a dog" -> "a ball throws a dog to a boy"."""
     tokens = caption.tokens
     chunks = [chunk for chunk in caption.chunks if tokens[chunk.root].pos in ("NOUN", "PROPN")]
     for order in _orders(len(chunks), rng, draws):
@@ -132,10 +126,7 @@ def _orders(n: int, rng: Random, limit: int) -> Iterator[tuple[int, ...]]:
 
 
 def uniform_preposition(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
-    """Replace a preposition by any frequent one that shares no set of Table 8 with it: "on a table" -> "with a table".
-
-    Yields at most `draws` candidates.
-    """
+    """Replace a preposition by any frequent one that shares no set of Table 8 with it: "on a table" -> "with a table"."""
     table, names = prepositions(), _frequent_prepositions(context.lexicon)
     pairs = []
     for start, end in preposition_units(caption):
@@ -157,7 +148,7 @@ def _frequent_prepositions(lexicon: Lexicon) -> tuple[str, ...]:
 def uniform_object(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
     """Replace a noun by any noun that no caption of the image mentions, or append one, with equal chance.
 
-    "a dog on a couch" -> "a dog on a wave" or "a dog and a wave on a couch". Yields at most `draws` candidates.
+    "a dog on a couch" -> "a dog on a wave" or "a dog and a wave on a couch".
     """
     roots = [slot.root for slot in noun_slots(caption)]
     names = _not_said(context)
@@ -174,8 +165,7 @@ def uniform_object(caption: Caption, context: Context, rng: Random, draws: int) 
 def uniform_attribute(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
     """Replace an attribute by any of the paper's 37 outside its group; if there is none, add one to a noun.
 
-    "a red car" -> "a snowy car"; "a car" -> "a snowy car". Not those that a caption of the image mentions. Yields at
-    most `draws` candidates.
+    "a red car" -> "a snowy car"; "a car" -> "a snowy car". Not those that a caption of the image mentions.
     """
     table = attributes()
     said = {word for word, _ in context.own.attributes | context.siblings.attributes}
@@ -203,7 +193,7 @@ def uniform_relation(caption: Caption, context: Context, rng: Random, draws: int
     """Replace the subject, the relation word or the object of a triple by any other of the lexicon.
 
     "a dog chases a cat" -> "a wave chases a cat", "a dog wears a cat" or "a dog chases a wave". In a caption without
-    relations a relation is added: "a dog" -> "a dog on a wave". Yields at most `draws` candidates.
+    relations a relation is added: "a dog" -> "a dog on a wave".
     """
     lexicon, graph, names = context.lexicon, scene_graph(caption), _not_said(context)
     words = {index for triple in graph.relations for index in triple.tokens}

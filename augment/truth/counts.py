@@ -87,8 +87,8 @@ def count(images: Sequence[Sequence[Caption]], entailed: EntailedEntries) -> pa.
         tables.append(rows(kind, firsts, pa.repeat("", len(row)), seconds, whole[row, column].astype(int)))
     for kind, assertions in ASSERTIONS.items():  # by the assertion of the first and the value that the second gives
         counts = exchange.count(kind, (list(map(assertions, captions)) for captions in images))
-        columns = zip(*counts, strict=True) if counts else ((), (), ())
-        tables.append(rows(kind, *columns, list(counts.values())))
+        said, of, entry = zip(*counts, strict=True) if counts else ((), (), ())
+        tables.append(rows(kind, said, of, entry, list(counts.values())))
     return pa.concat_tables(tables)
 
 

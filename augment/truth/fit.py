@@ -114,8 +114,8 @@ def label(parses: pa.Table, counts: pa.Table, lexicon: Lexicon) -> pa.Table:
         readings = read([shown[0] for shown, _, _ in held], lexicon.cloze)
         for (shown, held_out, rng), reading in zip(held, readings, strict=True):
             context = Context(lexicon, Mentions(shown[:1]), Mentions(shown[1:]), reading)
-            for kind, candidate, features in _proposed(context, known.of_image(shown), rng):
-                rows.append((kind, features, is_true(candidate, shown[0], held_out, entailed)))
+            for kind, candidate, values in _proposed(context, known.of_image(shown), rng):
+                rows.append((kind, values, is_true(candidate, shown[0], held_out, entailed)))
     kinds, features, labels = zip(*rows, strict=True) if rows else ((), (), ())
     types = {"kind": pa.string(), "features": pa.list_(pa.float64()), "true": pa.bool_()}
     columns = zip((kinds, features, labels), types.values(), strict=True)
