@@ -65,7 +65,7 @@ class Units:
         unknown, number = self.number[UNKNOWN], self.number
         units, places = [0], []
         for words_of_unit in joined([normalised(word) for word in words], self.phrases):
-            places.extend([len(units)] * max(len(words_of_unit), 1))
+            places.extend([len(units)] * (len(words_of_unit) or 1))
             if words_of_unit:
                 units.append(number.get(" ".join(words_of_unit), unknown))
         return [*units, 1], places

@@ -108,8 +108,8 @@ def _mentions_attribute(attribute: str, noun: str, context: Context) -> str | No
     may_be_same = semantic_classes.may_be_same
     if any(noun == of and may_be_same(attribute, word) for word, of in context.own.attributes):
         return "caption_says_so"
-    of_same = (word for word, of in context.siblings.attributes if not of or noun == of or may_corefer(noun, of))
-    return "sibling_says_so" if any(may_be_same(attribute, word) for word in of_same) else None
+    nouns = (of for word, of in context.siblings.attributes if may_be_same(attribute, word))
+    return "sibling_says_so" if any(not of or noun == of or may_corefer(noun, of) for of in nouns) else None
 
 
 def check_verb(candidate: Candidate, caption: Caption, context: Context) -> str | None:
