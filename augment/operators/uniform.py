@@ -126,7 +126,7 @@ def _orders(n: int, rng: Random, limit: int) -> Iterator[tuple[int, ...]]:
 
 
 def uniform_preposition(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
-    """Replace a preposition by any frequent one that shares no set of Table 8 with it: "on a table" -> "with a table"."""
+    """Replace a preposition by any frequent one that shares no set of Table 8 with it: "on a bed" -> "with a bed"."""
     table, names = prepositions(), _frequent_prepositions(context.lexicon)
     pairs = []
     for start, end in preposition_units(caption):
