@@ -11,6 +11,7 @@ through the whole table.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -149,7 +150,7 @@ class Sampler:
         self._image = images.indices.to_numpy().astype(np.int64)
         excluded = Ragged.from_lists(exclusions["ids"].combine_chunks())
         every = np.arange(len(images.dictionary))
-        nouns = _Exclusions("noun", exclusions, images.dictionary).rows(every, pa.repeat("", len(every)))
+        nouns = _exclusion_rows("noun", exclusions, images.dictionary, every, pa.repeat("", len(every)))
         self._nouns = Ragged(excluded.entries(nouns)[0], _offsets(np.diff(excluded.offsets)[nouns]))
         self._rule, known = rule, attributes().univse
         self._papers = np.array([n for n, word in enumerate(self.words["attribute"]) if word in known], np.int64)
@@ -168,8 +169,7 @@ class Sampler:
                 self._negatives[kind] = Ragged((keys % STRIDE).astype(np.int32), _offsets(sizes))
                 self._row[kind] = image
                 continue
-            its = _Exclusions(kind, exclusions, images.dictionary)
-            rows = its.rows(image, items.field("object"))
+            rows = _exclusion_rows(kind, exclusions, images.dictionary, image, items.field("object"))
             self._negatives[kind], self._row[kind] = _allowed(word, rows, rivals[kind], excluded)
         self.pair_caption, self.triple_caption = captions["attribute"], captions["relation"]
 
@@ -207,31 +207,26 @@ class Sampler:
         return lists.sample_first(rows, k, rng.permutation(len(words))) if pool else lists.sample_inside(rows, k, rng)
 
 
-class _Exclusions:
-    """Where a table component_exclusions has the rows of one kind, by image and object."""
+def _exclusion_rows(kind: str, table: pa.Table, images: pa.Array, image: np.ndarray, objects: pa.Array) -> np.ndarray:
+    """The row (n,) of a kind, for each image and object, in a table `component_exclusions`.
 
-    def __init__(self, kind: str, table: pa.Table, images: pa.Array) -> None:
-        """images: their ids; an image's number is its index."""
-        import pyarrow.compute as pc
+    images: the ids of all images. image: (n,) indices in it; objects: (n,) names. Raises KeyError for one without.
+    """
+    import pyarrow.compute as pc
 
-        image = _indices(table["image_id"], images)
-        rows = np.flatnonzero(pc.equal(table["kind"], kind).to_numpy() & (image >= 0))
-        objects = table["of"].take(rows).combine_chunks().dictionary_encode()
-        keys = image[rows] * STRIDE + objects.indices.to_numpy()
-        order = np.argsort(keys, kind="stable")
-        self._kind, self._images, self._objects = kind, images, objects.dictionary
-        self._keys, self._rows = keys[order], rows[order]
-
-    def rows(self, image: np.ndarray, objects: pa.Array) -> np.ndarray:
-        """The row (n,) of each image, a number, and object, a name. Raises KeyError for one without."""
-        keys = image * STRIDE + _indices(objects, self._objects)
-        at = np.searchsorted(self._keys, keys)
-        found = np.append(self._keys, -1)[at] == keys
-        if not found.all():
-            lacking = int(np.argmin(found))
-            key = self._images[int(image[lacking])].as_py(), self._kind, objects[lacking].as_py()
-            raise KeyError(f"component_exclusions must have a row for each image and object, has none for {key}")
-        return self._rows[at]
+    image_of_row = _indices(table["image_id"], images)
+    rows = np.flatnonzero(pc.equal(table["kind"], kind).to_numpy() & (image_of_row >= 0))
+    known = table["of"].take(rows).combine_chunks().dictionary_encode()
+    keys = image_of_row[rows] * STRIDE + known.indices.to_numpy()
+    order = np.argsort(keys, kind="stable")
+    wanted = image * STRIDE + _indices(objects, known.dictionary)
+    at = np.searchsorted(keys[order], wanted)
+    found = np.append(keys[order], -1)[at] == wanted
+    if not found.all():
+        lacking = int(np.argmin(found))
+        key = images[int(image[lacking])].as_py(), kind, objects[lacking].as_py()
+        raise KeyError(f"component_exclusions must have a row for each image and object, has none for {key}")
+    return rows[order][at]
 
 
 def _indices(names: pa.Array, known: Any) -> np.ndarray:
@@ -297,12 +292,12 @@ class Exclusions:
         """Index the nouns by meaning, and the relations by their verbs and prepositions."""
         self._vocabulary = vocabulary
         self._nouns = CoreferenceIndex(vocabulary.words["noun"])
-        self._verbs: dict[str, set[int]] = {}
-        self._prepositions: dict[str, set[int]] = {}
+        self._verbs: defaultdict[str, set[int]] = defaultdict(set)
+        self._prepositions: defaultdict[str, set[int]] = defaultdict(set)
         for number in vocabulary.negatives["relation"]:
             verb, preposition = relations.words(vocabulary.words["relation"][number])
-            self._verbs.setdefault(verb, set()).add(number)
-            self._prepositions.setdefault(preposition, set()).add(number)
+            self._verbs[verb].add(number)
+            self._prepositions[preposition].add(number)
 
     def rows(self, captions: Sequence[Caption], graphs: Sequence[SceneGraph]) -> Iterator[Exclusion]:
         """The components that may be true of one image, as rows of the table `component_exclusions`.

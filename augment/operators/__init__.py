@@ -4,7 +4,7 @@ Each yields at most `draws` candidates; it neither builds the text nor checks tr
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from random import Random
 from typing import NamedTuple
 
@@ -14,7 +14,6 @@ from ..context import Context
 from ..edits import Candidate
 from ..plausibility import Change
 from .attribute import added_attribute, attribute, swap_attribute
-from .choices import Propose
 from .negation import corrected, negation, true_negation, truly_corrected
 from .noun import noun
 from .numeral import numeral
@@ -34,6 +33,7 @@ from .uniform import (
 )
 from .verb import verb
 
+Propose = Callable[[Caption, Context, Random, int], Iterator[Candidate]]
 UNIFORM = "uniform_"  # before the name of an operator: the one as its paper describes it
 
 

@@ -17,7 +17,7 @@ from ..language.grammar import with_article
 from ..language.semantic_classes import NOT_OF_PERSONS, are_incompatible, attributes, is_animal, is_person
 from ..lexicon.lexicon import sample
 from ..slots.nouns import AttributeSlot, NounSlot, attribute_slots, noun_slots
-from .choices import Choice, drawing, weigh
+from .choices import Choice, draw, weigh
 
 # An attribute may be added to a noun if at least EXPECTED occurrences are expected by chance in a lexicon of NOUNS
 # nouns (less in a smaller one), and there is none.
@@ -25,6 +25,11 @@ EXPECTED, NOUNS = 5.0, 400_000
 # Dimensions that are visible in photos; size and age are a matter of opinion.
 ADDED = frozenset("colour pattern material hair curl shape".split())
 FLOOR = -5.0  # the lowest log p(attribute | rest of the caption) of a replacement
+
+
+def attribute(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
+    """Replace an attribute by an incompatible one (UniVSE, supplement B.2): "a red car" -> "a blue car"."""
+    return draw(attribute_choices(caption, context), rng, draws)
 
 
 @cached_on_context
@@ -41,9 +46,6 @@ def attribute_choices(caption: Caption, context: Context) -> list[Choice]:
         candidate = partial(attribute_candidate, caption, slot)
         choices.append(Choice((slot.index, slot.noun), slot.entry, False, entries.names, weights, odds, candidate))
     return choices
-
-
-attribute = drawing(attribute_choices)  # "a red car" -> "a blue car" (UniVSE, supplement B.2)
 
 
 @cached(4096)

@@ -12,15 +12,11 @@ from random import Random
 
 import numpy as np
 
-from ..caption import Caption, read_only
-from ..context import Context
+from ..caption import read_only
 from ..edits import Candidate
 from ..elementary import exp
 from ..lexicon.entries import Entries
 from ..lexicon.lexicon import sample
-
-# What an operator proposes for a caption: at most a given number of candidates, drawn at random.
-Propose = Callable[[Caption, Context, Random, int], Iterator[Candidate]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,15 +38,6 @@ class Choice:
     weights: np.ndarray
     log_odds: np.ndarray | None
     candidate: Callable[[str], Candidate | None]
-
-
-def drawing(choices: Callable[[Caption, Context], list[Choice]]) -> Propose:
-    """The operator that draws among the choices that a function finds in a caption."""
-
-    def propose(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
-        return draw(choices(caption, context), rng, draws)
-
-    return propose
 
 
 def draw(choices: Sequence[Choice], rng: Random, limit: int) -> Iterator[Candidate]:

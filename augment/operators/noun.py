@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from random import Random
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from ..language.wordnet import first_sense
 from ..lexicon.entries import Entries
 from ..slots.nouns import NounSlot, noun_slots
 from ..slots.verbs import preposition_uses
-from .choices import Choice, drawing, weigh
+from .choices import Choice, draw, weigh
 
 # The lowest log p(noun | rest of the caption) of a replacement, and the lowest score, which is log p + LIFT * the log
 # lift given the governor of the slot (verb, preposition or noun), of which at most MAX_LIFT counts.
@@ -30,6 +31,11 @@ BESIDE = frozenset(
     "with near by beside alongside along behind around past over above outside between among".split()
 ) | {"next to", "in front of"}
 WEAR = "dobj:wear"
+
+
+def noun(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
+    """Replace the head of a noun phrase (VSE-C, Section 3.1): "a dog on a couch" -> "a dog on a table"."""
+    return draw(noun_choices(caption, context), rng, draws)
 
 
 @cached_on_context
@@ -45,9 +51,6 @@ def noun_choices(caption: Caption, context: Context) -> list[Choice]:
             candidate = noun_candidates(caption, context, slot)
             choices.append(Choice((slot.root,), slot.entry, slot.plural, nouns.names, *weighed, candidate))
     return choices
-
-
-noun = drawing(noun_choices)  # "a dog on a couch" -> "a dog on a table"
 
 
 def noun_weights(context: Context, slot: NounSlot) -> tuple[np.ndarray, np.ndarray] | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
+from random import Random
 
 import numpy as np
 
@@ -14,7 +16,7 @@ from ..language.grammar import agreement_edits, article, plural, pronoun_edits
 from ..language.semantic_classes import gender, overlaps
 from ..lexicon.lexicon import Lexicon
 from ..slots.nouns import QuantitySlot, quantity_slots, quantity_value
-from .choices import Choice, drawing
+from .choices import Choice, draw
 
 # Words next to a noun that also count it, so that the quantity is not replaced: "a single dog".
 COUNTING = frozenset(
@@ -29,6 +31,11 @@ COLLECTIVE = frozenset(
 # Words that need several things: "three zebras standing together".
 MUTUAL = frozenset("together each both another others".split())
 MIN_RATIO = 0.02  # quantities below this ratio to the likeliest one in a slot are not tried
+
+
+def numeral(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
+    """Replace a quantity (VSE-C, Section 3.1): "A dog is running" -> "Two dogs are running"."""
+    return draw(numeral_choices(caption, context), rng, draws)
 
 
 @cached_on_context
@@ -55,9 +62,6 @@ def numeral_choices(caption: Caption, context: Context) -> list[Choice]:
         candidate = partial(_candidate, caption, context.lexicon, slot)
         choices.append(Choice((slot.noun,), slot.entry, False, entries.names, weights, None, candidate))
     return choices
-
-
-numeral = drawing(numeral_choices)  # "A dog is running" -> "Two dogs are running"
 
 
 def _may_be_one(caption: Caption, slot: QuantitySlot) -> bool:

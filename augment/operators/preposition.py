@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
+from random import Random
 
 import numpy as np
 
@@ -21,7 +23,7 @@ from ..language.semantic_classes import (
     semantic_class,
 )
 from ..slots.verbs import PrepositionSlot, preposition_slots
-from .choices import Choice, drawing, weigh
+from .choices import Choice, draw, weigh
 
 FLOOR = -5.5  # the lowest log p(preposition | rest of the caption) of a replacement
 # Whether one thing can be in, on, under or behind another depends on both more than the cloze model knows: these need a
@@ -31,6 +33,11 @@ MIN_LIFT = 1.0
 # Next to one thing is seldom on or in it: of 54 such exchanges readers called 60 % odd, of 386 others 36 %.
 NEXT_TO = frozenset({"next to", "near", "by", "beside", "along", "alongside", "around", "with"})
 WITHOUT = "without"  # never put in: readers called all of 10 odd
+
+
+def preposition(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
+    """Replace a preposition (VSE-C, Table 8): "a cat on the table" -> "a cat under the table"."""
+    return draw(preposition_choices(caption, context), rng, draws)
 
 
 @cached_on_context
@@ -55,9 +62,6 @@ def preposition_choices(caption: Caption, context: Context) -> list[Choice]:
         candidate = partial(preposition_candidate, caption, slot.start, slot.end, slot.object, slot.entry)
         choices.append(Choice((slot.start, slot.object), slot.entry, False, entries.names, weights, None, candidate))
     return choices
-
-
-preposition = drawing(preposition_choices)  # "a cat on the table" -> "a cat under the table"
 
 
 def _is_visible(caption: Caption, slot: PrepositionSlot, context: Context) -> bool:

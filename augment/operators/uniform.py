@@ -126,7 +126,10 @@ def _orders(n: int, rng: Random, limit: int) -> Iterator[tuple[int, ...]]:
 
 
 def uniform_preposition(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
-    """Replace a preposition by any frequent one that shares no set of Table 8 with it: "on a bed" -> "with a bed"."""
+    """Replace a preposition by any frequent one that shares no set of Table 8 with it: "on a table" -> "with a table".
+
+    As frequent as the rarest noun of the lexicon; several words ("in front of") are one preposition.
+    """
     table, names = prepositions(), _frequent_prepositions(context.lexicon)
     pairs = []
     for start, end in preposition_units(caption):

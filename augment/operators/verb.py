@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
+from random import Random
 
 import numpy as np
 
@@ -11,9 +13,14 @@ from ..context import Context
 from ..edits import Candidate, replace
 from ..language.wordnet import first_sense
 from ..slots.verbs import VerbSlot, are_incompatible, inflected, verb_slots
-from .choices import Choice, drawing, weigh
+from .choices import Choice, draw, weigh
 
 FLOOR = -4.0  # the lowest log p(verb | rest of the caption) of a replacement
+
+
+def verb(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
+    """Replace a verb by an incompatible one: "a boy throws a ball" -> "a boy kicks a ball"."""
+    return draw(verb_choices(caption, context), rng, draws)
 
 
 @cached_on_context
@@ -32,9 +39,6 @@ def verb_choices(caption: Caption, context: Context) -> list[Choice]:
         candidate = partial(verb_candidate, caption, context, slot)
         choices.append(Choice((slot.index,), slot.entry, False, entries.names, weights, odds, candidate))
     return choices
-
-
-verb = drawing(verb_choices)  # "a boy throws a ball" -> "a boy kicks a ball"
 
 
 @cached(4096)
