@@ -13,7 +13,7 @@ from ..caption import Caption
 from ..context import Context
 from ..edits import Candidate
 from ..plausibility import Change
-from .attribute import added_attribute, attribute, swap_attribute
+from .attribute import added_attribute, attribute
 from .negation import corrected, negation, true_negation, truly_corrected
 from .noun import noun
 from .numeral import numeral
@@ -22,6 +22,7 @@ from .paraphrase import paraphrase
 from .preposition import preposition
 from .relation import relation
 from .shuffle import shuffle
+from .swap_attribute import swap_attribute
 from .uniform import (
     uniform_attribute,
     uniform_noun,

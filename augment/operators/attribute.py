@@ -1,17 +1,16 @@
-"""UniVSE's attribute attack, which replaces or adds an attribute, and the swap of two attributes."""
+"""UniVSE's attribute attack: replace or add an attribute."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from itertools import combinations
 from random import Random
 
 import numpy as np
 
 from ..caption import Caption, cached, cached_on_context
 from ..context import Context
-from ..edits import Candidate, Edit, cased, exchanged, replace
+from ..edits import Candidate, Edit, cased, replace
 from ..language.determiners import is_negated
 from ..language.grammar import with_article
 from ..language.semantic_classes import NOT_OF_PERSONS, are_incompatible, attributes, is_animal, is_person
@@ -56,10 +55,11 @@ def _compatible(entry: str, names: tuple[str, ...]) -> list[int]:
 
 def attribute_candidate(caption: Caption, slot: AttributeSlot, name: str) -> Candidate:
     """The candidate that puts the attribute `name` in a slot, with a/an adjusted."""
-    return Candidate("attribute", _edits(caption, slot, name), (slot.index, slot.noun), slot.entry, name)
+    return Candidate("attribute", attribute_edits(caption, slot, name), (slot.index, slot.noun), slot.entry, name)
 
 
-def _edits(caption: Caption, slot: AttributeSlot, name: str) -> tuple[Edit, ...]:
+def attribute_edits(caption: Caption, slot: AttributeSlot, name: str) -> tuple[Edit, ...]:
+    """The edits that put the attribute `name` in a slot, with a/an adjusted."""
     return with_article(caption, slot.index, replace(caption, slot.index, slot.index + 1, name), name)
 
 
@@ -95,17 +95,3 @@ def _not_added(names: tuple[str, ...], never: frozenset[str]) -> list[int]:
     known = attributes()
     open = ADDED - never
     return [n for n, name in enumerate(names) if name in known.vague or open.isdisjoint(known.dimensions.get(name, ()))]
-
-
-def swap_attribute(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
-    """Swap the attributes of two nouns: "a red car and a blue house" -> "a blue car and a red house".
-
-    Only incompatible attributes.
-    """
-    slots = [slot for slot in attribute_slots(caption) if slot.form == "attributive"]
-    pairs = [(a, b) for a, b in combinations(slots, 2) if a.noun != b.noun and are_incompatible(a.entry, b.entry)]
-    rng.shuffle(pairs)
-    for one, other in pairs[:draws]:
-        edits = sorted([*_edits(caption, one, other.entry), *_edits(caption, other, one.entry)])
-        words = exchanged(one.entry, other.entry)
-        yield Candidate("attribute_swap", tuple(edits), (one.noun, other.noun), *words)
