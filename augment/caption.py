@@ -1,6 +1,4 @@
-"""A caption with its parse, which is the input of all operators.
-
-Bounded caches for results that several operators need: `functools.lru_cache` with type hints kept.
+"""A caption with its parse, which is the input of all operators, and bounded caches of what is found in captions.
 
 `Caption`, `Context`, `Lexicon` and similar classes are frozen and compare by identity, so they are cheap cache keys.
 Arrays that a cached function returns are shared: make them read-only with `read_only`.
@@ -18,6 +16,15 @@ import numpy as np
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Casing = Literal["upper", "title", "sentence"]
+# A caption of more tokens is not parsed, and so costs nothing later: the negatives of one of this length take 0.4 GB.
+MAX_TOKENS = 250
+STYLED = 0.7  # share of a caption's words in capitals, or beginning with one, that makes this its style
+# Number of captions and contexts whose results are kept: enough for those that the cloze model reads together. More
+# cost memory and slow down garbage collection.
+CAPTIONS, CONTEXTS = 256, 64
 
 
 class Token(NamedTuple):
@@ -42,12 +49,6 @@ class Token(NamedTuple):
     def lower(self) -> str:
         """The text in lower case."""
         return self.text.lower()
-
-
-Casing = Literal["upper", "title", "sentence"]
-# A caption of more tokens is not parsed, and so costs nothing later: the negatives of one of this length take 0.4 GB.
-MAX_TOKENS = 250
-STYLED = 0.7  # share of a caption's words in capitals, or beginning with one, that makes this its style
 
 
 class Chunk(NamedTuple):
@@ -112,6 +113,20 @@ class Caption:
             if self.tokens[child].dep in deps:
                 yield self.tokens[child]
 
+    def has(self, index: int, *deps: str) -> bool:
+        """Whether token `index` has a dependent whose dependency label is one of `deps`."""
+        return any(self.tokens[child].dep in deps for child in self.children[index])
+
+    def word(self, index: int) -> str:
+        """The text of token `index` in lower case; "" before the first and behind the last."""
+        return self.lowered[index] if 0 <= index < len(self.tokens) else ""
+
+    def first_conjunct(self, token: Token) -> Token:
+        """The first word of the coordination that a token belongs to: "bed" for "chair" in "a bed and a chair"."""
+        while token.dep == "conj" and token.head != token.index:
+            token = self.tokens[token.head]
+        return token
+
     def span(self, start: int, end: int) -> str:
         """The text from token `start` to token `end` (exclusive), as written."""
         return self.text[self.tokens[start].start : self.tokens[end - 1].end]
@@ -127,47 +142,29 @@ def from_parses(parses: pa.Table) -> list[Caption]:
         lists = parses.column(column)
         array = lists.chunk(0) if lists.num_chunks else pa.array([], lists.type)
         values = array.flatten()
-        names = [child.name for child in values.type]
         columns = {}
-        for name, child in zip(names, values.flatten(), strict=True):
+        for field, child in zip(values.type, values.flatten(), strict=True):
             if pa.types.is_string(child.type):  # share one str object per distinct value
                 encoded = child.dictionary_encode()
                 words = encoded.dictionary.to_pylist()
-                columns[name] = [words[i] for i in encoded.indices.to_pylist()]
+                columns[field.name] = [words[i] for i in encoded.indices.to_pylist()]
             else:
-                columns[name] = child.to_pylist()
+                columns[field.name] = child.to_pylist()
         offsets = array.offsets.to_numpy()
         return (offsets - offsets[0]).tolist(), columns
 
     token_at, token = flat("tokens")
     chunk_at, chunk = flat("chunks")
-    texts = parses.column("text").to_pylist()
     captions = []
-    for row, (caption_id, image_id) in enumerate(
-        zip(parses.column("caption_id").to_pylist(), parses.column("image_id").to_pylist(), strict=True)
-    ):
-        text = texts[row]
-        a, b = token_at[row], token_at[row + 1]
-        starts, ends = token["start"][a:b], token["end"][a:b]
-        tokens = tuple(
-            map(
-                Token._make,
-                zip(
-                    range(b - a),
-                    starts,
-                    ends,
-                    [text[s:e] for s, e in zip(starts, ends, strict=True)],
-                    token["lemma"][a:b],
-                    token["tag"][a:b],
-                    token["pos"][a:b],
-                    token["dep"][a:b],
-                    token["head"][a:b],
-                    strict=True,
-                ),
-            )
-        )
-        c, d = chunk_at[row], chunk_at[row + 1]
-        chunks = tuple(map(Chunk._make, zip(chunk["start"][c:d], chunk["end"][c:d], chunk["root"][c:d], strict=True)))
+    columns = (parses.column(name).to_pylist() for name in ("caption_id", "image_id", "text"))
+    for row, (caption_id, image_id, text) in enumerate(zip(*columns, strict=True)):
+        here = slice(token_at[row], token_at[row + 1])
+        starts, ends = token["start"][here], token["end"][here]
+        texts = [text[start:end] for start, end in zip(starts, ends, strict=True)]
+        parsed = (token[name][here] for name in ("lemma", "tag", "pos", "dep", "head"))
+        tokens = tuple(map(Token._make, zip(range(len(starts)), starts, ends, texts, *parsed, strict=True)))
+        here = slice(chunk_at[row], chunk_at[row + 1])
+        chunks = tuple(map(Chunk._make, zip(*(chunk[name][here] for name in Chunk._fields), strict=True)))
         captions.append(Caption(caption_id, image_id, text, tokens, chunks))
     return captions
 
@@ -175,13 +172,6 @@ def from_parses(parses: pa.Table) -> list[Caption]:
 def by_image(captions: Iterable[Caption]) -> list[list[Caption]]:
     """One list of captions per image. Captions of the same image must be consecutive."""
     return [list(group) for _, group in groupby(captions, key=lambda caption: caption.image_id)]
-
-
-Function = TypeVar("Function", bound=Callable[..., Any])
-# Number of captions whose results are kept: enough for those that the cloze model reads together. More cost memory and
-# slow down garbage collection.
-CAPTIONS = 256
-CONTEXTS = 64
 
 
 def cached(size: int) -> Callable[[Function], Function]:

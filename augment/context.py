@@ -62,8 +62,7 @@ class Context:
         span: the tokens of the slot, end exclusive. contexts: of the slot, see `plausibility.log_probabilities`. form:
         see `plausibility.entry_units`.
         """
-        units = entry_units(self.lexicon, kind, form)
-        vectors = entry_vectors(self.lexicon, kind, form)
+        units, vectors = entry_units(self.lexicon, kind, form), entry_vectors(self.lexicon, kind, form)
         return log_probabilities(self.reading, self.lexicon.entries(kind), units, span, contexts, vectors)
 
 
@@ -75,15 +74,14 @@ def contexts(images: Iterable[Sequence[Caption]], lexicon: Lexicon, truth: Truth
     """
     images = list(images)
     readings = iter(read([caption for captions in images for caption in captions], lexicon.cloze))
-    made: list[Context] = []
+    read_in: list[Context] = []
     for captions in images:
         mentions = Mentions(tuple(captions))
         estimates = truth.of_image(captions) if truth is not None else None
-        made += [
-            Context(lexicon, Mentions((caption,)), mentions.all_but(number), next(readings), estimates)
-            for number, caption in enumerate(captions)
-        ]
-    return made
+        for number, caption in enumerate(captions):
+            siblings = mentions.all_but(number)
+            read_in.append(Context(lexicon, Mentions((caption,)), siblings, next(readings), estimates))
+    return read_in
 
 
 def batches(images: Iterable[Sequence[Caption]]) -> Iterator[list[Sequence[Caption]]]:

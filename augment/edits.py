@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from .caption import Casing
+from .caption import Caption, Casing
+
+Kind = Literal[
+    "noun", "quantity", "preposition", "swap", "attribute", "attribute_swap", "verb", "denial", "verb_denial", "none"
+]
 
 
 class Edit(NamedTuple):
@@ -28,18 +32,7 @@ class Candidate(NamedTuple):
     does not know it. absent: of a denial, the noun or verb that it takes to be false of the image.
     """
 
-    change: Literal[
-        "noun",
-        "quantity",
-        "preposition",
-        "swap",
-        "attribute",
-        "attribute_swap",
-        "verb",
-        "denial",
-        "verb_denial",
-        "none",
-    ]
+    change: Kind
     edits: tuple[Edit, ...]
     slots: tuple[int, ...]
     replaced: str
@@ -96,15 +89,15 @@ def apply(text: str, edits: Sequence[Edit]) -> str:
 
     Raises ValueError if edits overlap, are out of order or out of bounds.
     """
-    made, position = "", 0
+    edited, position = "", 0
     for start, end, new in edits:
         if start < position or end < start:
             raise ValueError(f"edits must be disjoint and in order, were: {list(edits)}")
-        made += text[position:start] + new
+        edited += text[position:start] + new
         position = end
     if position > len(text):
         raise ValueError(f"edits must end within the text's {len(text)} characters, was: {position}")
-    return made + text[position:]
+    return edited + text[position:]
 
 
 def cased(new: str, old: str, casing: Casing = "sentence", *, first: bool = False) -> str:
@@ -117,6 +110,17 @@ def cased(new: str, old: str, casing: Casing = "sentence", *, first: bool = Fals
     if casing == "title" and old[:1].isupper():
         return " ".join(word[:1].upper() + word[1:] for word in new.split(" "))
     return new[:1].upper() + new[1:] if first and old[:1].isupper() else new
+
+
+def replace(caption: Caption, start: int, end: int, new: str) -> Edit:
+    """The edit that puts other words in place of the tokens `start` to `end` (exclusive), `cased` as the first is."""
+    old = caption.tokens[start]
+    return Edit(old.start, caption.tokens[end - 1].end, cased(new, old.text, caption.casing, first=start == 0))
+
+
+def exchanged(one: str, other: str) -> tuple[str, str]:
+    """`Candidate.replaced` and `replacement` where two words change places: "cat | dog" and "dog | cat"."""
+    return f"{one} | {other}", f"{other} | {one}"
 
 
 def cased_like(new: str, old: str, casing: Casing = "sentence") -> str:

@@ -27,17 +27,15 @@ def exp(x: np.ndarray) -> np.ndarray:
 
 
 def log(x: np.ndarray) -> np.ndarray:
-    """The natural logarithm of each element, none of which is negative: an array of the shape of `x`, in float64; -inf
-    of 0.
-    """
+    """The natural logarithm of each element, none negative: an array of the shape of `x`, in float64; -inf of 0."""
     x = np.asarray(x, np.float64)
     fraction, doublings = np.frexp(x)  # x = fraction * 2^doublings
     small = fraction < 0.5**0.5
     fraction = np.where(small, 2 * fraction, fraction)
     doublings = doublings - small
     ratio = (fraction - 1) / (fraction + 1)  # log(fraction) = 2 artanh(ratio)
-    made = ratio * _polynomial(LOG, ratio * ratio) + doublings * LN2_LOW + doublings * LN2_HIGH
-    return np.where(x > 0, made, -np.inf)
+    logarithm = ratio * _polynomial(LOG, ratio * ratio) + doublings * LN2_LOW + doublings * LN2_HIGH
+    return np.where(x > 0, logarithm, -np.inf)
 
 
 def _polynomial(coefficients: list[float], x: np.ndarray) -> np.ndarray:

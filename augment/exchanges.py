@@ -5,7 +5,7 @@ See negcap.augment.lexicon.lexicon.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -44,51 +44,45 @@ def exchanges(
     for kind in kinds:
         if kind not in BALANCED:
             raise ValueError(f"kind must be one of {', '.join(BALANCED)}, was: {kind}")
-    found: dict[str, list[tuple[int, int, np.ndarray, np.ndarray]]] = {kind: [] for kind in kinds}
+    rows: dict[str, list[tuple[int, int, np.ndarray, np.ndarray]]] = {kind: [] for kind in kinds}
     every = (context for batch in batches(images) for context in contexts(batch, lexicon, truth))
     for row, context in enumerate(every):
-        for kind, rows in found.items():
+        for kind in kinds:
             number = lexicon.entries(kind).number
-            for entry, plural, weights in _nouns(context) if kind == "noun" else _others(kind, context):
+            for choice in CHOICES[kind](context.caption, context):
+                weights = choice.weights.copy()
+                weights[_rejected(kind, choice, context)] = 0.0
                 (new,) = weights.nonzero()
-                if len(new) and entry in number:
-                    offset = len(number) * plural
-                    rows.append((row, number[entry] + offset, new + offset, weights[new]))
-    return {kind: _columns(rows) for kind, rows in found.items()}
+                if len(new) and choice.entry in number:
+                    offset = len(number) * choice.plural
+                    rows[kind].append((row, number[choice.entry] + offset, new + offset, weights[new]))
+    return {kind: _columns(parts) for kind, parts in rows.items()}
+
+
+def _rejected(kind: str, choice: Choice, context: Context) -> np.ndarray | list[int]:
+    """The numbers of the entries that would be rejected in a slot.
+
+    For nouns, those that leave a pronoun without an antecedent are not among them.
+    """
+    if kind == "noun":
+        coreferent = context.coreferent_in_caption.all | context.coreferent_in_siblings.all
+        numbers = entry_numbers(coreferent)
+        return numbers if context.image is None else np.concatenate([numbers, context.image.likely_nouns])
+    rejected = []
+    for number in choice.weights.nonzero()[0].tolist():
+        candidate = choice.candidate(choice.names[number])
+        if candidate is None or assess(candidate, context.caption, context, context.image)[0] is not None:
+            rejected.append(number)
+    return rejected
 
 
 def _columns(parts: Sequence[tuple[int, int, np.ndarray, np.ndarray]]) -> Exchanges:
     """Exchanges from (caption, replaced entry, replacing entries, their weights), one tuple per slot."""
-    lengths = [len(new) for _, _, new, _ in parts]
+    rows, olds, news, weights = zip(*parts, strict=True) if parts else ((), (), (), ())
+    lengths = [len(new) for new in news]
     return Exchanges(
-        np.repeat(np.array([row for row, _, _, _ in parts], np.int32), lengths),
-        np.repeat(np.array([old for _, old, _, _ in parts], np.int32), lengths),
-        np.concatenate([new for _, _, new, _ in parts] or [np.zeros(0)]).astype(np.int32),
-        np.concatenate([weight for _, _, _, weight in parts] or [np.zeros(0)]),
+        np.repeat(np.array(rows, np.int32), lengths),
+        np.repeat(np.array(olds, np.int32), lengths),
+        np.concatenate([*news, np.zeros(0)]).astype(np.int32),
+        np.concatenate([*weights, np.zeros(0)]),
     )
-
-
-def _nouns(context: Context) -> Iterator[tuple[str, bool, np.ndarray]]:
-    """For each noun slot: its entry, whether it is plural, and the weights of the nouns that are not rejected,
-    (entries,).
-
-    Candidates that leave a pronoun without an antecedent are not excluded here.
-    """
-    rejected = entry_numbers(context.coreferent_in_caption.all | context.coreferent_in_siblings.all)
-    for choice in noun_choices(context.caption, context):
-        weights = choice.weights.copy()
-        weights[rejected] = 0.0
-        if context.image is not None:
-            weights[context.image.likely_nouns] = 0.0
-        yield choice.entry, choice.plural, weights
-
-
-def _others(kind: str, context: Context) -> Iterator[tuple[str, bool, np.ndarray]]:
-    """As `_nouns`, for the slots of another kind."""
-    for choice in CHOICES[kind](context.caption, context):
-        left = choice.weights.copy()
-        for number in left.nonzero()[0].tolist():
-            made = choice.candidate(choice.names[number])
-            if made is None or assess(made, context.caption, context, context.image)[0] is not None:
-                left[number] = 0.0
-        yield choice.entry, choice.plural, left

@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from .lexicon.lexicon import Lexicon
 
 # An operator proposes at most DRAWS_PER_NEGATIVE * quota + EXTRA_DRAWS candidates for a caption.
-DRAWS_PER_NEGATIVE = 4
-EXTRA_DRAWS = 16
+DRAWS_PER_NEGATIVE, EXTRA_DRAWS = 4, 16
 IMPLAUSIBLE, OPERATOR_ERROR, TOO_LONG = "implausible", "operator_error", "too_long"  # reasons of rejections
 KEYS = ("caption_id", "image_id", "split", "origin")
 CHANGES = ("replaced", "replacement", "replaced_synset", "replacement_synset")
@@ -105,8 +104,7 @@ def generate_tables(
     for images in batches(by_image(captions)):
         for generated in generate_for_images(images, lexicon, settings, truth, scorer):
             for name, (accepted, rejected) in generated.items():
-                made = positives if OPERATORS[name].family == POSITIVE else negatives
-                made.add(row, name, accepted)
+                (positives if OPERATORS[name].family == POSITIVE else negatives).add(row, name, accepted)
                 rejections.add(row, name, rejected)
             _count(generated, counts)
             row += 1
@@ -144,19 +142,16 @@ def try_operator(name: str, caption: Caption, context: Context, settings: Settin
     An error of the operator is a fault of negcap. It is rejected as `operator_error`, with the error in the detail, and
     a RuntimeWarning says so, which Python prints once a process. A caption that is too long is rejected as `too_long`.
     """
-    if caption.too_long:
-        return _rejected_whole(TOO_LONG, f"caption must be <= {MAX_TOKENS} tokens")
-    try:
-        return apply_operator(name, caption, context, settings)
-    except MemoryError:  # says something of the machine, not of the caption
-        raise
-    except Exception as error:
-        said = " ".join(f"operator {name} raised {type(error).__name__}: {error}".split())
-        warnings.warn(f"{said}; its caption is rejected as {OPERATOR_ERROR}", RuntimeWarning, stacklevel=2)
-        return _rejected_whole(OPERATOR_ERROR, said)
-
-
-def _rejected_whole(reason: str, detail: str) -> Generated:
+    reason, detail = TOO_LONG, f"caption must be <= {MAX_TOKENS} tokens"
+    if not caption.too_long:
+        try:
+            return apply_operator(name, caption, context, settings)
+        except MemoryError:  # says something of the machine, not of the caption
+            raise
+        except Exception as error:
+            detail = " ".join(f"operator {name} raised {type(error).__name__}: {error}".split())
+            reason = OPERATOR_ERROR
+            warnings.warn(f"{detail}; its caption is rejected as {reason}", RuntimeWarning, stacklevel=2)
     return Generated([], [Rejected(NOTHING, reason, None, detail=detail)])
 
 
@@ -169,7 +164,7 @@ def apply_operator(name: str, caption: Caption, context: Context, settings: Sett
     """
     quota = settings.quota(name)
     rng = record_rng(settings.seed, name, caption.caption_id)
-    made, own = Generated([], []), set[str]()
+    made, texts = Generated([], []), set[str]()
     operator = OPERATORS[name]
     for propose in (operator.propose, operator.fallback):
         for candidate in propose(caption, context, rng, DRAWS_PER_NEGATIVE * quota + EXTRA_DRAWS):
@@ -177,17 +172,17 @@ def apply_operator(name: str, caption: Caption, context: Context, settings: Sett
             if reason is None:
                 text = apply(caption.text, candidate.edits)
                 lower = text.lower()
-                if lower in own:
+                if lower in texts:
                     continue
                 if lower not in context.texts:
-                    own.add(lower)
+                    texts.add(lower)
                     made.accepted.append(Accepted(candidate, text, p_true, candidate.plausibility))
-                    if len(own) == quota:
+                    if len(texts) == quota:
                         break
                     continue
                 reason, p_true = "sibling_says_so", None
             made.rejected.append(Rejected(candidate, reason, p_true))
-        if own:
+        if texts:
             break
     return made
 
@@ -211,7 +206,10 @@ def reject_implausible(
       minus that of the caption. Negatives rejected before have none.
     - Last, negatives whose plausibility is below `minimum` are rejected.
     """
-    limits_of = {name: _limits(name, max_loss) for generated in made for name in generated}
+    limits_of = {name: OPERATORS[name].limits for generated in made for name in generated}
+    if max_loss is not None:
+        for name, limits in limits_of.items():
+            limits_of[name] = limits and limits._replace(max_loss=min(limits.max_loss, max_loss))
     changes = _changes(contexts, made, limits_of)
     results: list[dict[str, Generated]] = []
     left: list[tuple[Caption, Generated, Accepted]] = []
@@ -223,35 +221,24 @@ def reject_implausible(
             if limits is None:
                 kept.accepted.extend(accepted)
                 continue
-            for one in accepted:
-                read = changes.get(id(one))
-                change, loss = (Change(one.plausibility or 0.0), None) if read is None else (read, read.loss)
+            for negative in accepted:
+                read = changes.get(id(negative))
+                change, loss = (Change(negative.plausibility or 0.0), None) if read is None else (read, read.loss)
                 if limits.allow(change):
-                    left.append((context.caption, kept, one._replace(plausibility=change.log_odds, loss=loss)))
+                    left.append((context.caption, kept, negative._replace(plausibility=change.log_odds, loss=loss)))
                 else:
                     log_odds = change.log_odds if scorer is None else None
-                    rejected.append(Rejected(one.candidate, IMPLAUSIBLE, one.p_true, log_odds, loss))
+                    rejected.append(Rejected(negative.candidate, IMPLAUSIBLE, negative.p_true, log_odds, loss))
+    odds: list[float | None] = [negative.plausibility for _, _, negative in left]
     if scorer is not None:
-        new = scorer.log_likelihoods([one.text for _, _, one in left])
-        log_odds = new - scorer.log_likelihoods([caption.text for caption, _, _ in left])
-        left = [
-            (caption, kept, one._replace(plausibility=odds))
-            for (caption, kept, one), odds in zip(left, log_odds.tolist(), strict=True)
-        ]
-    for _, kept, one in left:
-        if minimum is not None and one.plausibility is not None and one.plausibility < minimum:
-            kept.rejected.append(Rejected(one.candidate, IMPLAUSIBLE, one.p_true, one.plausibility, one.loss))
+        new = scorer.log_likelihoods([negative.text for _, _, negative in left])
+        odds = (new - scorer.log_likelihoods([caption.text for caption, _, _ in left])).tolist()
+    for (_, kept, (candidate, text, p_true, _, loss)), log_odds in zip(left, odds, strict=True):
+        if minimum is not None and log_odds is not None and log_odds < minimum:
+            kept.rejected.append(Rejected(candidate, IMPLAUSIBLE, p_true, log_odds, loss))
         else:
-            kept.accepted.append(one)
+            kept.accepted.append(Accepted(candidate, text, p_true, log_odds, loss))
     return results
-
-
-def _limits(name: str, max_loss: float | None) -> Limits | None:
-    """The limits of an operator, that of the loss at most `max_loss`."""
-    limits = OPERATORS[name].limits
-    if limits is None or max_loss is None:
-        return limits
-    return limits._replace(max_loss=min(limits.max_loss, max_loss))
 
 
 def _changes(
@@ -266,9 +253,10 @@ def _changes(
         for name, (accepted, _) in generated.items():
             limits = limits_of[name]
             if limits is not None:
-                read += [(context, one) for one in accepted if limits.read_whole or one.plausibility is None]
-    found = compare([context for context, _ in read], [one.candidate for _, one in read])
-    return {id(one): change for (_, one), change in zip(read, found, strict=True)}
+                whole = limits.read_whole
+                read += [(context, negative) for negative in accepted if whole or negative.plausibility is None]
+    changes = compare([context for context, _ in read], [negative.candidate for _, negative in read])
+    return {id(negative): change for (_, negative), change in zip(read, changes, strict=True)}
 
 
 def _count(generated: Mapping[str, Generated], counts: Counter[str]) -> None:
@@ -314,24 +302,24 @@ class Rows:
         number = np.arange(len(batch)) - (np.cumsum(sizes, dtype=int) - sizes)[batch]
         columns = {name: parses[name].combine_chunks().take(source) for name in KEYS}
         columns["caption"] = parses["text"].combine_chunks().take(source)
-        columns["operator"] = _repeated(operators, batch)
-        columns["family"] = _repeated([_family(name) for name in operators], batch)
-        made = pc.binary_join_element_wise(columns["caption_id"], columns["operator"], "#")
-        label = pc.binary_join_element_wise(made, pa.array(number).cast(pa.string()), ":")
+        families = [OPERATORS[name].family if name in OPERATORS else FAMILIES_OF[name] for name in operators]
+        for name, words in (("operator", operators), ("family", families)):
+            columns[name] = pa.array(words, pa.string()).take(pa.array(batch))
+        made_by = pc.binary_join_element_wise(columns["caption_id"], columns["operator"], "#")
+        label = pc.binary_join_element_wise(made_by, pa.array(number).cast(pa.string()), ":")
         columns |= {"negative_id": label, "positive_id": label}
-        candidates, words, likely, plausible, lost, *detail = zip(*self._candidates, strict=True)
-        columns |= dict.fromkeys(("text", "reason"), pa.array(words, pa.string()))
+        candidates, texts, *numbers = zip(*self._candidates, strict=True)
+        columns |= dict.fromkeys(("text", "reason"), pa.array(texts, pa.string()))
         kinds, edits, _, *changes, _, _, _ = zip(*candidates, strict=True)
         columns |= {name: pa.array(column, pa.string()) for name, column in zip(CHANGES, changes, strict=True)}
-        columns["p_true"] = pa.array(likely, pa.float32())
-        columns["plausibility"] = pa.array(plausible, pa.float32())
-        columns["context_loss"] = pa.array(lost, pa.float32())
+        likely, plausible, lost, *detail = numbers
+        for name, values in (("p_true", likely), ("plausibility", plausible), ("context_loss", lost)):
+            columns[name] = pa.array(values, pa.float32())
         if detail:  # of the rejected
             columns["detail"] = pa.array(detail[0], pa.string())
         if "concreteness" in schema.names:
             columns["concreteness"] = pa.array(map(concreteness, kinds, changes[1]), pa.float32())
-        texts = parses["text"].to_pylist()
-        columns["edits"] = _edits(edits, chain.from_iterable([texts[row]] * size for row, _, size in self._batches))
+        columns["edits"] = _edits(edits, columns["caption"].to_pylist())
         return pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema)
 
 
@@ -350,30 +338,18 @@ def concreteness(change: str, replacement: str) -> float | None:
     return None
 
 
-def _family(operator: str) -> str:
-    return OPERATORS[operator].family if operator in OPERATORS else FAMILIES_OF[operator]
-
-
 @cached(NOUNS)
 def _score(noun: str) -> float | None:
     return Concreteness.load().score(noun)
-
-
-def _repeated(words: Sequence[str], at: np.ndarray) -> pa.Array:
-    import pyarrow as pa
-
-    return pa.array(words, pa.string()).take(pa.array(at))
 
 
 def _edits(edits: Sequence[Sequence[Edit]], captions: Iterable[str]) -> pa.Array:
     """The edits of each caption as lists of structs, as in `negcap.schemas.negatives`."""
     import pyarrow as pa
 
-    lengths = list(map(len, edits))
     old = [caption[start:end] for caption, own in zip(captions, edits, strict=True) for start, end, _ in own]
     start, end, new = zip(*chain.from_iterable(edits), strict=True) if old else [()] * 3
     values = [pa.array(v, f.type) for v, f in zip((start, end, old, new), EDITS.value_type, strict=True)]
-    offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
-    return pa.ListArray.from_arrays(
-        offsets, pa.StructArray.from_arrays(values, fields=list(EDITS.value_type)), type=EDITS
-    )
+    offsets = pa.array(np.cumsum([0, *map(len, edits)]), pa.int32())
+    structs = pa.StructArray.from_arrays(values, fields=list(EDITS.value_type))
+    return pa.ListArray.from_arrays(offsets, structs, type=EDITS)

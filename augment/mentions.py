@@ -43,12 +43,10 @@ def mentioned_relations(caption: Caption) -> frozenset[tuple[str, str]]:
 @cached_on_caption
 def mentioned_attributes(caption: Caption) -> frozenset[tuple[str, str]]:
     """The (attribute, noun) pairs of a caption; the noun is "" if the parse gives none: "a man in red" -> (red, "")."""
-    found = {slot.index: (slot.entry, caption.tokens[slot.noun].lemma) for slot in attribute_slots(caption)}
     known = attributes().dimensions
-    for index, word in enumerate(caption.lowered):
-        if index not in found and word in known:
-            found[index] = (word, "")
-    return frozenset(found.values())
+    described = {index: (word, "") for index, word in enumerate(caption.lowered) if word in known}
+    described.update((slot.index, (slot.entry, caption.tokens[slot.noun].lemma)) for slot in attribute_slots(caption))
+    return frozenset(described.values())
 
 
 @cached_on_caption
@@ -57,10 +55,11 @@ def mentioned_verbs(caption: Caption) -> frozenset[str]:
     return frozenset(token.lemma for token in caption.tokens if token.tag in VERB_TAGS and token.pos != "AUX")
 
 
-def chunk_heads(caption: Caption) -> list[Token]:
+@cached_on_caption
+def chunk_heads(caption: Caption) -> tuple[Token, ...]:
     """The head tokens of a caption's base noun phrases, if they are common nouns."""
     roots = (caption.tokens[chunk.root] for chunk in caption.chunks)
-    return [root for root in roots if root.tag in NOUN_TAGS]
+    return tuple(root for root in roots if root.tag in NOUN_TAGS)
 
 
 @dataclass(frozen=True, eq=False)

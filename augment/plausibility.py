@@ -58,15 +58,12 @@ def read(captions: Sequence[Caption], model: ClozeModel | None = None) -> list[R
 
     Nouns and prepositions of several words can be asked for as a whole.
     """
-    texts = [caption.lowered for caption in captions]
-    return (model or cloze_model()).read(texts, [_phrases(caption) for caption in captions])
-
-
-def _phrases(caption: Caption) -> list[Span]:
-    """The token spans of nouns and prepositions of several words."""
-    spans = [(slot.start, slot.end) for slot in noun_slots(caption)]
-    spans += [(use.start, use.end) for use in preposition_uses(caption)]
-    return [(start, end) for start, end in spans if end - start > 1]
+    phrases: list[list[Span]] = []
+    for caption in captions:
+        spans = [(slot.start, slot.end) for slot in noun_slots(caption)]
+        spans += [(use.start, use.end) for use in preposition_uses(caption)]
+        phrases.append([(start, end) for start, end in spans if end - start > 1])
+    return (model or cloze_model()).read([caption.lowered for caption in captions], phrases)
 
 
 @cached(CACHED)
@@ -78,7 +75,7 @@ def entry_units(lexicon: Lexicon, kind: str, form: str = "") -> np.ndarray:
     """
     names: Sequence[str | None] = lexicon.entries(kind).names
     if kind == "noun":
-        surfaces = lexicon.plural if form == "nns" else lexicon.singular
+        surfaces = lexicon.forms(many=form == "nns")
         names = [surfaces.get(name) for name in lexicon.nouns.names]
     elif kind == "verb":
         surfaces = lexicon.inflected.get(form.lower(), {})
@@ -88,9 +85,7 @@ def entry_units(lexicon: Lexicon, kind: str, form: str = "") -> np.ndarray:
 
 @cached(CACHED)
 def entry_vectors(lexicon: Lexicon, kind: str, form: str = "") -> np.ndarray:
-    """The word vector of each unit of `entry_units`, (entries, width), read-only: taking them out takes longer than
-    asking for them all.
-    """
+    """The word vector of each unit of `entry_units`, (entries, width), read-only; to look them up takes long."""
     return read_only((lexicon.cloze or cloze_model()).embedding[entry_units(lexicon, kind, form)])
 
 
@@ -109,11 +104,11 @@ def log_probabilities(
     the slot (such as its governing verb), so that it can be drawn, too; -inf if they never have it there. vectors: of
     the units, from `entry_vectors`; None: they are looked up.
     """
-    found = reading.log_probabilities(*span, units, vectors)
+    likely = reading.log_probabilities(*span, units, vectors)
     unknown = (units < 0).nonzero()[0]
     if len(unknown):
-        found[unknown] = log(entries.probabilities(contexts)[unknown])
-    return found
+        likely[unknown] = log(entries.probabilities(contexts)[unknown])
+    return likely
 
 
 class Edited(NamedTuple):
@@ -130,9 +125,7 @@ class Edited(NamedTuple):
 
 def words_after(caption: Caption, edits: Sequence[Edit]) -> Edited:
     """A caption after edits, which are disjoint and in text order."""
-    words: list[str] = []
-    starts: list[int] = []
-    kept: list[tuple[int, int]] = []
+    edited = words, starts, kept = Edited([], [], [])
     end = -1
     for token in caption.tokens:
         while len(starts) < len(edits) and edits[len(starts)].start <= token.start:
@@ -146,7 +139,7 @@ def words_after(caption: Caption, edits: Sequence[Edit]) -> Edited:
     for edit in edits[len(starts) :]:
         starts.append(len(words))
         words += WORD.findall(edit.new.lower())
-    return Edited(words, starts, kept)
+    return edited
 
 
 class Change(NamedTuple):
@@ -172,32 +165,30 @@ def compare(contexts: Sequence[Read], candidates: Sequence[Candidate]) -> list[C
     number they put in ("three dogs", "four dogs"). Of the latter the first is read: the log-odds of the others differ
     by log p(number | rest) alone, and the loss and lowest of the first are used for them.
     """
+    if not contexts:
+        return []
     edited = [words_after(own.caption, candidate.edits) for own, candidate in zip(contexts, candidates, strict=True)]
-    numbers = [_number_at(one.starts, candidate) for one, candidate in zip(edited, candidates, strict=True)]
+    numbers = [_number_at(after.starts, candidate) for after, candidate in zip(edited, candidates, strict=True)]
     first: dict[tuple[str | None, ...], int] = {}
     same = []  # for each negative, the index of the first one that is read in its place
     for i, (own, (words, _, _), number) in enumerate(zip(contexts, edited, numbers, strict=True)):
         blanked = [None if position == number else word for position, word in enumerate(words)]
         same.append(first.setdefault((own.caption.caption_id, *blanked), i))
     distinct = sorted(set(same))
-    read_as: dict[int, Reading] = {}
-    if contexts:
-        model = contexts[0].reading.model
-        made = model.read_edited([contexts[i].reading for i in distinct], [edited[i].words for i in distinct])
-        read_as = dict(zip(distinct, made, strict=True))
+    readings = [contexts[i].reading for i in distinct]
+    edited_readings = readings[0].model.read_edited(readings, [edited[i].words for i in distinct])
+    read_as = dict(zip(distinct, edited_readings, strict=True))
     changes: list[Change] = []
     for i, (own, candidate, number) in enumerate(zip(contexts, candidates, numbers, strict=True)):
-        new, odds = read_as[same[i]], candidate.plausibility
+        new, odds, other = read_as[same[i]], candidate.plausibility, same[i] != i and number is not None
         if odds is None:
-            total = sum(new.scores)
-            if same[i] != i and number is not None:
-                total = new.own_with(number, edited[i].words[number])
+            total = new.own_with(number, edited[i].words[number]) if other and number is not None else sum(new.scores)
             odds = total - sum(own.reading.scores)
-        if same[i] != i and number is not None:
+        if other:
             changes.append(changes[same[i]]._replace(log_odds=odds))
-            continue
-        loss = _loss(own.reading, new, edited[i].kept)
-        changes.append(Change(odds, loss, _lowest(new, edited[i].starts, candidate.edits)))
+        else:
+            loss = _loss(own.reading, new, edited[i].kept)
+            changes.append(Change(odds, loss, _lowest(new, edited[i].starts, candidate.edits)))
     return changes
 
 
@@ -206,12 +197,8 @@ def _loss(old: Reading, new: Reading, kept: Sequence[tuple[int, int]]) -> float:
     loss, last = 0.0, 0
     for token, position in kept:
         before, after = old.place_of[token], new.place_of[position]
-        if (
-            after != last
-            and old.units[before] == new.units[after]
-            and before <= len(old.scores)
-            and after <= len(new.scores)
-        ):
+        scored = before <= len(old.scores) and after <= len(new.scores)
+        if scored and after != last and old.units[before] == new.units[after]:
             loss += max(0.0, old.scores[before - 1] - new.scores[after - 1])
             last = after
     return loss

@@ -26,6 +26,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike
 
+LARGEST = 2**10
+ROW = 2**14
+# Bits after the point of the activations. The ranges that LARGEST leaves (1, 8, 4, 8, 16) hold nearly all that captions
+# give: of the shipped model's keys and values, hidden units and vectors, fewer than one in 10,000 is cut.
+STATE, MEMORY, FOUND, HIDDEN, VECTOR = 10, 7, 8, 7, 6
+SHARE = 13  # of the shares of attention, which are a row: they sum to 2^13, and a little more by rounding
+HALF_WAY = 1e-6
+TAKEN = 2**15  # values of a table that are looked up at once: their numbers fit into a core's cache
+FEWEST_BITS, MOST_BITS = 2, 15  # of weights; rows of larger ones are not the result of a training that went well
 _buffers = threading.local()
 
 
@@ -37,17 +46,6 @@ def buffer(name: str, shape: tuple[int, ...], dtype: DTypeLike = np.float32) -> 
         known = np.empty(size, dtype)
         setattr(_buffers, name, known)
     return known[:size].reshape(shape)
-
-
-LARGEST = 2**10
-ROW = 2**14
-# Bits after the point of the activations. The ranges that LARGEST leaves (1, 8, 4, 8, 16) hold nearly all that captions
-# give: of the shipped model's keys and values, hidden units and vectors, fewer than one in 10,000 is cut.
-STATE, MEMORY, FOUND, HIDDEN, VECTOR = 10, 7, 8, 7, 6
-SHARE = 13  # of the shares of attention, which are a row: they sum to 2^13, and a little more by rounding
-HALF_WAY = 1e-6
-TAKEN = 2**15  # values of a table that are looked up at once: their numbers fit into a core's cache
-FEWEST_BITS, MOST_BITS = 2, 15  # of weights; rows of larger ones are not the result of a training that went well
 
 
 def rounded(numbers: np.ndarray, bits: int, largest: int = LARGEST) -> np.ndarray:

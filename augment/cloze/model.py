@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
+from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
@@ -49,8 +50,8 @@ class ClozeModel:
 
     def numbers(self, words: Iterable[str | None]) -> np.ndarray:
         """The unit number of each word or phrase, -1 for None and for what is not in the vocabulary: (words,)."""
-        found = (None if word is None else self.units.of(word) for word in words)
-        return read_only(np.array([-1 if number is None else number for number in found], np.int64))
+        numbers = (None if word is None else self.units.of(word) for word in words)
+        return read_only(np.array([-1 if number is None else number for number in numbers], np.int64))
 
     def read(self, texts: Sequence[Sequence[str]], spans: Sequence[Sequence[Span]] | None = None) -> list[Reading]:
         """Compute what p(unit | rest) needs at the places of tokenised texts; faster for many texts in one call.
@@ -102,12 +103,10 @@ class ClozeModel:
         if not texts:
             return []
         units = np.array([unit for text in texts for unit in text[1:-1]], np.int64)
-        rows = np.concatenate([own[: len(text) - 2] for text, own in zip(texts, vectors, strict=True)])
-        scores, found, at = self.scores(rows, units).tolist(), [], 0
-        for text in texts:
-            found.append(scores[at : at + len(text) - 2])
-            at += len(text) - 2
-        return found
+        sizes = [len(text) - 2 for text in texts]
+        rows = np.concatenate([own[:size] for size, own in zip(sizes, vectors, strict=True)])
+        scores = self.scores(rows, units).tolist()
+        return [scores[end - size : end] for size, end in zip(sizes, accumulate(sizes), strict=True)]
 
     def scores(self, vectors: np.ndarray, units: np.ndarray) -> np.ndarray:
         """log p(unit | rest) of one unit at each of n places: (n,). For UNKNOWN it is the lowest bias.
@@ -167,11 +166,10 @@ class Reading:
 
     def own_with(self, token: int, word: str) -> float:
         """The sum of `scores` if `word` replaced the unit of a token, and log p of all other units stayed as it is."""
-        at = self.place_of[token] - 1
-        number = self.model.units.of(word)
+        place, number = self.place_of[token] - 1, self.model.units.of(word)
         unit = np.array([self.model.units.number[UNKNOWN] if number is None else number])
-        new = self.model.scores(self.vectors[at : at + 1], unit)
-        return sum(self.scores) - self.scores[at] + float(new[0])
+        new = self.model.scores(self.vectors[place : place + 1], unit)
+        return sum(self.scores) - self.scores[place] + float(new[0])
 
 
 def _place(units: Sequence[int], place_of: Sequence[int], start: int, end: int) -> Place:

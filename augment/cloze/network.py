@@ -8,10 +8,6 @@ none; it is written as the positions of these two, (before, after), where START 
 
 A caption that differs from another in a few units has the same forward states before the first of these, and the same
 backward states after the last: they are not computed again (see `Shared`).
-
-Matrix products on one thread: those of the cloze network are small, and several threads wait for each other in them.
-
-On two busy cores a second thread made a batch of captions take five times as long.
 """
 
 from __future__ import annotations
@@ -32,39 +28,181 @@ from .states import Place, Recurrent, States, run, transposed
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
 
-
+LONG = 48  # number of units of a caption that counts as long, of which fewer are read together
+TOGETHER = 128  # number of captions that are read together, if they have at most LONG units
+EDITED = 256  # the same for captions that share states, of which fewer are computed
 ATTENDED = 40_000  # numbers of attention weights of a head that are computed together: they fit into a core's cache
 LENGTHS = 64  # number of lengths of captions for which the biases of the attention are cached
 UNSEEN = -1e4  # added to the attention to a state that has seen the place
 
+_lock = threading.Lock()
+_limits: list[Any] = []  # one limit for each call that is running; the first holds the number of threads before
+
+
+@contextmanager
+def single_threaded() -> Iterator[None]:
+    """Let the BLAS library of this process use one thread, until all that have asked for it are done.
+
+    Matrix products of the cloze network are small, and several threads wait for each other in them: on two busy cores a
+    second thread made a batch of captions take five times as long. The number holds for the whole process, so NumPy's
+    matrix products in other threads are limited meanwhile.
+    """
+    with _lock:
+        _limits.append(_libraries().limit(limits=1, user_api="blas") if not _limits else None)
+    try:
+        yield
+    finally:
+        with _lock:
+            last = _limits.pop()
+            if last is not None:
+                last.restore_original_limits()
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    """The libraries with threads of their own that are loaded, found once per process."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
+
+
+class Read(NamedTuple):
+    """Where a caption's states are: the rows of the forward ones, after each unit but END, and of the backward ones,
+    from each unit but START, among the `states` of all captions that were read together.
+    """
+
+    states: States
+    forward: np.ndarray
+    backward: np.ndarray
+
+
+class Shared(NamedTuple):
+    """What a caption has in common with another, which has been read: its first `start` and its last `end` units.
+
+    read: the states of the other caption. The units in common include START and END and do not overlap.
+    """
+
+    read: Read
+    start: int
+    end: int
+
 
 @dataclass(frozen=True, eq=False)
-class Attention:
-    """The attention of a trained network, and its two layers behind it. arrays: as in `Network`."""
+class Network:
+    """A trained network. arrays: its parameters, multiples of units as `read_model` gives them, in float32."""
 
     arrays: Mapping[str, np.ndarray]
 
     @cached_property
-    def heads(self) -> int:
-        """The number of heads of the attention."""
-        return len(self.arrays["distance"])
+    def _sides(self) -> tuple[Recurrent, Recurrent]:
+        """The forward and the backward GRU."""
+        return Recurrent.of(self.arrays, 0), Recurrent.of(self.arrays, 1)
+
+    @single_threaded()
+    def read(
+        self, captions: Sequence[Sequence[int]], places: Sequence[Sequence[Place]]
+    ) -> list[tuple[np.ndarray, Read]]:
+        """For each caption, the vectors of its places, (places, width of the word vectors), and its states.
+
+        captions: the numbers of the units of each caption, from START to END. places: of each caption, any number. The
+        vectors are multiples of 2^-VECTOR and do not depend on which other captions are read with it, see
+        `negcap.augment.cloze.fixed_point`.
+        """
+        made: dict[int, tuple[np.ndarray, Read]] = {}
+        for numbers in _groups(captions, TOGETHER, [len(own) for own in places]):
+            own = [captions[i] for i in numbers]
+            begin = np.zeros((len(own), self._size), np.float32)
+            states, ahead, behind = self._run(
+                [caption[:-1] for caption in own], [caption[:0:-1] for caption in own], begin, begin
+            )
+            behind = [rows[::-1] for rows in behind]
+            rows = [np.concatenate(both) for both in zip(ahead, behind, strict=True)]
+            vectors = self._vectors(own, [places[i] for i in numbers], states, rows)
+            for number, found, forward, backward in zip(numbers, vectors, ahead, behind, strict=True):
+                made[number] = found, Read(states, forward, backward)
+        return [made[i] for i in range(len(captions))]
+
+    @single_threaded()
+    def read_edited(self, captions: Sequence[Sequence[int]], shared: Sequence[Shared]) -> list[np.ndarray]:
+        """For each caption, the vectors of the places of its units: (units without START and END, width).
+
+        captions: as for `read`, which gives the same vectors but takes longer. shared: what each caption has in common
+        with another.
+        """
+        made: dict[int, np.ndarray] = {}
+        for numbers in _groups(captions, EDITED):
+            own, known = [captions[i] for i in numbers], [shared[i] for i in numbers]
+            reads = {id(one.read): one.read for one in known}
+            at, used = dict[int, int](), 0  # the first row of the states of each other caption, forward ones first
+            for key, read in reads.items():
+                at[key], used = used, used + 2 * len(read.forward)
+            # Neither the forward state before END nor the backward one after START is needed.
+            states, ahead, behind = self._run(
+                [caption[start:-2] for caption, (_, start, _) in zip(own, known, strict=True)],
+                [caption[2 : len(caption) - end][::-1] for caption, (_, _, end) in zip(own, known, strict=True)],
+                np.stack([read.states.state[read.forward[start - 1]] for read, start, _ in known]),
+                np.stack([read.states.state[read.backward[-end]] for read, _, end in known]),
+                after=used,
+            )
+            for key, read in reads.items():
+                theirs = np.concatenate([read.forward, read.backward])
+                for rows_of, values in zip(states, read.states, strict=True):
+                    np.take(values, theirs, axis=0, out=rows_of[at[key] : at[key] + len(theirs)], mode="clip")
+            rows = []
+            for caption, (read, start, end), forward, backward in zip(own, known, ahead, behind, strict=True):
+                first, size = at[id(read)], len(caption) - 1
+                last = first + 2 * len(read.forward)
+                row = np.zeros(2 * size, np.int64)
+                row[:start] = np.arange(first, first + start)
+                row[start : start + len(forward)] = forward
+                row[2 * size - end :] = np.arange(last - end, last)
+                row[2 * size - end - len(backward) : 2 * size - end] = backward[::-1]
+                rows.append(row)
+            made |= zip(numbers, self._vectors(own, [singles(len(one)) for one in own], states, rows), strict=True)
+        return [made[i] for i in range(len(captions))]
+
+    def _run(
+        self,
+        ahead: Sequence[Sequence[int]],
+        behind: Sequence[Sequence[int]],
+        forward: np.ndarray,
+        backward: np.ndarray,
+        *,
+        after: int | None = None,
+    ) -> tuple[States, list[np.ndarray], list[np.ndarray]]:
+        """Run the forward GRU over the sequences `ahead`, and the backward one over `behind`.
+
+        forward, backward: the states they begin with, (sequences, S). Returns all states, and the rows of those of each
+        sequence. after: number of rows for other states in front of them; if given, the states lie in memory that the
+        next such call overwrites.
+        """
+        used = after or 0
+        middle = used + sum(map(len, ahead))
+        total, hidden = middle + sum(map(len, behind)), len(self.arrays["hidden.bias"])
+        shapes = {"state": self._size, "memory": 2 * self._size, "around": self._size + hidden}
+        if after is None:
+            states = States(*(np.empty((total, width), np.float32) for width in shapes.values()))
+        else:
+            states = States(*(buffer(name, (total, width)) for name, width in shapes.items()))
+        first, second = self._sides
+        return states, run(first, ahead, forward, states, used), run(second, behind, backward, states, middle)
 
     @cached_property
-    def size(self) -> int:
+    def _size(self) -> int:
         """The size of a state."""
         return len(self.arrays["query.bias"])
 
     @cached_property
     def _found(self) -> np.ndarray:
         """The weights of the hidden layer for what attention finds: (states, hidden), from units to points of GELU."""
-        return transposed(self.arrays["hidden.weight"][:, 2 * self.size :]) * np.float32(2.0**-FOUND * GELU.scale)
+        return transposed(self.arrays["hidden.weight"][:, 2 * self._size :]) * np.float32(2.0**-FOUND * GELU.scale)
 
     @cached_property
     def _output(self) -> np.ndarray:
         """The weights of the last layer: (hidden, width), from units."""
         return transposed(self.arrays["output.weight"]) * np.float32(2.0**-HIDDEN)
 
-    def vectors(
+    def _vectors(
         self,
         captions: Sequence[Sequence[int]],
         places: Sequence[Sequence[Place]],
@@ -76,8 +214,7 @@ class Attention:
         rows: for each caption of n units, the rows of its n - 1 forward and of its n - 1 backward states. It is fastest
         if captions with the same numbers of units and of places are consecutive.
         """
-        total = sum(map(len, places))
-        size = self.size
+        total, size = sum(map(len, places)), self._size
         around = buffer("both", (total, states.around.shape[1]))
         found = buffer("found", (total, size))
         start = done = 0
@@ -108,8 +245,8 @@ class Attention:
         around: (captions * places, states + hidden). found: (captions * places, states).
         """
         count, places, _ = at.shape
-        units, size = rows.shape[1] // 2 + 1, self.size
-        heads, width = self.heads, size // self.heads
+        units, size = rows.shape[1] // 2 + 1, self._size
+        heads, width = len(self.arrays["distance"]), size // len(self.arrays["distance"])
         number = np.arange(count)[:, None]
         np.take(states.around, rows[number, at[..., 0]].ravel(), axis=0, out=around, mode="clip")
         behind = rows[number, units - 2 + at[..., 1]].ravel()
@@ -157,174 +294,6 @@ class Attention:
         return read_only(before), read_only(after)
 
 
-_lock = threading.Lock()
-_limits: list[Any] = []  # one limit for each call that is running; the first holds the number of threads before
-
-
-@contextmanager
-def single_threaded() -> Iterator[None]:
-    """Let the BLAS library of this process use one thread, until all that have asked for it are done.
-
-    The number holds for the whole process, so NumPy's matrix products in other threads are limited meanwhile.
-    """
-    with _lock:
-        _limits.append(_libraries().limit(limits=1, user_api="blas") if not _limits else None)
-    try:
-        yield
-    finally:
-        with _lock:
-            last = _limits.pop()
-            if last is not None:
-                last.restore_original_limits()
-
-
-@cache
-def _libraries() -> ThreadpoolController:
-    """The libraries with threads of their own that are loaded, found once per process."""
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController()
-
-
-LONG = 48  # number of units of a caption that counts as long, of which fewer are read together
-TOGETHER = 128  # number of captions that are read together, if they have at most LONG units
-EDITED = 256  # the same for captions that share states, of which fewer are computed
-
-
-class Read(NamedTuple):
-    """Where a caption's states are: the rows of the forward ones, after each unit but END, and of the backward ones,
-    from each unit but START, among the `states` of all captions that were read together.
-    """
-
-    states: States
-    forward: np.ndarray
-    backward: np.ndarray
-
-
-class Shared(NamedTuple):
-    """What a caption has in common with another, which has been read: its first `start` and its last `end` units.
-
-    read: the states of the other caption. The units in common include START and END and do not overlap.
-    """
-
-    read: Read
-    start: int
-    end: int
-
-
-@dataclass(frozen=True, eq=False)
-class Network:
-    """A trained network. arrays: its parameters, multiples of units as `read_model` gives them, in float32."""
-
-    arrays: Mapping[str, np.ndarray]
-
-    @cached_property
-    def _sides(self) -> tuple[Recurrent, Recurrent]:
-        """The forward and the backward GRU."""
-        return Recurrent.of(self.arrays, 0), Recurrent.of(self.arrays, 1)
-
-    @cached_property
-    def _attention(self) -> Attention:
-        """The layers behind the GRUs."""
-        return Attention(self.arrays)
-
-    @single_threaded()
-    def read(
-        self, captions: Sequence[Sequence[int]], places: Sequence[Sequence[Place]]
-    ) -> list[tuple[np.ndarray, Read]]:
-        """For each caption, the vectors of its places, (places, width of the word vectors), and its states.
-
-        captions: the numbers of the units of each caption, from START to END. places: of each caption, any number. The
-        vectors are multiples of 2^-VECTOR and do not depend on which other captions are read with it, see
-        `negcap.augment.cloze.fixed_point`.
-        """
-        made: dict[int, tuple[np.ndarray, Read]] = {}
-        for numbers in _groups(captions, TOGETHER, [len(own) for own in places]):
-            own = [captions[i] for i in numbers]
-            begin = np.zeros((len(own), self._size), np.float32)
-            states, ahead, behind = self._run(
-                [caption[:-1] for caption in own], [caption[:0:-1] for caption in own], begin, begin
-            )
-            behind = [rows[::-1] for rows in behind]
-            rows = [np.concatenate(both) for both in zip(ahead, behind, strict=True)]
-            vectors = self._attention.vectors(own, [places[i] for i in numbers], states, rows)
-            for number, found, forward, backward in zip(numbers, vectors, ahead, behind, strict=True):
-                made[number] = found, Read(states, forward, backward)
-        return [made[i] for i in range(len(captions))]
-
-    @single_threaded()
-    def read_edited(self, captions: Sequence[Sequence[int]], shared: Sequence[Shared]) -> list[np.ndarray]:
-        """For each caption, the vectors of the places of its units: (units without START and END, width).
-
-        captions: as for `read`, which gives the same vectors but takes longer. shared: what each caption has in common
-        with another.
-        """
-        made: dict[int, np.ndarray] = {}
-        for numbers in _groups(captions, EDITED):
-            own, known = [captions[i] for i in numbers], [shared[i] for i in numbers]
-            reads = {id(one.read): one.read for one in known}
-            at, used = dict[int, int](), 0  # the first row of the states of each other caption, forward ones first
-            for key, read in reads.items():
-                at[key], used = used, used + 2 * len(read.forward)
-            # Neither the forward state before END nor the backward one after START is needed.
-            states, ahead, behind = self._run(
-                [caption[start:-2] for caption, (_, start, _) in zip(own, known, strict=True)],
-                [caption[2 : len(caption) - end][::-1] for caption, (_, _, end) in zip(own, known, strict=True)],
-                np.stack([read.states.state[read.forward[start - 1]] for read, start, _ in known]),
-                np.stack([read.states.state[read.backward[-end]] for read, _, end in known]),
-                after=used,
-            )
-            for key, read in reads.items():
-                theirs = np.concatenate([read.forward, read.backward])
-                for rows_of, values in zip(states, read.states, strict=True):
-                    np.take(values, theirs, axis=0, out=rows_of[at[key] : at[key] + len(theirs)], mode="clip")
-            rows = []
-            for caption, (read, start, end), forward, backward in zip(own, known, ahead, behind, strict=True):
-                first, size = at[id(read)], len(caption) - 1
-                last = first + 2 * len(read.forward)
-                row = np.zeros(2 * size, np.int64)
-                row[:start] = np.arange(first, first + start)
-                row[start : start + len(forward)] = forward
-                row[2 * size - end :] = np.arange(last - end, last)
-                row[2 * size - end - len(backward) : 2 * size - end] = backward[::-1]
-                rows.append(row)
-            made |= zip(
-                numbers, self._attention.vectors(own, [singles(len(one)) for one in own], states, rows), strict=True
-            )
-        return [made[i] for i in range(len(captions))]
-
-    @cached_property
-    def _size(self) -> int:
-        """The size of a state."""
-        return len(self.arrays["query.bias"])
-
-    def _run(
-        self,
-        ahead: Sequence[Sequence[int]],
-        behind: Sequence[Sequence[int]],
-        forward: np.ndarray,
-        backward: np.ndarray,
-        *,
-        after: int | None = None,
-    ) -> tuple[States, list[np.ndarray], list[np.ndarray]]:
-        """Run the forward GRU over the sequences `ahead`, and the backward one over `behind`.
-
-        forward, backward: the states they begin with, (sequences, S). Returns all states, and the rows of those of each
-        sequence. after: number of rows for other states in front of them; if given, the states lie in memory that the
-        next such call overwrites.
-        """
-        used = after or 0
-        middle = used + sum(map(len, ahead))
-        total, hidden = middle + sum(map(len, behind)), len(self.arrays["hidden.bias"])
-        shapes = {"state": self._size, "memory": 2 * self._size, "around": self._size + hidden}
-        if after is None:
-            states = States(*(np.empty((total, width), np.float32) for width in shapes.values()))
-        else:
-            states = States(*(buffer(name, (total, width)) for name, width in shapes.items()))
-        first, second = self._sides
-        return states, run(first, ahead, forward, states, used), run(second, behind, backward, states, middle)
-
-
 def singles(units: int) -> list[Place]:
     """The places of the units of a caption with this number of units, without START and END."""
     return [(i - 1, i + 1) for i in range(1, units - 1)]
@@ -335,13 +304,17 @@ def _groups(captions: Sequence[Sequence[int]], most: int, also: Sequence[int] | 
 
     Each group is sorted by the captions' numbers of units and then by `also`.
     """
+
+    def order(i: int) -> tuple[int, int]:
+        return len(captions[i]), also[i] if also else 0
+
     group: list[int] = []
     units = 0  # without START and END
     for i, caption in enumerate(captions):
         units += len(caption) - 2
         if len(group) == most or (group and units > most * (LONG - 2)):
-            yield sorted(group, key=lambda i: (len(captions[i]), also[i] if also else 0))
+            yield sorted(group, key=order)
             group, units = [], len(caption) - 2
         group.append(i)
     if group:
-        yield sorted(group, key=lambda i: (len(captions[i]), also[i] if also else 0))
+        yield sorted(group, key=order)

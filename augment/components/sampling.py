@@ -11,6 +11,7 @@ through the whole table.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -38,6 +39,9 @@ NOTHING = -1  # instead of an id, if there is none to sample
 STRIDE = 1 << 32  # greater than every id
 RULES = ("rivals", "any")
 AT_ONCE = 1 << 12  # pairs or triples whose negatives are found at a time
+WORDS = 1 << 13  # number of mentioned words whose results are cached
+WRITTEN = {value: word for word, value in NUMBERS.items()}
+Ids = frozenset[int]
 
 
 @dataclass(frozen=True)
@@ -119,8 +123,7 @@ class Ragged:
     @cached_property
     def _free_keys(self) -> np.ndarray:
         """Sort keys: for each value, its row times STRIDE, plus its value, minus its rank in the row."""
-        counts = np.diff(self.offsets)
-        return self.keys(0, len(counts)) + np.repeat(self.offsets[:-1], counts) - np.arange(len(self.values))
+        return self._keys + np.repeat(self.offsets[:-1], np.diff(self.offsets)) - np.arange(len(self.values))
 
 
 class Sampler:
@@ -147,7 +150,7 @@ class Sampler:
         self._image = images.indices.to_numpy().astype(np.int64)
         excluded = Ragged.from_lists(exclusions["ids"].combine_chunks())
         every = np.arange(len(images.dictionary))
-        nouns = _Exclusions("noun", exclusions, images.dictionary).rows(every, pa.repeat("", len(every)))
+        nouns = _exclusion_rows("noun", exclusions, images.dictionary, every, pa.repeat("", len(every)))
         self._nouns = Ragged(excluded.entries(nouns)[0], _offsets(np.diff(excluded.offsets)[nouns]))
         self._rule, known = rule, attributes().univse
         self._papers = np.array([n for n, word in enumerate(self.words["attribute"]) if word in known], np.int64)
@@ -160,11 +163,13 @@ class Sampler:
             items = column.flatten()
             word = _indices(items.field(kind), self.words[kind])
             image = self._image[captions[kind]]
-            if rule == "any":
-                self._negatives[kind], self._row[kind] = _said(word, image, len(every)), image
+            if rule == "any":  # the words that captions state of each image; a word of -1 is left out
+                keys = np.unique((image * STRIDE + word)[word >= 0])
+                sizes = np.bincount(keys // STRIDE, minlength=len(every))
+                self._negatives[kind] = Ragged((keys % STRIDE).astype(np.int32), _offsets(sizes))
+                self._row[kind] = image
                 continue
-            its = _Exclusions(kind, exclusions, images.dictionary)
-            rows = its.rows(image, items.field("object"))
+            rows = _exclusion_rows(kind, exclusions, images.dictionary, image, items.field("object"))
             self._negatives[kind], self._row[kind] = _allowed(word, rows, rivals[kind], excluded)
         self.pair_caption, self.triple_caption = captions["attribute"], captions["relation"]
 
@@ -202,31 +207,26 @@ class Sampler:
         return lists.sample_first(rows, k, rng.permutation(len(words))) if pool else lists.sample_inside(rows, k, rng)
 
 
-class _Exclusions:
-    """Where a table component_exclusions has the rows of one kind, by image and object."""
+def _exclusion_rows(kind: str, table: pa.Table, images: pa.Array, image: np.ndarray, objects: pa.Array) -> np.ndarray:
+    """The row (n,) of a kind, for each image and object, in a table `component_exclusions`.
 
-    def __init__(self, kind: str, table: pa.Table, images: pa.Array) -> None:
-        """images: their ids; an image's number is its index."""
-        import pyarrow.compute as pc
+    images: the ids of all images. image: (n,) indices in it; objects: (n,) names. Raises KeyError for one without.
+    """
+    import pyarrow.compute as pc
 
-        image = _indices(table["image_id"], images)
-        rows = np.flatnonzero(pc.equal(table["kind"], kind).to_numpy() & (image >= 0))
-        objects = table["of"].take(rows).combine_chunks().dictionary_encode()
-        keys = image[rows] * STRIDE + objects.indices.to_numpy()
-        order = np.argsort(keys, kind="stable")
-        self._kind, self._images, self._objects = kind, images, objects.dictionary
-        self._keys, self._rows = keys[order], rows[order]
-
-    def rows(self, image: np.ndarray, objects: pa.Array) -> np.ndarray:
-        """The row (n,) of each image, a number, and object, a name. Raises KeyError for one without."""
-        keys = image * STRIDE + _indices(objects, self._objects)
-        at = np.searchsorted(self._keys, keys)
-        found = np.append(self._keys, -1)[at] == keys
-        if not found.all():
-            lacking = int(np.argmin(found))
-            key = self._images[int(image[lacking])].as_py(), self._kind, objects[lacking].as_py()
-            raise KeyError(f"component_exclusions must have a row for each image and object, has none for {key}")
-        return self._rows[at]
+    image_of_row = _indices(table["image_id"], images)
+    rows = np.flatnonzero(pc.equal(table["kind"], kind).to_numpy() & (image_of_row >= 0))
+    known = table["of"].take(rows).combine_chunks().dictionary_encode()
+    keys = image_of_row[rows] * STRIDE + known.indices.to_numpy()
+    order = np.argsort(keys, kind="stable")
+    wanted = image * STRIDE + _indices(objects, known.dictionary)
+    at = np.searchsorted(keys[order], wanted)
+    found = np.append(keys[order], -1)[at] == wanted
+    if not found.all():
+        lacking = int(np.argmin(found))
+        key = images[int(image[lacking])].as_py(), kind, objects[lacking].as_py()
+        raise KeyError(f"component_exclusions must have a row for each image and object, has none for {key}")
+    return rows[order][at]
 
 
 def _indices(names: pa.Array, known: Any) -> np.ndarray:
@@ -240,12 +240,6 @@ def _indices(names: pa.Array, known: Any) -> np.ndarray:
 
 def _offsets(sizes: np.ndarray) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-
-
-def _said(word: np.ndarray, image: np.ndarray, images: int) -> Ragged:
-    """The words (n,) that captions state of images (n,), for each of so many images; a word of -1 is left out."""
-    keys = np.unique((image * STRIDE + word)[word >= 0])
-    return Ragged((keys % STRIDE).astype(np.int32), _offsets(np.bincount(keys // STRIDE, minlength=images)))
 
 
 def _allowed(word: np.ndarray, rows: np.ndarray, rivals: Ragged, excluded: Ragged) -> tuple[Ragged, np.ndarray]:
@@ -267,11 +261,6 @@ def _allowed(word: np.ndarray, rows: np.ndarray, rivals: Ragged, excluded: Ragge
         values.append(ids[free])
         sizes.append(np.bincount(known[owner[free]], minlength=len(its)))
     return Ragged(np.concatenate(values), _offsets(np.concatenate(sizes))), which
-
-
-Ids = frozenset[int]
-WORDS = 1 << 13  # number of mentioned words whose results are cached
-WRITTEN = {value: word for word, value in NUMBERS.items()}
 
 
 class Exclusion(NamedTuple):
@@ -303,12 +292,12 @@ class Exclusions:
         """Index the nouns by meaning, and the relations by their verbs and prepositions."""
         self._vocabulary = vocabulary
         self._nouns = CoreferenceIndex(vocabulary.words["noun"])
-        self._verbs: dict[str, set[int]] = {}
-        self._prepositions: dict[str, set[int]] = {}
+        self._verbs: defaultdict[str, set[int]] = defaultdict(set)
+        self._prepositions: defaultdict[str, set[int]] = defaultdict(set)
         for number in vocabulary.negatives["relation"]:
             verb, preposition = relations.words(vocabulary.words["relation"][number])
-            self._verbs.setdefault(verb, set()).add(number)
-            self._prepositions.setdefault(preposition, set()).add(number)
+            self._verbs[verb].add(number)
+            self._prepositions[preposition].add(number)
 
     def rows(self, captions: Sequence[Caption], graphs: Sequence[SceneGraph]) -> Iterator[Exclusion]:
         """The components that may be true of one image, as rows of the table `component_exclusions`.
@@ -347,19 +336,13 @@ class Exclusions:
     def relations(self, mentioned: str) -> Ids:
         """The ids of the relations that may be true if `mentioned` is: `relations.may_be_same` for all at once."""
         verb, preposition = relations.words(mentioned)
-        found = self._with_preposition(preposition)
-        return found & self._with_verb(verb) if verb else found
-
-    @cached(WORDS)
-    def _with_verb(self, mentioned: str) -> Ids:
-        same = [verb for verb in self._verbs if not verb or verbs.may_be_same(verb, mentioned)]
-        return frozenset().union(*(self._verbs[verb] for verb in same))
-
-    @cached(WORDS)
-    def _with_preposition(self, mentioned: str) -> Ids:
-        table = prepositions()
-        same = {other for other in self._prepositions if other and mentioned and table.overlap(other, mentioned)}
-        return frozenset().union(*(self._prepositions.get(other, ()) for other in same or {mentioned}))
+        overlap = prepositions().overlap
+        same = {other for other in self._prepositions if other and preposition and overlap(other, preposition)}
+        ids = frozenset[int]().union(*(self._prepositions.get(other, ()) for other in same or {preposition}))
+        if not verb:
+            return ids
+        alike = (its for other, its in self._verbs.items() if not other or verbs.may_be_same(other, verb))
+        return ids & frozenset[int]().union(*alike)
 
 
 def _rows(

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from ...schemas.captions import COMPONENT_KINDS, COMPONENT_VOCABULARY, COMPONENTS
 from ..language import semantic_classes
 from ..language.concreteness import Concreteness
 from ..language.determiners import NUMBERS
-from ..language.semantic_classes import head, is_person, overlaps
+from ..lexicon.lexicon import is_concrete, scaled_min_count
 from ..scene_graph import SceneGraph
 from . import relations
 
@@ -18,9 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-PAPER_RARE = 100  # "frequency > 100"
-PAPER_CAPTIONS = 566_435  # COCO train + restval, the corpus of the paper's threshold
-FLOOR = 5
+PAPER_RARE = 100  # UniVSE: "frequency > 100"
 WORDS = ("first", "second", "third")
 _PARTS: Mapping[str, tuple[str, ...]] = {
     "noun": ("noun",),
@@ -32,8 +29,8 @@ _PARTS: Mapping[str, tuple[str, ...]] = {
 
 
 def default_min_count(captions: int) -> int:
-    """The least count of a frequent word: more than UniVSE's 100, scaled to the number of captions, within 5 to 101."""
-    return max(FLOOR, PAPER_RARE * min(captions, PAPER_CAPTIONS) // PAPER_CAPTIONS + 1)
+    """The least count of a frequent word: more than UniVSE's 100, scaled to the number of captions, at least 5."""
+    return scaled_min_count(PAPER_RARE, captions)
 
 
 def count(components: pa.Table) -> pa.Table:
@@ -44,18 +41,17 @@ def count(components: pa.Table) -> pa.Table:
         components[name].combine_chunks().flatten() for name in ("objects", "attributes", "relations")
     )
     taken = {
-        "noun": (objects.field("object"),),
-        "attribute": (attributes.field("attribute"),),
-        "relation": (relations.field("relation"),),
-        "attribute_noun": (attributes.field("attribute"), attributes.field("object")),
-        "triple": tuple(relations.field(name) for name in ("subject", "relation", "object")),
+        "noun": (objects, ("object",)),
+        "attribute": (attributes, ("attribute",)),
+        "relation": (relations, ("relation",)),
+        "attribute_noun": (attributes, ("attribute", "object")),
+        "triple": (relations, ("subject", "relation", "object")),
     }
     parts = []
-    for kind, columns in taken.items():
-        rows = len(columns[0])
-        filled = [*columns, *[pa.repeat("", rows)] * (len(WORDS) - len(columns))]
-        counted = pa.table([pa.repeat(kind, rows), *filled, pa.repeat(1, rows)], ["kind", *WORDS, "count"])
-        parts.append(counted)
+    for kind, (items, words) in taken.items():
+        blank = [pa.repeat("", len(items))] * (len(WORDS) - len(words))
+        columns = [pa.repeat(kind, len(items)), *map(items.field, words), *blank, pa.repeat(1, len(items))]
+        parts.append(pa.table(columns, ["kind", *WORDS, "count"]))
     return add(parts)
 
 
@@ -83,38 +79,28 @@ def select(counts: pa.Table, min_count: int, concreteness: Concreteness, theta: 
     order = [("kind", "ascending"), ("count", "descending"), *((word, "ascending") for word in WORDS)]
     rows: dict[str, list[tuple[tuple[str, ...], int]]] = {kind: [] for kind in COMPONENT_KINDS}
     counts = counts.sort_by(order)
-    for kind, n, *words in zip(*(counts[name].to_pylist() for name in ("kind", "count", *WORDS)), strict=True):
+    for kind, n, *parts in zip(*(counts[name].to_pylist() for name in ("kind", "count", *WORDS)), strict=True):
         if n >= (min_count if len(_PARTS[kind]) == 1 else 2):
-            rows[kind].append((tuple(words[: len(_PARTS[kind])]), n))
-    rows["noun"] = [row for row in rows["noun"] if is_usable(row[0][0], concreteness, theta)]
+            rows[kind].append((tuple(parts[: len(_PARTS[kind])]), n))
+    rows["noun"] = [row for row in rows["noun"] if is_concrete(row[0][0], concreteness, theta)]
     number = {kind: {words[0]: i for i, (words, _) in enumerate(rows[kind])} for kind in COMPONENT_KINDS[:3]}
-    parts = []
+    incompatible: dict[str, Callable[[str, str], bool]] = {
+        "attribute": are_incompatible,
+        "relation": relations.are_incompatible,
+    }
+    kept: list[tuple[Any, ...]] = []
     for kind in COMPONENT_KINDS:
-        rows[kind] = [row for row in rows[kind] if None not in _ids(number, kind, row[0])]
-        parts += [_ids(number, kind, words) for words, _ in rows[kind]]
-    ids = [i for kind in COMPONENT_KINDS for i in range(len(rows[kind]))]
-    rivals = [
-        *([] for _ in rows["noun"]),
-        *_rivals(list(number["attribute"]), are_incompatible),
-        *_rivals(list(number["relation"]), relations.are_incompatible),
-        *([] for _ in chain(rows["attribute_noun"], rows["triple"])),
-    ]
-    kept = [(kind, *row) for kind in COMPONENT_KINDS for row in rows[kind]]
-    columns = [[row[0] for row in kept], ids, [row[1] for row in kept], parts, [row[2] for row in kept], rivals]
+        first = len(kept)
+        for words, n in rows[kind]:
+            # The ids of the words of the component within their own kinds.
+            ids = [number[of].get(word) for of, word in zip(_PARTS[kind], words, strict=True)]
+            if None not in ids:
+                others = enumerate(number[kind]) if kind in incompatible else ()
+                rivals = [other for other, word in others if incompatible[kind](word, words[0])]
+                kept.append((kind, len(kept) - first, words, ids, n, rivals))
+    columns = zip(*kept, strict=True) if kept else [()] * len(COMPONENT_VOCABULARY)
     arrays = [pa.array(values, field.type) for values, field in zip(columns, COMPONENT_VOCABULARY, strict=True)]
     return pa.Table.from_arrays(arrays, schema=COMPONENT_VOCABULARY)
-
-
-def _ids(number: Mapping[str, Mapping[str, int]], kind: str, words: Sequence[str]) -> list[Any]:
-    """The ids of the words of a component within their own kinds; None for a word that is not in the vocabulary."""
-    return [number[of].get(word) for of, word in zip(_PARTS[kind], words, strict=True)]
-
-
-def is_usable(noun: str, concreteness: Concreteness, theta: float) -> bool:
-    """Whether a noun names something that a photo shows: it is concrete (score >= theta) or a person, and not vague."""
-    vague = overlaps().vague
-    score = theta if is_person(noun) else concreteness.score(noun)
-    return noun not in vague and head(noun) not in vague and score is not None and score >= theta
 
 
 def are_incompatible(one: str, other: str) -> bool:
@@ -123,10 +109,6 @@ def are_incompatible(one: str, other: str) -> bool:
     if value is not None or value2 is not None:
         return value != value2 and min(value or 1, value2 or 1) > 1
     return semantic_classes.are_incompatible(one, other)
-
-
-def _rivals(words: Sequence[str], incompatible: Callable[[str, str], bool]) -> list[list[int]]:
-    return [[number for number, other in enumerate(words) if incompatible(other, word)] for word in words]
 
 
 class ComponentVocabulary:
@@ -150,41 +132,24 @@ def tabulate(parses: pa.Table, graphs: Sequence[SceneGraph]) -> pa.Table:
     """The table `components` for the captions of a `parses` table; `graphs` are their scene graphs, in table order."""
     import pyarrow as pa
 
-    objects: list[tuple[str, int]] = []
-    attributes: list[tuple[str, str, int, int]] = []
-    relations: list[tuple[str, str, str, int, int]] = []
-    words: list[int] = []
-    word_ends, object_ends, attribute_ends, relation_ends = [0], [0], [0], [0]
+    rows: dict[str, list[tuple[Any, ...]]] = {"objects": [], "attributes": [], "relations": []}
+    ends: dict[str, list[int]] = {name: [0] for name in rows}
     for graph in graphs:
         names = {thing.token: thing.name for thing in graph.objects}
-        objects += [(name, token) for token, name in names.items()]
-        attributes += [(value, names[object], token, object) for object, token, _, _, value in graph.attributes]
-        for subject, object, tokens, name in graph.relations:
-            relations.append((names[subject], name, names[object], subject, object))
-            words += tokens
-            word_ends.append(len(words))
-        object_ends.append(len(objects))
-        attribute_ends.append(len(attributes))
-        relation_ends.append(len(relations))
-
-    def column(name: str, rows: list[tuple], ends: list[int], **more: pa.Array) -> pa.Array:
+        rows["objects"] += [(name, token) for token, name in names.items()]
+        rows["attributes"] += [(value, names[object], token, object) for object, token, _, _, value in graph.attributes]
+        rows["relations"] += [
+            (names[subject], name, names[object], tokens, subject, object)
+            for subject, object, tokens, name in graph.relations
+        ]
+        for name, its in ends.items():
+            its.append(len(rows[name]))
+    columns = [parses[name] for name in ("caption_id", "image_id", "split")]
+    for name in rows:
         type = COMPONENTS.field(name).type
-        struct = type.value_type
-        plain = [field for field in struct if field.name not in more]
-        values = list(zip(*rows, strict=True)) or [()] * len(plain)
-        arrays: dict[str, Any] = dict(more)
-        arrays.update((f.name, pa.array(v, f.type)) for f, v in zip(plain, values, strict=True))
-        items = pa.StructArray.from_arrays([arrays[field.name] for field in struct], fields=list(struct))
-        return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), items, type=type)
-
-    type = COMPONENTS.field("relations").type.value_type.field("tokens").type
-    tokens = pa.ListArray.from_arrays(pa.array(word_ends, pa.int32()), pa.array(words, pa.int32()), type=type)
-    return pa.Table.from_arrays(
-        [
-            *(parses[name] for name in ("caption_id", "image_id", "split")),
-            column("objects", objects, object_ends),
-            column("attributes", attributes, attribute_ends),
-            column("relations", relations, relation_ends, tokens=tokens),
-        ],
-        schema=COMPONENTS,
-    )
+        struct = list(type.value_type)
+        values = list(zip(*rows[name], strict=True)) or [()] * len(struct)
+        arrays = [pa.array(column, field.type) for column, field in zip(values, struct, strict=True)]
+        items = pa.StructArray.from_arrays(arrays, fields=struct)
+        columns.append(pa.ListArray.from_arrays(pa.array(ends[name], pa.int32()), items, type=type))
+    return pa.Table.from_arrays(columns, schema=COMPONENTS)

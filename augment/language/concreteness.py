@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from math import isfinite
+from math import isfinite, nan
 from pathlib import Path
 
 from ..data import data_path
@@ -69,13 +69,10 @@ class Concreteness:
         """
         for word in (noun, noun.rpartition(" ")[2]):
             if self.norms is not None:
-                known = self.norms.get(word)
-                if known is not None:
-                    return known
-            else:
-                found = features(word)
-                if found is not None:
-                    return self.intercept + sum(self.weights.get(name, 0.0) * value for name, value in found.items())
+                if word in self.norms:
+                    return self.norms[word]
+            elif (found := features(word)) is not None:
+                return self.intercept + sum(self.weights.get(name, 0.0) * value for name, value in found.items())
         return None
 
 
@@ -97,8 +94,11 @@ def read_norms(path: Path) -> dict[str, float]:
         with opened as lines:
             for number, line in enumerate(lines, start=1):
                 word, _, score = line.rstrip("\n").partition("\t")
-                value = _number(score)
-                if not word.strip() or value is None:
+                try:
+                    value = float(score)
+                except ValueError:
+                    value = nan
+                if not word.strip() or not isfinite(value):
                     raise ValueError(f"{path}:{number}: a line must be word<TAB>score, was: {line.strip()[:60]}")
                 norms[word.strip().lower()] = value
     except (UnicodeDecodeError, gzip.BadGzipFile, EOFError) as error:
@@ -106,12 +106,3 @@ def read_norms(path: Path) -> dict[str, float]:
     if not norms:
         raise ValueError(f"{path}: must hold at least one line word<TAB>score, was empty")
     return norms
-
-
-def _number(text: str) -> float | None:
-    """The text as a finite number, or None."""
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if isfinite(value) else None

@@ -40,17 +40,13 @@ class Meaning(NamedTuple):
 @lru_cache(maxsize=NOUNS)
 def meaning(noun: str) -> Meaning:
     """The meaning of a noun or compound."""
-    wordnet, table = WordNet.load(), overlaps()
+    wordnet, table, nothing = WordNet.load(), overlaps(), frozenset[str]()
     words = frozenset({noun, head(noun)})
     synsets = frozenset(synset for word in words for synset in wordnet.senses_in_use(word, "n"))
-    implied = frozenset().union(*(table.implied.get(word, frozenset()) for word in words))
-    return Meaning(
-        words,
-        synsets,
-        frozenset().union(*(wordnet.closure(synset) for synset in synsets)),
-        frozenset().union(*(table.groups.get(word, frozenset()) for word in words)),
-        implied | table.implied["person"] if is_person(noun) else implied,
-    )
+    above = frozenset[int]().union(*map(wordnet.closure, synsets))
+    same = nothing.union(*(table.groups.get(word, nothing) for word in words))
+    implied = (table.implied.get(word, nothing) for word in (*words, *(["person"] if is_person(noun) else ())))
+    return Meaning(words, synsets, above, same, nothing.union(*implied))
 
 
 def related(one: str, other: str) -> bool:
@@ -130,13 +126,13 @@ class CoreferenceIndex:
         return union(map(self.with_noun, mentioned))
 
 
-def union(found: Iterable[Coreferent]) -> Coreferent:
+def union(sets: Iterable[Coreferent]) -> Coreferent:
     """The union of several results."""
-    related = both = 0
-    for one in found:
+    related = every = 0
+    for one in sets:
         related |= one.related
-        both |= one.all
-    return Coreferent(related, both)
+        every |= one.all
+    return Coreferent(related, every)
 
 
 def _entries_by(keys: Iterable[Iterable[Key]]) -> Mapping[Key, int]:

@@ -41,13 +41,11 @@ def is_negated(caption: Caption, noun: int) -> bool:
     """Whether the noun at token index `noun` is negated: "no cat", "without a hat"."""
     if not _negates(caption):
         return False
-    token = caption.tokens[noun]
-    while token.dep == "conj" and token.head != token.index:
-        token = caption.tokens[token.head]
+    token = caption.first_conjunct(caption.tokens[noun])
     above = caption.tokens[token.head]
     if token.dep == "pobj" and above.lower in NEGATIONS:
         return True
-    for one in {noun, token.index}:
-        if any(child.lower in NEGATIONS for child in caption.dependents(one, "det", "neg", "advmod", "preconj")):
+    for index in {noun, token.index}:
+        if any(child.lower in NEGATIONS for child in caption.dependents(index, "det", "neg", "advmod", "preconj")):
             return True
-    return any(True for _ in caption.dependents(above.index, "neg")) and above.pos in ("VERB", "AUX")
+    return caption.has(above.index, "neg") and above.pos in ("VERB", "AUX")

@@ -1,4 +1,4 @@
-"""Agreement after an edit: number of nouns and verbs, and pronouns that refer to a noun."""
+"""Agreement after an edit: number of nouns and verbs, pronouns that refer to a noun, and a/an."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from functools import cache
-from typing import Any, Literal
+from string import ascii_letters
+from typing import Any
 
 from ..caption import Caption, Casing, Token
 from ..edits import Edit, cased, cased_like
-from .semantic_classes import gender
-
-Gender = Literal["male", "female", "any", "thing"]
+from .semantic_classes import Gender, gender
 
 _BE = {"is": "are", "was": "were", "'s": "are", "has": "have", "does": "do", "isn't": "aren't", "wasn't": "weren't"}
 _BE_SINGULAR = {"are": "is", "were": "was", "have": "has", "do": "does", "aren't": "isn't", "weren't": "wasn't"}
@@ -35,20 +34,28 @@ _PRONOUNS = {
     "themselves": ("plural", "reflexive"),
 }
 _PLACES = frozenset(["top", "front", "back", "side", "middle"])  # within prepositions: "on top of it"
-_FORMS = {
-    ("male", "possessive"): "his",
-    ("female", "possessive"): "her",
-    ("thing", "possessive"): "its",
-    ("plural", "possessive"): "their",
-    ("male", "reflexive"): "himself",
-    ("female", "reflexive"): "herself",
-    ("thing", "reflexive"): "itself",
-    ("plural", "reflexive"): "themselves",
-    ("male", "object"): "him",
-    ("female", "object"): "her",
-    ("thing", "object"): "it",
-    ("plural", "object"): "them",
-}
+_FORMS = {kind: pronoun for pronoun, kind in reversed(_PRONOUNS.items())} | {("female", "object"): "her"}
+VOWEL_NAMES = "aefhilmnorsx"  # letters whose names begin with a vowel: "an F", "an X-ray", but "a U-turn"
+# Abbreviations that are read letter by letter though they could be words; `_LETTERS` matches the others.
+SPELLED = set(
+    """eu hiv hov led leds nypd nyu sos suv suvs uab uae ucl ucla ufc ufo ufos uhf uk unc url urls usa usaf usb usc usda
+    usmc uss ussr utv utvs uv ymca ywca""".split()
+)
+SPELLED_IN_CAPITALS = {"FAQ", "LA", "MIT", "RAF", "SAT", "UC", "UN", "UPS", "US"}
+READ_AS_WORDS = set("ft hm hmm hz lb lbs ltd mm mr mrs ms mt sgt shh sr st".split())
+# No English word matches: no vowel (tv, lcd), or two initial consonants that English does not combine (fbi, mri).
+_LETTERS = re.compile(
+    r"[^aeiouy]+$|f[bcdfghkmnpqstvwxz]|h(?!mong)[b-df-hj-np-tv-xz]|l[bcdfgkmnpqrstvwxz]|m[bdfghjklmpqrstvxz]"
+    r"|n[bcdfhjklmpqrstvwxz]|r[bcdfgjklmnpqrstvxz]|s[bdgjsx]|x[bcdfgjklmnpqrstvwz]"
+)
+# Vowel letters that sound as consonants: "a unicorn", "a one-way street", "a ewe", "a ouija board"; "an unimportant".
+_A = re.compile(
+    r"one(?:s|self|ness|time|sies?)?(?![a-z])|once|oui[jm]|eu(?!ler)|ewe(?:rs?|s)?(?![a-z])"
+    r"|uni(?!d(?!ir)|ll|m(?!od|at)|n|ro(?!y)|ss|tal)|una(?:nim|bom)|unesc|us[aeiu]|ut[aeio]"
+    r"|ur(?:[aeiu]|ol)|uk|ubi|ugan|ulys|uv[ue]"
+)
+_AN = re.compile(r"hour(?!i)|honest|honou?r|heir|herb(?!iv|ic|er)|hors[ -]d|y[^aeiou]")
+_NUMBER = re.compile(r"8|1[18](?:\d\d)?(?!\d)|1[18](?:,?\d{3})+(?!\d)")  # eight, eleven, eighteen and their thousands
 
 
 @cache
@@ -83,56 +90,13 @@ def plural(noun: str) -> str:
 @cache
 def third_person(verb: str) -> str:
     """The third person singular present of a base form: "carry" -> "carries", "be" -> "is"."""
-    irregular = {"be": "is", "have": "has", "do": "does", "go": "goes"}
-    if verb in irregular:
-        return irregular[verb]
+    if verb in ("be", "have"):
+        return {"be": "is", "have": "has"}[verb]
     if re.search(r"(?:s|x|z|ch|sh|o)$", verb):
         return verb + "es"
     if re.search(r"[^aeiou]y$", verb):
         return verb[:-1] + "ies"
     return verb + "s"
-
-
-def _finite(caption: Caption, verb: Token) -> Token | None:
-    """The word of a verb group that shows agreement: the first auxiliary, or the verb if there is none."""
-    for child in caption.dependents(verb.index, "aux", "auxpass"):
-        return child if child.lower in _BE or child.lower in _BE_SINGULAR else None
-    return verb
-
-
-def _verbs(caption: Caption, noun: Token) -> Iterator[Token]:
-    """The verbs that agree with a noun: its own, their conjuncts, and those of its relative clauses."""
-    if any(True for _ in caption.dependents(noun.index, "conj")):
-        coordinated = True
-    else:
-        coordinated = noun.dep == "conj"
-    head = caption.tokens[noun.head]
-    own: list[Token] = []
-    if not coordinated:
-        if noun.dep in ("nsubj", "nsubjpass") and head.index != noun.index:
-            own.append(head)
-        elif noun.dep == "attr" and any(True for _ in caption.dependents(head.index, "expl")):
-            own.append(head)
-    for clause in caption.dependents(noun.index, "relcl"):
-        if any(c.lower in ("that", "who", "which") for c in caption.dependents(clause.index, "nsubj", "nsubjpass")):
-            own.append(clause)
-    for verb in own:
-        yield verb
-        while True:
-            following = next(caption.dependents(verb.index, "conj"), None)
-            if following is None or any(True for _ in caption.dependents(following.index, "nsubj", "nsubjpass")):
-                break
-            yield following
-            verb = following
-
-
-def _before_a_list(caption: Caption, noun: Token) -> list[Token]:
-    """The verb before a list, which agrees with the list's first noun: "there is a dog and a cat"."""
-    head = caption.tokens[noun.head]
-    exists = noun.dep in ("attr", "dobj") and any(True for _ in caption.dependents(head.index, "expl"))
-    subject = noun.dep in ("nsubj", "nsubjpass") or exists
-    listed = any(True for _ in caption.dependents(noun.index, "conj"))
-    return [head] if listed and subject and head.index < noun.index else []
 
 
 def agreement_edits(caption: Caption, noun: int, *, plural: bool) -> list[Edit] | None:
@@ -141,33 +105,49 @@ def agreement_edits(caption: Caption, noun: int, *, plural: bool) -> list[Edit] 
     plural: the new number. None if no edit is known to be safe.
     """
     edits = []
-    verbs = list(_verbs(caption, caption.tokens[noun]))
-    if plural:
-        verbs += _before_a_list(caption, caption.tokens[noun])
-    for verb in verbs:
-        finite = _finite(caption, verb)
-        if finite is None:
+    for verb in _verbs(caption, caption.tokens[noun], plural=plural):
+        finite = next(caption.dependents(verb.index, "aux", "auxpass"), verb)  # the word that shows agreement
+        lower, new = finite.lower, None
+        if finite is not verb and lower not in _BE and lower not in _BE_SINGULAR:
             continue
-        lower = finite.lower
-        new = None
         if plural:
-            if lower in _BE:
-                if lower == "'s":
-                    return None
-                new = _BE[lower]
-            elif finite.tag == "VBZ":
-                new = finite.lemma
-                if new == lower:
+            if lower in _BE or finite.tag == "VBZ":
+                new = _BE.get(lower, finite.lemma)
+                if lower in ("'s", new):
                     return None
         elif lower in _BE_SINGULAR:
             new = _BE_SINGULAR[lower]
-        elif finite.tag in ("VBP", "VB") and finite.dep not in ("aux", "auxpass"):
-            if finite.tag == "VB" and any(True for _ in caption.dependents(finite.index, "aux")):
-                continue
-            new = third_person(lower)
+        elif finite.tag == "VBP" or (finite.tag == "VB" and not caption.has(finite.index, "aux")):
+            new = None if finite.dep in ("aux", "auxpass") else third_person(lower)
         if new is not None:
             edits.append(Edit(finite.start, finite.end, cased_like(new, finite.text, caption.casing)))
     return edits
+
+
+def _verbs(caption: Caption, noun: Token, *, plural: bool) -> Iterator[Token]:
+    """The verbs that agree with a noun: its own, their conjuncts, and those of its relative clauses.
+
+    plural: also the verb before a list, which agrees with the list's first noun: "there is a dog and a cat".
+    """
+    head, listed = caption.tokens[noun.head], caption.has(noun.index, "conj")
+    is_subject = noun.dep in ("nsubj", "nsubjpass")
+    own: list[Token] = []
+    if not listed and noun.dep != "conj":
+        if (is_subject and head.index != noun.index) or (noun.dep == "attr" and caption.has(head.index, "expl")):
+            own.append(head)
+    for clause in caption.dependents(noun.index, "relcl"):
+        if any(c.lower in ("that", "who", "which") for c in caption.dependents(clause.index, "nsubj", "nsubjpass")):
+            own.append(clause)
+    for verb in own:
+        yield verb
+        while following := next(caption.dependents(verb.index, "conj"), None):
+            if caption.has(following.index, "nsubj", "nsubjpass"):
+                break
+            yield following
+            verb = following
+    exists = noun.dep in ("attr", "dobj") and caption.has(head.index, "expl")
+    if plural and listed and (is_subject or exists) and head.index < noun.index:
+        yield head
 
 
 def pronoun_edits(caption: Caption, noun: int, *, old: Gender | None, new: str, plural: bool) -> list[Edit] | None:
@@ -185,42 +165,32 @@ def pronoun_edits(caption: Caption, noun: int, *, old: Gender | None, new: str, 
         if token.lower == "her" and token.tag == "PRP":
             role = "object"
         following = caption.tokens[token.index + 1 : token.index + 2]
-        if role == "object" and following and following[0].tag in ("VBZ", "MD"):
+        if role == "object" and any(word.tag in ("VBZ", "MD") for word in following):
             role = "subject"  # whatever the parse makes of it: "a bird as it stands"
         if not _may_mean(number, old) or not _is_antecedent(caption, noun, token, number):
             continue
         to = gender(new)
-        if number == "plural" and old is not None:
-            wanted = "plural" if (plural or to == "any") else None
-        elif plural:
+        wanted: str = to
+        if plural:
             wanted = "plural"
+        elif number == "plural" and old is not None and to != "any":
+            return None
         elif to == "any":
-            wanted = number if number in ("male", "female") else "plural"
-        else:
-            wanted = to
-        if wanted == "thing" and number != "thing" and role != "possessive":
-            return None
-        if wanted is None or (wanted != number and role == "subject"):
-            return None
+            wanted = number
+            if number == "thing":
+                wanted = "plural"
         if wanted != number:
+            if role == "subject" or (wanted == "thing" and role != "possessive"):
+                return None
             edits.append(Edit(token.start, token.end, cased_like(_FORMS[wanted, role], token.text, caption.casing)))
     return edits
 
 
 def _may_mean(number: str, old: Gender | None) -> bool:
-    if old is None:
-        return number == "plural"
-    if number == "plural":
-        return old == "any"
-    if number == "thing":
-        return old == "thing"
-    return old in (number, "any", "thing")
-
-
-def _is_subject(caption: Caption, noun: Token) -> bool:
-    """Whether a noun is a subject, also after "there is", or the head of a caption without a verb."""
-    exists = noun.dep == "attr" and any(True for _ in caption.dependents(noun.head, "expl"))
-    return exists or noun.dep in ("nsubj", "nsubjpass", "ROOT")
+    """Whether a pronoun of this number or gender may refer to a noun of the gender `old`; None: to a plural."""
+    if old is None or number == "plural":
+        return number == "plural" and old in (None, "any")
+    return old == "thing" or (number != "thing" and old in (number, "any"))
 
 
 def _is_antecedent(caption: Caption, noun: int, pronoun: Token, number: str) -> bool:
@@ -242,33 +212,12 @@ def _is_antecedent(caption: Caption, noun: int, pronoun: Token, number: str) -> 
         if _may_mean(number, old):
             if owned is not None and owned.dep == "conj" and owned.head == root.index:
                 return root.index == noun
-            nouns.append((old == number, _is_subject(caption, root), root.index))
+            exists = root.dep == "attr" and caption.has(root.head, "expl")
+            is_subject = exists or root.dep in ("nsubj", "nsubjpass", "ROOT")  # ROOT: of a caption without a verb
+            nouns.append((old == number, is_subject, root.index))
     if not nouns:
         return caption.tokens[noun].index > pronoun.index
     return max(nouns)[2] == noun
-
-
-VOWEL_NAMES = "aefhilmnorsx"  # letters whose names begin with a vowel: "an F", "an X-ray", but "a U-turn"
-# Abbreviations that are read letter by letter though they could be words; `_LETTERS` matches the others.
-SPELLED = set(
-    """eu hiv hov led leds nypd nyu sos suv suvs uab uae ucl ucla ufc ufo ufos uhf uk unc url urls usa usaf usb usc usda
-    usmc uss ussr utv utvs uv ymca ywca""".split()
-)
-SPELLED_IN_CAPITALS = {"FAQ", "LA", "MIT", "RAF", "SAT", "UC", "UN", "UPS", "US"}
-READ_AS_WORDS = set("ft hm hmm hz lb lbs ltd mm mr mrs ms mt sgt shh sr st".split())
-# No English word matches: no vowel (tv, lcd), or two initial consonants that English does not combine (fbi, mri).
-_LETTERS = re.compile(
-    r"[^aeiouy]+$|f[bcdfghkmnpqstvwxz]|h(?!mong)[b-df-hj-np-tv-xz]|l[bcdfgkmnpqrstvwxz]|m[bdfghjklmpqrstvxz]"
-    r"|n[bcdfhjklmpqrstvwxz]|r[bcdfgjklmnpqrstvxz]|s[bdgjsx]|x[bcdfgjklmnpqrstvwz]"
-)
-# Vowel letters that sound as consonants: "a unicorn", "a one-way street", "a ewe", "a ouija board"; "an unimportant".
-_A = re.compile(
-    r"one(?:s|self|ness|time|sies?)?(?![a-z])|once|oui[jm]|eu(?!ler)|ewe(?:rs?|s)?(?![a-z])"
-    r"|uni(?!d(?!ir)|ll|m(?!od|at)|n|ro(?!y)|ss|tal)|una(?:nim|bom)|unesc|us[aeiu]|ut[aeio]"
-    r"|ur(?:[aeiu]|ol)|uk|ubi|ugan|ulys|uv[ue]"
-)
-_AN = re.compile(r"hour(?!i)|honest|honou?r|heir|herb(?!iv|ic|er)|hors[ -]d|y[^aeiou]")
-_NUMBER = re.compile(r"8|1[18](?:\d\d)?(?!\d)|1[18](?:,?\d{3})+(?!\d)")  # eight, eleven, eighteen and their thousands
 
 
 @cache
@@ -282,9 +231,8 @@ def article(word: str) -> str:
     lower = plain.lower()
     if lower[:1].isdigit():
         return "an" if _NUMBER.match(lower) else "a"
-    first = re.match(r"[A-Za-z]*", plain)
-    assert first is not None
-    if _is_spelled(first[0]):
+    first = plain[: len(plain) - len(plain.lstrip(ascii_letters))]
+    if len(first) == 1 or (first and _is_spelled(first)):
         return "an" if lower[0] in VOWEL_NAMES else "a"
     if lower[:1] in "aeiou":
         return "a" if _A.match(lower) else "an"
@@ -292,29 +240,20 @@ def article(word: str) -> str:
 
 
 def _is_spelled(word: str) -> bool:
-    """Whether a word is read letter by letter: "L", "TV", "MRI", "suv"; not "NASA"."""
+    """Whether a word of several letters is read letter by letter: "TV", "MRI", "suv"; not "NASA"."""
     lower = word.lower()
-    if len(word) < 2:
-        return len(word) == 1
-    return lower not in READ_AS_WORDS and (
-        lower in SPELLED or word in SPELLED_IN_CAPITALS or _LETTERS.match(lower) is not None
-    )
+    listed = lower in SPELLED or word in SPELLED_IN_CAPITALS
+    return lower not in READ_AS_WORDS and (listed or _LETTERS.match(lower) is not None)
 
 
-def article_before(caption: Caption, index: int) -> Token | None:
-    """The token "a" or "an" directly before token `index`; None if there is none."""
-    if index == 0 or caption.lowered[index - 1] not in ("a", "an"):
-        return None
-    token = caption.tokens[index - 1]
-    return token if token.tag == "DT" else None
-
-
-def with_article(token: Token | None, edit: Edit, following: str) -> tuple[Edit, ...]:
-    """`edit`, preceded by an edit of the article `token` if the text `following` it needs the other form (a/an).
-
-    token: the article before the edit, None if there is none.
+def with_article(caption: Caption, index: int, edit: Edit, following: str) -> tuple[Edit, ...]:
+    """`edit` of the caption from token `index` on, preceded by an edit of the "a" or "an" before it, if there is one
+    and the text that follows it now needs the other form.
     """
-    if token is None or article(following) == token.lower:
+    if index == 0 or caption.lowered[index - 1] not in ("a", "an"):
+        return (edit,)
+    token = caption.tokens[index - 1]
+    if token.tag != "DT" or article(following) == token.lower:
         return (edit,)
     casing: Casing = "upper" if len(edit.new) > 1 and edit.new.isupper() else "sentence"
     return Edit(token.start, token.end, cased(article(following), token.text, casing, first=True)), edit

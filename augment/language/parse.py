@@ -1,8 +1,7 @@
 """Parse captions with a spaCy pipeline, shipped or installed. No other module imports spaCy.
 
-Two errors are repaired that small parsers often make in captions: wrong subjects of second and of inverted clauses.
-
-"A boy is behind [a house and three apples] are sitting": the noun before a finite verb without a subject becomes its
+Two errors are repaired that small parsers often make in captions: wrong subjects of second and of inverted clauses. "A
+boy is behind [a house and three apples] are sitting": the noun before a finite verb without a subject becomes its
 subject. "On [a desk] [sits a keyboard]": the noun before the verb becomes the object of the preposition, and the noun
 after it the subject.
 
@@ -32,7 +31,14 @@ if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc
 
-
+SHIPPED = data_path("english_parser")
+UNUSED = ("ner", "senter", "textcat")
+NEEDED = ("tagger", "parser")
+CACHED_RULER = "negcap_cached_attribute_ruler"
+# So many texts are parsed together, or fewer of more tokens: memory grows by about 15 KB a token.
+TEXTS, TOKENS = 512, 16_384
+# For repairs: tags of verbs and nouns, the nouns that agree with a verb, dependency labels, and what begins a fronted
+# phrase.
 FINITE = {"VBZ", "VBP", "VBD"}
 SINGULAR, PLURAL = {"NN", "NNP"}, {"NNS", "NNPS"}
 AGREEING = {"VBZ": SINGULAR, "VBP": PLURAL, "VBD": SINGULAR | PLURAL}
@@ -40,6 +46,157 @@ SUBJECTS = {"nsubj", "nsubjpass", "expl"}
 AUXILIARIES = {"aux", "auxpass"}
 FIRST = {"IN", "RB", "VBG", "VBN"}
 FRONTED = {"prep", "csubj", "advmod", "punct"}
+# Token attributes that the rules may use, and those that determine all of them.
+LOOKED_AT = {"ORTH", "TEXT", "LOWER", "TAG", "DEP", "POS"}
+KEY: list[int | str] = ["ORTH", "TAG", "DEP", "POS"]
+
+
+def load(spacy_model: str | None = None) -> Language:
+    """Load the pipeline `spacy_model` (an installed package or a folder), or the shipped parser; once per process.
+
+    Raises ValueError if the model is not installed, or has no tagger or no parser.
+    """
+    return _load(spacy_model)
+
+
+@cache
+def _load(spacy_model: str | None) -> Language:
+    with _light_imports(torch=spacy_model is not None):
+        import spacy
+
+    try:
+        nlp = spacy.load(spacy_model or SHIPPED, exclude=list(UNUSED))
+    except OSError as error:
+        raise ValueError(
+            f"spacy model must be an installed package or a folder, was: {spacy_model or SHIPPED} "
+            f"(install one with pip, or leave --spacy-model out to use the shipped parser)"
+        ) from error
+    missing = [name for name in NEEDED if name not in nlp.pipe_names]
+    if missing:
+        raise ValueError(f"spacy model {spacy_model} must have {' and '.join(NEEDED)}, lacks: {missing}")
+
+    from .exact import make_exact
+
+    make_exact(nlp)
+    _cache_attribute_rulers(nlp)
+    return nlp
+
+
+@contextmanager
+def _light_imports(*, torch: bool) -> Iterator[None]:
+    """Let spaCy be imported without its command line, half of its import time, of which it needs only `info`.
+
+    torch: whether torch may be imported; it would cost every worker a second and 250 MB, and the networks of the
+    shipped parser are thinc's own.
+    """
+    package, info = ModuleType("spacy.cli"), ModuleType("spacy.cli.info")
+
+    def later(*args: Any, **given: Any) -> Any:
+        from spacy.cli.info import info
+
+        return info(*args, **given)
+
+    package.__path__ = []
+    info.info = later  # type: ignore[attr-defined]
+    stand_ins: dict[str, Any] = {"spacy.cli": package, "spacy.cli.info": info, **({} if torch else {"torch": None})}
+    absent = {name: module for name, module in stand_ins.items() if name not in sys.modules}
+    sys.modules.update(absent)
+    try:
+        yield
+    finally:
+        for name in absent:
+            del sys.modules[name]
+
+
+def _cache_attribute_rulers(nlp: Language) -> None:
+    """Replace attribute rulers by a CachedAttributeRuler where their rules allow it; the parses stay the same."""
+    from spacy.language import Language
+
+    if not Language.has_factory(CACHED_RULER):
+        Language.factory(CACHED_RULER, func=lambda nlp, name: CachedAttributeRuler())
+    for name in nlp.pipe_names:
+        ruler: Any = nlp.get_pipe(name)
+        if nlp.get_pipe_meta(name).factory == "attribute_ruler" and is_cacheable(ruler.patterns):
+            cached: Any = nlp.replace_pipe(name, CACHED_RULER)
+            cached.ruler = ruler
+
+
+def identity(spacy_model: str | None = None) -> str:
+    """Language, name and version of a pipeline, e.g. `en_negcap_captions-1.0.0`: recorded as provenance of parses."""
+    meta = load(spacy_model).meta
+    return f"{meta['lang']}_{meta['name']}-{meta['version']}"
+
+
+def parse(texts: Sequence[str], spacy_model: str | None = None) -> list[Caption]:
+    """Parse independent texts, for tests and interactive use; caption and image ids are positions, from 0."""
+    import pyarrow as pa
+
+    ids = [str(i) for i in range(len(texts))]
+    empty = [""] * len(texts)
+    table = pa.table({"caption_id": ids, "image_id": ids, "split": empty, "origin": empty, "text": list(texts)})
+    return from_parses(parse_table(table, spacy_model))
+
+
+def _docs(texts: Sequence[str], nlp: Language) -> Iterator[Any]:
+    """The parsed texts in order; those of more than MAX_TOKENS tokens are empty."""
+    batch: list[Any] = []
+    tokens = 0
+    for text in texts:
+        doc = nlp.make_doc(text)
+        doc = nlp.make_doc("") if len(doc) > MAX_TOKENS else doc
+        if len(batch) == TEXTS or tokens + len(doc) > TOKENS:
+            yield from nlp.pipe(batch, batch_size=TEXTS)
+            batch, tokens = [], 0
+        batch.append(doc)
+        tokens += len(doc)
+    yield from nlp.pipe(batch, batch_size=TEXTS)
+
+
+@single_threaded()
+def parse_table(captions: pa.Table, spacy_model: str | None = None) -> pa.Table:
+    """The `parses` of a table with the columns caption_id, image_id, split, origin and text, in the same row order.
+
+    Texts of more than MAX_TOKENS tokens have neither tokens nor chunks.
+    """
+    import pyarrow as pa
+
+    nlp = load(spacy_model)
+    attributes: list[int | str] = ["IDX", "LENGTH", "LEMMA", "TAG", "POS", "DEP", "HEAD"]
+    arrays = [np.zeros((0, len(attributes)), np.uint64)]
+    lengths, chunk_counts = [], []
+    chunks: list[tuple[int, int, int]] = []
+    for doc in _docs(captions.column("text").to_pylist(), nlp):
+        arrays.append(doc.to_array(attributes))
+        lengths.append(len(doc))
+        before = len(chunks)
+        chunks.extend((start, end, end - 1) for start, end, _ in doc.vocab.get_noun_chunks(doc))
+        chunk_counts.append(len(chunks) - before)
+    matrix = np.concatenate(arrays)
+    heads = np.arange(len(matrix)) + matrix[:, 6].astype(np.int64)
+    sizes = np.array(lengths, int)
+    repair_parse({"TAG": matrix[:, 3], "DEP": matrix[:, 5], "HEAD": heads}, sizes, nlp.vocab.strings)
+    heads -= np.repeat(np.cumsum(sizes) - sizes, sizes)
+    start = matrix[:, 0].astype(np.int32)
+
+    def strings(column: int, lower: bool = False) -> pa.Array:
+        hashes, inverse = np.unique(matrix[:, column], return_inverse=True)
+        words = [nlp.vocab.strings[int(h)] for h in hashes]
+        words = [word.lower() for word in words] if lower else words
+        return pa.array(words, pa.string()).take(pa.array(inverse.reshape(-1)))
+
+    def lists(column: str, counts: list[int], values: Sequence[Any]) -> pa.Array:
+        type = PARSES.field(column).type
+        struct = list(type.value_type)
+        items = [pa.array(array, field.type) for array, field in zip(values, struct, strict=True)]
+        offsets = pa.array(np.cumsum([0, *counts]), pa.int32())
+        return pa.ListArray.from_arrays(offsets, pa.StructArray.from_arrays(items, fields=struct), type=type)
+
+    words = (strings(2, lower=True), strings(3), strings(4), strings(5))
+    tokens = (start, start + matrix[:, 1].astype(np.int32), *words, heads.astype(np.int32))
+    columns = [captions.column(name) for name in ("caption_id", "image_id", "split", "origin", "text")]
+    columns.append(lists("tokens", lengths, tokens))
+    columns.append(lists("chunks", chunk_counts, list(np.array(chunks, np.int32).reshape(-1, 3).T)))
+    return pa.Table.from_arrays(columns, schema=PARSES)
 
 
 def repair_parse(columns: Mapping[str, np.ndarray], lengths: np.ndarray, strings: Any) -> None:
@@ -105,7 +262,8 @@ class _Text:
         listed = self.head(noun)
         if self.dep(verb) != "conj" or self.dep(noun) != "conj" or self.tag(noun) not in AGREEING[self.tag(finite)]:
             return
-        if not first < listed < noun or self.tag(first)[:2] != "VB" or not self.subject(first):
+        has_subject = any(self.dep(child) in SUBJECTS for child in self.children(first))
+        if not first < listed < noun or self.tag(first)[:2] != "VB" or not has_subject:
             return
         self.attach(noun, verb, "nsubj")
         for child in self.children(listed):
@@ -130,14 +288,6 @@ class _Text:
         if subject is not None:
             self.attach(subject, first, "pobj")
         self.attach(behind[0], verb, "nsubj")
-
-    def subject(self, verb: int) -> int | None:
-        return next((child for child in self.children(verb) if self.dep(child) in SUBJECTS), None)
-
-
-# Token attributes that the rules may use, and those that determine all of them.
-LOOKED_AT = {"ORTH", "TEXT", "LOWER", "TAG", "DEP", "POS"}
-KEY: list[int | str] = ["ORTH", "TAG", "DEP", "POS"]
 
 
 def is_cacheable(rules: Iterable[Mapping[str, Any]]) -> bool:
@@ -168,176 +318,3 @@ class CachedAttributeRuler:
             return doc
         parts_of_speech: Any = np.array(answers, np.uint64)
         return doc.from_array("POS", parts_of_speech)
-
-
-SHIPPED = data_path("english_parser")
-UNUSED = ("ner", "senter", "textcat")
-NEEDED = ("tagger", "parser")
-CACHED_RULER = "negcap_cached_attribute_ruler"
-# So many texts are parsed together, or fewer of more tokens: memory grows by about 15 KB a token.
-TEXTS, TOKENS = 512, 16_384
-
-
-def load(spacy_model: str | None = None) -> Language:
-    """Load the pipeline `spacy_model` (an installed package or a folder), or the shipped parser; once per process.
-
-    Raises ValueError if the model is not installed, or has no tagger or no parser.
-    """
-    return _load(spacy_model)
-
-
-@cache
-def _load(spacy_model: str | None) -> Language:
-    # The shipped parser's networks are thinc's own; importing torch would cost every worker a second and 250 MB.
-    with _substituted({"torch": None} if spacy_model is None else {}, _command_line()):
-        import spacy
-
-    try:
-        nlp = spacy.load(spacy_model or SHIPPED, exclude=list(UNUSED))
-    except OSError as error:
-        raise ValueError(
-            f"spacy model must be an installed package or a folder, was: {spacy_model or SHIPPED} "
-            f"(install one with pip, or leave --spacy-model out to use the shipped parser)"
-        ) from error
-    missing = [name for name in NEEDED if name not in nlp.pipe_names]
-    if missing:
-        raise ValueError(f"spacy model {spacy_model} must have {' and '.join(NEEDED)}, lacks: {missing}")
-
-    from .exact import make_exact
-
-    make_exact(nlp)
-    _cache_attribute_rulers(nlp)
-    return nlp
-
-
-@contextmanager
-def _substituted(*modules: Mapping[str, ModuleType | None]) -> Iterator[None]:
-    """Temporarily put these objects in place of modules that are not imported yet; None makes their import fail."""
-    absent = {name: module for group in modules for name, module in group.items() if name not in sys.modules}
-    sys.modules.update(absent)  # type: ignore[arg-type]
-    try:
-        yield
-    finally:
-        for name in absent:
-            del sys.modules[name]
-
-
-def _command_line() -> dict[str, ModuleType]:
-    """Stand-ins for spaCy's command line modules, half of its import time; spaCy needs only `info` of them."""
-    package, info = ModuleType("spacy.cli"), ModuleType("spacy.cli.info")
-
-    def later(*args: Any, **given: Any) -> Any:
-        from spacy.cli.info import info
-
-        return info(*args, **given)
-
-    package.__path__ = []
-    info.info = later  # type: ignore[attr-defined]
-    return {"spacy.cli": package, "spacy.cli.info": info}
-
-
-def _cache_attribute_rulers(nlp: Language) -> None:
-    """Replace attribute rulers by a CachedAttributeRuler where their rules allow it; the parses stay the same."""
-    from spacy.language import Language
-
-    if not Language.has_factory(CACHED_RULER):
-        Language.factory(CACHED_RULER, func=lambda nlp, name: CachedAttributeRuler())
-    rulers = [name for name in nlp.pipe_names if nlp.get_pipe_meta(name).factory == "attribute_ruler"]
-    for name in rulers:
-        ruler: Any = nlp.get_pipe(name)
-        if is_cacheable(ruler.patterns):
-            cached: Any = nlp.replace_pipe(name, CACHED_RULER)
-            cached.ruler = ruler
-
-
-def identity(spacy_model: str | None = None) -> str:
-    """Language, name and version of a pipeline, e.g. `en_negcap_captions-1.0.0`: recorded as provenance of parses."""
-    meta = load(spacy_model).meta
-    return f"{meta['lang']}_{meta['name']}-{meta['version']}"
-
-
-def parse(texts: Sequence[str], spacy_model: str | None = None) -> list[Caption]:
-    """Parse independent texts, for tests and interactive use; caption and image ids are positions, from 0."""
-    import pyarrow as pa
-
-    ids = [str(i) for i in range(len(texts))]
-    empty = [""] * len(texts)
-    table = pa.table({"caption_id": ids, "image_id": ids, "split": empty, "origin": empty, "text": list(texts)})
-    return from_parses(parse_table(table, spacy_model))
-
-
-def _docs(texts: Sequence[str], nlp: Language) -> Iterator[Any]:
-    """The parsed texts in order; those of more than MAX_TOKENS tokens are empty."""
-    batch: list[Any] = []
-    tokens = 0
-    for text in texts:
-        doc = nlp.make_doc(text)
-        if len(doc) > MAX_TOKENS:
-            doc = nlp.make_doc("")
-        if len(batch) == TEXTS or tokens + len(doc) > TOKENS:
-            yield from nlp.pipe(batch, batch_size=TEXTS)
-            batch, tokens = [], 0
-        batch.append(doc)
-        tokens += len(doc)
-    yield from nlp.pipe(batch, batch_size=TEXTS)
-
-
-@single_threaded()
-def parse_table(captions: pa.Table, spacy_model: str | None = None) -> pa.Table:
-    """The `parses` of a table with the columns caption_id, image_id, split, origin and text, in the same row order.
-
-    Texts of more than MAX_TOKENS tokens have neither tokens nor chunks.
-    """
-    import numpy as np
-    import pyarrow as pa
-
-    nlp = load(spacy_model)
-    attributes: list[int | str] = ["IDX", "LENGTH", "LEMMA", "TAG", "POS", "DEP", "HEAD"]
-    arrays, lengths, chunk_counts = [], [], []
-    chunk_rows: list[tuple[int, int, int]] = []
-    for doc in _docs(captions.column("text").to_pylist(), nlp):
-        arrays.append(doc.to_array(attributes))
-        lengths.append(len(doc))
-        before = len(chunk_rows)
-        chunk_rows.extend((start, end, end - 1) for start, end, _ in doc.vocab.get_noun_chunks(doc))
-        chunk_counts.append(len(chunk_rows) - before)
-    matrix = np.concatenate(arrays) if arrays else np.zeros((0, len(attributes)), np.uint64)
-    heads = np.arange(len(matrix)) + matrix[:, 6].astype(np.int64)
-    sizes = np.array(lengths, int)
-    repair_parse({"TAG": matrix[:, 3], "DEP": matrix[:, 5], "HEAD": heads}, sizes, nlp.vocab.strings)
-    heads -= np.repeat(np.cumsum(sizes) - sizes, sizes)
-    start = matrix[:, 0].astype(np.int32)
-
-    def strings(column: int, lower: bool = False) -> pa.Array:
-        hashes, inverse = np.unique(matrix[:, column], return_inverse=True)
-        words = [nlp.vocab.strings[int(h)] for h in hashes]
-        words = [word.lower() for word in words] if lower else words
-        return pa.array(words, pa.string()).take(pa.array(inverse.reshape(-1)))
-
-    def lists(counts: list[int], type: pa.DataType, values: list[Any]) -> pa.Array:
-        offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
-        struct = type.value_type
-        items = pa.StructArray.from_arrays(
-            [pa.array(v, f.type) for v, f in zip(values, struct, strict=True)], fields=list(struct)
-        )
-        return pa.ListArray.from_arrays(pa.array(offsets), items, type=type)
-
-    tokens = [
-        start,
-        start + matrix[:, 1].astype(np.int32),
-        strings(2, lower=True),
-        strings(3),
-        strings(4),
-        strings(5),
-        heads.astype(np.int32),
-    ]
-    chunks = np.array(chunk_rows, np.int32).reshape(-1, 3)
-    kept = [captions.column(name) for name in ("caption_id", "image_id", "split", "origin", "text")]
-    return pa.Table.from_arrays(
-        [
-            *kept,
-            lists(lengths, PARSES.field("tokens").type, tokens),
-            lists(chunk_counts, PARSES.field("chunks").type, list(chunks.T)),
-        ],
-        schema=PARSES,
-    )

@@ -1,16 +1,18 @@
-"""Coarse semantic classes of nouns and verbs from WordNet, which counts of rare words back off to.
+"""What words mean: coarse classes of nouns and verbs, and which persons, attributes and prepositions may be the same.
 
-The class of a noun is a number: 0 for persons, else 1 + the index of the first of ANCHORS that is a hypernym of its
-first sense; the last class holds abstract and unknown nouns. The class of a verb is the lexicographer file of its first
-sense.
+Counts of rare words back off to the classes, which are WordNet's. That of a noun is a number: 0 for persons, else 1 +
+the index of the first of ANCHORS that is a hypernym of its first sense; the last class holds abstract and unknown
+nouns. That of a verb is the lexicographer file of its first sense.
 """
 
 from __future__ import annotations
 
 import tomllib
+from collections import defaultdict
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
-from itertools import combinations, permutations, product
+from itertools import chain, permutations, product
 from typing import Literal
 
 import numpy as np
@@ -45,14 +47,13 @@ class Overlaps:
 def overlaps() -> Overlaps:
     """The shipped table data/noun_overlaps.toml, read once per process."""
     table = tomllib.loads(data_path("noun_overlaps.toml").read_text("utf-8"))
-    groups: dict[str, set[str]] = {}
+    groups: defaultdict[str, set[str]] = defaultdict(set)
     for members in table["groups"]:
         for noun in members:
-            groups.setdefault(noun, set()).update(members)
+            groups[noun].update(members)
     for names, members in table["general"].items():
-        for general, noun in product(names.split(", "), members):
-            groups.setdefault(noun, set()).add(general)
-            groups.setdefault(general, set()).add(noun)
+        for one, other in pairs(product(names.split(", "), members)):
+            groups[one].add(other)
     persons = {name: frozenset(words) for name, words in table["persons"].items()}
     return Overlaps(
         {noun: frozenset(others) for noun, others in groups.items()},
@@ -60,6 +61,11 @@ def overlaps() -> Overlaps:
         vague=frozenset(table["vague"]["words"]),
         **persons,
     )
+
+
+def pairs(*tables: Iterable[Iterable[str]]) -> frozenset[tuple[str, str]]:
+    """All pairs of words of a common group, in both orders."""
+    return frozenset(pair for groups in tables for group in groups for pair in permutations(group, 2))
 
 
 def head(entry: str) -> str:
@@ -80,11 +86,8 @@ def is_person(noun: str) -> bool:
     table = overlaps()
     if any(noun in words for words in (table.male, table.female, table.child, table.adult, table.any)):
         return True
-    wordnet = WordNet.load()
-    senses = wordnet.senses_in_use(noun, "n")
-    if not senses:
-        return noun != head(noun) and is_person(head(noun))
-    return bool(_persons()[senses[0]])
+    senses = WordNet.load().senses_in_use(noun, "n")
+    return bool(_persons()[senses[0]]) if senses else noun != head(noun) and is_person(head(noun))
 
 
 @cache
@@ -119,14 +122,6 @@ ANCHORS = (
     "body_of_water.n.01", "geological_formation.n.01", "location.n.01", "substance.n.01", "matter.n.03", "group.n.01",
     "natural_object.n.01", "physical_entity.n.01",
 )  # fmt: skip
-# What people seldom leave out of a caption when a photo shows it; clothes, parts of rooms and landscape they often do.
-SALIENT = (
-    "animal.n.01", "food.n.01", "food.n.02", "conveyance.n.03", "furniture.n.01", "sports_equipment.n.01",
-    "device.n.01",
-)  # fmt: skip
-LOCATIONS = (
-    "building.n.01", "area.n.05", "way.n.06", "body_of_water.n.01", "geological_formation.n.01", "location.n.01",
-)  # fmt: skip
 CLASSES = len(ANCHORS) + 2
 PERSON = 0
 LIVING = (PERSON, 1)  # persons and animals; all higher classes are not alive
@@ -138,42 +133,6 @@ def _classes() -> np.ndarray:
     """The class of each noun synset, ignoring the class of persons: shape (synsets,)."""
     wordnet = WordNet.load()
     return read_only(1 + wordnet.first_above([wordnet.synset(name) for name in ANCHORS]))
-
-
-@cache
-def is_animal(noun: str) -> bool:
-    """Whether a noun names an animal."""
-    return _is_below(noun, "animal.n.01")
-
-
-@cache
-def is_building(noun: str) -> bool:
-    """Whether a noun names a building."""
-    return _is_below(noun, "building.n.01")
-
-
-@cache
-def is_location(noun: str) -> bool:
-    """Whether a noun names a location: a building, a way, an area, or a stretch of land or water."""
-    return _is_below(noun, *LOCATIONS)
-
-
-@cache
-def is_body_part(noun: str) -> bool:
-    """Whether a noun names a part of a body."""
-    return _is_below(noun, "body_part.n.01")
-
-
-@cache
-def is_worn(noun: str) -> bool:
-    """Whether a noun names clothing, footwear or headgear."""
-    return _is_below(noun, "clothing.n.01", "footwear.n.01", "headdress.n.01")
-
-
-@cache
-def is_salient(noun: str) -> bool:
-    """Whether a noun names a person, an animal, food, a vehicle, furniture or a device."""
-    return semantic_class(noun) == PERSON or _is_below(noun, *SALIENT)
 
 
 @cache
@@ -189,13 +148,23 @@ def semantic_class(noun: str) -> int:
 @cache
 def verb_class(verb: str) -> str:
     """The lexicographer file of a verb's first sense, e.g. "verb.motion"; "" if the verb is not in WordNet."""
-    wordnet = WordNet.load()
-    senses = wordnet.senses_in_use(verb, "v")
-    return wordnet.lexname(senses[0]) if senses else ""
+    senses = WordNet.load().senses_in_use(verb, "v")
+    return WordNet.load().lexname(senses[0]) if senses else ""
 
 
-def _is_below(noun: str, *anchors: str) -> bool:
-    return semantic_class(noun) in {ANCHORS.index(anchor) + 1 for anchor in anchors}
+def _names(*anchors: str) -> Callable[[str], bool]:
+    """Whether a noun, the argument, is in the class of one of these synsets of ANCHORS."""
+    numbers = {ANCHORS.index(anchor) + 1 for anchor in anchors}
+    return lambda noun: semantic_class(noun) in numbers
+
+
+is_animal = _names("animal.n.01")
+is_building = _names("building.n.01")
+is_location = _names(
+    "building.n.01", "area.n.05", "way.n.06", "body_of_water.n.01", "geological_formation.n.01", "location.n.01"
+)
+is_body_part = _names("body_part.n.01")
+is_worn = _names("clothing.n.01", "footwear.n.01", "headdress.n.01")
 
 
 # Dimensions whose words mean something else, or age, when they describe persons: "a black man", "a little boy".
@@ -228,22 +197,16 @@ class Attributes:
 def attributes() -> Attributes:
     """The shipped table data/attributes.toml, read once per process."""
     table = tomllib.loads(data_path("attributes.toml").read_text("utf-8"))
-    dimensions: dict[str, set[str]] = {}
-    compatible: set[tuple[str, str]] = set()
+    dimensions: defaultdict[str, set[str]] = defaultdict(set)
     for name, groups in table["dimensions"].items():
-        for group in groups:
-            for word in group:
-                dimensions.setdefault(word, set()).add(name)
-    lists = [group for groups in table["dimensions"].values() for group in groups]
-    for words in lists + table["overlaps"]["lists"]:
-        for one, other in combinations(words, 2):
-            compatible.update([(one, other), (other, one)])
+        for word in chain.from_iterable(groups):
+            dimensions[word].add(name)
     return Attributes(
         {word: frozenset(names) for word, names in dimensions.items()},
-        frozenset(compatible),
+        pairs(*table["dimensions"].values(), table["overlaps"]["lists"]),
         frozenset(table["vague"]["words"]),
         tuple(table["univse"]["words"]),
-        frozenset(pair for group in table["univse"]["groups"] for pair in permutations(group, 2)),
+        pairs(table["univse"]["groups"]),
         frozenset(table["univse"]["vague_relations"]),
     )
 
@@ -261,12 +224,8 @@ def are_incompatible(one: str, other: str) -> bool:
     mine, theirs = table.dimensions.get(one), table.dimensions.get(other)
     if mine is not None and theirs is not None:
         return not mine.isdisjoint(theirs)
-    return other in _opposites(one) or one in _opposites(other)
-
-
-@cache
-def _opposites(word: str) -> frozenset[str]:
-    return WordNet.load().antonyms(word, "a")
+    antonyms = WordNet.load().antonyms
+    return other in antonyms(one, "a") or one in antonyms(other, "a")
 
 
 def may_be_same(one: str, other: str) -> bool:
@@ -347,19 +306,15 @@ def prepositions() -> Prepositions:
     """The shipped table data/prepositions.toml, read once per process."""
     table = tomllib.loads(data_path("prepositions.toml").read_text("utf-8"))
     entries = frozenset(table["entries"])
-    phrases: dict[str, list[tuple[str, ...]]] = {}
+    phrases: defaultdict[str, list[tuple[str, ...]]] = defaultdict(list)
     for phrase in {*table["phrases"], *table["same"], *(entry for entry in entries if " " in entry)}:
         words = tuple(phrase.split())
-        phrases.setdefault(words[0], []).append(words)
-    pairs: set[tuple[str, str]] = set()
-    sets: dict[str, list[int]] = {}
+        phrases[words[0]].append(words)
+    sets: defaultdict[str, tuple[int, ...]] = defaultdict(tuple)
     for number, words in enumerate(table["table8"], start=1):
         for word in words:
-            sets.setdefault(word, []).append(number)
-            pairs.update((word, other) for other in words)
-    for word, others in table["overlaps"].items():
-        for other in others:
-            pairs.update([(word, other), (other, word)])
+            sets[word] += (number,)
+    overlaps = ([word, other] for word, others in table["overlaps"].items() for other in others)
     return Prepositions(
         entries,
         {first: tuple(sorted(options, key=len, reverse=True)) for first, options in phrases.items()},
@@ -371,10 +326,10 @@ def prepositions() -> Prepositions:
         frozenset(table["worn"]),
         frozenset(table["visible"]),
         frozenset(table["ways"]),
-        frozenset(pair for one, other in table["opposites"] for pair in ((one, other), (other, one))),
+        pairs(table["opposites"]),
         {kind: frozenset(names) for kind, names in table["unfit"].items()},
-        {word: tuple(numbers) for word, numbers in sets.items()},
-        frozenset(pairs),
+        dict(sets),
+        pairs(table["table8"], overlaps),
         {word: frozenset(others) for word, others in table["only"].items()},
         {noun: frozenset(place["overlaps"]) for place in table["places"] for noun in place["nouns"]},
     )

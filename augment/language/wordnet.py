@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from ..caption import cached
 from ..data import data_path
 
 POS = ("n", "v", "a", "r")
@@ -35,15 +36,7 @@ SUFFIXES = {
 USE_COUNT = 2
 USE_SHARE = 0.05
 FEW_TAGS = 5
-
-
-@cache
-def _load() -> WordNet:
-    """The shipped taxonomy, read once per process."""
-    with data_path("wordnet.parquet").open("rb") as file:
-        wordnet = WordNet(pq.ParquetFile(file).read())
-    pa.default_memory_pool().release_unused()
-    return wordnet
+LEMMAS = 1 << 17  # number of lemmas or synsets whose results are cached: all that occur
 
 
 class WordNet:
@@ -52,8 +45,9 @@ class WordNet:
     def __init__(self, table: pa.Table) -> None:
         """Index a table with the schema `negcap.schemas.captions`."""
         table = table.combine_chunks()
-        self._pos = _codes(table["pos"], ("n", "v", "a", "s", "r"))
-        self._lexnames, self._lexname = _dictionary(table["lexname"])
+        self._pos = pc.index_in(table["pos"], pa.array(["n", "v", "a", "s", "r"])).to_numpy().astype(np.int8)
+        lexnames = table["lexname"].combine_chunks().dictionary_encode()
+        self._lexnames, self._lexname = lexnames.dictionary.to_pylist(), lexnames.indices.to_numpy().astype(np.int8)
         self._relations = {name: _lists(table[name]) for name in RELATIONS}
         self._has_parts = np.zeros(len(table), bool)
         self._has_parts[self._relations["part_of"][1]] = True
@@ -64,23 +58,28 @@ class WordNet:
         self._count = flat.field("count").to_numpy()
         self._rank = flat.field("rank").to_numpy()
         self._antonyms, self._derived = _lists(flat.field("antonyms")), _lists(flat.field("derived"))
-        self._index(flat.field("lemma"))
+        # Number the lemmas, and sort the senses by lemma, part of speech and rank.
+        lemmas = flat.field("lemma").dictionary_encode()
+        self._lemma, self._lemmas = lemmas.indices.to_numpy(), lemmas.dictionary.to_pylist()
+        self._codes = dict(zip(self._lemmas, range(len(self._lemmas)), strict=True))
+        key = self._lemma.astype(np.int64) * 4 + np.array([0, 1, 2, 2, 3])[self._pos[self._synset]]
+        self._order = np.argsort(key * 128 + self._rank, kind="stable").astype(np.int32)
+        self._keys = key[self._order].astype(np.int32)
         self._irregular: dict[tuple[str, str], tuple[str, ...]] = {}
         irregular = table["irregular"].chunk(0)
         owners = np.repeat(np.arange(len(table)), np.diff(irregular.offsets.to_numpy())).tolist()
         for row, pair in zip(owners, irregular.flatten().to_pylist(), strict=True):
             key = (pair["form"], self.pos(row))
             self._irregular[key] = (*self._irregular.get(key, ()), pair["lemma"])
-        self._found: dict[tuple[str, str], np.ndarray] = {}
-        self._used: dict[tuple[str, str], tuple[int, ...]] = {}
-        self._above: dict[tuple[str, str], frozenset[int]] = {}
-        self._closures: dict[tuple[int, tuple[str, ...]], frozenset[int]] = {}
-        self._entailed: dict[str, frozenset[int]] = {}
 
     @staticmethod
+    @cache
     def load() -> WordNet:
         """The shipped WordNet, loaded once per process."""
-        return _load()
+        with data_path("wordnet.parquet").open("rb") as file:
+            wordnet = WordNet(pq.ParquetFile(file).read())
+        pa.default_memory_pool().release_unused()
+        return wordnet
 
     def __len__(self) -> int:
         """The number of synsets."""
@@ -94,26 +93,23 @@ class WordNet:
         """How often each of `senses(lemma, pos)` is tagged in WordNet's corpora."""
         return tuple(self._count[self._flat(lemma, pos)].tolist())
 
+    @cached(LEMMAS)
     def senses_in_use(self, lemma: str, pos: str) -> tuple[int, ...]:
         """The senses that are common in everyday text, most frequent first.
 
         See `USE_COUNT`, `USE_SHARE`, `FEW_TAGS`. The first sense is always included, unless it is a proper name that
         was never tagged (Crane, the writer) and other senses follow.
         """
-        used = self._used.get((lemma, pos))
-        if used is None:
-            pairs = list(zip(self.senses(lemma, pos), self.tag_counts(lemma, pos), strict=True))
-            total = sum(count for _, count in pairs)
-            if not total:
-                pairs = [pair for pair in pairs if not self.relation("instance_of", pair[0])] or pairs
-            least = max(USE_COUNT, USE_SHARE * total)
-            used = tuple(
-                synset
-                for rank, (synset, count) in enumerate(pairs)
-                if not rank or count >= least or (total < FEW_TAGS and self._is_thing(synset))
-            )
-            self._used[lemma, pos] = used
-        return used
+        pairs = list(zip(self.senses(lemma, pos), self.tag_counts(lemma, pos), strict=True))
+        total = sum(count for _, count in pairs)
+        if not total:
+            pairs = [pair for pair in pairs if not self.relation("instance_of", pair[0])] or pairs
+        least = max(USE_COUNT, USE_SHARE * total)
+        return tuple(
+            synset
+            for rank, (synset, count) in enumerate(pairs)
+            if not rank or count >= least or (total < FEW_TAGS and self._is_thing(synset))
+        )
 
     def name(self, synset: int) -> str:
         """The name of a synset by its first lemma: "dog.n.01"."""
@@ -189,12 +185,12 @@ class WordNet:
 
     def entails(self, verb: str, other: str) -> bool:
         """Whether doing `verb` is, entails or causes doing `other`, in their senses in use: snore -> sleep."""
-        reached = self._entailed.get(verb)
-        if reached is None:
-            relations = ("hypernyms", "entails", "causes")
-            closures = [self._closure(synset, relations) for synset in self.senses_in_use(verb, "v")]
-            reached = self._entailed[verb] = frozenset().union(*closures)
-        return not reached.isdisjoint(self.senses_in_use(other, "v"))
+        return not self._entailed(verb).isdisjoint(self.senses_in_use(other, "v"))
+
+    @cached(LEMMAS)
+    def _entailed(self, verb: str) -> frozenset[int]:
+        relations = ("hypernyms", "entails", "causes")
+        return frozenset().union(*(self._closure(synset, relations) for synset in self.senses_in_use(verb, "v")))
 
     def base_form(self, word: str, pos: str) -> str | None:
         """The lemma of an inflected word (geese -> goose, riding -> ride); None if WordNet has none.
@@ -215,43 +211,29 @@ class WordNet:
         reduced = self.base_form(last, pos) if blank else None
         return f"{first} {reduced}" if reduced else None
 
-    def _index(self, texts: pa.StringArray) -> None:
-        """Number the lemmas, and sort the senses by lemma, part of speech and rank."""
-        encoded = texts.dictionary_encode()
-        self._lemma, self._lemmas = encoded.indices.to_numpy(), encoded.dictionary.to_pylist()
-        self._codes = dict(zip(self._lemmas, range(len(self._lemmas)), strict=True))
-        key = self._lemma.astype(np.int64) * 4 + np.array([0, 1, 2, 2, 3])[self._pos[self._synset]]
-        self._order = np.argsort(key * 128 + self._rank, kind="stable").astype(np.int32)
-        self._keys = key[self._order].astype(np.int32)
-
+    @cached(LEMMAS)
     def _flat(self, lemma: str, pos: str) -> np.ndarray:
         """The positions of the lemma's senses in the flat list of all senses, by rank."""
-        found = self._found.get((lemma, pos))
-        if found is None:
-            if pos not in POS:
-                raise ValueError(f"pos must be one of {', '.join(POS)}, was: {pos}")
-            code = self._codes.get(_normal(lemma))
-            found = self._order[:0]
-            if code is not None:
-                key = code * 4 + POS.index(pos)
-                wanted = np.array([key, key + 1], self._keys.dtype)  # of another type, all keys would be converted
-                found = self._order[slice(*np.searchsorted(self._keys, wanted))]
-            self._found[lemma, pos] = found
-        return found
+        if pos not in POS:
+            raise ValueError(f"pos must be one of {', '.join(POS)}, was: {pos}")
+        code = self._codes.get(_normal(lemma))
+        if code is None:
+            return self._order[:0]
+        key = code * 4 + POS.index(pos)
+        wanted = np.array([key, key + 1], self._keys.dtype)  # of another type, all keys would be converted
+        return self._order[slice(*np.searchsorted(self._keys, wanted))]
 
+    @cached(LEMMAS)
     def _closure(self, synset: int, relations: tuple[str, ...]) -> frozenset[int]:
         """The synset and all synsets that are reached from it by these relations."""
-        found = self._closures.get((synset, relations))
-        if found is None:
-            reached, pending = {synset}, [synset]
-            while pending:
-                current = pending.pop()
-                for name in relations:
-                    fresh = [above for above in _item(self._relations[name], current) if above not in reached]
-                    reached.update(fresh)
-                    pending.extend(fresh)
-            found = self._closures[synset, relations] = frozenset(reached)
-        return found
+        reached, pending = {synset}, [synset]
+        while pending:
+            current = pending.pop()
+            for name in relations:
+                fresh = [above for above in _item(self._relations[name], current) if above not in reached]
+                reached.update(fresh)
+                pending.extend(fresh)
+        return frozenset(reached)
 
     def first_above(self, anchors: Sequence[int]) -> np.ndarray:
         """The index of the first of `anchors` in the closure of each synset, len(anchors) if none: shape (synsets,)."""
@@ -279,26 +261,14 @@ class WordNet:
         person, entity = self.synset("person.n.01"), self.synset("physical_entity.n.01")
         return self.first_above([person, entity]) == 1
 
+    @cached(LEMMAS)
     def _upward(self, lemma: str, pos: str) -> frozenset[int]:
         """The union of the closures of the senses in use."""
-        found = self._above.get((lemma, pos))
-        if found is None:
-            found = frozenset().union(*(self.closure(synset) for synset in self.senses_in_use(lemma, pos)))
-            self._above[lemma, pos] = found
-        return found
+        return frozenset().union(*(self.closure(synset) for synset in self.senses_in_use(lemma, pos)))
 
 
 def _normal(lemma: str) -> str:
     return lemma.lower().replace("_", " ")
-
-
-def _codes(column: pa.ChunkedArray, values: tuple[str, ...]) -> np.ndarray:
-    return pc.index_in(column, pa.array(values)).to_numpy().astype(np.int8)
-
-
-def _dictionary(column: pa.ChunkedArray) -> tuple[list[str], np.ndarray]:
-    encoded = column.combine_chunks().dictionary_encode()
-    return encoded.dictionary.to_pylist(), encoded.indices.to_numpy().astype(np.int8)
 
 
 def _lists(column: pa.ChunkedArray | pa.ListArray) -> tuple[np.ndarray, np.ndarray]:
@@ -320,8 +290,5 @@ def first_sense(entry: str, pos: str = "n") -> str | None:
     "tennis racket" -> "tennis_racket.n.01".
     """
     wordnet = WordNet.load()
-    for word in (entry, entry.rpartition(" ")[2]):
-        senses = wordnet.senses_in_use(word, pos)
-        if senses:
-            return wordnet.name(senses[0])
-    return None
+    senses = wordnet.senses_in_use(entry, pos) or wordnet.senses_in_use(entry.rpartition(" ")[2], pos)
+    return wordnet.name(senses[0]) if senses else None

@@ -10,14 +10,6 @@ each discounted). For word w, context f, semantic class k and counts n:
 
 If a context has a broader one (negcap.augment.slots.nouns.broader), p(w | broader context) takes the place of p(w),
 both in the smoothing and in the ratio.
-
-Add the counts of a reference lexicon to those of a corpus, so that a small corpus has words and contexts enough.
-
-    n(w, c) = n_own(w, c) + weight * n_reference(w, c)
-
-for each entry w (a noun, a verb ...) in each context c (such as the verb that governs it), and likewise for its count
-in all contexts and those of its written forms. A corpus of a few captions then has about the probabilities of the
-reference, and a large corpus its own.
 """
 
 from __future__ import annotations
@@ -50,6 +42,10 @@ MIN_SHARE = 0.03
 MIN_SHARE_OF_FORM = {"bare": 0.25}
 CONTEXTS = 4096  # number of contexts whose gains are cached, over all kinds of entries
 SLOTS = 64  # number of slots whose gains are cached, for operators that use the same slots
+# The reference weighs as much as this number of captions, however many it was counted on. tests/benchmarks/lexicon.py
+# measures it: of 1,000, 5,000, 20,000 and 138,670, held-out captions of COCO and Flickr8k are about likeliest with it.
+REFERENCE_CAPTIONS = 5_000
+ENTRY, KEY = ["kind", "entry"], ["kind", "entry", "place"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,8 +88,8 @@ class Entries:
 
     def rebalanced(self, factors: Mapping[tuple[str, bool], float]) -> Entries:
         """A copy with `balance` set to `factors`, keyed by (entry, is plural); missing keys get 1."""
-        found = [[factors.get((name, plural), 1.0) for name in self.names] for plural in (False, True)]
-        return replace(self, balance=read_only(np.array(found)))
+        balance = [[factors.get((name, plural), 1.0) for name in self.names] for plural in (False, True)]
+        return replace(self, balance=read_only(np.array(balance)))
 
     @cached(SLOTS)
     def gains(self, contexts: tuple[str, ...], own: int | None = None) -> np.ndarray:
@@ -209,8 +205,10 @@ def read_entries(rows: pa.Table, *, nouns: bool) -> Entries:
     for code, name in enumerate(labels):
         if name.startswith(FORM):
             form, here = name.removeprefix(FORM), label == code
-            least = MIN_SHARE_OF_FORM.get(form, MIN_SHARE)
-            priors[form] = read_only(_prior(counts, entry[here], seen[here], least))
+            often = np.zeros(len(counts))
+            often[entry[here]] = seen[here]
+            usual = often >= MIN_SHARE_OF_FORM.get(form, MIN_SHARE) * counts
+            priors[form] = read_only(np.where(usual, log(often / total), -np.inf))
         else:
             number[code] = contexts.setdefault(name, len(contexts))
     standing = np.flatnonzero(number[label] >= 0)
@@ -258,14 +256,6 @@ def _expected(found: _Seen, shares: np.ndarray, classes: np.ndarray, ratio: np.n
     return expected
 
 
-def _prior(counts: np.ndarray, entry: np.ndarray, seen: np.ndarray, least: float) -> np.ndarray:
-    """Log probabilities of the entries in a form; -inf for entries with the form in less than `least` of their uses."""
-    total = max(counts.sum(), 1.0)
-    often = np.zeros(len(counts))
-    often[entry] = seen
-    return np.where(often >= least * counts, log(often / total), -np.inf)
-
-
 def _class_lift(found: _Seen, classes: np.ndarray, shares: np.ndarray) -> np.ndarray:
     """p(k | f) / p(k) for each context f and class k: shape (contexts, classes); `shares` are p(k).
 
@@ -283,14 +273,14 @@ def _class_lift(found: _Seen, classes: np.ndarray, shares: np.ndarray) -> np.nda
     return likely / np.maximum(usual, 1e-12)
 
 
-# The reference weighs as much as this number of captions, however many it was counted on. tests/benchmarks/lexicon.py
-# measures it: of 1,000, 5,000, 20,000 and 138,670, held-out captions of COCO and Flickr8k are about likeliest with it.
-REFERENCE_CAPTIONS = 5_000
-ENTRY, KEY = ["kind", "entry"], ["kind", "entry", "place"]
-
-
 def blend(counts: pa.Table, usable: pa.Table, reference: pa.Table, weight: float) -> pa.Table:
     """The weighted sum of the counts of a corpus and of a reference, as a sorted `lexicon` table.
+
+        n(w, c) = n_own(w, c) + weight * n_reference(w, c)
+
+    for each entry w (a noun, a verb ...) in each context c (such as the verb that governs it), and likewise for its
+    count in all contexts and those of its written forms. A corpus of a few captions then has about the probabilities of
+    the reference, so that it has words and contexts enough, and a large corpus its own.
 
     counts, usable, reference: `lexicon` tables (see negcap.schemas.captions): all counts of the corpus; those that
     `negcap.augment.lexicon.lexicon.select` keeps, which say which of its entries are frequent and concrete enough; and
@@ -305,9 +295,8 @@ def blend(counts: pa.Table, usable: pa.Table, reference: pa.Table, weight: float
     own = counts.join(entries, ENTRY, join_type="left semi").cast(counts.schema)
     known = pc.or_(pc.greater(own["count"], 1), pc.equal(own["kind"], "surface"))
     scaled = reference.set_column(3, reference.schema.field("count"), pc.multiply(reference["count"], weight))
-    rows = pa.concat_tables(
-        [own.append_column("known", known), scaled.append_column("known", pa.repeat(True, len(scaled)))]
-    )
+    of_reference = scaled.append_column("known", pa.repeat(True, len(scaled)))
+    rows = pa.concat_tables([own.append_column("known", known), of_reference])
     added = rows.group_by(KEY, use_threads=False).aggregate([("count", "sum"), ("known", "any")])
     added = added.filter(added["known_any"]).rename_columns({"count_sum": "count"}).select([*KEY, "count"])
     return added.sort_by([(name, "ascending") for name in KEY]).cast(counts.schema).combine_chunks()

@@ -27,8 +27,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import cached_property
 from itertools import accumulate, chain
+from math import inf
 from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -41,7 +42,7 @@ from ..language.grammar import plural
 from ..language.semantic_classes import head, is_person, overlaps
 from ..slots.nouns import attribute_slots, noun_slots, quantity_slots
 from ..slots.verbs import preposition_slots, verb_slots
-from .entries import Entries, read_entries
+from .entries import KEY, Entries, read_entries
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,50 +53,51 @@ if TYPE_CHECKING:
 
 KINDS = ("noun", "preposition", "numeral", "attribute", "verb")
 PAPER_RARE = 200  # VSE-C: "more than 200 occurrences"
-PAPER_CAPTIONS = 566_435  # COCO train + restval, the corpus of the paper's threshold
+PAPER_CAPTIONS = 566_435  # COCO train + restval, the corpus of the papers' thresholds
 FLOOR = 5
 NOUNS = 4096  # number of nouns whose results are cached
+UPDATES, STEP, PRIOR, BOUND = 120, 0.7, 1.0, 1.0  # of balance
+Factors = dict[tuple[str, bool], float]  # key: entry, whether plural
 
 
 def default_min_count(captions: int) -> int:
-    """The least count of a frequent head noun: more than VSE-C's 200, scaled to the number of captions, within 5 to
-    201.
-    """
-    return max(FLOOR, PAPER_RARE * min(captions, PAPER_CAPTIONS) // PAPER_CAPTIONS + 1)
+    """The least count of a frequent head noun: more than VSE-C's 200, scaled to the number of captions, at least 5."""
+    return scaled_min_count(PAPER_RARE, captions)
+
+
+def scaled_min_count(rare: int, captions: int) -> int:
+    """The least count, at least 5, of what is more frequent than `rare` times in PAPER_CAPTIONS captions."""
+    return max(FLOOR, rare * min(captions, PAPER_CAPTIONS) // PAPER_CAPTIONS + 1)
 
 
 def observe(caption: Caption) -> Iterator[tuple[str, str, str]]:
     """What a caption adds to the counts: (kind, entry, context) triples; see negcap.schemas.captions."""
-    for slot in noun_slots(caption):
-        yield "noun", slot.entry, ""
-        yield "noun", slot.entry, f"form:{slot.form}"
-        for context in filter(None, slot.contexts):
-            yield "noun", slot.entry, context
-        yield ("surface", slot.entry, ("nns:" if slot.plural else "nn:") + caption.span(slot.start, slot.end).lower())
-        root = caption.tokens[slot.root]
-        if slot.end - slot.start > 1:
-            yield "surface", root.lemma, ("nns:" if slot.plural else "nn:") + root.lower
-        if slot.form == "a":
+    for noun in noun_slots(caption):
+        yield from _counted("noun", noun.entry, (f"form:{noun.form}", *noun.contexts))
+        tag = "nns:" if noun.plural else "nn:"
+        yield "surface", noun.entry, tag + caption.span(noun.start, noun.end).lower()
+        root = caption.tokens[noun.root]
+        if noun.end - noun.start > 1:
+            yield "surface", root.lemma, tag + root.lower
+        if noun.form == "a":
             yield "surface", root.lemma, "counted"
     for preposition in preposition_slots(caption):
-        yield "preposition", preposition.entry, ""
-        for context in filter(None, preposition.contexts):
-            yield "preposition", preposition.entry, context
+        yield from _counted("preposition", preposition.entry, preposition.contexts)
     for quantity in quantity_slots(caption):
-        yield "numeral", quantity.entry, ""
-        for context in filter(None, quantity.contexts):
-            yield "numeral", quantity.entry, context
+        yield from _counted("numeral", quantity.entry, quantity.contexts)
     for attribute in attribute_slots(caption):
-        yield "attribute", attribute.entry, ""
-        yield "attribute", attribute.entry, f"form:{attribute.form}"
-        for context in attribute.contexts:
-            yield "attribute", attribute.entry, context
+        yield from _counted("attribute", attribute.entry, (f"form:{attribute.form}", *attribute.contexts))
     for verb in verb_slots(caption):
-        yield "verb", verb.entry, ""
-        yield "verb", verb.entry, f"form:{verb.pattern}"
-        for context in verb.contexts:
-            yield "verb", verb.entry, context
+        yield from _counted("verb", verb.entry, (f"form:{verb.pattern}", *verb.contexts))
         yield "surface", verb.entry, f"{verb.tag.lower()}:{caption.lowered[verb.index]}"
+
+
+def _counted(kind: str, entry: str, contexts: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+    """An entry, counted in all and in each of its contexts."""
+    yield kind, entry, ""
+    for context in contexts:
+        if context:
+            yield kind, entry, context
 
 
 def count(captions: Iterable[Caption]) -> pa.Table:
@@ -128,28 +130,28 @@ def select(
     if min_count < 1:
         raise ValueError(f"min_count must be >= 1, was: {min_count}")
     plain = counts.filter(pc.equal(counts["place"], ""))
-    vague = overlaps().vague
+    least = {"noun": min_count, "attribute": min_count, "verb": min_count, "preposition": 3, "numeral": 3}
     kept: dict[str, list[str]] = {kind: [] for kind in KINDS}
-    for sort, entry, n in zip(*(plain[c].to_pylist() for c in ("kind", "entry", "count")), strict=True):
-        if sort == "noun":
-            if n >= min_count and entry not in vague and head(entry) not in vague:
-                score = theta if is_person(entry) else concreteness.score(entry)
-                if score is not None and score >= theta:
-                    kept[sort].append(entry)
-        elif sort == "attribute" and attributes is not None:
-            if entry in attributes:
-                kept[sort].append(entry)
-        elif n >= (min_count if sort in ("attribute", "verb") else 3) and sort in kept:
-            kept[sort].append(entry)
-    masks = [
-        pc.and_(pc.equal(counts["kind"], kind), pc.is_in(counts["entry"], value_set=pa.array(entries, pa.string())))
-        for kind, entries in kept.items()
-    ]
-    surfaces = pc.equal(counts["kind"], "surface")
-    known = reduce(pc.or_, masks, surfaces)
-    often = pc.or_(pc.greater(counts["count"], 1), pc.equal(counts["kind"], "surface"))
-    kept_counts = counts.filter(pc.and_(known, often))
-    return kept_counts.sort_by([(name, "ascending") for name in ("kind", "entry", "place")]).combine_chunks()
+    for kind, entry, n in zip(*(plain[c].to_pylist() for c in ("kind", "entry", "count")), strict=True):
+        often = n >= least.get(kind, inf)
+        if kind == "attribute" and attributes is not None:
+            often = entry in attributes
+        if often and (kind != "noun" or is_concrete(entry, concreteness, theta)):
+            kept[kind].append(entry)
+    surface = pc.equal(counts["kind"], "surface")
+    mask = surface
+    for kind, entries in kept.items():
+        known = pc.is_in(counts["entry"], value_set=pa.array(entries, pa.string()))
+        mask = pc.or_(mask, pc.and_(pc.equal(counts["kind"], kind), known))
+    often = pc.or_(pc.greater(counts["count"], 1), surface)
+    return counts.filter(pc.and_(mask, often)).sort_by([(name, "ascending") for name in KEY]).combine_chunks()
+
+
+def is_concrete(noun: str, concreteness: Concreteness, theta: float) -> bool:
+    """Whether a noun names something that a photo shows: it is concrete (score >= theta) or a person, and not vague."""
+    vague = overlaps().vague
+    score = theta if is_person(noun) else concreteness.score(noun)
+    return noun not in vague and head(noun) not in vague and score is not None and score >= theta
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,6 +184,10 @@ class Lexicon:
     def may_corefer(self, noun: str) -> np.ndarray:
         """The numbers of the nouns that may name the same thing as `noun`, and so must not replace it; read-only."""
         return read_only(entry_numbers(self.coreference.with_noun(noun).all))
+
+    def forms(self, *, many: bool) -> Mapping[str, str]:
+        """The most frequent written form of each noun in the singular, or with `many` in the plural."""
+        return self.plural if many else self.singular
 
     def in_number(self, noun: str, *, many: bool) -> str:
         """The written form of any noun in the singular, or with `many` in the plural: by rule, if none was counted."""
@@ -257,14 +263,6 @@ def sample(slot_weights: Sequence[np.ndarray], rng: Random, limit: int) -> Itera
     flat = open[order]
     slots = starts.searchsorted(flat, side="right") - 1
     yield from zip(slots.tolist(), (flat - starts[slots]).tolist(), strict=True)
-
-
-UPDATES = 120
-STEP = 0.7
-PRIOR = 1.0
-BOUND = 1.0
-
-Factors = dict[tuple[str, bool], float]  # key: entry, whether plural
 
 
 class Exchanges(NamedTuple):

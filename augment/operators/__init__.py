@@ -1,4 +1,7 @@
-"""The operators, one per module. Each yields candidates; it neither builds the text nor checks truth."""
+"""The operators, one or a few a module.
+
+Each yields at most `draws` candidates; it neither builds the text nor checks truth.
+"""
 
 import math
 from collections.abc import Callable, Iterator
@@ -20,11 +23,19 @@ from .preposition import preposition
 from .relation import relation
 from .shuffle import shuffle
 from .swap_attribute import swap_attribute
-from .uniform_univse import uniform_attribute, uniform_object, uniform_relation
-from .uniform_vse_c import uniform_noun, uniform_numeral, uniform_preposition, uniform_shuffle
+from .uniform import (
+    uniform_attribute,
+    uniform_noun,
+    uniform_numeral,
+    uniform_object,
+    uniform_preposition,
+    uniform_relation,
+    uniform_shuffle,
+)
 from .verb import verb
 
 Propose = Callable[[Caption, Context, Random, int], Iterator[Candidate]]
+UNIFORM = "uniform_"  # before the name of an operator: the one as its paper describes it
 
 
 def propose_nothing(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
@@ -98,7 +109,6 @@ OPERATORS: dict[str, Operator] = {
     "uniform_attribute": _as_in_paper(uniform_attribute, "attribute", 0.25),
     "uniform_relation": _as_in_paper(uniform_relation, "relation", 0.25),
 }
-UNIFORM = "uniform_"  # before the name of an operator: the one as its paper describes it
 UNCHECKED = tuple(name for name, operator in OPERATORS.items() if not operator.checked)
 # Sets of operators by name: the attacks of a paper, made well or as in the paper; or all that check their negatives.
 PRESETS: dict[str, tuple[str, ...]] = {

@@ -40,6 +40,21 @@ class Choice:
     candidate: Callable[[str], Candidate | None]
 
 
+def draw(choices: Sequence[Choice], rng: Random, limit: int) -> Iterator[Candidate]:
+    """Candidates in random order: at most `limit` pairs of a slot and an entry, drawn by weight without replacement.
+
+    Weights are not normalised by slot, so a slot with many likely replacements is changed more often than one whose
+    word is nearly certain (see negcap.augment.lexicon.lexicon). Pairs without a candidate are left out.
+    """
+    for slot, number in sample([choice.weights for choice in choices], rng, limit):
+        choice = choices[slot]
+        candidate = choice.candidate(choice.names[number])
+        if candidate is not None:
+            if choice.log_odds is not None:
+                candidate = candidate._replace(plausibility=float(choice.log_odds[number]))
+            yield candidate
+
+
 def weigh(
     entries: Entries, entry: str, log_probabilities: np.ndarray, floor: float, *, plural: bool = False
 ) -> np.ndarray:
@@ -55,18 +70,3 @@ def weigh(
     likely = exp(log_probabilities[open])
     weights[open] = entries.balanced(likely, entries.number.get(entry), plural=plural, at=open)
     return read_only(weights)
-
-
-def draw(choices: Sequence[Choice], rng: Random, limit: int) -> Iterator[Candidate]:
-    """Candidates in random order: at most `limit` pairs of a slot and an entry, drawn by weight without replacement.
-
-    Weights are not normalised by slot, so a slot with many likely replacements is changed more often than one whose
-    word is nearly certain (see negcap.augment.lexicon.lexicon). Pairs without a candidate are left out.
-    """
-    for at, number in sample([choice.weights for choice in choices], rng, limit):
-        choice = choices[at]
-        made = choice.candidate(choice.names[number])
-        if made is not None:
-            if choice.log_odds is not None:
-                made = made._replace(plausibility=float(choice.log_odds[number]))
-            yield made

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -43,16 +43,23 @@ def contrasts(caption: Caption, context: Context) -> list[Contrast]:
 
     The noun that is not there is drawn from those that the caption lets expect about as much as the one that is.
     """
-    names, found = context.lexicon.nouns.names, []
+    weighed = []
     for place in places(caption):
         weights = _weights_in(caption, context, place)
         if weights is not None:
-            found.append((place, place.slot.entry, place.slot.plural, weights))  # type: ignore[union-attr]
+            weighed.append((place, place.slot.entry, place.slot.plural, weights))  # type: ignore[union-attr]
     for place in additions(caption):
-        found += [(place, *one) for one in _unmentioned(caption, context, place.frame)]
-    rng = record_rng(0, "contrasts", caption.caption_id)
-    drawn = sample([weights for *_, weights in found], rng, CONTRASTS)
-    return [Contrast(found[at][0], found[at][1], names[number], found[at][2]) for at, number in drawn]
+        weighed += [(place, *noun) for noun in _unmentioned(caption, context, place.frame)]
+    return _drawn("contrasts", caption, context, weighed)
+
+
+def _drawn(
+    stream: str, caption: Caption, context: Context, weighed: Sequence[tuple[Place, str, bool, np.ndarray]]
+) -> list[Contrast]:
+    """Contrasts drawn from places, their nouns, whether these are plural, and the weights of the missing nouns."""
+    rng, names = record_rng(0, stream, caption.caption_id), context.lexicon.nouns.names
+    drawn = sample([weights for *_, weights in weighed], rng, CONTRASTS)
+    return [Contrast(*weighed[number][:2], names[entry], weighed[number][2]) for number, entry in drawn]
 
 
 @cached_on_context
@@ -61,19 +68,22 @@ def existing(caption: Caption, context: Context) -> list[Contrast]:
     nouns, place = context.lexicon.nouns, existence(caption)
     if place is None:
         return []
-    allowed, found = _deniable(nouns.names, "exists"), []
+    allowed, weighed = _deniable(nouns.names, "exists"), []
     shown = _shown_by_siblings(context, "exists") | dict(sorted(shown_nouns(caption, "exists")))
     for noun, plural in sorted(shown.items()):
-        forms = context.lexicon.plural if plural else context.lexicon.singular
-        if noun in nouns.number and noun in forms:
+        if noun in nouns.number and noun in context.lexicon.forms(many=plural):
             difference = np.abs(nouns.priors[""] - nouns.priors[""][nouns.number[noun]])
             weights = np.where(allowed & (difference <= MAX_DIFFERENCE), 1.0, 0.0)
-            weights[context.lexicon.may_corefer(noun)] = 0.0
-            weights[[number for number in weights.nonzero()[0] if nouns.names[number] not in forms]] = 0.0
-            found.append((noun, plural, weights))
-    rng = record_rng(0, "existence", caption.caption_id)
-    drawn = sample([weights for *_, weights in found], rng, CONTRASTS)
-    return [Contrast(place, found[at][0], nouns.names[number], found[at][1]) for at, number in drawn]
+            _leave_out(weights, context, noun, many=plural)
+            weighed.append((place, noun, plural, weights))
+    return _drawn("existence", caption, context, weighed)
+
+
+def _leave_out(weights: np.ndarray, context: Context, noun: str, *, many: bool) -> None:
+    """Set to 0, in place, the weights of nouns that may name the same thing as `noun`, or are not counted so."""
+    names, forms = context.lexicon.nouns.names, context.lexicon.forms(many=many)
+    weights[context.lexicon.may_corefer(noun)] = 0.0
+    weights[[number for number in weights.nonzero()[0] if names[number] not in forms]] = 0.0
 
 
 def _weights_in(caption: Caption, context: Context, place: Place) -> np.ndarray | None:
@@ -84,38 +94,31 @@ def _weights_in(caption: Caption, context: Context, place: Place) -> np.ndarray 
     nouns, slot = context.lexicon.nouns, place.slot
     if slot is None or slot.entry not in nouns.number:
         return None
-    others = (one.entry for one in noun_slots(caption) if one.root != slot.root)
-    if any(may_corefer(slot.entry, other) for other in others):
+    if any(may_corefer(slot.entry, other.entry) for other in noun_slots(caption) if other.root != slot.root):
         return None  # "a dog jumps on another dog"
     weighed = noun_weights(context, slot)
     if weighed is None:
         return None
-    weights, odds = weighed
-    made = np.where(_deniable(nouns.names, place.frame) & (odds >= MIN_ODDS), weights, 0.0)
-    if place.frame == "near" and not made.any() and context.image is not None:
+    weights = np.where(_deniable(nouns.names, place.frame) & (weighed[1] >= MIN_ODDS), weighed[0], 0.0)
+    if place.frame == "near" and not weights.any() and context.image is not None:
         expected = context.image.expected_nouns(caption)
-        made = (
-            np.zeros(0) if expected is None else _like(context, expected, slot.entry, place.frame, plural=slot.plural)
-        )
-    return _normalised(made)
+        if expected is not None:
+            weights = _like(context, expected, slot.entry, place.frame, plural=slot.plural)
+    return _normalised(weights)
 
 
 def _unmentioned(caption: Caption, context: Context, frame: Frame) -> Iterator[tuple[str, bool, np.ndarray]]:
     """Nouns that only sibling captions mention, whether plural, and the chance of each noun to be the missing one."""
-    nouns = context.lexicon.nouns
-    if context.image is None:
-        return
-    expected = context.image.expected_nouns(caption)
+    expected = None if context.image is None else context.image.expected_nouns(caption)
     if expected is None:
         return
-    seen = _shown_by_siblings(context, frame)
-    for noun, plural in sorted(seen.items()):
-        entry = nouns.number.get(noun)
+    for noun, plural in sorted(_shown_by_siblings(context, frame).items()):
+        entry = context.lexicon.nouns.number.get(noun)
         if entry is None or expected[entry] > IMPLIED or context.coreferent_in_caption.reason(entry) is not None:
             continue
-        made = _normalised(_like(context, expected, noun, frame, plural=plural))
-        if made is not None:
-            yield noun, plural, made
+        weights = _normalised(_like(context, expected, noun, frame, plural=plural))
+        if weights is not None:
+            yield noun, plural, weights
 
 
 def _shown_by_siblings(context: Context, frame: Frame) -> dict[str, bool]:
@@ -131,15 +134,13 @@ def _shown_by_siblings(context: Context, frame: Frame) -> dict[str, bool]:
 def _like(context: Context, expected: np.ndarray, noun: str, frame: Frame, *, plural: bool) -> np.ndarray:
     """The weight of each noun that may be denied in a frame and is expected about as much as `noun`: (entries,)."""
     lexicon, names = context.lexicon, context.lexicon.nouns.names
-    forms = lexicon.plural if plural else lexicon.singular
-    if noun not in forms:
+    if noun not in lexicon.forms(many=plural):
         return np.zeros(len(names))
     own = expected[lexicon.nouns.number[noun]]
     difference = np.abs(expected - own)
     allowed = _deniable(names, frame) & (expected > RARE) & (difference <= MAX_DIFFERENCE)
     weights = np.where(allowed & (own > RARE), exp(-difference), 0.0)
-    weights[lexicon.may_corefer(noun)] = 0.0
-    weights[[number for number in weights.nonzero()[0] if names[number] not in forms]] = 0.0
+    _leave_out(weights, context, noun, many=plural)
     return weights
 
 

@@ -9,25 +9,32 @@ For "a man with a hat", whose image shows no helmet:
 | both | a man with a hat but no helmet | a man with a helmet but no hat |
 
 So a noun is denied as well in true as in false sentences, and the words of denial tell nothing (NegBench, Alhamoud et
-al. 2025, asks such sentences as multiple choice).
+al. 2025, asks such sentences as multiple choice). Captions without a place of a denial are corrected: "on a table, not
+a bench" and "is standing, not sitting".
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from random import Random
+from typing import NamedTuple
 
-from ..caption import Caption
+from ..caption import Caption, cached_on_context
 from ..context import Context
 from ..edits import Candidate, Edit
 from ..language.determiners import ARTICLES
 from ..language.grammar import article
 from ..language.wordnet import first_sense
+from ..rng import record_rng
 from ..slots.denials import BOTH, NO, PLURAL_FRAMES, denied, listed
+from ..slots.nouns import noun_slots
+from .choices import draw
 from .contrasts import Contrast, contrasts, existing
-from .corrections import corrections, denial_after
-from .noun import noun_candidates
+from .noun import noun_candidates, noun_choices
+from .verb import verb_choices
 
+CORRECTIONS = 24  # how many corrections of a caption are drawn, most of which are too unlikely
+MIN_CORRECTION = -2.0  # the lowest log-odds of a correction's word to the caption's
 # Share of captions without a place of which the first sentence is a correction: readers call half of these odd, and no
 # sentence about what the picture has.
 OF_CORRECTIONS = 0.35
@@ -38,17 +45,12 @@ def negation(caption: Caption, context: Context, rng: Random, draws: int) -> Ite
 
     A caption that denies something is contradicted: "a man without a hat" -> "a man with a hat". `replaced` is what is
     true, `replacement` what the negative says; "not " precedes what is denied there ("no " what the caption denies).
-    Yields at most `draws` candidates.
     """
-    made = [
+    contradicted = [
         Candidate("none", (edit,), (index,), f"no {noun}", noun, None, first_sense(noun))
         for noun, index, edit in denied(caption)
     ]
-    for contrast in contrasts(caption, context):
-        some = [*_false(caption, context, contrast)]
-        rng.shuffle(some)
-        made += some
-    yield from made[:draws]
+    yield from [*contradicted, *_shuffled_false(caption, context, contrasts(caption, context), rng)][:draws]
 
 
 def true_negation(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
@@ -56,47 +58,54 @@ def true_negation(caption: Caption, context: Context, rng: Random, draws: int) -
 
     They deny what is not there, also beside what is there ("with a hat but no helmet"); what a sibling caption mentions
     is asserted, too. `replaced` is the caption's noun, `replacement` what the sentence says, which `negation` has as
-    `replaced`. Yields at most `draws` candidates.
+    `replaced`.
     """
-    made = [one for contrast in contrasts(caption, context) for one in _true(caption, context, contrast)]
-    yield from made[:draws]
+    pairs = contrasts(caption, context)
+    yield from [candidate for contrast in pairs for candidate in _true(caption, context, contrast)][:draws]
 
 
 def corrected(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
     """False sentences for captions without a place of a denial: "on a table, not a bench", of "on a bench".
 
     Also "is standing, not sitting", and sentences that say only what is there, as in VALSE: "There are no dogs in the
-    picture". Yields at most `draws` candidates.
+    picture".
     """
-    made = []
-    for one in corrections(caption, context):
-        edits = tuple(sorted([*one.made.edits, denial_after(caption, one.index, one.old)]))
-        made.append(one.candidate(edits, one.there + BOTH + NO + one.missing, one.missing + BOTH + NO + one.there))
-    said = []
-    for contrast in existing(caption, context):
-        some = [*_false(caption, context, contrast)]
-        rng.shuffle(some)
-        said += some
-    yield from ([*made, *said] if rng.random() < OF_CORRECTIONS else [*said, *made])[:draws]
+    corrections = []
+    for one in _corrections(caption, context):
+        edits = tuple(sorted([*one.exchange.edits, _denial_after(caption, one.index, one.old)]))
+        words = one.there + BOTH + NO + one.missing, one.missing + BOTH + NO + one.there
+        corrections.append(one.candidate(edits, *words))
+    said = _shuffled_false(caption, context, existing(caption, context), rng)
+    yield from ([*corrections, *said] if rng.random() < OF_CORRECTIONS else [*said, *corrections])[:draws]
 
 
 def truly_corrected(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
-    """The true sentences beside those of `corrected`: "on a bench, not a table"; yields at most `draws`."""
-    made = [
-        one.candidate((denial_after(caption, one.index, one.new),), one.there, one.there + BOTH + NO + one.missing)
-        for one in corrections(caption, context)
+    """The true sentences beside those of `corrected`: "on a bench, not a table"."""
+    candidates = [
+        one.candidate((_denial_after(caption, one.index, one.new),), one.there, one.there + BOTH + NO + one.missing)
+        for one in _corrections(caption, context)
     ]
-    made += [one for contrast in existing(caption, context) for one in _true(caption, context, contrast)]
-    yield from made[:draws]
+    for contrast in existing(caption, context):
+        candidates += _true(caption, context, contrast)
+    yield from candidates[:draws]
 
 
-def _false(caption: Caption, context: Context, contrast: Contrast) -> Iterator[Candidate]:
-    place, there, missing, _ = contrast
-    yield _candidate(contrast, (place.denial(**_words(context, contrast, there)),), there, NO + there)
-    yield _candidate(contrast, _assertion(caption, context, contrast, missing), NO + missing, missing)
-    both = _both(caption, context, contrast, missing, there)
-    if both is not None:
-        yield _candidate(contrast, (both,), there + BOTH + NO + missing, missing + BOTH + NO + there)
+def _shuffled_false(caption: Caption, context: Context, pairs: list[Contrast], rng: Random) -> list[Candidate]:
+    """The false sentences about each contrast, of which those about one contrast are in random order."""
+    candidates = []
+    for contrast in pairs:
+        place, there, missing, _ = contrast
+        denial = place.denial(**_words(context, contrast, there))
+        false = [
+            _candidate(contrast, (denial,), there, NO + there),
+            _candidate(contrast, _assertion(caption, context, contrast, missing), NO + missing, missing),
+        ]
+        both = _both(caption, context, contrast, missing, there)
+        if both is not None:
+            false.append(_candidate(contrast, (both,), there + BOTH + NO + missing, missing + BOTH + NO + there))
+        rng.shuffle(false)
+        candidates += false
+    return candidates
 
 
 def _true(caption: Caption, context: Context, contrast: Contrast) -> Iterator[Candidate]:
@@ -111,14 +120,11 @@ def _true(caption: Caption, context: Context, contrast: Contrast) -> Iterator[Ca
 
 
 def _candidate(contrast: Contrast, edits: tuple[Edit, ...], replaced: str, replacement: str) -> Candidate:
-    old, new = (first_sense(_first_noun(said)) if said else None for said in (replaced, replacement))
+    # The senses are of the nouns that are asserted, or else denied: "hat | not dog" -> "hat", "not dog" -> "dog".
+    nouns = (said.partition(BOTH)[0].removeprefix(NO) for said in (replaced, replacement))
+    old, new = (first_sense(noun) if noun else None for noun in nouns)
     place = (contrast.place.index,)
     return Candidate("denial", edits, place, replaced, replacement, old, new, absent=contrast.missing)
-
-
-def _first_noun(said: str) -> str:
-    """The noun that is asserted, or else denied: "hat | not dog" -> "hat", "not dog" -> "dog"."""
-    return said.partition(BOTH)[0].removeprefix(NO)
 
 
 def _words(context: Context, contrast: Contrast, noun: str) -> dict[str, str]:
@@ -146,7 +152,85 @@ def _both(caption: Caption, context: Context, contrast: Contrast, asserted: str,
 
 
 def _assertion(caption: Caption, context: Context, contrast: Contrast, noun: str) -> tuple[Edit, ...]:
-    place = contrast.place
-    if place.slot is None:
-        return (place.assertion(**_words(context, contrast, noun)),)
-    return noun_candidates(caption, context, place.slot)(noun).edits
+    if contrast.place.slot is None:
+        return (contrast.place.assertion(**_words(context, contrast, noun)),)
+    return noun_candidates(caption, context, contrast.place.slot)(noun).edits
+
+
+class Correction(NamedTuple):
+    """A noun or verb of a caption, and one that would be false in its place.
+
+    index: its token. there, missing: both as entries; old, new: as written, with the article. exchange: the candidate
+    that replaces the one by the other.
+    """
+
+    index: int  # type: ignore[assignment]  # hides tuple.index
+    there: str
+    missing: str
+    old: str
+    new: str
+    exchange: Candidate
+
+    def candidate(self, edits: tuple[Edit, ...], replaced: str, replacement: str) -> Candidate:
+        """The candidate with these edits, which says `replacement`."""
+        return self.exchange._replace(
+            change="verb_denial" if self.exchange.change == "verb" else "denial",
+            edits=edits,
+            replaced=replaced,
+            replacement=replacement,
+            plausibility=None,
+            absent=self.missing,
+        )
+
+
+@cached_on_context
+def _corrections(caption: Caption, context: Context) -> list[Correction]:
+    """Corrections of a caption's nouns and participles in random order; both operators have the same."""
+    if denied(caption):
+        return []
+    choices = [*noun_choices(caption, context), *verb_choices(caption, context)]
+    choices = [choice for choice in choices if _correctable(caption, choice.tokens[0])]
+    rng = record_rng(0, "corrections", caption.caption_id)
+    corrections = []
+    slots = {slot.root: slot for slot in noun_slots(caption)}
+    for exchange in draw(choices, rng, CORRECTIONS):
+        if exchange.plausibility is not None and exchange.plausibility < MIN_CORRECTION:
+            continue
+        index = exchange.slots[0]
+        if exchange.change == "verb":
+            old, new = caption.lowered[index], exchange.edits[0].new.lower()
+        else:
+            slot = slots[index]
+            first = next(caption.tokens[chunk.start] for chunk in caption.chunks if chunk.root == index)
+            determiner = first.lower if first.dep == "poss" or first.lower in (*ARTICLES, "the") else ""
+            nouns = (
+                caption.span(slot.start, slot.end).lower(),
+                context.lexicon.forms(many=slot.plural)[exchange.replacement],
+            )
+            old, new = (f"{article(noun) if determiner in ARTICLES else determiner} {noun}".strip() for noun in nouns)
+        corrections.append(Correction(index, exchange.replaced, exchange.replacement, old, new, exchange))
+    return corrections
+
+
+def _correctable(caption: Caption, index: int) -> bool:
+    """Whether ", not a dog" may follow a word: a participle, or a noun in lower case that ends its phrase.
+
+    Not a subject, and not "camera", since people look at it and are seen by it.
+    """
+    token, following = caption.tokens[index], caption.word(index + 1)
+    if not token.text.islower() or token.lower == "camera" or caption.text[token.end : token.end + 1] not in " .,":
+        return False
+    if token.tag == "VBG":
+        before = caption.tokens[max(index - 1, 0)]
+        compound = before.head == index and before.pos in ("NOUN", "PROPN", "ADJ") and before.dep != "nsubj"
+        return not compound and following != "and"
+    if token.tag not in ("NN", "NNS") or token.dep in ("nsubj", "nsubjpass", "ROOT", "conj", "appos"):
+        return False
+    return not caption.has(index, "conj", "cc", "appos", "case") and following not in ("of", "and")
+
+
+def _denial_after(caption: Caption, index: int, words: str) -> Edit:
+    """The edit that says after a token what is not there: ", not a dog", with a comma if the sentence goes on."""
+    end = caption.tokens[index].end
+    goes_on = any(later.pos != "PUNCT" for later in caption.tokens[index + 1 : index + 2])
+    return Edit(end, end, f", not {words}" + "," * goes_on)

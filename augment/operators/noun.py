@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from random import Random
 
 import numpy as np
@@ -12,11 +12,11 @@ from ..context import Context
 from ..edits import Candidate, Edit, cased
 from ..elementary import log
 from ..language.determiners import is_negated
-from ..language.grammar import article_before, pronoun_edits, with_article
+from ..language.grammar import pronoun_edits, with_article
 from ..language.semantic_classes import gender, head, is_worn
 from ..language.wordnet import first_sense
 from ..lexicon.entries import Entries
-from ..slots.nouns import NounSlot, first_conjunct, noun_slots
+from ..slots.nouns import NounSlot, noun_slots
 from ..slots.verbs import preposition_uses
 from .choices import Choice, draw, weigh
 
@@ -34,23 +34,20 @@ WEAR = "dobj:wear"
 
 
 def noun(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
-    """Replace the head of a noun phrase (VSE-C, Section 3.1): "a dog on a couch" -> "a dog on a table".
-
-    Heads and replacements are nouns of the lexicon; relational nouns ("a group of") are not replaced. Yields at most
-    `draws` candidates.
-    """
-    yield from draw(noun_choices(caption, context), rng, draws)
+    """Replace the head of a noun phrase (VSE-C, Section 3.1): "a dog on a couch" -> "a dog on a table"."""
+    return draw(noun_choices(caption, context), rng, draws)
 
 
 @cached_on_context
 def noun_choices(caption: Caption, context: Context) -> list[Choice]:
-    """The nouns that may replace each noun of a caption, by log p + LIFT * log lift given the governor of the slot."""
+    """The nouns that may replace each noun of a caption, by log p + LIFT * log lift given the governor of the slot.
+
+    The replaced are heads of noun phrases (VSE-C, Section 3.1), but no relational nouns ("a group of"). Heads and
+    replacements are nouns of the lexicon.
+    """
     nouns, choices = context.lexicon.nouns, []
     for slot in known_slots(caption, nouns):
-        if not _excludes_others(caption, slot):
-            continue
-        weighed = noun_weights(context, slot)
-        if weighed is not None:
+        if _excludes_others(caption, slot) and (weighed := noun_weights(context, slot)) is not None:
             candidate = noun_candidates(caption, context, slot)
             choices.append(Choice((slot.root,), slot.entry, slot.plural, nouns.names, *weighed, candidate))
     return choices
@@ -79,24 +76,20 @@ def noun_weights(context: Context, slot: NounSlot) -> tuple[np.ndarray, np.ndarr
 
 def noun_candidates(caption: Caption, context: Context, slot: NounSlot) -> Callable[[str], Candidate]:
     """A function that makes the candidate with a noun of the lexicon in this slot, adjusting article and pronouns."""
-    surfaces = context.lexicon.plural if slot.plural else context.lexicon.singular
+    surfaces = context.lexicon.forms(many=slot.plural)
     first, root, slots, entry = caption.tokens[slot.start], slot.root, (slot.root,), slot.entry
     start, end, old = first.start, caption.tokens[root].end, first.text
     casing, sense = None if old.islower() else caption.casing, first_sense(entry)
-    before, has_pronouns = article_before(caption, slot.start), bool(caption.pronouns)
-    of = None if slot.plural else gender(entry)
+    old_gender = None if slot.plural else gender(entry)
 
     def candidate(name: str) -> Candidate:
         surface = surfaces[name]
         edit = Edit(start, end, surface if casing is None else cased(surface, old, casing, first=slot.start == 0))
-        edits = with_article(before, edit, surface)
-        rejected = None
-        if has_pronouns:
-            pronouns = pronoun_edits(caption, root, old=of, new=name, plural=slot.plural)
-            if pronouns is None:
-                rejected = "dangling_pronoun"
-            elif pronouns:
-                edits = tuple(sorted([*edits, *pronouns]))
+        edits = with_article(caption, slot.start, edit, surface)
+        pronouns = pronoun_edits(caption, root, old=old_gender, new=name, plural=slot.plural)
+        rejected = "dangling_pronoun" if pronouns is None else None
+        if pronouns:
+            edits = tuple(sorted([*edits, *pronouns]))
         return Candidate("noun", edits, slots, entry, name, sense, first_sense(name), rejected)
 
     return candidate
@@ -105,15 +98,11 @@ def noun_candidates(caption: Caption, context: Context, slot: NounSlot) -> Calla
 def known_slots(caption: Caption, nouns: Entries) -> list[NounSlot]:
     """The slots whose entry is in the lexicon; if there are none, those whose head alone is."""
     slots = [
-        slot
-        for slot in noun_slots(caption)
-        if caption.lowered[slot.end : slot.end + 1] != ("of",) and not is_negated(caption, slot.root)
+        slot for slot in noun_slots(caption) if caption.word(slot.end) != "of" and not is_negated(caption, slot.root)
     ]
+    headed = (slot._replace(entry=head(slot.entry)) for slot in slots)
     known = [slot for slot in slots if slot.entry in nouns.number]
-    if known:
-        return known
-    headed = [slot._replace(entry=head(slot.entry)) for slot in slots]
-    return [slot for slot in headed if slot.entry in nouns.number]
+    return known or [slot for slot in headed if slot.entry in nouns.number]
 
 
 def _excludes_others(caption: Caption, slot: NounSlot) -> bool:
@@ -123,7 +112,18 @@ def _excludes_others(caption: Caption, slot: NounSlot) -> bool:
     ("by a tree" may be by a river).
     """
     noun = caption.tokens[slot.root]
-    object = first_conjunct(caption, noun)
+    object = caption.first_conjunct(noun)
     preposition = next((use.entry for use in preposition_uses(caption) if use.object.index == object.index), "")
     worn = is_worn(slot.entry) and (preposition == "in" or noun.dep == "conj")
     return preposition not in BESIDE and not worn and WEAR not in slot.contexts
+
+
+def appended(caption: Caption, index: int, words: str, name: str, verbs: Iterable[Edit] | None = ()) -> Candidate:
+    """The candidate that says more behind the noun at token `index`, "and a cat" or "on a couch".
+
+    name: the noun that is put in. verbs: the edits of verbs that agree with it; None if they are not known.
+    """
+    end = caption.tokens[index].end
+    edits = sorted([Edit(end, end, f" {words}"), *(verbs or ())])
+    rejected = "ungrammatical" if verbs is None else None
+    return Candidate("noun", tuple(edits), (index,), "", name, None, first_sense(name), rejected)

@@ -9,13 +9,12 @@ import numpy as np
 
 from ..caption import Caption
 from ..context import Context
-from ..edits import Candidate, Edit
+from ..edits import Candidate
 from ..language.grammar import agreement_edits, article
-from ..language.wordnet import first_sense
 from ..lexicon.lexicon import sample
 from ..slots.nouns import NounSlot
 from .choices import draw
-from .noun import known_slots, noun_choices
+from .noun import appended, known_slots, noun_choices
 
 APPENDED = {"nsubj", "nsubjpass", "dobj", "pobj", "ROOT"}
 
@@ -23,33 +22,33 @@ APPENDED = {"nsubj", "nsubjpass", "dobj", "pobj", "ROOT"}
 def object_(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
     """Replace a noun by one that is not in the image, or append one, with equal chance (UniVSE, supplement B.2).
 
-    "a dog on a couch" -> "a dog on a table", or "a dog and a cat on a couch", which is longer than the caption. Yields
-    at most `draws` candidates.
+    "a dog on a couch" -> "a dog on a table", or "a dog and a cat on a couch", which is longer than the caption.
     """
     names = context.lexicon.nouns.names
     open = [slot for slot in known_slots(caption, context.lexicon.nouns) if _appends(caption, slot)]
     replaced = draw(noun_choices(caption, context), rng, draws)
-    appended = sample([_weights(slot, context) for slot in open], rng, draws)
+    added = sample([_weights(slot, context) for slot in open], rng, draws)
     for _ in range(draws):
-        if rng.random() < 0.5:
-            drawn = next(appended, None)
-            if drawn is not None:
-                at, entry = drawn
-                yield _appended(caption, context, open[at], names[entry])
-        else:
-            made = next(replaced, None)
-            if made is not None:
-                yield made
+        if rng.random() >= 0.5:
+            candidate = next(replaced, None)
+            if candidate is not None:
+                yield candidate
+        elif (drawn := next(added, None)) is not None:
+            slot, name = open[drawn[0]], names[drawn[1]]
+            surface = context.lexicon.forms(many=slot.plural)[name]
+            words = f"{article(surface)} {surface}" if _form(slot) == "a" else surface
+            verbs = [] if slot.plural else agreement_edits(caption, slot.root, plural=True)
+            yield appended(caption, slot.root, f"and {words}", name, verbs)
 
 
 def _appends(caption: Caption, slot: NounSlot) -> bool:
     """Whether "and a cat" can follow a noun: no list, no "of" after it, no possessor, no predicate, no mass noun."""
-    root = caption.tokens[slot.root]
     if not slot.plural and slot.form not in ("a", "the"):
         return False
-    behind = caption.lowered[slot.end] if slot.end < len(caption.tokens) else ""
-    listed = root.dep == "conj" or any(True for _ in caption.dependents(root.index, "conj", "cc", "appos"))
-    return root.dep in APPENDED and not listed and behind not in ("of", "'s", "'", "and", "or", ",", "-")
+    root = caption.tokens[slot.root]
+    listed = root.dep == "conj" or caption.has(slot.root, "conj", "cc", "appos")
+    continued = caption.word(slot.end) in ("of", "'s", "'", "and", "or", ",", "-")
+    return root.dep in APPENDED and not listed and not continued
 
 
 def _weights(slot: NounSlot, context: Context) -> np.ndarray:
@@ -63,15 +62,3 @@ def _weights(slot: NounSlot, context: Context) -> np.ndarray:
 
 def _form(slot: NounSlot) -> str:
     return "a" if slot.form == "the" else slot.form
-
-
-def _appended(caption: Caption, context: Context, slot: NounSlot, name: str) -> Candidate:
-    lexicon = context.lexicon
-    surface = (lexicon.plural if slot.plural else lexicon.singular)[name]
-    if _form(slot) == "a":
-        surface = f"{article(surface)} {surface}"
-    end = caption.tokens[slot.root].end
-    verbs = [] if slot.plural else agreement_edits(caption, slot.root, plural=True)
-    edits = sorted([Edit(end, end, f" and {surface}"), *(verbs or ())])
-    rejected = "ungrammatical" if verbs is None else None
-    return Candidate("noun", tuple(edits), (slot.root,), "", name, None, first_sense(name), rejected)

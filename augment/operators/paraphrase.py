@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from random import Random
 
 from ..caption import Caption, Chunk
 from ..context import Context
-from ..edits import Candidate, Edit, cased
+from ..edits import Candidate, Edit, cased, exchanged
 from ..language.grammar import agreement_edits
 from ..slots.nouns import ADJECTIVE_TAGS
 
 # Symmetric words, if nothing else is between two noun phrases.
 COORDINATING = (("and",), ("or",))
-SYMMETRIC = (
-    *COORDINATING,
-    ("next", "to"),
-    ("beside",),
-    ("near",),
-    ("alongside",),
-    ("close", "to"),
-    ("across", "from"),
-)
+SYMMETRIC = (*COORDINATING, ("beside",), ("near",), ("alongside",), ("next", "to"), ("close", "to"), ("across", "from"))
 COPULAS = {"is", "are", "was", "were"}
 PRONOUNS = {"PRP", "PRP$", "WP", "WP$", "WDT", "EX"}
 MODIFIERS = ("prep", "acl", "relcl", "appos", "conj", "advcl")
@@ -31,36 +24,28 @@ def paraphrase(caption: Caption, context: Context, rng: Random, draws: int) -> I
     """Swap phrases without changing the meaning: "a dog next to a cat" -> "a cat next to a dog".
 
     Also coordinated adjectives, "black and white". Only if no other modifier is attached to either side, since it would
-    change its owner. Yields at most `draws` candidates.
+    change its owner.
     """
-    made = [*_noun_phrases(caption), *_adjectives(caption)]
-    rng.shuffle(made)
-    yield from made[:draws]
+    candidates = [*_noun_phrases(caption), *_adjectives(caption)]
+    rng.shuffle(candidates)
+    yield from candidates[:draws]
 
 
 def _noun_phrases(caption: Caption) -> Iterator[Candidate]:
     lowered = caption.lowered
-    for one, other in zip(caption.chunks, caption.chunks[1:], strict=False):
+    for one, other in pairwise(caption.chunks):
         between = lowered[one.end : other.start]
-        if between[:1] and between[0] in COPULAS and _number(caption, one) == _number(caption, other):
+        root, tag = caption.tokens[one.root], caption.tokens[other.root].tag
+        if between[:1] and between[0] in COPULAS and root.tag == tag:
             between = between[1:]
         if between not in SYMMETRIC or not _bare(caption, one, other):
             continue
-        if between not in COORDINATING and caption.tokens[one.root].dep not in ("ROOT", "nsubj", "attr"):
+        if between not in COORDINATING and root.dep not in ("ROOT", "nsubj", "attr"):
             continue  # "in a canoe near a forest" is not "in a forest near a canoe"
-        if caption.lowered[other.root] == caption.lowered[one.root] or not _agrees(caption, one, other):
-            continue
-        yield _swap(caption, (one.start, one.end), (other.start, other.end), one.root, other.root)
-
-
-def _agrees(caption: Caption, one: Chunk, other: Chunk) -> bool:
-    """Whether the verb still agrees when the second phrase takes the place of the first."""
-    plural = _number(caption, other) == "NNS"
-    return plural == (_number(caption, one) == "NNS") or agreement_edits(caption, one.root, plural=plural) == []
-
-
-def _number(caption: Caption, chunk: Chunk) -> str:
-    return caption.tokens[chunk.root].tag
+        plural = tag == "NNS"  # the verb must agree when the second phrase takes the place of the first
+        agrees = plural == (root.tag == "NNS") or agreement_edits(caption, one.root, plural=plural) == []
+        if lowered[other.root] != lowered[one.root] and agrees:
+            yield _swap(caption, (one.start, one.end), (other.start, other.end), one.root, other.root)
 
 
 def _bare(caption: Caption, one: Chunk, other: Chunk) -> bool:
@@ -97,11 +82,7 @@ def _adjectives(caption: Caption) -> Iterator[Candidate]:
         one, other = token.index - 1, token.index + 1
         if lowered[token.index] != "and" or tokens[other].tag not in ADJECTIVE_TAGS or tokens[other].head != one:
             continue
-        if (
-            tokens[one].tag in ADJECTIVE_TAGS
-            and tokens[one].dep == "amod"
-            and "," not in lowered[max(0, one - 1) : one]
-        ):
+        if tokens[one].tag in ADJECTIVE_TAGS and tokens[one].dep == "amod" and caption.word(one - 1) != ",":
             yield _swap(caption, (one, one + 1), (other, other + 1), one, other)
 
 
@@ -115,5 +96,4 @@ def _swap(caption: Caption, a: tuple[int, int], b: tuple[int, int], one: int, ot
         Edit(tokens[a[0]].start, tokens[a[1] - 1].end, second),
         Edit(tokens[b[0]].start, tokens[b[1] - 1].end, first),
     )
-    names = tokens[one].lemma, tokens[other].lemma
-    return Candidate("none", edits, (one, other), " | ".join(names), " | ".join(names[::-1]))
+    return Candidate("none", edits, (one, other), *exchanged(tokens[one].lemma, tokens[other].lemma))

@@ -7,15 +7,14 @@ from random import Random
 
 from ..caption import Caption
 from ..context import Context
-from ..edits import Candidate, Edit
+from ..edits import Candidate
 from ..language.determiners import is_negated
 from ..language.grammar import article
-from ..language.wordnet import first_sense
 from ..lexicon.lexicon import sample
 from ..scene_graph import scene_graph
-from ..slots.nouns import NounSlot, broader, noun_slots
+from ..slots.nouns import broader, noun_slots
 from .choices import draw
-from .noun import noun_choices
+from .noun import appended, noun_choices
 from .preposition import preposition_choices
 from .verb import verb_choices
 
@@ -24,7 +23,7 @@ def relation(caption: Caption, context: Context, rng: Random, draws: int) -> Ite
     """Replace the subject, the relation word or the object of a triple (UniVSE, supplement B.2).
 
     "a dog chases a cat" -> "a horse chases a cat", "a dog carries a cat" or "a dog chases a ball". In a caption without
-    relations, a relation word and a noun are added: "a dog" -> "a dog on a couch". Yields at most `draws` candidates.
+    relations, a relation word and a noun are added: "a dog" -> "a dog on a couch".
     """
     graph = scene_graph(caption)
     if not graph.relations:
@@ -34,17 +33,15 @@ def relation(caption: Caption, context: Context, rng: Random, draws: int) -> Ite
     objects = {triple.object for triple in graph.relations}
     words = {index for triple in graph.relations for index in triple.tokens}
     nouns = noun_choices(caption, context)
-    prepositions = [one for one in preposition_choices(caption, context) if one.tokens[0] in words]
-    verbs = [one for one in verb_choices(caption, context) if one.tokens[0] in words]
+    others = [*preposition_choices(caption, context), *verb_choices(caption, context)]
     parts = [
-        draw([one for one in nouns if one.tokens[0] in subjects], rng, draws),
-        draw([one for one in nouns if one.tokens[0] in objects], rng, draws),
-        draw([*prepositions, *verbs], rng, draws),
+        draw([choice for choice in choices if choice.tokens[0] in replaced], rng, draws)
+        for choices, replaced in ((nouns, subjects), (nouns, objects), (others, words))
     ]
     for _ in range(draws):
-        made = next(rng.choice(parts), None)
-        if made:
-            yield made
+        candidate = next(rng.choice(parts), None)
+        if candidate:
+            yield candidate
 
 
 def _added(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
@@ -53,20 +50,15 @@ def _added(caption: Caption, context: Context, rng: Random, draws: int) -> Itera
     slots = [
         slot
         for slot in noun_slots(caption)
-        if caption.lowered[slot.end : slot.end + 1] not in (("of",), ("'s",)) and not is_negated(caption, slot.root)
+        if caption.word(slot.end) not in ("of", "'s") and not is_negated(caption, slot.root)
     ]
     heads = [lexicon.prepositions.probabilities((f"gov:{slot.entry}",)) for slot in slots]
-    for at, word in sample(heads, rng, draws):
-        name = lexicon.prepositions.names[word]
-        *_, above, last = (caption.tokens[slots[at].root].lemma, *name.split())
+    for number, word in sample(heads, rng, draws):
+        root, preposition = slots[number].root, lexicon.prepositions.names[word]
+        *_, above, last = (caption.tokens[root].lemma, *preposition.split())
         governed = f"pobj:{above} {last}"
         contexts = governed, broader(governed), f"left:{last} a"
         for _, entry in sample([lexicon.nouns.probabilities(contexts, "a")], rng, 1):
-            yield _behind(caption, context, slots[at], name, lexicon.nouns.names[entry])
-
-
-def _behind(caption: Caption, context: Context, slot: NounSlot, word: str, name: str) -> Candidate:
-    surface = context.lexicon.singular[name]
-    end = caption.tokens[slot.root].end
-    edit = Edit(end, end, f" {word} {article(surface)} {surface}")
-    return Candidate("noun", (edit,), (slot.root,), "", name, None, first_sense(name))
+            name = lexicon.nouns.names[entry]
+            surface = lexicon.singular[name]
+            yield appended(caption, root, f"{preposition} {article(surface)} {surface}", name)

@@ -9,12 +9,11 @@ from random import Random
 
 from ..caption import Caption, Chunk
 from ..context import Context
-from ..edits import Candidate, Edit, cased
+from ..edits import Candidate, Edit, cased, exchanged
 from ..language.determiners import is_negated
 from ..language.grammar import agreement_edits, pronoun_edits
 from ..language.semantic_classes import gender, is_location, is_worn
 from ..language.wordnet import first_sense
-from ..lexicon.entries import Entries
 from ..slots.nouns import NounSlot, noun_slots
 
 # The lowest sum of the log-odds of both nouns in each other's place, before the negative is read as a whole.
@@ -25,15 +24,17 @@ PARTICLES = ("on", "off", "in", "out", "inside", "outside", "up", "down", "aroun
 def shuffle(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
     """Swap two noun phrases (VSE-C, Section 3.1): "a boy chases a dog" -> "a dog chases a boy".
 
-    Only pairs of which both or neither name locations, and whose heads are plausible in each other's place. Yields at
-    most `draws` candidates.
+    Only pairs of which both or neither name locations, and whose heads are plausible in each other's place.
     """
     chunks = {chunk.root: chunk for chunk in caption.chunks}
-    nouns, number = context.lexicon.nouns, context.lexicon.nouns.number
+    nouns = context.lexicon.nouns
     slots = [
         slot
         for slot in noun_slots(caption)
-        if slot.entry in number and _moves(caption, chunks[slot.root]) and _stands_alone(slot, nouns)
+        if slot.entry in nouns.number
+        and _moves(caption, chunks[slot.root])
+        # "book on a table" is a headline
+        and (slot.plural or slot.form != "bare" or nouns.has_form(slot.entry, "bare"))
     ]
     pairs = [
         (one, other)
@@ -46,16 +47,9 @@ def shuffle(caption: Caption, context: Context, rng: Random, draws: int) -> Iter
         rejected = None if edits else "ungrammatical"
         if _pronouns_change(caption, one, other) or _pronouns_change(caption, other, one):
             rejected = "dangling_pronoun"
-        yield Candidate(
-            "swap",
-            edits or (),
-            (one.root, other.root),
-            f"{one.entry} | {other.entry}",
-            f"{other.entry} | {one.entry}",
-            first_sense(one.entry),
-            first_sense(other.entry),
-            rejected,
-        )
+        roots, words = (one.root, other.root), exchanged(one.entry, other.entry)
+        senses = first_sense(one.entry), first_sense(other.entry)
+        yield Candidate("swap", edits, roots, *words, *senses, rejected)
 
 
 def _log_odds(caption: Caption, context: Context, one: NounSlot, other: NounSlot) -> float:
@@ -72,10 +66,8 @@ def _log_odds(caption: Caption, context: Context, one: NounSlot, other: NounSlot
 
 def _pronouns_change(caption: Caption, old: NounSlot, new: NounSlot) -> bool:
     """Whether a pronoun that may refer to a noun would not agree with the noun that takes its position."""
-    if not caption.pronouns:
-        return False
-    of = None if old.plural else gender(old.entry)
-    return pronoun_edits(caption, old.root, old=of, new=new.entry, plural=new.plural) != []
+    old_gender = None if old.plural else gender(old.entry)
+    return pronoun_edits(caption, old.root, old=old_gender, new=new.entry, plural=new.plural) != []
 
 
 def _moves(caption: Caption, chunk: Chunk) -> bool:
@@ -84,18 +76,18 @@ def _moves(caption: Caption, chunk: Chunk) -> bool:
     False if it contains a pronoun or is negated; if "of" or a particle follows; if it is in a list, or after "of" or
     "with"; and if its head occurs twice.
     """
-    tokens, lowered = caption.tokens, caption.lowered
+    tokens = caption.tokens
     root = tokens[chunk.root]
     if any(tokens[i].tag in ("PRP", "PRP$", "EX", "WP", "WP$") for i in range(chunk.start, chunk.end)):
         return False
     if is_negated(caption, chunk.root) or sum(token.lemma == root.lemma for token in tokens) > 1:
         return False
-    if root.dep == "conj" or any(True for _ in caption.dependents(root.index, "conj", "appos")):
+    if root.dep == "conj" or caption.has(root.index, "conj", "appos"):
         return False
-    if root.dep == "pobj" and lowered[root.head] in ("of", "with"):
+    if root.dep == "pobj" and caption.lowered[root.head] in ("of", "with"):
         return False
-    behind = lowered[chunk.end] if chunk.end < len(tokens) else ""
-    stranded = behind in PARTICLES and not any(True for _ in caption.dependents(chunk.end, "pobj", "prep"))
+    behind = caption.word(chunk.end)
+    stranded = behind in PARTICLES and not caption.has(chunk.end, "pobj", "prep")
     return behind not in ("of", "'s") and not stranded
 
 
@@ -105,12 +97,8 @@ def _alike(one: NounSlot, other: NounSlot) -> bool:
     return one.entry != other.entry and is_location(one.entry) == is_location(other.entry) and not worn
 
 
-def _stands_alone(slot: NounSlot, nouns: Entries) -> bool:
-    """Whether a noun phrase has a determiner or needs none: "book on a table" is a headline."""
-    return slot.plural or slot.form != "bare" or nouns.has_form(slot.entry, "bare")
-
-
-def _edits(caption: Caption, a: Chunk, b: Chunk, one: NounSlot, other: NounSlot) -> tuple[Edit, ...] | None:
+def _edits(caption: Caption, a: Chunk, b: Chunk, one: NounSlot, other: NounSlot) -> tuple[Edit, ...]:
+    """The edits that swap two noun phrases, and make their verbs agree; () if no edit of a verb is known to be safe."""
     tokens = caption.tokens
     first, second = caption.span(a.start, a.end), caption.span(b.start, b.end)
     if a.start == 0 and first[:1].isupper():
@@ -125,6 +113,6 @@ def _edits(caption: Caption, a: Chunk, b: Chunk, one: NounSlot, other: NounSlot)
         for place, plural in ((a.root, other.plural), (b.root, one.plural)):
             verbs = agreement_edits(caption, place, plural=plural)
             if verbs is None:
-                return None
+                return ()
             edits += verbs
     return tuple(sorted(edits))

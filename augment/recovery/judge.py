@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -77,46 +78,35 @@ def judge(
     says); or is implausible, where the settings ask for that; and if it or its caption is too long to be parsed
     (`too_long`). All but those that are unchanged or too long get a plausibility.
     """
-    found: list[list[tuple[Recovered, str | None, float | None]]] = []
+    items: list[tuple[Context, Caption, Recovered, str | None, float | None]] = []
     for context, own in zip(contexts, negatives, strict=True):
         seen = set[str]()
-        found.append([])
         for negative in own:
             recovered = recover(context.caption, negative)
-            reason, p_true = _reason(recovered.candidate, negative, context, seen)
+            items.append((context, negative, recovered, *_reason(recovered.candidate, negative, context, seen)))
             seen.add(negative.text.lower())
-            found[-1].append((recovered, reason, p_true))
-    flat = [
-        (context, negative, *one)
-        for context, own, results in zip(contexts, negatives, found, strict=True)
-        for negative, one in zip(own, results, strict=True)
-    ]
-    changed = [item for item in flat if item[3] not in NOT_COMPARED]
-    compared = compare([context for context, *_ in changed], [recovered.candidate for _, _, recovered, *_ in changed])
+    compared = [item for item in items if item[3] not in NOT_COMPARED]
+    changes = compare([context for context, *_ in compared], [recovered.candidate for _, _, recovered, *_ in compared])
     if scorer is not None:
-        odds = scorer.log_likelihoods([negative.text for _, negative, *_ in changed])
-        odds = odds - scorer.log_likelihoods([context.caption.text for context, *_ in changed])
-        compared = [one._replace(log_odds=float(value)) for one, value in zip(compared, odds, strict=True)]
-    changes = iter(compared)
-    made = iter([_outcome(*item[1:], None if item[3] in NOT_COMPARED else next(changes), settings) for item in flat])
-    return [[next(made) for _ in own] for own in negatives]
+        odds = scorer.log_likelihoods([negative.text for _, negative, *_ in compared])
+        odds = odds - scorer.log_likelihoods([context.caption.text for context, *_ in compared])
+        changes = [change._replace(log_odds=float(value)) for change, value in zip(changes, odds, strict=True)]
+    following = iter(changes)
+    judged = iter([_outcome(item, None if item[3] in NOT_COMPARED else next(following), settings) for item in items])
+    return [[next(judged) for _ in own] for own in negatives]
 
 
 def _outcome(
-    negative: Caption,
-    recovered: Recovered,
-    reason: str | None,
-    p_true: float | None,
-    change: Change | None,
-    settings: Judging,
+    item: tuple[Context, Caption, Recovered, str | None, float | None], change: Change | None, settings: Judging
 ) -> Judged:
+    _, negative, (operator, candidate), reason, p_true = item
     odds, loss = (None, None) if change is None else (change.log_odds, change.loss)
-    candidate = recovered.candidate._replace(plausibility=odds)
-    if reason is None and change is not None and not _plausible(recovered.operator, change, settings):
+    candidate = candidate._replace(plausibility=odds)
+    if reason is None and change is not None and not _plausible(operator, change, settings):
         reason = "implausible"
     if reason is None:
-        return Judged(recovered.operator, Accepted(candidate, negative.text, p_true, odds, loss))
-    return Judged(recovered.operator, Rejected(candidate, reason, p_true, odds, loss))
+        return Judged(operator, Accepted(candidate, negative.text, p_true, odds, loss))
+    return Judged(operator, Rejected(candidate, reason, p_true, odds, loss))
 
 
 def _plausible(operator: str, change: Change, settings: Judging) -> bool:
@@ -164,9 +154,9 @@ def _reason(
 def _may_be_there(noun: str, context: Context) -> str | None:
     """Why a noun that is not in the lexicon may be in the image, as `check_noun` says of those that are."""
     for where, mentions in (("caption", context.own), ("sibling", context.siblings)):
-        found = {coreference(noun, other) for other in mentions.nouns}
+        reasons = {coreference(noun, other) for other in mentions.nouns}
         for reason in ("related", "overlap"):
-            if reason in found:
+            if reason in reasons:
                 return f"{reason}_in_{where}"
     return None
 
@@ -175,26 +165,21 @@ def _already_said(negative: Caption, context: Context) -> str | None:
     """`sibling_says_so` if all that a negative newly mentions is mentioned by other captions of the image."""
     new = Mentions((negative,))
     own, siblings = context.own, context.siblings
-    nouns = [noun for noun in new.nouns - own.nouns if not any(may_corefer(noun, other) for other in own.nouns)]
-    rest = [
-        (said - mine, theirs)
-        for said, mine, theirs in (
-            (new.attributes, own.attributes, siblings.attributes),
-            (new.verbs, own.verbs, siblings.verbs),
-            (new.relations, own.relations, siblings.relations),
-        )
+    nouns = {noun for noun in new.nouns - own.nouns if not any(may_corefer(noun, other) for other in own.nouns)}
+    added = [
+        (nouns, siblings.nouns),
+        (new.attributes - own.attributes, siblings.attributes),
+        (new.verbs - own.verbs, siblings.verbs),
+        (new.relations - own.relations, siblings.relations),
     ]
-    if not nouns and not any(added for added, _ in rest):
-        return None
-    there = all(noun in siblings.nouns for noun in nouns) and all(added <= theirs for added, theirs in rest)
-    return "sibling_says_so" if there else None
+    said = any(mentions for mentions, _ in added) and all(mentions <= theirs for mentions, theirs in added)
+    return "sibling_says_so" if said else None
 
 
 def faults(text: str) -> int:
     """The number of a/an that do not fit the next word, and of words that are written twice in a row."""
-    words = text.lower().split()
-    found = 0
-    for word, following in zip(words, words[1:], strict=False):
-        found += word == following and word.isalpha()
-        found += word in ("a", "an") and following[:1].isalnum() and article(following) != word
-    return found
+    number = 0
+    for word, following in pairwise(text.lower().split()):
+        number += word == following and word.isalpha()
+        number += word in ("a", "an") and following[:1].isalnum() and article(following) != word
+    return number

@@ -5,16 +5,87 @@ from __future__ import annotations
 import re
 from collections import Counter
 from difflib import SequenceMatcher
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from ..caption import Caption, Token
-from ..edits import Candidate, Edit
+from ..caption import Caption
+from ..edits import Candidate, Edit, exchanged
 from ..language.wordnet import first_sense
 from ..slots.nouns import attribute_slots, noun_slots, quantity_slots
 from ..slots.verbs import preposition_uses
 
+Span = tuple[int, int, int, int]  # tokens of the caption, start and end; of the negative, start and end
+NEGATIONS = frozenset({"no", "not", "without", "never", "none", "nobody", "nothing", "neither", "nor", "n't"})
+REWRITE = "rewrite"
+# What a negative may turn out to be -> its family.
+FAMILIES_OF = {
+    "replace_noun": "noun",
+    "replace_numeral": "numeral",
+    "replace_preposition": "relation",
+    "replace_verb": "relation",
+    "replace_attribute": "attribute",
+    "swap": "relation",
+    "swap_attribute": "attribute",
+    "add": "object",
+    "remove": "object",
+    "negate": "negation",
+    REWRITE: "other",
+}
 _PIECE = re.compile(r"\s+|[^\W_]+(?:['’][^\W_]+)*|[^\w\s]|_")
+
+
+class Slot(NamedTuple):
+    """A word or phrase that may be replaced: tokens `start` to `end` (exclusive), its entry, and its head's index.
+
+    kind: as `Candidate.change`. of: the tokens that `Candidate.slots` names. operator: what replacing it is called.
+    """
+
+    kind: str
+    start: int
+    end: int
+    entry: str
+    of: tuple[int, ...]
+    operator: str
+
+
+class Recovered(NamedTuple):
+    """What a negative does to its caption: the operator, a key of FAMILIES_OF, and the change."""
+
+    operator: str
+    candidate: Candidate
+
+
+def recover(caption: Caption, negative: Caption) -> Recovered:
+    """What turned a caption into a negative; both parsed.
+
+    The edits are those of `align`. `replaced` and `replacement` are lexicon entries where both parses agree on what
+    kind of word stands there, else the words as written. Words that only follow the change ("a" to "an", "is" to "are",
+    "his" to "her") do not count. The candidate of equal texts is rejected as `unchanged`.
+    """
+    edits = align(caption.text, negative.text)
+    if not edits or caption.text.lower() == negative.text.lower():
+        return Recovered(REWRITE, Candidate("none", edits, (), "", "", rejected="unchanged"))
+    spans = _spans(caption, negative, edits)
+    main = [span for span in spans if not _follows(caption, negative, span)] or spans
+    old = [" ".join(caption.lowered[a:b]) for a, b, _, _ in main]
+    new = [" ".join(negative.lowered[c:d]) for _, _, c, d in main]
+    plain = Candidate("none", edits, (), " | ".join(old), " | ".join(new))
+    if len(main) == 2 and (swapped := _swapped(caption, negative, main, edits)):
+        return swapped
+    if Counter(caption.lowered) == Counter(negative.lowered):
+        return Recovered("swap", plain)
+    said = [{word for a, b, *_ in main for word in caption.lowered[a:b]}, set(" ".join(new).split())]
+    if any(NEGATIONS & words for words in said):
+        return Recovered("negate", plain)
+    whole = main[0][0], main[-1][1], main[0][2], main[-1][3]
+    if (found := _replaced(caption, negative, whole)) is not None:
+        before, after = found
+        senses = (first_sense(before.entry), first_sense(after.entry)) if before.kind == "noun" else (None, None)
+        change = Candidate(before.kind, edits, before.of, before.entry, after.entry, *senses)  # type: ignore[arg-type]
+        return Recovered(before.operator, change)
+    if not any(old):
+        return Recovered("add", plain._replace(replaced=""))
+    return Recovered("remove" if not any(new) else REWRITE, plain)
 
 
 def align(caption: str, text: str) -> tuple[Edit, ...]:
@@ -25,9 +96,7 @@ def align(caption: str, text: str) -> tuple[Edit, ...]:
     the space behind it; before it, at the end of the text. Equal texts: none.
     """
     old, new = _PIECE.findall(caption), _PIECE.findall(text)
-    starts = [0]
-    for piece in old:
-        starts.append(starts[-1] + len(piece))
+    starts = [0, *accumulate(map(len, old))]
     opcodes = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
     runs: list[list[tuple[int, int, int, int]]] = []  # neighbouring spans of pieces: start and end in old, in new
     for tag, *(a, b, c, d) in opcodes:
@@ -85,81 +154,6 @@ def least(caption: str, edits: tuple[Edit, ...]) -> tuple[Edit, ...]:
     return tuple(joined)
 
 
-NEGATIONS = frozenset({"no", "not", "without", "never", "none", "nobody", "nothing", "neither", "nor", "n't"})
-REWRITE = "rewrite"
-# What a negative may turn out to be -> its family.
-FAMILIES_OF = {
-    "replace_noun": "noun",
-    "replace_numeral": "numeral",
-    "replace_preposition": "relation",
-    "replace_verb": "relation",
-    "replace_attribute": "attribute",
-    "swap": "relation",
-    "swap_attribute": "attribute",
-    "add": "object",
-    "remove": "object",
-    "negate": "negation",
-    REWRITE: "other",
-}
-
-
-class Slot(NamedTuple):
-    """A word or phrase that may be replaced: tokens `start` to `end` (exclusive), its entry, and its head's index.
-
-    kind: as `Candidate.change`. of: the tokens that `Candidate.slots` names. operator: what replacing it is called.
-    """
-
-    kind: str
-    start: int
-    end: int
-    entry: str
-    of: tuple[int, ...]
-    operator: str
-
-
-class Recovered(NamedTuple):
-    """What a negative does to its caption: the operator, a key of FAMILIES_OF, and the change."""
-
-    operator: str
-    candidate: Candidate
-
-
-def recover(caption: Caption, negative: Caption) -> Recovered:
-    """What turned a caption into a negative; both parsed.
-
-    The edits are those of `align`. `replaced` and `replacement` are lexicon entries where both parses agree on what
-    kind of word stands there, else the words as written. Words that only follow the change ("a" to "an", "is" to "are",
-    "his" to "her") do not count. The candidate of equal texts is rejected as `unchanged`.
-    """
-    edits = align(caption.text, negative.text)
-    if not edits or caption.text.lower() == negative.text.lower():
-        return Recovered(REWRITE, Candidate("none", edits, (), "", "", rejected="unchanged"))
-    spans = _spans(caption, negative, edits)
-    main = [span for span in spans if not _follows(caption, negative, span)] or spans
-    old = [" ".join(caption.lowered[a:b]) for a, b, _, _ in main]
-    new = [" ".join(negative.lowered[c:d]) for _, _, c, d in main]
-    plain = Candidate("none", edits, (), " | ".join(old), " | ".join(new))
-    if len(main) == 2 and (swapped := _swapped(caption, negative, main, edits)):
-        return swapped
-    if Counter(caption.lowered) == Counter(negative.lowered):
-        return Recovered("swap", plain)
-    said = [{word for a, b, *_ in main for word in caption.lowered[a:b]}, set(" ".join(new).split())]
-    if any(NEGATIONS & words for words in said):
-        return Recovered("negate", plain)
-    whole = main[0][0], main[-1][1], main[0][2], main[-1][3]
-    if (found := _replaced(caption, negative, whole)) is not None:
-        before, after = found
-        senses = (first_sense(before.entry), first_sense(after.entry)) if before.kind == "noun" else (None, None)
-        change = Candidate(before.kind, edits, before.of, before.entry, after.entry, *senses)  # type: ignore[arg-type]
-        return Recovered(before.operator, change)
-    if not any(old):
-        return Recovered("add", plain._replace(replaced=""))
-    return Recovered("remove" if not any(new) else REWRITE, plain)
-
-
-Span = tuple[int, int, int, int]  # tokens of the caption, start and end; of the negative, start and end
-
-
 def _spans(caption: Caption, negative: Caption, edits: tuple[Edit, ...]) -> list[Span]:
     """The tokens that each edit takes out of the caption, and those that it puts into the negative."""
     spans, shift = [], 0
@@ -173,10 +167,8 @@ def _spans(caption: Caption, negative: Caption, edits: tuple[Edit, ...]) -> list
 def _inside(caption: Caption, start: int, end: int) -> tuple[int, int]:
     """The tokens that have a character from `start` to `end`, as start and end (exclusive)."""
     inside = [token.index for token in caption.tokens if token.start < end and start < token.end]
-    if inside:
-        return inside[0], inside[-1] + 1
-    at = sum(token.start < start for token in caption.tokens)
-    return at, at
+    before = sum(token.start < start for token in caption.tokens)
+    return (inside[0], inside[-1] + 1) if inside else (before, before)
 
 
 def _follows(caption: Caption, negative: Caption, span: Span) -> bool:
@@ -204,13 +196,9 @@ def _slots(caption: Caption) -> list[Slot]:
     for noun in noun_slots(caption):
         found.append(Slot("noun", noun.start, noun.end, noun.entry, (noun.root,), "replace_noun"))
     for token in caption.tokens:
-        if _is_verb(token):
+        if token.tag.startswith("VB") and token.pos != "AUX":
             found.append(Slot("verb", token.index, token.index + 1, token.lemma, (token.index,), "replace_verb"))
     return found
-
-
-def _is_verb(token: Token) -> bool:
-    return token.tag.startswith("VB") and token.pos != "AUX"
 
 
 def _replaced(caption: Caption, negative: Caption, span: Span) -> tuple[Slot, Slot] | None:
@@ -222,31 +210,23 @@ def _replaced(caption: Caption, negative: Caption, span: Span) -> tuple[Slot, Sl
     there = _slots(negative)
     for slot in _slots(caption):
         start, end = slot.start, slot.end
-        noun = slot.of[0] if slot.kind == "quantity" else -1
         inside = start <= a and b <= end
-        if slot.kind == "quantity" and start == a and a < b:
-            inside = b <= noun + 1 and (b == end or caption.tokens[noun].lemma in _lemmas(negative, c, d))
-        if slot.kind == "noun" and not inside and a == start - 1 and caption.lowered[a] in ("a", "an"):
-            inside, start = b <= end, a
-        if not inside:
-            continue
-        before, behind = a - start, end - b  # tokens of the slot that stay
+        others = [other for other in there if other.kind == slot.kind and other.entry != slot.entry]
         if slot.kind == "quantity":
-            before, behind = 0, 0
-        for other in there:
-            if other.kind != slot.kind or other.entry == slot.entry:
-                continue
-            first = other.start - (start < slot.start)
-            if slot.kind == "quantity":
-                if other.start == c and caption.tokens[noun].lemma == negative.tokens[other.of[0]].lemma:
-                    return slot, other
-            elif c - before == first and d + behind == other.end:
-                return slot, other
+            noun = caption.tokens[slot.of[0]]
+            if start == a and a < b:
+                lemmas = {token.lemma for token in negative.tokens[c:d]}
+                inside = b <= noun.index + 1 and (b == end or noun.lemma in lemmas)
+            alike = [o for o in others if o.start == c and noun.lemma == negative.tokens[o.of[0]].lemma]
+        else:
+            if slot.kind == "noun" and not inside and a == start - 1 and caption.lowered[a] in ("a", "an"):
+                inside, start = b <= end, a
+            # As many tokens of the slot stay before the change and behind it.
+            first, last = c - (a - start) + (start < slot.start), d + end - b
+            alike = [other for other in others if (other.start, other.end) == (first, last)]
+        if inside and alike:
+            return slot, alike[0]
     return None
-
-
-def _lemmas(caption: Caption, start: int, end: int) -> set[str]:
-    return {token.lemma for token in caption.tokens[start:end]}
 
 
 def _swapped(caption: Caption, negative: Caption, main: list[Span], edits: tuple[Edit, ...]) -> Recovered | None:
@@ -258,16 +238,14 @@ def _swapped(caption: Caption, negative: Caption, main: list[Span], edits: tuple
     nouns = [n for x, y in ((a, b), (e, f)) for n in noun_slots(caption) if x <= n.root < y]
     if len(nouns) == 2:
         first, second = nouns
-        words = (f"{first.entry} | {second.entry}", f"{second.entry} | {first.entry}")
-        senses = first_sense(first.entry), first_sense(second.entry)
+        words, senses = exchanged(first.entry, second.entry), (first_sense(first.entry), first_sense(second.entry))
         return Recovered("swap", Candidate("swap", edits, (first.root, second.root), *words, *senses))
     attributes = [s for x, y in ((a, b), (e, f)) for s in attribute_slots(caption) if x <= s.index < y]
     if len(attributes) == 2:
         left, right = attributes
-        words = (f"{left.entry} | {right.entry}", f"{right.entry} | {left.entry}")
+        words = exchanged(left.entry, right.entry)
         return Recovered("swap_attribute", Candidate("attribute_swap", edits, (left.noun, right.noun), *words))
-    written = " ".join(one), " ".join(other)
-    return Recovered("swap", Candidate("none", edits, (), " | ".join(written), " | ".join(written[::-1])))
+    return Recovered("swap", Candidate("none", edits, (), *exchanged(" ".join(one), " ".join(other))))
 
 
 def word_slots(caption: Caption) -> list[tuple[str, int]]:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from ..caption import Caption
 from .attributes import attributes
-from .graph import Attribute, Object, Relation, SceneGraph
-from .nouns import Nouns
+from .nouns import Attribute, Nouns, Object, Relation, SceneGraph
 from .relations import relations
 
 __all__ = ["Attribute", "Object", "Relation", "SceneGraph", "scene_graph"]

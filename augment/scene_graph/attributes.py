@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..caption import Caption, Token
-from .graph import Attribute
-from .nouns import COLOURS, FORMS, QUANTIFIERS, SHADES, WRITTEN, Nouns, in_colour, is_colour, is_look
+from .nouns import COLOURS, FORMS, QUANTIFIERS, SHADES, WRITTEN, Attribute, Nouns, in_colour, is_colour, is_look
 from .relations import Clauses
 
 _MODIFIERS = ("amod", "nummod")
@@ -39,13 +38,17 @@ def attributes(caption: Caption, nouns: Nouns, states: Iterable[tuple[int, int]]
             found.difference_update((object, holder.index) for object in things)
         elif lowered[index] in FORMS and index in nouns.stands_for:
             found.update((object, index) for object in nouns.objects_of(index)[:1])
-    spans = {word: _span(caption, tokens[word]) for _, word in found if not _is_empty(caption, word)}
+    # Not "several", "one", "full of", which a photo does not show.
+    empty = {word for _, word in found if lowered[word] in QUANTIFIERS}
+    empty |= {word for _, word in found if lowered[word] == "full" and caption.word(word + 1) == "of"}
+    spans = {word: _span(caption, tokens[word]) for _, word in found if word not in empty}
     within = {i for word, (start, end) in spans.items() for i in range(start, end) if i != word}
-    return tuple(
-        Attribute(object, word, *spans[word], _written(caption, *spans[word]))
-        for object, word in sorted(found)
-        if word in spans and word not in within
-    )
+    described = []
+    for object, word in sorted(found):
+        if word in spans and word not in within:
+            written = caption.span(*spans[word]).lower()
+            described.append(Attribute(object, word, *spans[word], WRITTEN.get(written, written)))
+    return tuple(described)
 
 
 def _coordinated(caption: Caption, index: int) -> list[int]:
@@ -57,13 +60,6 @@ def _coordinated(caption: Caption, index: int) -> list[int]:
     return found
 
 
-def _is_empty(caption: Caption, word: int) -> bool:
-    """Whether a modifier is not an attribute that a photo shows: "several", "one", "full of"."""
-    lower = caption.lowered[word]
-    behind = caption.lowered[word + 1] if word + 1 < len(caption.tokens) else ""
-    return lower in QUANTIFIERS or lower == "full" and behind == "of"
-
-
 def _span(caption: Caption, token: Token) -> tuple[int, int]:
     """The token span of an attribute: "light brown", "apple - shaped", "sitting down"."""
     lowered, start, end = caption.lowered, token.index, token.index + 1
@@ -71,20 +67,13 @@ def _span(caption: Caption, token: Token) -> tuple[int, int]:
         end += 1
     elif lowered[start] in FORMS and end < len(lowered) and FORMS[lowered[start]]:
         end += 1
-    elif is_look(token) or start and lowered[start - 1] == "-":
-        start -= 2 if start > 1 and lowered[start - 1] == "-" else 1 if start and _is_word(caption, start - 1) else 0
+    elif is_look(token) or caption.word(start - 1) == "-":
+        hyphened = start > 1 and lowered[start - 1] == "-"
+        word = start > 0 and caption.tokens[start - 1].pos in ("NOUN", "PROPN", "ADJ", "ADV")
+        start -= 2 if hyphened else int(word)
     elif in_colour(caption, token):
         start = token.head
         end = max((t.index for t in caption.dependents(token.index, "conj")), default=token.index) + 1
     elif lowered[start] in COLOURS and start and lowered[start - 1] in SHADES:
         start -= 1
     return start, end
-
-
-def _is_word(caption: Caption, index: int) -> bool:
-    return caption.tokens[index].pos in ("NOUN", "PROPN", "ADJ", "ADV")
-
-
-def _written(caption: Caption, start: int, end: int) -> str:
-    lower = caption.span(start, end).lower()
-    return WRITTEN.get(lower, lower)

@@ -1,13 +1,13 @@
-"""The objects of a scene graph: which nouns of a caption name objects, and which object a noun stands for."""
+"""The parts of a scene graph; which nouns of a caption name objects, and which object a noun stands for."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 from ..caption import Caption, Token
 from ..language.semantic_classes import WARMTH, attributes, is_part_of_name, is_person
-from .graph import Object
 
 MATERIALS = frozenset(
     """wood metal glass brick stone plastic concrete cement leather steel marble straw wicker cotton silk wool bamboo
@@ -62,11 +62,53 @@ CONTAINERS = frozenset(
 # Substances that a field, a pool or a bowl may contain: words below these WordNet synsets, and the words in SUBSTANCES.
 SUBSTANCE_SYNSETS = ("food.n.01", "food.n.02", "substance.n.01", "body_of_water.n.01")
 SUBSTANCES = frozenset("snow grass ice hair dirt sand gravel fog smoke fire rain mud trash garbage".split())
-
-
 _LEADING = ("ROOT", "nsubj", "nsubjpass", "attr")
 _SIZES = frozenset(("size", "pattern", "age", "years"))
 _NAMED = ("compound", "nmod")
+
+
+class Object(NamedTuple):
+    """An object: `token` is its head noun, `start` the first token of its name, `name` e.g. "tennis racket".
+
+    As in all parts of a scene graph, positions are token indices of the caption.
+    """
+
+    token: int
+    start: int
+    name: str
+
+
+class Attribute(NamedTuple):
+    """An attribute of the object with head token `object`: tokens `start` to `end` (exclusive), with head word `token`.
+
+    value: the text in lower case, a few words normalised ("wood" -> "wooden").
+    """
+
+    object: int
+    token: int
+    start: int
+    end: int
+    value: str
+
+
+class Relation(NamedTuple):
+    """A relation between two objects, given by head tokens; `name` is e.g. "wear", "in front of", "sit on", "have".
+
+    tokens: the words of the relation; empty if there are none ("the man's hat").
+    """
+
+    subject: int
+    object: int
+    tokens: tuple[int, ...]
+    name: str
+
+
+class SceneGraph(NamedTuple):
+    """Objects in text order; attributes by object, in text order; relations in text order of their words."""
+
+    objects: tuple[Object, ...]
+    attributes: tuple[Attribute, ...]
+    relations: tuple[Relation, ...]
 
 
 @dataclass(frozen=True)
@@ -98,14 +140,18 @@ class Nouns:
         tokens, lowered = caption.tokens, caption.lowered
         covering = set(covers.values())
         mutual = frozenset(i for i, pair in enumerate(pairwise(lowered), start=1) if pair in MUTUAL)
-        silent = mutual | _paired(caption)
+        # The nouns of "side by side", "hand in hand", "back to back".
+        pairs = enumerate(zip(lowered, lowered[1:], lowered[2:], strict=False))
+        paired = {i for i, (a, word, b) in pairs if a == b and word in ("by", "in", "to")}
+        silent = mutual | paired | {i + 2 for i in paired}
         for token in tokens:
             index = token.index
             if not _is_noun(token) or index in silent or _names_nothing(caption, token):
                 continue
             if token.dep in _NAMED and _is_noun(tokens[token.head]) and index not in covering:
                 continue
-            behind = _behind_of(caption, token)
+            ofs = (word for word in caption.dependents(index, "prep") if word.lower == "of")
+            behind = next((noun.index for of in ofs for noun in caption.dependents(of.index, "pobj")), None)
             if behind is not None and token.lemma in PORTIONS:
                 stands_for[index] = behind
                 continue
@@ -120,26 +166,21 @@ class Nouns:
             if start > 0 and _is_named(tokens[start - 1], token, start == index):
                 start -= 1
                 named.add(start)
-            name = " ".join([*lowered[start:index], token.lemma])
-            objects[index] = Object(index, start, name)
+            objects[index] = Object(index, start, " ".join([*lowered[start:index], token.lemma]))
         return cls(caption, objects, stands_for, modifiers, frozenset(named), covers, mutual)
 
     def objects_of(self, index: int) -> list[int]:
         """The objects (head tokens) that the noun at token `index` stands for, and those coordinated with it."""
         found = []
-        seen = 0
         pending = [index]
-        while pending and seen < 20:
-            seen += 1
-            at = pending.pop(0)
-            thing = self.stands_for.get(at, at)
-            if thing != at:
+        for noun in pending:  # which grows
+            thing = self.stands_for.get(noun, noun)
+            if thing != noun:
                 pending.append(thing)
             elif thing in self.objects:
                 found.append(thing)
-            for child in self.caption.children[at]:
-                if self.caption.tokens[child].dep == "conj":
-                    pending.append(child)
+            pending += [child.index for child in self.caption.dependents(noun, "conj")]
+            del pending[20:]  # a parse may be circular
         return found
 
     def clause_subjects(self, index: int, clause: int) -> list[int]:
@@ -169,27 +210,10 @@ def _is_noun(token: Token) -> bool:
     return token.pos in ("NOUN", "PROPN")
 
 
-def _behind_of(caption: Caption, token: Token) -> int | None:
-    """The noun after "of" that depends on `token`, or None."""
-    for child in caption.children[token.index]:
-        if caption.lowered[child] == "of" and caption.tokens[child].dep == "prep":
-            for noun in caption.dependents(child, "pobj"):
-                return noun.index
-    return None
-
-
 def _is_attribute(token: Token, caption: Caption) -> bool:
     word = caption.lowered[token.index]
     sizes = attributes().dimensions.get(word, WARMTH) & _SIZES
     return word in MATERIALS or word in COLOURS or word in AGES or bool(sizes)
-
-
-def _paired(caption: Caption) -> set[int]:
-    """The nouns of "side by side", "hand in hand", "back to back"."""
-    lowered = caption.lowered
-    pairs = zip(lowered, lowered[2:], strict=False)
-    at = [i for i, (a, b) in enumerate(pairs, start=2) if a == b and lowered[i - 1] in ("by", "in", "to")]
-    return {i - 2 for i in at} | set(at)
 
 
 def is_look(token: Token) -> bool:
@@ -214,16 +238,14 @@ def in_colour(caption: Caption, token: Token) -> bool:
 
 def _names_nothing(caption: Caption, token: Token) -> bool:
     """Whether a noun names no object of the image: "no cars", "in front", "the other", the heart of "heart-shaped"."""
-    lowered, behind = caption.lowered, token.index + 1
+    lowered = caption.lowered
     if lowered[token.index] in NAMELESS or lowered[token.index] == "front" and token.dep == "pobj":
         return True
-    if behind < len(lowered) and lowered[behind] == "-":
-        behind += 1
-    if behind < len(lowered) and lowered[behind] in LOOKS and is_look(caption.tokens[behind]):
+    behind = token.index + 1 + (caption.word(token.index + 1) == "-")
+    if caption.word(behind) in LOOKS and is_look(caption.tokens[behind]):
         return True
-    for child in caption.children[token.index]:
-        if lowered[child] in ("no", "zero"):
-            return True
+    if any(lowered[child] in ("no", "zero") for child in caption.children[token.index]):
+        return True
     if is_colour(token):
         return token.dep != "conj" or caption.tokens[token.head].pos in ("ADJ", "VERB")
     return in_colour(caption, token)

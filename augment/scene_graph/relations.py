@@ -9,11 +9,11 @@ from typing import NamedTuple
 from ..caption import Caption, Token
 from ..language.wordnet import WordNet
 from ..slots.verbs import verbs
-from .graph import Relation
-from .nouns import BETWEEN, CONTAINERS, INVERTED, PLACES, SUBSTANCE_SYNSETS, SUBSTANCES, Nouns
+from .nouns import BETWEEN, CONTAINERS, INVERTED, PLACES, SUBSTANCE_SYNSETS, SUBSTANCES, Nouns, Relation
 
 RELATIVE = frozenset(("who", "which", "that", "whom"))
 PRONOUNS = frozenset(("he", "she", "they", "it"))
+_ADVERBS = ("ADV", "ADJ", "SCONJ", "ADP", "PART")
 _SHARED = ("conj", "xcomp", "advcl", "ccomp", "pcomp", "dep", "prep", "prt", "aux")
 
 
@@ -57,39 +57,31 @@ class Clauses:
 
         Empty if token `index` does not head a relative clause with its own subject.
         """
-        verb = self.caption.tokens[index]
-        if verb.dep not in ("relcl", "acl"):
+        verb, subject = self.caption.tokens[index], next(self.caption.dependents(index, "nsubj", "nsubjpass"), None)
+        if verb.dep not in ("relcl", "acl") or subject is None or subject.lower in RELATIVE:
             return []
-        for child in self.caption.children[index]:
-            if self.caption.tokens[child].dep in ("nsubj", "nsubjpass"):
-                return [] if self.caption.lowered[child] in RELATIVE else self.nouns.objects_of(verb.head)[:1]
-        return []
+        return self.nouns.objects_of(verb.head)[:1]
 
     def _read(self, index: int) -> list[int]:
         tokens = self.caption.tokens
         token = tokens[index]
-        for child in self.caption.children[index]:
-            if tokens[child].dep in ("nsubj", "nsubjpass"):
-                if tokens[child].lower in RELATIVE and token.dep in ("relcl", "acl"):
-                    break
-                if tokens[child].lower in PRONOUNS and token.dep == "advcl":  # "a man smiles while he runs"
-                    return self.subjects(token.head)
-                return self.nouns.objects_of(child)
+        subject = next(self.caption.dependents(index, "nsubj", "nsubjpass"), None)
+        if subject is not None and not (subject.lower in RELATIVE and token.dep in ("relcl", "acl")):
+            if subject.lower in PRONOUNS and token.dep == "advcl":  # "a man smiles while he runs"
+                return self.subjects(token.head)
+            return self.nouns.objects_of(subject.index)
         if token.pos in ("NOUN", "PROPN", "PRON"):
             return self.nouns.objects_of(index)
         if token.head == index:
-            existing = [c for c in self.caption.children[index] if tokens[c].dep == "attr"]
-            if existing and any(tokens[c].dep == "expl" for c in self.caption.children[index]):
-                return self.nouns.objects_of(existing[0])
-            return []
+            existing = next(self.caption.dependents(index, "attr"), None)
+            if existing is None or not self.caption.has(index, "expl"):
+                return []
+            return self.nouns.objects_of(existing.index)
         if token.dep in ("relcl", "acl", "amod"):
             return self.nouns.clause_subjects(token.head, index)
         if token.dep in _SHARED or token.pos in ("AUX", "VERB"):
             return self.subjects(token.head)
         return []
-
-
-_ADVERBS = ("ADV", "ADJ", "SCONJ", "ADP", "PART")
 
 
 class Phrase(NamedTuple):
@@ -107,15 +99,7 @@ def phrases(caption: Caption) -> list[Phrase]:
     inner: set[int] = set()
     found = []
     for token in tokens:
-        if token.dep not in ("prep", "dative", "ROOT", "agent") or token.pos not in (
-            "ADP",
-            "SCONJ",
-            "ADV",
-            "PART",
-            "ADJ",
-        ):
-            continue
-        if token.index in inner:
+        if token.dep not in ("prep", "dative", "ROOT", "agent") or token.pos not in _ADVERBS or token.index in inner:
             continue
         words, object = _downward(caption, token.index)
         if object is None and token.dep != "prep":
@@ -123,14 +107,10 @@ def phrases(caption: Caption) -> list[Phrase]:
         inner.update(words)
         head = token.head
         above = tokens[head]
-        if (
-            above.index == head - 0
-            and above.pos in _ADVERBS
-            and above.dep in ("advmod", "acomp", "amod", "prt", "prep", "ROOT", "npadvmod", "oprd")
-        ):
-            if above.index == words[0] - 1 and above.dep != "prep" and above.index != token.index:
-                words = (above.index, *words)
-                head = above.head if above.dep != "ROOT" else above.index
+        adverbial = above.dep in ("advmod", "acomp", "amod", "prt", "ROOT", "npadvmod", "oprd")
+        if adverbial and above.pos in _ADVERBS and above.index == words[0] - 1 and above.index != token.index:
+            words = (above.index, *words)
+            head = above.head if above.dep != "ROOT" else above.index
         found.append(Phrase(words, " ".join(caption.lowered[w] for w in words), head, object))
     return found
 
@@ -140,30 +120,19 @@ def _downward(caption: Caption, index: int) -> tuple[tuple[int, ...], int | None
     words = [index]
     tokens, lowered = caption.tokens, caption.lowered
     for _ in range(4):
-        noun = preposition = None
-        for child in caption.children[words[-1]]:
-            dep = tokens[child].dep
-            if dep == "pobj" and noun is None and child > words[-1]:
-                noun = child
-            elif dep == "prep" and preposition is None and child > words[-1]:
-                preposition = child
+        behind = [tokens[child] for child in caption.children[words[-1]] if child > words[-1]]
+        noun = next((token.index for token in behind if token.dep == "pobj"), None)
         if noun is None:
+            preposition = next((token.index for token in behind if token.dep == "prep"), None)
             if preposition is None:
                 return tuple(words), None
             words.append(preposition)
             continue
-        if lowered[noun] not in PLACES:
+        ofs = [token.index for token in caption.dependents(noun, "prep") if token.lower == "of"]
+        if lowered[noun] not in PLACES or not ofs:
             return tuple(words), noun
-        of = None
-        for child in caption.children[noun]:
-            if lowered[child] == "of" and tokens[child].dep == "prep":
-                of = child
-        if of is None:
-            return tuple(words), noun
-        for child in caption.children[noun]:
-            if child < noun and lowered[child] in BETWEEN:
-                words.append(child)
-        words += [noun, of]
+        words += [child for child in caption.children[noun] if child < noun and lowered[child] in BETWEEN]
+        words += [noun, ofs[-1]]
     return tuple(words), None
 
 
@@ -192,12 +161,8 @@ def relations(caption: Caption, nouns: Nouns) -> tuple[tuple[Relation, ...], lis
 def is_substance(noun: str) -> bool:
     """Whether a noun's first WordNet sense is a food, liquid or substance, or it is listed in SUBSTANCES."""
     wordnet = WordNet.load()
-    senses = wordnet.senses(noun, "n")
-    return (
-        noun in SUBSTANCES
-        or bool(senses)
-        and not wordnet.closure(senses[0]).isdisjoint(map(wordnet.synset, SUBSTANCE_SYNSETS))
-    )
+    above = frozenset[int]().union(*map(wordnet.closure, wordnet.senses(noun, "n")[:1]))
+    return noun in SUBSTANCES or not above.isdisjoint(map(wordnet.synset, SUBSTANCE_SYNSETS))
 
 
 class _Reader:
@@ -248,11 +213,8 @@ class _Reader:
 
     def _is_substance(self, noun: int) -> bool:
         """Whether the noun at token `noun`, without determiner, is a substance: "a pool of water"."""
-        tokens = self.caption.tokens
-        deps = {tokens[child].dep for child in self.caption.children[noun]}
-        return (
-            deps.isdisjoint(("det", "poss", "nummod")) and tokens[noun].tag == "NN" and is_substance(tokens[noun].lemma)
-        )
+        token = self.caption.tokens[noun]
+        return token.tag == "NN" and not self.caption.has(noun, "det", "poss", "nummod") and is_substance(token.lemma)
 
     def verb(self, verb: Token, its: list[Phrase]) -> list[tuple[int, int]]:
         """Add the relations of a verb; returns (object, verb) pairs if it relates its subject to nothing."""

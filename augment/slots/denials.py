@@ -15,13 +15,15 @@ from typing import Literal, NamedTuple
 
 from ..caption import Caption, Token, cached_on_caption
 from ..data import data_path
-from ..edits import Candidate, Edit, cased
+from ..edits import Candidate, Edit, replace
 from ..language.determiners import NEGATIONS
 from ..language.semantic_classes import is_person
 from .nouns import NounSlot, noun_slots
 from .verbs import PrepositionUse, preposition_uses
 
 Frame = Literal["with", "wear", "hold", "in", "and", "there", "near", "around", "person", "exists"]
+
+Found = tuple[Frame, Token, int, int, str]  # frame, head of the noun phrase, characters to replace, verb
 
 NO = "not "  # precedes a noun that is denied, in `replaced` and `replacement` of a candidate
 BOTH = " | "  # between a noun that is asserted and one that is denied
@@ -84,7 +86,7 @@ ELSEWHERE = {"nearby", "background", "around", "foreground", "distance", "surrou
 # Nouns with one of these dependents are not denied: "without a man and his dog" may leave the man.
 LISTED = {"conj", "cc", "appos", "acl", "relcl", "nummod", "poss", "preconj", "prep", "prt"}
 ANAPHORS = {"it", "its", "they", "them", "their", "itself", "one", "which", "that", "other", "another"}
-_BOUND_WITH = {(word,) for word in ("along", "together", "covered", "filled", "up", "down", "off", "away", "out")}
+BOUND_WITH = {"along", "together", "covered", "filled", "up", "down", "off", "away", "out"}
 
 
 class Place(NamedTuple):
@@ -130,6 +132,12 @@ def deniable(frame: Frame) -> frozenset[str]:
     return frozenset().union(*map(listed, KINDS[frame]))
 
 
+@cache
+def listed(kind: str) -> frozenset[str]:
+    """The nouns of one list of data/denials.toml."""
+    return frozenset(tomllib.loads(data_path("denials.toml").read_text("utf-8"))[kind])
+
+
 def assertion(candidate: Candidate) -> Candidate | None:
     """The candidate that would assert what a denial takes to be absent, with the change of a noun or verb.
 
@@ -149,26 +157,21 @@ def denies_the_caption(candidate: Candidate) -> bool:
     return candidate.replacement == NO + candidate.replaced
 
 
-@cache
-def listed(kind: str) -> frozenset[str]:
-    """The nouns of one list of data/denials.toml."""
-    return frozenset(tomllib.loads(data_path("denials.toml").read_text("utf-8"))[kind])
-
-
 @cached_on_caption
 def places(caption: Caption) -> tuple[Place, ...]:
     """The places of a caption whose noun can be denied, in text order; none in a caption that denies something."""
     if not NEGATIONS.isdisjoint(caption.lowered):
         return ()
     nouns = {slot.root: slot for slot in noun_slots(caption)}
-    found = [*_of_prepositions(caption), *_of_verbs(caption), *_existing(caption), *_last_of_two(caption)]
-    variant = Random(caption.caption_id).randrange(4)
-    made = [
-        Place(frame, noun.index, nouns[noun.index], start, end, verb, variant)
-        for frame, noun, start, end, verb in found
-        if noun.index in nouns and nouns[noun.index].entry in deniable(frame) and not _taken_up(caption, noun)
-    ]
-    return tuple(sorted(made, key=lambda place: place.index))
+    variant, found = Random(caption.caption_id).randrange(4), []
+    for find in (_of_prepositions, _of_verbs, _existing, _last_of_two):
+        for frame, noun, start, end, verb in find(caption):
+            slot, following = nouns.get(noun.index), caption.lowered[noun.index + 1 :]
+            # A later word may refer to the noun, or it goes on: "a dog's tail", "a bunch of".
+            taken_up = not ANAPHORS.isdisjoint(following) or following[:1] in (("'s",), ("of",), ("-",))
+            if slot is not None and slot.entry in deniable(frame) and not taken_up:
+                found.append(Place(frame, noun.index, slot, start, end, verb, variant))
+    return tuple(sorted(found, key=lambda place: place.index))
 
 
 @cached_on_caption
@@ -187,8 +190,8 @@ def additions(caption: Caption) -> tuple[Place, ...]:
     persons = [slot for slot in noun_slots(caption) if is_person(slot.entry)]
     if len(persons) == 1 and not persons[0].plural:
         root = caption.tokens[persons[0].root]
-        following = caption.tokens[root.index + 1 :][:1]
-        verbal = bool(following) and (following[0].pos in ("VERB", "AUX") or following[0].lower in ("on", "at"))
+        following = caption.tokens[root.index + 1 : root.index + 2]
+        verbal = any(token.pos in ("VERB", "AUX") or token.lower in ("on", "at") for token in following)
         if verbal and root.dep in ("nsubj", "ROOT", "nsubjpass"):
             found.append(Place("person", root.index, None, root.end, root.end, "", variant))
     return tuple(found)
@@ -220,7 +223,7 @@ def shown_nouns(caption: Caption, frame: Frame) -> frozenset[tuple[str, bool]]:
     for slot in noun_slots(caption):
         root = caption.tokens[slot.root]
         shown = root.dep in ("nsubj", "ROOT", "attr", "dobj") or prepositions.get(slot.root) in SHOWN
-        if shown and slot.entry in deniable(frame) and caption.lowered[slot.end : slot.end + 1] != ("of",):
+        if shown and slot.entry in deniable(frame) and caption.word(slot.end) != "of":
             found.add((slot.entry, slot.plural))
     return frozenset(found)
 
@@ -237,14 +240,11 @@ def denied(caption: Caption) -> tuple[tuple[str, int, Edit], ...]:
         if word.lower == "without" and word.dep == "prep":
             object = next(caption.dependents(word.index, "pobj"), None)
             if object is not None and object.index in nouns:
-                edit = Edit(word.start, word.end, cased("with", word.text, caption.casing, first=word.index == 0))
+                edit = replace(caption, word.index, word.index + 1, "with")
                 found.append((nouns[object.index].entry, object.index, edit))
         elif word.lower == "no" and word.index and head.index in nouns and nouns[head.index].plural:
             found.append((nouns[head.index].entry, head.index, Edit(word.start, word.end, "some")))
     return tuple(found)
-
-
-Found = tuple[Frame, Token, int, int, str]  # frame, head of the noun phrase, characters to replace, verb
 
 
 def _of_prepositions(caption: Caption) -> Iterator[Found]:
@@ -255,8 +255,8 @@ def _of_prepositions(caption: Caption) -> Iterator[Found]:
             continue
         span = word.start, use.object.end
         if use.entry == "with":
-            bound = caption.tokens[word.head].tag == "VBN"
-            if not bound and caption.lowered[word.index - 1 : word.index] not in _BOUND_WITH:
+            bound = caption.tokens[word.head].tag == "VBN" or caption.word(word.index - 1) in BOUND_WITH
+            if not bound:
                 yield ("with", use.object, *span, "")
         elif use.entry == "in" and use.object.lemma in deniable("in"):
             yield ("in", use.object, *span, "")
@@ -270,7 +270,7 @@ def _of_verbs(caption: Caption) -> Iterator[Found]:
         if verb.lemma not in ("wear", "hold", "carry") or verb.pos != "VERB":
             continue
         object = next(caption.dependents(verb.index, "dobj"), None)
-        if object is None or not _deniable(caption, object) or any(True for _ in caption.dependents(verb.index, "prt")):
+        if object is None or not _deniable(caption, object) or caption.has(verb.index, "prt"):
             continue
         if verb.lemma == "wear":
             yield "wear", object, verb.start, object.end, verb.text
@@ -281,14 +281,13 @@ def _of_verbs(caption: Caption) -> Iterator[Found]:
 def _existing(caption: Caption) -> Iterator[Found]:
     """The things of "there is": "there is a dog" -> "there is no dog"."""
     for verb in caption.tokens:
-        if verb.lemma != "be" or not any(True for _ in caption.dependents(verb.index, "expl")):
+        if verb.lemma != "be" or not caption.has(verb.index, "expl"):
             continue
         thing = next(caption.dependents(verb.index, "attr", "nsubj"), None)
-        chunk = None if thing is None else next((one for one in caption.chunks if one.root == thing.index), None)
-        if thing is None or chunk is None or chunk.start != verb.index + 1:
+        if thing is None or _start(caption, thing) != verb.index + 1:
             continue
-        if not any(True for _ in caption.dependents(thing.index, "conj", "preconj", "nummod", "poss")):
-            yield "there", thing, caption.tokens[chunk.start].start, thing.end, ""
+        if not caption.has(thing.index, "conj", "preconj", "nummod", "poss"):
+            yield "there", thing, caption.tokens[verb.index + 1].start, thing.end, ""
 
 
 def _last_of_two(caption: Caption) -> Iterator[Found]:
@@ -300,29 +299,26 @@ def _last_of_two(caption: Caption) -> Iterator[Found]:
         things = list(caption.dependents(first.index, "conj"))
         if len(words) != 1 or len(things) != 1 or words[0].lower != "and" or not _deniable(caption, things[0]):
             continue
-        start = next((chunk.start for chunk in caption.chunks if chunk.root == things[0].index), -1)
-        if start == words[0].index + 1:
+        if _start(caption, things[0]) == words[0].index + 1:
             yield "and", things[0], words[0].start, things[0].end, ""
+
+
+def _start(caption: Caption, noun: Token) -> int:
+    """The first token of the noun phrase that a noun heads; -1 if it heads none."""
+    return next((chunk.start for chunk in caption.chunks if chunk.root == noun.index), -1)
 
 
 def _is_last(caption: Caption, use: PrepositionUse) -> bool:
     """Whether a prepositional phrase ends the caption, and can be left out: it belongs to no other one, and its verb
     does not need it.
     """
-    words = caption.tokens[use.object.index + 1 :]
     above = caption.tokens[caption.tokens[use.start].head]
-    bound = above.lemma in NEED_PREPOSITION or any(True for _ in caption.dependents(above.index, "dobj", "prt"))
-    return (
-        use.start > 0 and all(word.pos == "PUNCT" for word in words) and above.dep not in ("pobj", "prep") and not bound
-    )
+    if not use.start or any(word.pos != "PUNCT" for word in caption.tokens[use.object.index + 1 :]):
+        return False
+    bound = above.lemma in NEED_PREPOSITION or caption.has(above.index, "dobj", "prt")
+    return above.dep not in ("pobj", "prep") and not bound
 
 
 def _deniable(caption: Caption, noun: Token) -> bool:
     """Whether one may say that a noun is missing: it stands alone, with no list, number, owner or clause."""
-    return not any(caption.tokens[child].dep in LISTED for child in caption.children[noun.index])
-
-
-def _taken_up(caption: Caption, noun: Token) -> bool:
-    """Whether a later word may refer to a noun, or it goes on: "a dog's tail", "a bunch of"."""
-    following = caption.lowered[noun.index + 1 :]
-    return not ANAPHORS.isdisjoint(following) or following[:1] in (("'s",), ("of",), ("-",))
+    return not caption.has(noun.index, *LISTED)

@@ -1,9 +1,8 @@
-"""Noun slots: the nouns of a caption that may be replaced, with their forms and contexts.
+"""The nouns, attributes and quantities of a caption that may be replaced, with their forms and contexts.
 
-Syntactic contexts: the governor and the neighbours of a slot, as short strings that a lexicon counts.
-
-`pobj:sit in` is the object of "in" under "sit", `left:on a` follows "on a", `right:wearing` precedes "wearing".
-Counting and operators call the same functions, so replacements are weighted by exactly these counts.
+A context is the governor or a neighbour of a slot, as a short string that a lexicon counts: `pobj:sit in` is the object
+of "in" under "sit", `left:on a` follows "on a", `right:wearing` precedes "wearing". Counting and operators call the
+same functions, so replacements are weighted by exactly these counts.
 """
 
 from __future__ import annotations
@@ -23,26 +22,29 @@ from ..language.semantic_classes import (
 )
 from ..language.wordnet import WordNet
 
+NOUN_TAGS = {"NN", "NNS"}
+ADJECTIVE_TAGS = {"JJ", "JJR", "JJS"}
+DEGREES = {"JJR", "JJS"}
+COUNTED = PLURAL_DETERMINERS | {"couple", "dozen"}
+INTENSIFIERS = {"very", "too", "more", "most", "less", "so", "as", "light", "dark", "bright", "pale", "half"}
+
 
 def before(caption: Caption, index: int) -> str:
     """The word before token `index`, or two words if that is an article ("on a"); "^" at the start."""
-    lowered = caption.lowered
-    if index == 0:
-        return "^"
-    if lowered[index - 1] in ("a", "an", "the"):
-        article = "the" if lowered[index - 1] == "the" else "a"
-        return f"{lowered[index - 2] if index > 1 else '^'} {article}"
-    return lowered[index - 1]
+    word = caption.word(index - 1) or "^"
+    if word in ("a", "an", "the"):
+        return f"{caption.word(index - 2) or '^'} {'the' if word == 'the' else 'a'}"
+    return word
 
 
 def after(caption: Caption, index: int) -> str:
     """The word at token `index`; "$" after the last token."""
-    return caption.lowered[index] if index < len(caption.tokens) else "$"
+    return caption.word(index) or "$"
 
 
 def governor(caption: Caption, token: Token) -> str:
     """The dependency label and governor of a noun: `dobj:hold`, `pobj:sit in`; conjuncts share that of the first."""
-    token = first_conjunct(caption, token)
+    token = caption.first_conjunct(token)
     head = caption.tokens[token.head]
     if token.dep == "pobj":
         return f"pobj:{caption.tokens[head.head].lemma} {head.lower}"
@@ -51,13 +53,6 @@ def governor(caption: Caption, token: Token) -> str:
             return f"nsubj:{child.lemma}"
         return "ROOT:" + next((child.lower for child in caption.dependents(token.index, "prep")), "")
     return f"{token.dep}:{head.lemma}"
-
-
-def first_conjunct(caption: Caption, token: Token) -> Token:
-    """The first noun of the coordination that a token belongs to: "bed" for "chairs" in "a bed, a desk and chairs"."""
-    while token.dep == "conj" and token.head != token.index:
-        token = caption.tokens[token.head]
-    return token
 
 
 @lru_cache(maxsize=1 << 16)  # all contexts of the reference lexicon
@@ -74,10 +69,6 @@ def broader(context: str) -> str:
     if sort in ("subj", "gov", "obj", "pobj"):
         return f"{sort.removeprefix('p')} kind:{semantic_class(word) if word else ''}"
     return f"{sort} kind:{verb_class(word)}" if sort in ("verb", "nsubj", "nsubjpass", "dobj") else ""
-
-
-NOUN_TAGS = {"NN", "NNS"}
-COUNTED = PLURAL_DETERMINERS | {"couple", "dozen"}
 
 
 class NounSlot(NamedTuple):
@@ -110,6 +101,32 @@ def is_cut_compound(caption: Caption, root: int) -> bool:
     return bool(following) and following[0].pos == "NOUN" and following[0].dep not in ("appos", "npadvmod")
 
 
+@cached_on_caption
+def noun_slots(caption: Caption) -> tuple[NounSlot, ...]:
+    """The heads of noun phrases that are common nouns: "a **tennis racket** on a **bench**"."""
+    slots = []
+    tokens, lowered = caption.tokens, caption.lowered
+    for chunk in caption.chunks:
+        root = tokens[chunk.root]
+        if root.tag not in NOUN_TAGS or is_cut_compound(caption, chunk.root) or _number_unclear(caption, chunk):
+            continue
+        start = chunk.root
+        while start > chunk.start and tokens[start - 1].dep in ("compound", "nmod") and tokens[start - 1].head >= start:
+            start -= 1
+        if not all(token.text.replace("-", "").isalpha() for token in tokens[start : chunk.root + 1]):
+            continue
+        if start == chunk.root > chunk.start and tokens[start - 1].dep == "amod":
+            start -= is_part_of_name(lowered[start - 1], root.lemma)
+        entry = " ".join([*lowered[start : chunk.root], root.lemma])
+        own = [token for token in tokens[chunk.start : start] if token.head == root.index]
+        plural = root.tag == "NNS" or not PLURAL_DETERMINERS.isdisjoint([token.lower for token in own])
+        form = "plural" if plural else singular_form(own, start > 0 and tokens[start - 1].dep == "case")
+        governed = governor(caption, root)
+        left, right = f"left:{before(caption, start)}", f"right:{after(caption, chunk.root + 1)}"
+        slots.append(NounSlot(start, chunk.root + 1, entry, plural, form, (governed, broader(governed), left, right)))
+    return tuple(slots)
+
+
 def _number_unclear(caption: Caption, chunk: Chunk) -> bool:
     """Whether a noun phrase has a singular determiner and a plural head, so that no edit of it is safe.
 
@@ -121,48 +138,6 @@ def _number_unclear(caption: Caption, chunk: Chunk) -> bool:
     inside = caption.tokens[chunk.start : chunk.root]
     counted = any(token.lower in COUNTED or token.tag == "CD" for token in inside if token.lower != "one")
     return not counted and any(token.lower in SINGULAR_DETERMINERS and token.head == chunk.root for token in inside)
-
-
-@cached_on_caption
-def noun_slots(caption: Caption) -> tuple[NounSlot, ...]:
-    """The heads of noun phrases that are common nouns: "a **tennis racket** on a **bench**"."""
-    slots = []
-    tokens, lowered = caption.tokens, caption.lowered
-    for chunk in caption.chunks:
-        root = tokens[chunk.root]
-        if (
-            root.tag not in NOUN_TAGS
-            or not root.text.replace("-", "").isalpha()
-            or is_cut_compound(caption, chunk.root)
-        ):
-            continue
-        if _number_unclear(caption, chunk):
-            continue
-        start = chunk.root
-        while start > chunk.start and tokens[start - 1].dep in ("compound", "nmod") and tokens[start - 1].head >= start:
-            start -= 1
-        if any(not token.text.replace("-", "").isalpha() for token in tokens[start : chunk.root]):
-            continue
-        if start == chunk.root > chunk.start and tokens[start - 1].dep == "amod":
-            start -= is_part_of_name(lowered[start - 1], root.lemma)
-        entry = " ".join([*lowered[start : chunk.root], root.lemma])
-        own = [token for token in tokens[chunk.start : start] if token.head == root.index]
-        plural = root.tag == "NNS" or not PLURAL_DETERMINERS.isdisjoint([token.lower for token in own])
-        form = "plural" if plural else singular_form(own, start > 0 and tokens[start - 1].dep == "case")
-        governed = governor(caption, root)
-        contexts = (
-            governed,
-            broader(governed),
-            f"left:{before(caption, start)}",
-            f"right:{after(caption, chunk.root + 1)}",
-        )
-        slots.append(NounSlot(start, chunk.root + 1, entry, plural, form, contexts))
-    return tuple(slots)
-
-
-ADJECTIVE_TAGS = {"JJ", "JJR", "JJS"}
-DEGREES = {"JJR", "JJS"}
-INTENSIFIERS = {"very", "too", "more", "most", "less", "so", "as", "light", "dark", "bright", "pale", "half"}
 
 
 class AttributeSlot(NamedTuple):
@@ -216,20 +191,16 @@ def attribute_slots(caption: Caption) -> tuple[AttributeSlot, ...]:
             continue
         if token.dep == "compound" and WordNet.load().senses(f"{word} {noun.lemma}", "n"):
             continue
-        contexts = (
-            f"noun:{noun.lemma}",
-            f"left:{before(caption, token.index)}",
-            f"right:{after(caption, token.index + 1)}",
-        )
-        slots.append(AttributeSlot(token.index, noun.index, word, form, contexts))
+        left, right = f"left:{before(caption, token.index)}", f"right:{after(caption, token.index + 1)}"
+        slots.append(AttributeSlot(token.index, noun.index, word, form, (f"noun:{noun.lemma}", left, right)))
     return tuple(slots)
 
 
 def _hyphened(caption: Caption, index: int) -> bool:
     """Whether a word is part of a longer attribute: "red-haired", "light blue"."""
-    lowered = caption.lowered
-    around = (lowered[index - 1] if index else "", after(caption, index + 1))
-    return "-" in around or around[0] in INTENSIFIERS or around[1] in ("haired", "colored", "eyed", "headed", "sleeved")
+    before, behind = caption.word(index - 1), caption.word(index + 1)
+    longer = before in INTENSIFIERS or behind in ("haired", "colored", "eyed", "headed", "sleeved")
+    return longer or "-" in (before, behind)
 
 
 class QuantitySlot(NamedTuple):
@@ -270,7 +241,7 @@ def quantity_value(entry: str) -> int:
 def quantity_slots(caption: Caption) -> tuple[QuantitySlot, ...]:
     """The articles and numbers that count the head of a noun phrase: "**Two** dogs on **a** couch"."""
     slots = []
-    tokens, lowered = caption.tokens, caption.lowered
+    tokens = caption.tokens
     for chunk in caption.chunks:
         root = tokens[chunk.root]
         if root.tag not in NOUN_TAGS or is_cut_compound(caption, chunk.root):
@@ -279,22 +250,16 @@ def quantity_slots(caption: Caption) -> tuple[QuantitySlot, ...]:
             token = tokens[index]
             if token.head != root.index or token.dep not in ("det", "nummod"):
                 continue
-            if index > 0 and lowered[index - 1] in ARTICLES:  # "a three wheeler", "a two dogs"
-                continue
             counted = quantity(token)
-            if counted is None:
+            if counted is None or caption.word(index - 1) in ARTICLES:  # "a three wheeler", "a two dogs"
                 continue
             entry, value = counted
             if (root.tag == "NNS") != (value > 1):
                 continue
-            governed = governor(caption, root)
-            contexts = (
-                f"noun:{root.lemma}",
-                governed,
-                broader(governed),
-                f"left:{before(caption, index)}",
-                f"right:{lowered[index + 1]}" if index + 1 < chunk.root else f"behind:{after(caption, root.index + 1)}",
-            )
+            governed, left = governor(caption, root), f"left:{before(caption, index)}"
+            next_to_noun = index + 1 == chunk.root
+            right = f"behind:{after(caption, root.index + 1)}" if next_to_noun else f"right:{after(caption, index + 1)}"
+            contexts = (f"noun:{root.lemma}", governed, broader(governed), left, right)
             slots.append(QuantitySlot(index, root.index, entry, value, contexts))
             break
     return tuple(slots)

@@ -1,4 +1,4 @@
-"""Verb slots: the verbs of a caption that may be replaced, and which verbs are incompatible (data/verbs.toml)."""
+"""The verbs and prepositions of a caption that may be replaced, and which verbs are incompatible (data/verbs.toml)."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from itertools import combinations
+from itertools import chain, product
 from typing import NamedTuple
 
 from ..caption import Caption, Token, cached_on_caption
 from ..data import data_path
 from ..language.grammar import third_person
-from ..language.semantic_classes import LIVING, prepositions, semantic_class
+from ..language.semantic_classes import LIVING, pairs, prepositions, semantic_class
 from ..language.wordnet import WordNet
 from .nouns import after, before, broader
 
@@ -58,25 +58,15 @@ class Verbs:
 def verbs() -> Verbs:
     """The shipped table data/verbs.toml, read once per process."""
     table = tomllib.loads(data_path("verbs.toml").read_text("utf-8"))
-    body, object = (_pairs(table[name]) for name in ("body", "object"))
     holding, held = table["holding"], table["held"]
-    object |= _pairs([holding, *([one, other] for one in holding for other in held)])
     return Verbs(
         frozenset(table["vague"]),
-        frozenset(verb for group in table["body"] for verb in group),
+        frozenset(chain.from_iterable(table["body"])),
         frozenset(table["postures"]),
-        frozenset(verb for group in (*table["object"], holding, held) for verb in group),
-        body | _pairs([pair.split() for pair in table["together"]]),
-        object,
+        frozenset(chain(*table["object"], holding, held)),
+        pairs(table["body"], map(str.split, table["together"])),
+        pairs(table["object"], [holding], product(holding, held)),
     )
-
-
-def _pairs(groups: list[list[str]]) -> frozenset[tuple[str, str]]:
-    pairs: set[tuple[str, str]] = set()
-    for group in groups:
-        for one, other in combinations(group, 2):
-            pairs.update([(one, other), (other, one)])
-    return frozenset(pairs)
 
 
 @cache
@@ -101,13 +91,8 @@ def are_incompatible(one: str, other: str, pattern: str) -> bool:
 def may_be_same(one: str, other: str) -> bool:
     """Whether `one` may be true where a caption says `other`: compatible by the table, or one entails the other."""
     table, wordnet = verbs(), WordNet.load()
-    return (
-        one == other
-        or (one, other) in table.body_pairs
-        or (one, other) in table.object_pairs
-        or wordnet.entails(one, other)
-        or wordnet.entails(other, one)
-    )
+    listed = any((one, other) in pairs for pairs in (table.body_pairs, table.object_pairs))
+    return one == other or listed or wordnet.entails(one, other) or wordnet.entails(other, one)
 
 
 def verb_slots(caption: Caption) -> tuple[VerbSlot, ...]:
@@ -122,36 +107,35 @@ def verb_slots(caption: Caption) -> tuple[VerbSlot, ...]:
         if not deps.isdisjoint(ARGUMENTS):
             continue
         following = token.index + 1
-        noun: Token | None
         object = next((a for a in arguments if a.dep == "dobj" and a.index > token.index), None)
-        if object is not None and object.pos not in ("NOUN", "PROPN"):
-            continue
         prep = next((a for a in arguments if a.dep == "prep" and a.index == following), None)
         if object is not None:
-            pattern, context, noun = OBJECT, f"obj:{object.lemma}", object
+            if object.pos not in ("NOUN", "PROPN"):
+                continue
+            pattern, context = OBJECT, f"obj:{object.lemma}"
         elif prep is not None:
             if prep.lower not in known:
                 continue
             noun = next(caption.dependents(prep.index, "pobj"), None)
             pattern, context = f"prep:{prep.lower}", f"pobj:{noun.lemma if noun else ''}"
         elif following == len(tokens) or tokens[following].pos in ("PUNCT", "CCONJ"):
-            pattern, context, noun = "bare", "obj:", None
+            pattern, context = "bare", "obj:"
         else:
             continue
         doer = subject(caption, token)
         if doer is None or (token.lemma in verbs().postures and semantic_class(doer.lemma) not in LIVING):
             continue
-        subject_context = f"subj:{doer.lemma}"
-        contexts = (
-            subject_context,
-            broader(subject_context),
-            context,
-            broader(context),
-            f"left:{before(caption, token.index)}",
-            f"right:{after(caption, following)}",
-        )
+        left, right = f"left:{before(caption, token.index)}", f"right:{after(caption, following)}"
+        contexts = (*_with_broader(f"subj:{doer.lemma}", context), left, right)
         slots.append(VerbSlot(token.index, token.lemma, token.tag, pattern, contexts))
     return tuple(slots)
+
+
+def _with_broader(*contexts: str) -> Iterator[str]:
+    """Contexts, each followed by the one that it backs off to."""
+    for context in contexts:
+        yield context
+        yield broader(context)
 
 
 def subject(caption: Caption, verb: Token) -> Token | None:
@@ -245,17 +229,9 @@ def preposition_slots(caption: Caption) -> tuple[PrepositionSlot, ...]:
             above = caption.tokens[above.head]
         if _is_set(caption, use, above) or _is_bound(caption, use):
             continue
-        above_context = f"{'gov' if above.pos == 'NOUN' else 'verb'}:{above.lemma}"
-        object_context = f"obj:{use.object.lemma}"
-        contexts = (
-            above_context,
-            broader(above_context),
-            object_context,
-            broader(object_context),
-            f"left:{before(caption, use.start)}",
-            f"right:{caption.lowered[use.end]} {use.object.lemma}",
-            f"{above.lemma}..{use.object.lemma}",
-        )
+        governed, object = f"{'gov' if above.pos == 'NOUN' else 'verb'}:{above.lemma}", use.object.lemma
+        left, right = f"left:{before(caption, use.start)}", f"right:{caption.lowered[use.end]} {object}"
+        contexts = (*_with_broader(governed, f"obj:{object}"), left, right, f"{above.lemma}..{object}")
         slots.append(PrepositionSlot(use.start, use.end, use.entry, use.object.index, contexts))
     return tuple(slots)
 
@@ -264,14 +240,14 @@ def _is_set(caption: Caption, use: PrepositionUse, above: Token) -> bool:
     """Whether a preposition is part of a set phrase, or forms one with its governor `above`."""
     table = prepositions()
     start, end, entry, object = use
-    if start > 0 and caption.lowered[start - 1] in table.adverbs:
-        return True
-    if object.lemma in table.idioms and (object.index == end or end - start == 1):
-        return True
-    if any(token.index == end for token in caption.dependents(end - 1, "prep")):
-        return True
-    owned = above.lemma in table.governors or entry in table.owned.get(above.lemma, ())
-    return owned or (entry == "by" and above.tag == "VBN")
+    return (
+        caption.word(start - 1) in table.adverbs
+        or (object.lemma in table.idioms and (object.index == end or end - start == 1))
+        or any(token.index == end for token in caption.dependents(end - 1, "prep"))
+        or above.lemma in table.governors
+        or entry in table.owned.get(above.lemma, ())
+        or (entry == "by" and above.tag == "VBN")
+    )
 
 
 def _is_bound(caption: Caption, use: PrepositionUse) -> bool:
@@ -285,9 +261,7 @@ def _is_bound(caption: Caption, use: PrepositionUse) -> bool:
     if text[tokens[end - 1].end : tokens[end - 1].end + 1] == "-" or lowered[end] in ("and", "or"):
         return True
     behind = object.index + 1
-    if lowered[behind : behind + 1] in (("on",), ("off",)) and not any(
-        True for _ in caption.dependents(behind, "pobj")
-    ):
+    if caption.word(behind) in ("on", "off") and not caption.has(behind, "pobj"):
         return True  # "in a shirt with a stripe on"
     if start == 0:
         return False

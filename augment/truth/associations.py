@@ -20,6 +20,7 @@ from ..elementary import exp, log
 from ..language.semantic_classes import CLASSES, PERSON, semantic_class
 
 SMOOTHING = 20.0
+STEPS = 50  # of Newton's method, at most
 
 
 @dataclass(frozen=True)
@@ -47,20 +48,17 @@ def count(images: Iterable[Sequence[tuple[np.ndarray, np.ndarray]]], words: int,
     pairs = 0
     for captions in images:
         others = len(captions) - 1
-        one, own = _tally([words for words, _ in captions])
-        two, made = _tally([true for _, true in captions])
-        both = own[:, None] * made
+        said, entailed = map(np.concatenate, zip(*captions, strict=True))
+        word, word_captions = np.unique(said, return_counts=True)
+        entry, entry_captions = np.unique(entailed, return_counts=True)
+        both = word_captions[:, None] * entry_captions
         for first, second in captions:
-            both[np.searchsorted(one, first)[:, None], np.searchsorted(two, second)] -= 1
-        together[one[:, None], two] += both
-        mentioned[one] += own * others
-        true[two] += made * others
+            both[np.searchsorted(word, first)[:, None], np.searchsorted(entry, second)] -= 1
+        together[word[:, None], entry] += both
+        mentioned[word] += word_captions * others
+        true[entry] += entry_captions * others
         pairs += len(captions) * others
     return Pairs(together, mentioned, true, float(pairs))
-
-
-def _tally(numbers: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    return np.unique(np.concatenate(numbers), return_counts=True)
 
 
 class Associations:
@@ -116,10 +114,6 @@ def _classes(words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     return numbers, (np.arange(CLASSES)[:, None] == numbers).astype(float)
 
 
-STEPS = 50
-PRECISION = 1.0
-
-
 def fit(features: np.ndarray, labels: np.ndarray, mean: np.ndarray) -> np.ndarray:
     """The maximum a posteriori coefficients, shape (d,), for features (n, d) and labels (n,), by Newton's method.
 
@@ -129,8 +123,8 @@ def fit(features: np.ndarray, labels: np.ndarray, mean: np.ndarray) -> np.ndarra
     for _ in range(STEPS):
         # Sums in a fixed order, unlike those of products of matrices: where the slope is 0 decides the result.
         likely = sigmoid(np.add.reduce(features * coefficients, axis=1))
-        slope = np.add.reduce(features * (labels - likely)[:, None]) - PRECISION * (coefficients - mean)
-        curve = (features * (likely * (1 - likely))[:, None]).T @ features + PRECISION * np.eye(len(mean))
+        slope = np.add.reduce(features * (labels - likely)[:, None]) - (coefficients - mean)
+        curve = (features * (likely * (1 - likely))[:, None]).T @ features + np.eye(len(mean))
         step = np.linalg.solve(curve, slope)
         coefficients += step / max(1.0, float(np.abs(step).max()))
         if np.abs(step).max() < 1e-9:

@@ -1,16 +1,12 @@
-"""Is a candidate really false of the image? One check per kind of change returns why it may be true, or None.
-
-Which nouns of a lexicon a mentioned noun entails: itself, and its hypernyms and hyponyms by first senses.
-
-Narrower than negcap.augment.language.coreference, which compares all senses in use, since any doubt must reject a
-negative; here, pairs that are really true are counted.
-"""
+"""Is a candidate really false of the image? One check per kind of change returns why it may be true, or None."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import chain
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,6 +26,7 @@ if TYPE_CHECKING:
     from .estimates import ImageTruth
 
 
+NOUNS = 1 << 14  # number of nouns whose results are cached
 # Words for several persons that do not say how many.
 GROUPS = {"group", "crowd", "couple", "family", "team", "people", "pair", "trio", "band", "bunch"}
 
@@ -37,11 +34,10 @@ GROUPS = {"group", "crowd", "couple", "family", "team", "people", "pair", "trio"
 def check_noun(candidate: Candidate, caption: Caption, context: Context) -> str | None:
     """Reject if a noun of this caption or a sibling may name the same thing: `related_in_*`, `overlap_in_*`."""
     entry = context.lexicon.nouns.number[candidate.replacement]
-    found = context.coreferent_in_caption.reason(entry)
-    if found:
-        return f"{found}_in_caption"
-    found = context.coreferent_in_siblings.reason(entry)
-    return f"{found}_in_sibling" if found else None
+    if reason := context.coreferent_in_caption.reason(entry):
+        return f"{reason}_in_caption"
+    reason = context.coreferent_in_siblings.reason(entry)
+    return f"{reason}_in_sibling" if reason else None
 
 
 def check_quantity(candidate: Candidate, caption: Caption, context: Context) -> str | None:
@@ -50,58 +46,39 @@ def check_quantity(candidate: Candidate, caption: Caption, context: Context) -> 
     if value == old:
         return "same_quantity"
     noun = caption.tokens[candidate.slots[0]].lemma
-    if value > 1 and ((noun, 0) in context.own.quantities or (noun, value) in context.own.quantities):
+    if value > 1 and not context.own.quantities.isdisjoint([(noun, 0), (noun, value)]):
         return "same_quantity"
-    counted = _counted(noun, context.siblings.quantities)
-    if value in counted.counts or (old == 1 and (counted.in_group or (counted.several and value > 1))):
+    counts, several, in_group = _counted(noun, context.siblings.quantities)
+    # "Dogs" does not make "three dogs" true, but may make "two dogs" true.
+    if value in counts or (old == 1 and (in_group or (several and value > 1))):
         return "sibling_quantity"
     return None
 
 
-class Counted(NamedTuple):
-    """What captions say about the number of a noun.
-
-    counts: numbers given to it or to a noun for the same thing, 0 for a bare plural. several: whether a bare plural of
-    it is mentioned. in_group: whether it is a person and a group of persons is mentioned.
-    """
-
-    counts: frozenset[int]
-    several: bool
-    in_group: bool
-
-
 @lru_cache(maxsize=256)
-def _counted(noun: str, quantities: frozenset[tuple[str, int]]) -> Counted:
-    """Summarise (noun, number) pairs for one noun. "Dogs" does not make "three dogs" true, but may make "two dogs"
-    true.
+def _counted(noun: str, quantities: frozenset[tuple[str, int]]) -> tuple[frozenset[int], bool, bool]:
+    """What (noun, number) pairs say about the number of one noun: the numbers given to it or to a noun for the same
+    thing, 0 for a bare plural; whether there is a bare plural; and whether it is a person and there is a group.
     """
-    return Counted(
-        frozenset(count for other, count in quantities if may_corefer(noun, other)),
-        any(count == 0 and related_or_same_person(noun, other) for other, count in quantities),
-        is_person(noun) and any(other in GROUPS for other, _ in quantities),
-    )
+    counts = frozenset(count for other, count in quantities if may_corefer(noun, other))
+    several = any(count == 0 and related_or_same_person(noun, other) for other, count in quantities)
+    return counts, several, is_person(noun) and any(other in GROUPS for other, _ in quantities)
 
 
 def check_preposition(candidate: Candidate, caption: Caption, context: Context) -> str | None:
     """Reject if both prepositions may be true, or a caption of the image has the new one with the same object."""
     object = caption.tokens[candidate.slots[1]].lemma
-    table = prepositions()
-    if not table.may_replace(candidate.replaced, candidate.replacement, object):
+    if not prepositions().may_replace(candidate.replaced, candidate.replacement, object):
         return "preposition_overlap"
     return relation_said(candidate, object, context)
 
 
 def relation_said(candidate: Candidate, object: str, context: Context) -> str | None:
     """`sibling_says_so` if a caption of the image has the new preposition, or one that overlaps it, with the object."""
-    table = prepositions()
-    for relations in (context.own.relations, context.siblings.relations):
-        for entry, noun in relations:
-            if (
-                noun == object
-                and (entry == candidate.replacement or table.overlap(entry, candidate.replacement))
-                and (entry != candidate.replaced)
-            ):
-                return "sibling_says_so"
+    overlap, new = prepositions().overlap, candidate.replacement
+    for entry, noun in chain(context.own.relations, context.siblings.relations):
+        if noun == object and overlap(entry, new) and entry != candidate.replaced:
+            return "sibling_says_so"
     return None
 
 
@@ -128,16 +105,11 @@ def check_attribute_swap(candidate: Candidate, caption: Caption, context: Contex
 
 
 def _mentions_attribute(attribute: str, noun: str, context: Context) -> str | None:
-    for reason, mentioned in (
-        ("caption_says_so", context.own.attributes),
-        ("sibling_says_so", context.siblings.attributes),
-    ):
-        for word, of in mentioned:
-            if semantic_classes.may_be_same(attribute, word) and (
-                noun == of or (reason == "sibling_says_so" and (not of or may_corefer(noun, of)))
-            ):
-                return reason
-    return None
+    may_be_same = semantic_classes.may_be_same
+    if any(noun == of and may_be_same(attribute, word) for word, of in context.own.attributes):
+        return "caption_says_so"
+    nouns = (of for word, of in context.siblings.attributes if may_be_same(attribute, word))
+    return "sibling_says_so" if any(not of or noun == of or may_corefer(noun, of) for of in nouns) else None
 
 
 def check_verb(candidate: Candidate, caption: Caption, context: Context) -> str | None:
@@ -163,12 +135,7 @@ def check_denial(candidate: Candidate, caption: Caption, context: Context) -> st
     return None if asserted is None else CHECKS[asserted.change](asserted, caption, context)
 
 
-def check_nothing(candidate: Candidate, caption: Caption, context: Context) -> str | None:
-    """The check of paraphrases and other texts that are true by their form: it never rejects."""
-    return None
-
-
-CHECKS = {
+CHECKS: dict[str, Callable[[Candidate, Caption, Context], str | None]] = {
     "noun": check_noun,
     "quantity": check_quantity,
     "preposition": check_preposition,
@@ -178,7 +145,7 @@ CHECKS = {
     "verb": check_verb,
     "denial": check_denial,
     "verb_denial": check_denial,
-    "none": check_nothing,
+    "none": lambda candidate, caption, context: None,  # of texts that are true by their form, such as paraphrases
 }
 
 
@@ -201,33 +168,33 @@ def assess(
     if reason is not None or image is None:
         return reason, None
     p_true = image.p_true(candidate, caption)
-    if p_true is not None and p_true > image.max_p_true and not _is_lower(candidate):
-        return "likely_true", p_true
+    if p_true is not None and p_true > image.max_p_true:
+        # A lower number may stay: captions that say "a dog" of one of two dogs do not make it true of both.
+        old, new = candidate.replaced, candidate.replacement
+        if candidate.change != "quantity" or quantity_value(new) >= quantity_value(old):
+            return "likely_true", p_true
     return None, None if denies_the_caption(candidate) else p_true
 
 
-def _is_lower(candidate: Candidate) -> bool:
-    """Whether a quantity becomes smaller: captions that say "a dog" of one of two dogs do not make it true of both."""
-    return candidate.change == "quantity" and quantity_value(candidate.replacement) < quantity_value(candidate.replaced)
-
-
-NOUNS = 1 << 14  # number of nouns whose results are cached
-
-
 class Entailment:
-    """Finds, of given nouns (entries), those that other nouns entail: a "puppy" entails "puppy", "dog" and "animal"."""
+    """Finds, of given nouns (entries), those that other nouns entail: a "puppy" entails "puppy", "dog" and "animal".
+
+    A noun entails itself, and its hypernyms and hyponyms by first senses. This is narrower than
+    negcap.augment.language.coreference, which compares all senses in use, since any doubt must reject a negative; here,
+    pairs that are really true are counted.
+    """
 
     def __init__(self, entries: Sequence[str]) -> None:
         """Index the entries by their first senses and the hypernyms of these."""
         self._named = {entry: number for number, entry in enumerate(entries)}
-        self._is: dict[int, list[int]] = {}
-        self._below: dict[int, list[int]] = {}
+        self._is: defaultdict[int, list[int]] = defaultdict(list)
+        self._below: defaultdict[int, list[int]] = defaultdict(list)
         for number, entry in enumerate(entries):
             above = _hypernyms(entry)
-            if above:
-                self._is.setdefault(above[0], []).append(number)
+            for synset in above[:1]:
+                self._is[synset].append(number)
             for synset in above:
-                self._below.setdefault(synset, []).append(number)
+                self._below[synset].append(number)
 
     def entries(self, nouns: Iterable[str]) -> np.ndarray:
         """The numbers, ascending, of the entries that any of these nouns entails: itself, its synonyms, and what lies
@@ -238,17 +205,13 @@ class Entailment:
     @cached(NOUNS)
     def _of_noun(self, noun: str) -> frozenset[int]:
         above = _hypernyms(noun)
-        numbers = {self._named[noun]} if noun in self._named else set()
-        numbers.update(self._below.get(above[0], ()) if above else ())
-        numbers.update(*(self._is.get(synset, ()) for synset in above))
-        return frozenset(numbers)
+        named = [self._named[noun]] if noun in self._named else []
+        below = (self._below.get(synset, ()) for synset in above[:1])
+        return frozenset(named).union(*below, *(self._is.get(synset, ()) for synset in above))
 
 
 def _hypernyms(noun: str) -> list[int]:
     """The first sense of a noun, or of its head, followed by all its hypernyms; empty for an unknown noun."""
     wordnet = WordNet.load()
-    for word in (noun, head(noun)):
-        senses = wordnet.senses(word, "n")
-        if senses:
-            return [senses[0], *sorted(wordnet.closure(senses[0]) - {senses[0]})]
-    return []
+    first = (wordnet.senses(noun, "n") or wordnet.senses(head(noun), "n"))[:1]
+    return [*first, *sorted(above for synset in first for above in wordnet.closure(synset) if above != synset)]

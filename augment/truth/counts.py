@@ -6,9 +6,9 @@ kind, said, of and entry of negcap.schemas.captions, and numbers of pairs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -46,14 +46,8 @@ class EntailedEntries:
 
     def __call__(self, kind: str, caption: Caption) -> np.ndarray:
         """Entry numbers: for kind "noun", those that its nouns entail; for "verb", those that it mentions."""
-        return self.by_nouns(mentioned_nouns(caption)) if kind == "noun" else self.by_verbs(caption)
-
-    def by_nouns(self, nouns: frozenset[str]) -> np.ndarray:
-        """The numbers of the noun entries that these nouns entail."""
-        return self._nouns.entries(nouns)
-
-    def by_verbs(self, caption: Caption) -> np.ndarray:
-        """The numbers of the verb entries that a caption mentions."""
+        if kind == "noun":
+            return self._nouns.entries(mentioned_nouns(caption))
         known = self.lexicon.verbs.number
         return np.array([known[verb] for verb in mentioned_verbs(caption) if verb in known], int)
 
@@ -67,45 +61,35 @@ def count(images: Sequence[Sequence[Caption]], entailed: EntailedEntries) -> pa.
     """A table of counts of caption pairs in some images, each a list of its captions."""
     import pyarrow as pa
 
-    nouns = [[mentioned_nouns(caption) for caption in captions] for captions in images]
-    made = {
-        "noun": ([entailed.by_nouns(words) for words in captions] for captions in nouns),
-        "verb": ([entailed.by_verbs(caption) for caption in captions] for captions in images),
-    }
-    words = [_count_words(kind, nouns, made[kind], entailed.lexicon.entries(kind).names) for kind in WORDS]
-    return pa.concat_tables([*words, *(_count_assertions(kind, images) for kind in ASSERTIONS)])
-
-
-def _count_words(
-    kind: str, nouns: Sequence[Sequence[frozenset[str]]], made: Iterable[Sequence[np.ndarray]], names: Sequence[str]
-) -> pa.Table:
-    """Pairs by the word that the first caption mentions and the entry, one of `names`, that the second entails."""
-    import pyarrow as pa
-
-    words = sorted(set[str]().union(*chain.from_iterable(nouns)))
+    read = [
+        [(mentioned_nouns(caption), {kind: entailed(kind, caption) for kind in WORDS}) for caption in captions]
+        for captions in images
+    ]
+    words = sorted({noun for nouns, _ in chain.from_iterable(read) for noun in nouns})
     number = {word: row for row, word in enumerate(words)}
-    mentioned = ([np.array([number[word] for word in own], int) for own in captions] for captions in nouns)
-    rows = (list(zip(first, second, strict=True)) for first, second in zip(mentioned, made, strict=True))
-    pairs = associations.count(rows, len(words), len(names))
-    whole = np.block([[np.array([[pairs.all]]), pairs.true[None]], [pairs.mentioned[:, None], pairs.together]])
-    row, column = whole.nonzero()
-    firsts = pa.array(["", *words], pa.string()).take(pa.array(row))
-    seconds = pa.array(["", *names], pa.string()).take(pa.array(column))
-    return _rows(kind, firsts, pa.repeat("", len(row)), seconds, whole[row, column].astype(int))
 
+    def rows(kind: str, said: Any, of: Any, entry: Any, pairs: Any) -> pa.Table:
+        texts = [pa.array(column, pa.string()) for column in (said, of, entry)]
+        return pa.table([pa.repeat(kind, len(pairs)), *texts, pa.array(pairs, pa.int64())], [*KEYS, PAIRS])
 
-def _count_assertions(kind: str, images: Sequence[Sequence[Caption]]) -> pa.Table:
-    """Pairs by the assertion of the first caption and the value that the second gives to the same thing."""
-    counts = exchange.count(kind, ([ASSERTIONS[kind](caption) for caption in one] for one in images))
-    said, of, entry = zip(*counts, strict=True) if counts else ((), (), ())
-    return _rows(kind, said, of, entry, list(counts.values()))
-
-
-def _rows(kind: str, said: Any, of: Any, entry: Any, pairs: Any) -> pa.Table:
-    import pyarrow as pa
-
-    texts = [pa.array(column, pa.string()) for column in (said, of, entry)]
-    return pa.table([pa.repeat(kind, len(pairs)), *texts, pa.array(pairs, pa.int64())], [*KEYS, PAIRS])
+    tables = []
+    for kind in WORDS:  # pairs by the word that the first caption mentions and the entry that the second entails
+        names = entailed.lexicon.entries(kind).names
+        of_images = (
+            [(np.array([number[noun] for noun in nouns], int), entries[kind]) for nouns, entries in captions]
+            for captions in read
+        )
+        pairs = associations.count(of_images, len(words), len(names))
+        whole = np.block([[np.array([[pairs.all]]), pairs.true[None]], [pairs.mentioned[:, None], pairs.together]])
+        row, column = whole.nonzero()
+        firsts = pa.array(["", *words], pa.string()).take(pa.array(row))
+        seconds = pa.array(["", *names], pa.string()).take(pa.array(column))
+        tables.append(rows(kind, firsts, pa.repeat("", len(row)), seconds, whole[row, column].astype(int)))
+    for kind, assertions in ASSERTIONS.items():  # by the assertion of the first and the value that the second gives
+        counts = exchange.count(kind, (list(map(assertions, captions)) for captions in images))
+        said, of, entry = zip(*counts, strict=True) if counts else ((), (), ())
+        tables.append(rows(kind, said, of, entry, list(counts.values())))
+    return pa.concat_tables(tables)
 
 
 def add(folds: Sequence[pa.Table]) -> pa.Table:
@@ -115,13 +99,13 @@ def add(folds: Sequence[pa.Table]) -> pa.Table:
 
     owner = np.repeat(np.arange(len(folds)), [len(own) for own in folds])
     rows = pa.concat_tables(map(encoded, folds)).unify_dictionaries()
-    numbers, texts = zip(*(_numbered(rows[key]) for key in KEYS), strict=True)
+    numbers, texts = zip(*(_numbered(rows[key].combine_chunks()) for key in KEYS), strict=True)
     shape = [len(own) for own in texts]
     keys, at = np.unique(np.ravel_multi_index(numbers, shape), return_inverse=True)
     pairs = np.zeros((len(folds), len(keys)), int)
     np.add.at(pairs, (owner, at), rows[PAIRS].to_numpy())
     columns = [own.take(pa.array(n)) for own, n in zip(texts, np.unravel_index(keys, shape), strict=True)]
-    table = pa.table([*columns, *map(pa.array, pairs)], [*KEYS, *map(_fold, range(len(folds)))])
+    table = pa.table([*columns, *map(pa.array, pairs)], [*KEYS, *(f"{PAIRS}_{number}" for number in range(len(folds)))])
     word = pc.and_(pc.is_in(table["kind"], pa.array(WORDS)), pc.not_equal(table["said"], ""))
     few = pc.and_(pc.equal(table["entry"], ""), pc.less(_total(table), MIN_PAIRS))
     rare = table["said"].filter(pc.and_(word, few)).combine_chunks()
@@ -138,30 +122,20 @@ def encoded(table: pa.Table) -> pa.Table:
     return table
 
 
-def _numbered(texts: pa.ChunkedArray) -> tuple[np.ndarray, pa.Array]:
+def _numbered(coded: pa.DictionaryArray) -> tuple[np.ndarray, pa.Array]:
     """Integer codes of texts, and the sorted vocabulary that they index."""
     import pyarrow.compute as pc
 
-    coded = texts.combine_chunks()
     order = pc.sort_indices(coded.dictionary)
     number = np.empty(len(order), int)
     number[order.to_numpy()] = np.arange(len(order))
     return number[coded.indices.to_numpy()], coded.dictionary.take(order)
 
 
-def _fold(number: int) -> str:
-    return f"{PAIRS}_{number}"
-
-
 def _total(counts: pa.Table) -> pa.ChunkedArray:
     import pyarrow.compute as pc
 
-    first, *others = (
-        column for name, column in zip(counts.column_names, counts.columns, strict=True) if name not in KEYS
-    )
-    for other in others:
-        first = pc.add(first, other)
-    return first
+    return reduce(pc.add, counts.drop_columns(list(KEYS)).columns)
 
 
 def total(counts: pa.Table, left_out: int | None = None) -> pa.Table:
@@ -170,5 +144,5 @@ def total(counts: pa.Table, left_out: int | None = None) -> pa.Table:
 
     pairs = _total(counts)
     if left_out is not None:
-        pairs = pc.subtract(pairs, counts[_fold(left_out)])
+        pairs = pc.subtract(pairs, counts[f"{PAIRS}_{left_out}"])
     return counts.select(KEYS).append_column(PAIRS, pairs).filter(pc.greater(pairs, 0))

@@ -24,23 +24,14 @@ if TYPE_CHECKING:
 
 MAX_P_TRUE = 0.025
 # The kind of estimate for each change that a candidate makes; a swap has none.
-KIND_OF_CHANGE = {
-    "noun": "noun",
-    "verb": "verb",
-    "quantity": "numeral",
-    "preposition": "preposition",
-    "attribute": "attribute",
-}
+KIND_OF_CHANGE = {kind: kind for kind in ("noun", "verb", "preposition", "attribute")} | {"quantity": "numeral"}
 # Prior means of the calibration's coefficients. Features for words: 1, log odds of the entry, evidence of the captions
 # (Associations.score), whether it is a person, log of the number of captions. Features for assertions: 1, log odds of
 # the transition, log(1 + number of captions that assert the old value), log of the number of captions. A priori, the
 # log odds need no correction, and the more captions there are, the less remains unmentioned.
-EXPECTED = {
-    "noun": (0.0, 1.0, 0.5, 0.0, -0.5),
-    "verb": (0.0, 1.0, 0.5, 0.0, -0.5),
-    "numeral": (0.0, 1.0, 0.0, -0.5),
-    "preposition": (0.0, 1.0, 0.0, -0.5),
-    "attribute": (0.0, 1.0, 0.0, -0.5),
+EXPECTED: dict[str, tuple[float, ...]] = {
+    **dict.fromkeys(("noun", "verb"), (0.0, 1.0, 0.5, 0.0, -0.5)),
+    **dict.fromkeys(("numeral", "preposition", "attribute"), (0.0, 1.0, 0.0, -0.5)),
 }
 DIGITS = 4
 TRANSITIONS = 1 << 16  # number of transitions whose probabilities are cached
@@ -97,10 +88,8 @@ class Truth:
             mask = pc.and_(pc.equal(table["kind"], kind), pc.is_null(table["coefficients"]))
             rows = table.filter(mask).combine_chunks()
             if kind in ASSERTIONS:
-                keys = (rows[column].to_pylist() for column in ("said", "of", "entry"))
-                transitions[kind] = Transitions(
-                    dict(zip(zip(*keys, strict=True), rows["count"].to_pylist(), strict=True))
-                )
+                keys = zip(*(rows[column].to_pylist() for column in ("said", "of", "entry")), strict=True)
+                transitions[kind] = Transitions(dict(zip(keys, rows["count"].to_pylist(), strict=True)))
             else:
                 associations[kind] = _associations(rows, lexicon.entries(kind).names)
         return cls(associations, transitions, calibration, max_p_true)
@@ -138,8 +127,8 @@ class ImageTruth:
         if candidate.change in ("denial", "verb_denial"):
             asserted = assertion(candidate)
             return None if asserted is None else self.p_true(asserted, caption)
-        kind = KIND_OF_CHANGE.get(candidate.change)
-        if kind is None or kind not in self.truth.calibration:
+        kind = KIND_OF_CHANGE.get(candidate.change, "")
+        if kind not in self.truth.calibration:
             return None
         if kind not in ASSERTIONS:
             return self._p_words(kind)[self.truth.associations[kind].entries[candidate.replacement]]
@@ -168,7 +157,7 @@ class ImageTruth:
         """The calibrated probability of each entry of a kind of word."""
         known, (bias, odds, score, person, number) = self.truth.associations[kind], self.truth.calibration[kind]
         logits = odds * known.log_odds + score * self._score(kind) + person * known.is_person
-        return sigmoid(logits + (bias + number * self._log_captions)).round(DIGITS).tolist()
+        return sigmoid(logits + (bias + number * log(len(self.captions)))).round(DIGITS).tolist()
 
     def features(self, candidate: Candidate, caption: Caption) -> list[float] | None:
         """The features of the calibration for a candidate (see EXPECTED); None if there is no estimate."""
@@ -177,20 +166,16 @@ class ImageTruth:
             change = _change(kind, candidate, caption)
             if change is None:
                 return None
-            agreeing = self._agreeing(kind, change)
-            return [1.0, self.truth.log_odds(kind, change), log1p(agreeing), self._log_captions]
+            agreeing = log1p(self._agreeing(kind, change))
+            return [1.0, self.truth.log_odds(kind, change), agreeing, log(len(self.captions))]
         known = self.truth.associations[kind]
         entry = known.entries[candidate.replacement]
-        return [1.0, known.log_odds[entry], self._score(kind)[entry], known.is_person[entry], self._log_captions]
+        return [1.0, known.log_odds[entry], self._score(kind)[entry], known.is_person[entry], log(len(self.captions))]
 
     @cached(IMAGES)
     def _score(self, kind: str) -> np.ndarray:
         mentioned = frozenset[str]().union(*map(mentioned_nouns, self.captions))
         return read_only(self.truth.associations[kind].score(mentioned))
-
-    @cached_property
-    def _log_captions(self) -> float:
-        return log(len(self.captions))
 
     def _agreeing(self, kind: str, change: tuple[str, str, str]) -> int:
         """The number of captions that assert the old value of a thing, including the one to be changed."""

@@ -1,6 +1,7 @@
-"""Does a caption stay true when two of its noun phrases are swapped?
+"""What one caption says where another says something else: assertions, and noun phrases that may be swapped.
 
-Transitions of assertions: how often one caption says "two" of a thing of which another of the image says "three".
+`interchangeable` tells whether a caption stays true when two of its noun phrases are swapped. `Transitions` says how
+often one caption says "two" of a thing of which another of the image says "three".
 
 An assertion is a value that a caption gives to a thing: a quantity, a preposition or an attribute. Let n be counts of
 ordered pairs of captions of one image, the first of which asserts `old` of a thing and the second `new`:
@@ -13,8 +14,9 @@ and likewise, backing off to the thing's semantic class, to any thing, and to p(
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
+from itertools import chain
 from typing import NamedTuple
 
 from ..caption import Caption, Token, cached_on_caption
@@ -22,8 +24,11 @@ from ..language.coreference import may_corefer
 from ..language.semantic_classes import prepositions, semantic_class
 from ..mentions import chunk_heads, mentioned_attributes, mentioned_quantities, mentioned_relations
 from ..scene_graph import scene_graph
-from ..slots.nouns import first_conjunct, quantity_value
+from ..slots.nouns import quantity_value
 
+SMOOTHING = 20.0
+Assertion = tuple[str, str]  # thing and value
+Transition = tuple[str, str, str]  # old value, thing and new value; "" for any
 # Symmetric prepositions and verbs: "a dog near a cat" means "a cat near a dog".
 SYMMETRIC = {
     "with", "near", "next to", "beside", "by", "alongside", "along with", "around", "among", "at", "between", "against",
@@ -41,15 +46,21 @@ def interchangeable(caption: Caption, one: Token, other: Token) -> bool:
     "A trick on a bike on a ramp": objects of equal prepositions may be in either order. "A girl is
     behind a car and a boy is behind the car": two clauses state the same of each.
     """
-    first = first_conjunct(caption, one), first_conjunct(caption, other)
+    first = caption.first_conjunct(one), caption.first_conjunct(other)
     pairs = ((one, other), (other, one), first, first[::-1])
     if all(token.dep == "pobj" for token in first) and len({caption.lowered[token.head] for token in first}) == 1:
         return True
-    if _beside_each_other(caption, one, other) or any(_with(caption, *pair) for pair in pairs):
-        return True
-    if _listed(caption, one, other) or _follows_after_swap(caption, one.index, other.index):
-        return True
-    return first[0].index == first[1].index or any(_symmetric(caption, *pair) for pair in pairs)
+    if one.dep == other.dep == "pobj":  # both locate the same noun: "a man in the water, on a boat"
+        above = caption.tokens[one.head].head
+        if above == caption.tokens[other.head].head and caption.tokens[above].pos == "NOUN":
+            return True
+    return (
+        any(_with(caption, *pair) for pair in pairs)
+        or _listed(caption, one, other)
+        or _follows_after_swap(caption, one.index, other.index)
+        or first[0].index == first[1].index
+        or any(_symmetric(caption, *pair) for pair in pairs)
+    )
 
 
 class Statement(NamedTuple):
@@ -64,29 +75,23 @@ class Statement(NamedTuple):
         """Whether this makes `other` true: the same relation of the same nouns, in either order if symmetric."""
         if self.verb != other.verb and "" not in (self.verb, other.verb):
             return False
-        if not (self.preposition == other.preposition or prepositions().overlap(self.preposition, other.preposition)):
+        if not prepositions().overlap(self.preposition, other.preposition):
             return False
-        straight, turned = (self.subject, self.object), (self.object, self.subject)
-        orders = (straight, turned) if other.is_symmetric else (straight,)
+        orders = [(self.subject, self.object)]
+        if other.preposition in SYMMETRIC if other.preposition else other.verb in SYMMETRIC_VERBS:
+            orders.append((self.object, self.subject))
         return any(_same(caption, a, other.subject) and _same(caption, b, other.object) for a, b in orders)
-
-    @property
-    def is_symmetric(self) -> bool:
-        """Whether the relation holds in both orders if it holds in one."""
-        return self.preposition in SYMMETRIC if self.preposition else self.verb in SYMMETRIC_VERBS
 
 
 @cached_on_caption
 def _statements(caption: Caption) -> tuple[Statement, ...]:
-    return tuple(_read_statements(caption))
-
-
-def _read_statements(caption: Caption) -> Iterator[Statement]:
+    statements = []
     for relation in scene_graph(caption).relations:
         if relation.tokens:
             verbs = [caption.tokens[i].lemma for i in relation.tokens if caption.tokens[i].pos in ("VERB", "AUX")]
             words = [caption.lowered[i] for i in relation.tokens if caption.tokens[i].pos not in ("VERB", "AUX")]
-            yield Statement(relation.subject, relation.object, " ".join(verbs), " ".join(words))
+            statements.append(Statement(relation.subject, relation.object, " ".join(verbs), " ".join(words)))
+    return tuple(statements)
 
 
 def _follows_after_swap(caption: Caption, one: int, other: int) -> bool:
@@ -103,28 +108,17 @@ def _follows_after_swap(caption: Caption, one: int, other: int) -> bool:
 
 def _same(caption: Caption, one: int, other: int) -> bool:
     """Whether two nouns mean one thing: the same token, or the same noun again with "the"."""
-    if one == other:
-        return True
-    tokens = caption.tokens
-    if tokens[one].lemma != tokens[other].lemma:
-        return False
-    return any(child.lower == "the" for child in caption.dependents(max(one, other), "det"))
+    same = caption.tokens[one].lemma == caption.tokens[other].lemma
+    determiners = caption.dependents(max(one, other), "det")
+    return one == other or (same and any(word.lower == "the" for word in determiners))
 
 
 def _listed(caption: Caption, one: Token, other: Token) -> bool:
     """Whether only noun phrases, commas and conjunctions are between two heads, regardless of the parse."""
-    start = next((chunk.start for chunk in caption.chunks if chunk.root == other.index), other.index)
+    start = _start(caption, other)
     inside = {i for chunk in caption.chunks for i in range(chunk.start, chunk.end)}
     between = (caption.lowered[i] for i in range(one.index + 1, start) if i not in inside)
     return set(between) <= {",", "and", "or", "&", "as", "well", "plus"}
-
-
-def _beside_each_other(caption: Caption, one: Token, other: Token) -> bool:
-    """Whether two prepositions locate the same noun: "a man in the water, on a boat"."""
-    if not one.dep == other.dep == "pobj":
-        return False
-    above, beside = caption.tokens[one.head].head, caption.tokens[other.head].head
-    return above == beside and caption.tokens[above].pos == "NOUN"
 
 
 def _with(caption: Caption, one: Token, other: Token) -> bool:
@@ -132,11 +126,15 @@ def _with(caption: Caption, one: Token, other: Token) -> bool:
     governor = caption.tokens[other.head]
     if other.dep != "pobj" or governor.lower != "with":
         return False
-    start = next((chunk.start for chunk in caption.chunks if chunk.root == other.index), other.index)
-    if start == governor.index + 1 and one.index == governor.index - 1:
+    if _start(caption, other) == governor.index + 1 and one.index == governor.index - 1:
         return True
     above = caption.tokens[one.head]
     return governor.head in (above.index, above.head) and one.dep in ("dobj", "pobj")
+
+
+def _start(caption: Caption, noun: Token) -> int:
+    """The first token of the noun phrase that a noun heads."""
+    return next((chunk.start for chunk in caption.chunks if chunk.root == noun.index), noun.index)
 
 
 def _symmetric(caption: Caption, one: Token, other: Token) -> bool:
@@ -158,39 +156,15 @@ def _symmetric(caption: Caption, one: Token, other: Token) -> bool:
             or (one.dep in ("nsubj", "nsubjpass", "dobj", "attr") and one.head == above.index)
             or (above.dep in ("acl", "relcl") and above.head == one.index)
         )
-    return (
-        one.dep == "nsubj"
-        and other.dep in ("dobj", "attr")
-        and other.head == one.head
-        and caption.tokens[one.head].lemma in SYMMETRIC_VERBS
-    )
+    of_one_verb = one.dep == "nsubj" and other.dep in ("dobj", "attr") and other.head == one.head
+    return of_one_verb and caption.tokens[one.head].lemma in SYMMETRIC_VERBS
 
 
-SMOOTHING = 20.0
-
-Assertion = tuple[str, str]  # thing and value
-Transition = tuple[str, str, str]  # old value, thing and new value; "" for any
-
-
-def quantities(caption: Caption) -> set[Assertion]:
-    """The (thing, number) assertions of a caption; the number is "0" for a bare plural."""
-    return {(noun, str(value)) for noun, value in mentioned_quantities(caption)}
-
-
-def relations(caption: Caption) -> set[Assertion]:
-    """The (object of a preposition, preposition) assertions of a caption."""
-    return {(thing, preposition) for preposition, thing in mentioned_relations(caption)}
-
-
-def attributes(caption: Caption) -> set[Assertion]:
-    """The (thing, attribute) assertions of a caption."""
-    return {(noun, attribute) for attribute, noun in mentioned_attributes(caption) if noun}
-
-
+# The assertions of a caption by kind: numbers of things ("0" for a bare plural), prepositions of objects, attributes.
 ASSERTIONS: Mapping[str, Callable[[Caption], set[Assertion]]] = {
-    "numeral": quantities,
-    "preposition": relations,
-    "attribute": attributes,
+    "numeral": lambda caption: {(noun, str(value)) for noun, value in mentioned_quantities(caption)},
+    "preposition": lambda caption: {(thing, preposition) for preposition, thing in mentioned_relations(caption)},
+    "attribute": lambda caption: {(noun, attribute) for attribute, noun in mentioned_attributes(caption) if noun},
 }
 
 
@@ -220,12 +194,7 @@ def is_mentioned_once(kind: str, thing: str, caption: Caption) -> bool:
     "A black dog and a brown dog" mentions dogs twice: "two black dogs and a brown dog" is not true of two dogs. Always
     true for kinds other than "numeral".
     """
-    return kind != "numeral" or sum([is_same_thing(kind, thing, other) for other in _things(caption)]) <= 1
-
-
-@cached_on_caption
-def _things(caption: Caption) -> tuple[str, ...]:
-    return tuple(head.lemma for head in chunk_heads(caption))
+    return kind != "numeral" or sum([is_same_thing(kind, thing, head.lemma) for head in chunk_heads(caption)]) <= 1
 
 
 def count(kind: str, images: Iterable[Sequence[set[Assertion]]]) -> dict[Transition, int]:
@@ -237,8 +206,11 @@ def count(kind: str, images: Iterable[Sequence[set[Assertion]]]) -> dict[Transit
             for thing, value in assertions:
                 values.setdefault(thing, {}).setdefault(number, set()).add(value)
         for thing, own in values.items():
+            news = own  # by caption, the values given to any noun for the same thing
             same = [] if kind == "preposition" else [values[o] for o in values if is_same_thing(kind, thing, o)]
-            news = _joined(own, same)
+            if len(same) > 1:
+                numbers = set(chain.from_iterable(same))
+                news = {number: set[str]().union(*(its.get(number, ()) for its in same)) for number in numbers}
             total = Counter(new for its in news.values() for new in its)
             for number, olds in own.items():
                 for old in olds:
@@ -249,26 +221,18 @@ def count(kind: str, images: Iterable[Sequence[set[Assertion]]]) -> dict[Transit
     return counts
 
 
-def _joined(own: dict[int, set[str]], same: Sequence[dict[int, set[str]]]) -> dict[int, set[str]]:
-    """By caption, the values given to a thing (`own`) or to any noun for the same thing (`same`)."""
-    if len(same) <= 1:
-        return own
-    numbers = {number for its in same for number in its}
-    return {number: set[str]().union(*(its.get(number, ()) for its in same)) for number in numbers}
-
-
 class Transitions:
     """P(new value | old value, thing), estimated from transition counts."""
 
     def __init__(self, counts: Mapping[Transition, int]) -> None:
         """`counts`: (old, thing, new) -> pairs; summed when a probability is first needed."""
-        self._own = counts
+        self._unsummed = counts
 
     @cached_property
     def _counts(self) -> Counter[tuple[str, str | int, str]]:
         """The counts, with their sums over the things of a class, over all things, and over all old values."""
-        summed: Counter[tuple[str, str | int, str]] = Counter(self._own)
-        for (old, thing, new), number in self._own.items():
+        summed: Counter[tuple[str, str | int, str]] = Counter(self._unsummed)
+        for (old, thing, new), number in self._unsummed.items():
             for general in ((old, semantic_class(thing), new), (old, "", new), ("", "", new)):
                 summed[general] += number
         return summed
@@ -280,7 +244,7 @@ class Transitions:
         Backs off from the thing to its class to any thing; always above 0.
         """
         counts = self._counts
-        found = (counts["", "", new] + 0.5) / (counts["", "", ""] + 1.0)
+        likely = (counts["", "", new] + 0.5) / (counts["", "", ""] + 1.0)
         for given in ((old, ""), (old, semantic_class(thing)), (old, thing)):
-            found = (counts[*given, new] + SMOOTHING * found) / (counts[*given, ""] + SMOOTHING)
-        return found
+            likely = (counts[*given, new] + SMOOTHING * likely) / (counts[*given, ""] + SMOOTHING)
+        return likely

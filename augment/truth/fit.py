@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from random import Random
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from . import exchange
 from .associations import fit
 from .contradiction import check
 from .counts import FOLDS, KEYS, PAIRS, WORDS, EntailedEntries, add, count, encoded, fold, total
-from .estimates import EXPECTED, KIND_OF_CHANGE, Truth
+from .estimates import EXPECTED, KIND_OF_CHANGE, ImageTruth, Truth
 from .exchange import ASSERTIONS
 
 if TYPE_CHECKING:
@@ -106,22 +106,20 @@ def label(parses: pa.Table, counts: pa.Table, lexicon: Lexicon) -> pa.Table:
     """
     import pyarrow as pa
 
-    known, entailed = uncalibrated(counts, lexicon), EntailedEntries(lexicon)
-    rows = [
-        row
-        for images in batches(by_image(from_parses(parses)))
-        for held in _read(map(_held_out, images), lexicon)
-        for row in _labelled(held, entailed, known)
-    ]
+    # The features do not depend on the coefficients.
+    known, entailed = Truth.from_table(_with_coefficients(counts, EXPECTED), lexicon), EntailedEntries(lexicon)
+    rows = []
+    for images in batches(by_image(from_parses(parses))):
+        held = [_held_out(captions) for captions in images]
+        readings = read([shown[0] for shown, _, _ in held], lexicon.cloze)
+        for (shown, held_out, rng), reading in zip(held, readings, strict=True):
+            context = Context(lexicon, Mentions(shown[:1]), Mentions(shown[1:]), reading)
+            for kind, candidate, values in _proposed(context, known.of_image(shown), rng):
+                rows.append((kind, values, is_true(candidate, shown[0], held_out, entailed)))
     kinds, features, labels = zip(*rows, strict=True) if rows else ((), (), ())
     types = {"kind": pa.string(), "features": pa.list_(pa.float64()), "true": pa.bool_()}
     columns = zip((kinds, features, labels), types.values(), strict=True)
     return pa.table([pa.array(column, type) for column, type in columns], list(types))
-
-
-def uncalibrated(counts: pa.Table, lexicon: Lexicon) -> Truth:
-    """Estimates from counts with prior coefficients, to compute features, which do not depend on these."""
-    return Truth.from_table(_with_coefficients(counts, EXPECTED), lexicon)
 
 
 def calibrated(counts: pa.Table, labelled: Sequence[pa.Table]) -> pa.Table:
@@ -147,50 +145,31 @@ def _with_coefficients(counts: pa.Table, coefficients: Mapping[str, Iterable[flo
     blank = {"said": "", "of": "", "entry": "", "count": 0}
     rows = [{"kind": kind, **blank, "coefficients": list(own)} for kind, own in sorted(coefficients.items())]
     columns = [*counts.columns, pa.nulls(len(counts), TRUTH.field("coefficients").type)]
-    counted = pa.Table.from_arrays(
-        [column.cast(field.type) for column, field in zip(columns, TRUTH, strict=True)], schema=TRUTH
-    )
+    arrays = [column.cast(field.type) for column, field in zip(columns, TRUTH, strict=True)]
+    counted = pa.Table.from_arrays(arrays, schema=TRUTH)
     return pa.concat_tables([pa.Table.from_pylist(rows, schema=TRUTH), counted]).combine_chunks()
 
 
-class HeldOut(NamedTuple):
-    """The captions of an image in random order: those `shown`, of which candidates are made for the first, the next one
-    (`held_out`), and the random stream.
+def _held_out(captions: Sequence[Caption]) -> tuple[tuple[Caption, ...], Caption, Random]:
+    """The captions of an image in random order: those that are shown, of which candidates are made for the first; the
+    next one, which is held out; and the random stream.
     """
-
-    shown: tuple[Caption, ...]
-    held_out: Caption
-    rng: Random
-
-
-def _held_out(captions: Sequence[Caption]) -> HeldOut:
     rng = record_rng(0, "truth", captions[0].image_id)
     order = rng.sample(list(captions), len(captions))
-    held_out = rng.randrange(1, len(captions))
-    return HeldOut(tuple(order[:held_out]), order[held_out], rng)
+    number = rng.randrange(1, len(captions))
+    return tuple(order[:number]), order[number], rng
 
 
-def _read(images: Iterable[HeldOut], lexicon: Lexicon) -> Iterator[tuple[HeldOut, Context]]:
-    """The context of the first caption of each image; these captions are read together."""
-    images = list(images)
-    readings = read([image.shown[0] for image in images], lexicon.cloze)
-    for image, reading in zip(images, readings, strict=True):
-        yield image, Context(lexicon, Mentions(image.shown[:1]), Mentions(image.shown[1:]), reading)
-
-
-def _labelled(
-    held: tuple[HeldOut, Context], entailed: EntailedEntries, known: Truth
-) -> Iterator[tuple[str, list[float], bool]]:
-    """Kind, features and label of candidates for the first caption of an image."""
-    (shown, held_out, rng), context = held
-    image = known.of_image(shown)
+def _proposed(context: Context, image: ImageTruth, rng: Random) -> Iterator[tuple[str, Candidate, list[float]]]:
+    """Kind and features of candidates for a caption that the known captions do not reject."""
+    caption = context.caption
     for kind in TRUTH_KINDS:
-        proposed = OPERATORS[kind].propose(shown[0], context, rng, DRAWS)
-        kept = list(islice((one for one in proposed if check(one, shown[0], context) is None), KEPT))
+        proposed = OPERATORS[kind].propose(caption, context, rng, DRAWS)
+        kept = list(islice((candidate for candidate in proposed if check(candidate, caption, context) is None), KEPT))
         for candidate in kept:
-            values = image.features(candidate, shown[0])
-            if values is not None:
-                yield kind, values, is_true(candidate, shown[0], held_out, entailed)
+            features = image.features(candidate, caption)
+            if features is not None:
+                yield kind, candidate, features
 
 
 def is_true(candidate: Candidate, caption: Caption, other: Caption, entailed: EntailedEntries) -> bool:
