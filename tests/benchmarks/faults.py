@@ -60,7 +60,10 @@ READERS: dict[str, list[list[str]]] = {  # commands that read a table; RUN, OUT 
     "captions": [
         ["publish", "RUN", "--format", "coco", "--license", "x", "--allow-blind", "--quiet", "--output", "OUT"]
     ],
-    "parses": [["build", "--output", "RUN", "--only", "lexicon", "--set", "min_count=2", "--overwrite", *HERE], ["build", "--output", "RUN", "--only", "negatives", *OTHER]],
+    "parses": [
+        ["build", "--output", "RUN", "--only", "lexicon", "--set", "min_count=2", "--overwrite", *HERE],
+        ["build", "--output", "RUN", "--only", "negatives", *OTHER],
+    ],
     "lexicon": [["build", "--output", "RUN", "--only", "negatives", *OTHER]],
     "truth": [["build", "--output", "RUN", "--only", "negatives", *OTHER]],
     "balance": [["build", "--output", "RUN", "--only", "negatives", *OTHER]],

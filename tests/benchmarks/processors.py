@@ -57,7 +57,18 @@ def build(captions: Path, limit: int, folder: Path, shapes: Sequence[Shape]) -> 
     for size, workers in shapes:
         run = str(folder / f"{size}-{workers}")
         where = ["--scheduler", "synchronous"] if workers == 1 else ["--workers", str(workers)]
-        command = ["build", str(captions), "--output", run, "--only", "ingest", "--limit", str(limit), "--set", f"shard_size={size}"]
+        command = [
+            "build",
+            str(captions),
+            "--output",
+            run,
+            "--only",
+            "ingest",
+            "--limit",
+            str(limit),
+            "--set",
+            f"shard_size={size}",
+        ]
         assert negcap([*command, *where, "--quiet"]) == 0
         for verb in VERBS:
             assert negcap([verb, run, *OPTIONS.get(verb, ()), *where, "--quiet"]) == 0

@@ -83,7 +83,9 @@ def test_the_lexicon_of_another_run_is_checked(
 ) -> None:
     other = Path(shutil.copytree(sample_run, tmp_path / "other"))
     halve(other / "lexicon" / "part-00000.parquet")
-    said = refused(["build", "--output", str(run), "--only", "lexicon", "--set", f"lexicon={other}", "--overwrite", *HERE], capsys)
+    said = refused(
+        ["build", "--output", str(run), "--only", "lexicon", "--set", f"lexicon={other}", "--overwrite", *HERE], capsys
+    )
     assert "other/lexicon/part-00000.parquet is damaged: its bytes are not" in said
 
 

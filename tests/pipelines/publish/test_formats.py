@@ -137,7 +137,7 @@ def test_aro_takes_boxes(toy: Toy, tmp_path: Path) -> None:
     aro = json.loads((published(toy, tmp_path / "aro", "aro", images=None, boxes=boxes) / "noun.json").read_text())
     assert {tuple(row[f"bbox_{side}"] for side in "xywh") for row in aro} == {(1, 2, 3, 4)}
     boxes.write_text("image_id,x,y,width,height\n")
-    with pytest.raises(ValueError, match="no box for image p009: give --images, or its box in --boxes"):
+    with pytest.raises(ValueError, match="no box for image p009: give --images, or its box in --set boxes=FILE"):
         published(toy, tmp_path / "none", "aro", images=None, boxes=boxes)
 
 

@@ -215,7 +215,7 @@ def test_markup_in_captions_stays_text(tmp_path: Path) -> None:
         (["--date", "spring"], "date must be YYYY-MM-DD, was: spring"),
         (["--set", "max_blind=20"], "max_blind must be from 50 to 100, was: 20"),
         (["--format", "webdataset"], "format webdataset needs the image files: --images FOLDER"),
-        (["--format", "aro"], "format aro needs the images' sizes: --images FOLDER, or --boxes FILE"),
+        (["--format", "aro"], "format aro needs the images' sizes: --images FOLDER, or --set boxes=FILE"),
         (["--set", "copy_images=true"], "copying or skipping images needs the image files"),
         (["--images", "{tmp}/none"], "images must be a folder, was: {tmp}/none"),
         (
@@ -382,7 +382,7 @@ def test_questions_are_about_two_nouns_in_three_templates(denials: Path, tmp_pat
 def test_missing_images_are_named_counted_and_skipped(run: Path, images: Path, tmp_path: Path) -> None:
     for i in (IMAGES - 1, IMAGES - 2):
         (images / f"p{i:03d}.jpg").unlink()
-    with pytest.raises(FileNotFoundError, match="2 images are not in .*: p022.jpg, p023.jpg; --skip-missing"):
+    with pytest.raises(FileNotFoundError, match="2 images are not in .*: p022.jpg, p023.jpg; --set skip_missing=true"):
         published(run, tmp_path / "out", images=images)
     files = published(run, tmp_path / "out", images=images, skip_missing=True)
     assert b"p022.jpg" not in files["noun.json"] and b"p021.jpg" in files["noun.json"]

@@ -347,7 +347,8 @@ def test_markup_stays_text(markup: str, tmp_path: Path) -> None:
 def test_refined_rows_are_set_beside_all(sample_run: Path, tmp_path: Path) -> None:
     run = Path(shutil.copytree(sample_run, tmp_path / "run"))
     assert (
-        main(["refine", str(run), "--operator", "noun", "--set", "rounds=2", "--scheduler", "synchronous", "--quiet"]) == 0
+        main(["refine", str(run), "--operator", "noun", "--set", "rounds=2", "--scheduler", "synchronous", "--quiet"])
+        == 0
     )
     kept = rows_of(run, "refined")
     html, table = audited(run, tmp_path / "both")

@@ -276,7 +276,10 @@ def test_the_page_has_all_models_and_escapes_names(
         (["--model", "endpoint:http://localhost:1"], "endpoint must be endpoint:URL#MODEL"),
         (["--model", "endpoint:ftp://x#m", "--images", "{photos}"], "url must be http(s)://host[:port]/path"),
         (["--model", "endpoint:http://localhost:1#m"], "needs the image files: --images FOLDER"),
-        (["--model", "endpoint:http://localhost:1/v1#m", "--images", "{photos}", "--set", "attempts=1"], "no connection"),
+        (
+            ["--model", "endpoint:http://localhost:1/v1#m", "--images", "{photos}", "--set", "attempts=1"],
+            "no connection",
+        ),
         ([], "give a model: --model KIND:PATH"),
         (["--model", "hf:{clip}", "--operator", "verb"], "operator must be one of "),
     ],

@@ -48,7 +48,11 @@ def dogs(rows: pd.DataFrame) -> int:
 
 def test_every_stage_that_draws_takes_the_model_and_records_it(model: Path, sample_run: Path, tmp_path: Path) -> None:
     run = Path(shutil.copytree(sample_run, tmp_path / "run"))
-    options = {"truth": ["--set", "lexicon=own"], "balance": ["--set", "lexicon=own"], "negatives": ["--operator", "noun"]}
+    options = {
+        "truth": ["--set", "lexicon=own"],
+        "balance": ["--set", "lexicon=own"],
+        "negatives": ["--operator", "noun"],
+    }
     for verb, given in options.items():
         assert main([verb, str(run), *given, "--set", f"cloze={model}", *QUIET]) == 2  # the run was made with another
         assert main([verb, str(run), *given, "--set", f"cloze={model}", "--overwrite", *QUIET]) == 0
@@ -101,7 +105,12 @@ def test_a_model_that_cannot_be_read_is_one_line_before_anything_is_written(
         "part.npz": "must hold the parameters of a cloze model",
     }
     run = str(tmp_path / "run")
-    for where in (["build", str(SAMPLE), "--output", run], ["build", "--output", run, "--only", "truth"], ["build", "--output", run, "--only", "balance"], ["build", "--output", run, "--only", "negatives"]):
+    for where in (
+        ["build", str(SAMPLE), "--output", run],
+        ["build", "--output", run, "--only", "truth"],
+        ["build", "--output", run, "--only", "balance"],
+        ["build", "--output", run, "--only", "negatives"],
+    ):
         for name, message in faults.items():
             assert main([*where, "--set", f"cloze={tmp_path / name}", *QUIET]) == 2
             shown = capsys.readouterr().err
