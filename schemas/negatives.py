@@ -55,8 +55,8 @@ _P_TRUE = field(
 _PLAUSIBILITY = field(
     "plausibility",
     pa.float32(),
-    "log-odds of the negative to its caption in nats, by the cloze model or, if one was given, the language model "
-    "`--scorer`; null if not computed",
+    "log-odds of the negative to its caption in nats, by the cloze model or, if one was given, the language model of "
+    "the setting `scorer`; null if not computed",
     nullable=True,
 )
 _CONTEXT_LOSS = field(

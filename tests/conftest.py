@@ -100,7 +100,7 @@ def sample_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert main(["build", str(SAMPLE), "--output", str(run), "--only", "ingest", "--limit", "40", *here]) == 0
         for verb in ("parse", "lexicon", "components", "truth", "balance", "negatives"):
             options = own if verb in LEXICON_VERBS else ["--preset", "all"] if verb == "negatives" else []
-            assert main([verb, str(run), *options, *here]) == 0
+            assert main(["build", "--output", str(run), "--only", verb, *options, *here]) == 0
 
     return made_once(tmp_path_factory, "sample", make)
 

@@ -112,8 +112,7 @@ def build(captions: str | None, run: Path, only: tuple[str, ...] | None, overwri
     Finished stages are kept: after an interruption, the same command continues.
 
     \b
-    Examples: negcap build captions.json --output outputs/mine --operator noun --operator verb
-              negcap build --output outputs/mine --only negatives --preset all --seed 1 --overwrite
+    Example: negcap build captions.json --output outputs/mine --operator noun --operator verb
     """
     from ..report.statistics import write_page
     from ..report.summary import component_lines, corpus_lines, operator_errors, print_summary
@@ -124,7 +123,7 @@ def build(captions: str | None, run: Path, only: tuple[str, ...] | None, overwri
         warn(warnings)
         write_page(run)
         if "negatives" not in made:
-            print("\n".join([*corpus_lines(run), *(component_lines(run) if "components" in made else [])]))
+            print("\n".join(component_lines(run) if "components" in made else corpus_lines(run)))
             return 0
         print_summary(run, progress.timings, sys.stdout)
         failed = operator_errors(run)

@@ -78,8 +78,7 @@ def import_(source: str, run: Path | None, report: bool, as_json: bool, **given:
     prints it.
 
     \b
-    Examples: negcap import sugar-crepe/data --output outputs/sugarcrepe
-              negcap import sugar-crepe/data --report
+    Example: negcap import sugar-crepe/data --output outputs/sugarcrepe --report
     """
     from tempfile import TemporaryDirectory
 

@@ -28,8 +28,7 @@ def info(ctx: click.Context, run: Path | None, table: str | None, verify: bool, 
     Without RUN, --columns prints what this version of negcap writes.
 
     \b
-    Examples: negcap info outputs/mine
-              negcap info outputs/mine --verify
+    Example: negcap info outputs/mine --verify
     """
     if run is None and (table is None or verify):
         raise click.UsageError("RUN must be given, unless --columns is", ctx)

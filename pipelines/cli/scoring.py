@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from . import options
-from .choices import DEVICES, PRECISIONS
+from .choices import DEVICES
 from .group import negcap, one_line_errors
 from .options import FOLDER, PLACE
 
@@ -23,17 +23,21 @@ from .options import FOLDER, PLACE
 @options.several("--operator", "operators", "Only negatives of this operator; default: all.")
 @click.option("--refined", is_flag=True, default=None, help="Only negatives that negcap refine kept.")
 @click.option("--per-caption", type=int, help="Negatives per caption and operator, the first drawn; default: all.")
-@click.option("--skip-missing", is_flag=True, default=None, help="Leave out captions whose image file is missing.")
-@options.one_of("--precision", PRECISIONS, "What to compute in; default: auto (bfloat16 on a GPU, else float32).")
 @options.one_of("--device", DEVICES, "Where to compute; default: auto (a GPU where there is one).")
-@click.option("--threads", type=int, help="CPU threads; default: one per core.")
-@click.option("--batch", type=int, help="Images or texts computed at once; default: 64.")
-@click.option("--resamples", type=int, help="Resamples of the bootstrap; default: 1000.")
-@click.option("--concurrency", type=int, help="Endpoint: requests in flight at once; default: 8.")
-@click.option("--timeout", type=float, help="Endpoint: seconds to wait for an answer; default: 120.")
-@click.option("--attempts", type=int, help="Endpoint: how often a request is sent before giving up; default: 6.")
-@click.option("--max-tokens", type=int, help="Endpoint: tokens of an answer; default: 16.")
-@click.option("--max-requests", type=int, help="Endpoint: requests in all, earlier ones included; default: no limit.")
+@options.settings(
+    {
+        "skip_missing": "true: leave out captions whose image file is missing",
+        "precision": "what to compute in: auto (bfloat16 on a GPU, else float32), float32, bfloat16 or float16",
+        "threads": "CPU threads; default: one per core",
+        "batch": "images or texts computed at once; default: 64",
+        "resamples": "of the bootstrap; default: 1000",
+        "concurrency": "endpoint: requests in flight at once; default: 8",
+        "timeout": "endpoint: seconds to wait for an answer; default: 120",
+        "attempts": "endpoint: how often a request is sent before giving up; default: 6",
+        "max_tokens": "endpoint: tokens of an answer; default: 16",
+        "max_requests": "endpoint: requests in all, earlier ones included; default: no limit",
+    }
+)
 @click.option("--lists", type=FOLDER, metavar="DIR", help="Write images.txt and texts.txt, the rows for npy, and stop.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 @click.option("--page", type=FOLDER, metavar="FILE", help="Write an HTML page of all models, too.")
@@ -67,7 +71,7 @@ def score(
     from ..score.test_set import ScoreConfig
 
     with one_line_errors():
-        config = ScoreConfig(**options.only_set(given))
+        config = options.config_of(ScoreConfig, given)
         from ..score import score as scoring
         from ..score.report import to_json, to_text, write_page
 

@@ -30,6 +30,7 @@ COMMANDS = {  # stage or table: the command that makes it
     **{name: name for name in ("lexicon", "truth", "balance", "scenes", "counterparts")},
     **{"parses": "parse", "refined": "refine", "verdicts": "vet", "proposals": "propose", "judged": "import"},
 }
+OF_BUILD = ("ingest", "parse", "lexicon", "components", "truth", "balance", "negatives")  # stages of one command
 OF_SOURCES = ("ingest", "features", "caption", "import", "scenes")  # commands that take more than the run
 SOURCES = ("ingest", "features", "scenes", "enlarge", "import")  # stages whose inputs are files outside the run
 
@@ -96,9 +97,8 @@ def no_table(run: Path, name: str) -> FileNotFoundError:
     """The error for a table that a run lacks: which command makes it, or that the folder is no run at all."""
     if not run.is_dir() or not any(has_table(run, other) for other in names(run)):
         return FileNotFoundError(f"{run} must be the folder of a run, has no tables")
-    command = COMMANDS.get(name)
-    given = "" if command in OF_SOURCES else f" {run}"
-    return FileNotFoundError(f"{run} has no {name}" + (f": run negcap {command}{given} first" if command else ""))
+    made = f": run {_command(name, run)} first" if name in COMMANDS else ""
+    return FileNotFoundError(f"{run} has no {name}{made}")
 
 
 def shards_of(run: Path, name: str, *, unfinished: bool = False) -> list[Shard]:
@@ -116,7 +116,7 @@ def shards_of(run: Path, name: str, *, unfinished: bool = False) -> list[Shard]:
         if not unfinished:
             state = f"cannot be checked: it has no manifest in {MANIFESTS}"
             if manifest is not None:
-                state = f"is not complete: run negcap {_command(manifest)} {run} again"
+                state = f"is not complete: run {_command(manifest.identity.stage, run)} again"
             raise ValueError(f"{run / name} {state}")
         known = ((path, read_receipt(path)) for path in found)
         return [Shard(path, receipt.rows, receipt.sha256) for path, receipt in known if receipt is not None]
@@ -138,8 +138,12 @@ def _stated(run: Path, name: str, manifest: Manifest | None) -> list[Shard]:
     return [Shard(shard_path(run / name, index), **shard[name]) for index, shard in entries if name in shard]
 
 
-def _command(manifest: Manifest) -> str:
-    return COMMANDS.get(manifest.identity.stage, manifest.identity.stage)
+def _command(name: str, run: Path | None = None) -> str:
+    """The command that makes a table or runs a stage: `negcap build --output RUN --only parse`, `negcap refine RUN`."""
+    command = COMMANDS.get(name, name)
+    if command in OF_BUILD:
+        return f"negcap build{'' if run is None else f' --output {run}'} --only {command}"
+    return f"negcap {command}{'' if run is None or command in OF_SOURCES else f' {run}'}"
 
 
 def read_table(run: Path, name: str, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
@@ -185,7 +189,7 @@ def damaged(path: Path, why: str) -> DamagedShardError:
         manifest = manifest_of(path.parent.parent, path.parent.name)
     except ValueError:
         manifest = None
-    command = "the command that made it" if manifest is None else f"negcap {_command(manifest)}"
+    command = "the command that made it" if manifest is None else _command(manifest.identity.stage)
     return DamagedShardError(f"{path} {why}; {command} makes it again")
 
 

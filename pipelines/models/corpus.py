@@ -148,7 +148,7 @@ PARTS = {
 
 
 def read_whole_table(run: Path, name: str) -> pa.Table:
-    """Read all shards of a table that `negcap components` writes. Raises FileNotFoundError if there are none."""
+    """Read all shards of a table that the stage components writes. Raises FileNotFoundError if there are none."""
     return pa.concat_tables(read_table(run, name)).combine_chunks()
 
 

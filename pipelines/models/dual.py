@@ -99,7 +99,7 @@ def negative_pool(config: NegativesConfig, tables: RunTables) -> NegativePool:
         corpus.negative_caption, corpus.family, wanted & trained[corpus.negative_caption], corpus.captions
     )
     if not len(pool.rows):
-        there = ", ".join(corpus.families) or "none: run negcap negatives first"
+        there = ", ".join(corpus.families) or "none: run negcap build first"
         raise ValueError(
             "negative_families must have negatives of train captions, have none: "
             f"{', '.join(config.negative_families)} by {', '.join(config.negative_operators)} "

@@ -165,7 +165,7 @@ def refuse_unchecked(publication: Publication, config: PublishConfig) -> None:
         raise RefusedError(
             [
                 f"not checked to be false of their images: negatives of {', '.join(unchecked)}",
-                "--operator chooses others; --set allow_unchecked=true publishes them all the same, and the data card says so",
+                "--operator chooses others; --set allow_unchecked=true publishes them anyway, as the data card says",
             ]
         )
 

@@ -46,7 +46,9 @@ def write(publication: Publication, folder: Path) -> list[RecordSet]:
     run = publication.selection.run
     for table, verb in (("parses", "parse"), ("components", "components")):
         if not has_table(run, table):
-            raise ValueError(f"format snli needs the table {table}, {run} has none: negcap {verb} makes it")
+            raise ValueError(
+                f"format snli needs the table {table}, {run} has none: negcap build --only {verb} makes it"
+            )
     cuts = _cuts_of_run(run)
     known: Mapping[str, list[Span]] = {}
     with Files(folder, lambda file: file.open("w", encoding="utf-8", newline="\n")) as files:

@@ -53,7 +53,8 @@ def read_test_set(source: Path, config: ScoreConfig) -> TestSet:
     if missing and not config.skip_missing:
         names = abbreviate(missing.values())
         raise FileNotFoundError(
-            f"{len(missing):,} images are not in {config.images}: {names}; --skip-missing leaves their captions out"
+            f"{len(missing):,} images are not in {config.images}: {names}; --set skip_missing=true leaves their "
+            "captions out"
         )
     return build(kept, len(missing))
 

@@ -177,12 +177,12 @@ def build(
     if source is None:
         if only and "ingest" in verbs:
             raise ValueError("CAPTIONS must be given: ingest reads them")
-        if not has_table(run, "captions"):
-            raise ValueError(f"CAPTIONS must be given: {run} holds none")
         verbs = tuple(verb for verb in verbs if verb != "ingest")
     elif "ingest" not in verbs:
         raise ValueError(f"CAPTIONS is read by ingest, which --only leaves out: was {source}")
     configs = {verb: configure(verb, options) for verb in verbs}  # finds invalid options before anything is run
+    if source is None and not has_table(run, "captions"):
+        raise ValueError(f"CAPTIONS must be given: {run} holds none")
     with locked(run):
         if not is_built(run):
             executor.start()
@@ -220,7 +220,8 @@ def judge_proposals(
     from ...augment.recovery.judge import Judging
 
     known = {item.name for item in fields(Judging)}
-    config = Judging(**{name: value for name, value in options.items() if name in known and value is not None})
+    given = {name: value for name, value in options.items() if name in known and value is not None}
+    config = Judging(**read_texts(Judging, given))
     metadata = provenance.of_stage(run, (stage.input, *stage.whole), config)
     return run_stage(stage, run, config, Execution(executor, progress, overwrite), metadata=metadata)
 

@@ -50,9 +50,9 @@ RANGE_ROWS = 1 << 17  # rows that are packed into shards in one call
 REPORT_EVERY = 10_000
 WARNINGS = {  # by counter
     "images_in_two_splits": "images with captions in more than one split: {}",
-    "rejected.ambiguous_image": "records rejected as their image has the file name of another image: {}; --columns id=… "
-    "(id_column= in Python) names a column that identifies images, such as one of URLs; given the column of the images "
-    "themselves, it takes their whole paths",
+    "rejected.ambiguous_image": "records rejected as their image has the file name of another image: {}; "
+    "--columns id=… (id_column= in Python) names a column that identifies images, such as one of URLs; given the "
+    "column of the images themselves, it takes their whole paths",
     "rejected.too_many_captions": f"records rejected as their image has more than {MAX_CAPTIONS:,} captions: {{}}; "
     "--columns image=… names a column that tells the images apart",
 }

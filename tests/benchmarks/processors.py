@@ -71,7 +71,7 @@ def build(captions: Path, limit: int, folder: Path, shapes: Sequence[Shape]) -> 
         ]
         assert negcap([*command, *where, "--quiet"]) == 0
         for verb in VERBS:
-            assert negcap([verb, run, *OPTIONS.get(verb, ()), *where, "--quiet"]) == 0
+            assert negcap(["build", "--output", run, "--only", verb, *OPTIONS.get(verb, ()), *where, "--quiet"]) == 0
 
 
 def build_everywhere(captions: Path, limit: int, folder: Path, shapes: Sequence[Shape]) -> dict[str, Path]:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from negcap.pipelines.cli import main, negcap
+from negcap.pipelines.cli.building import JUDGING
 from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.publish import coco, hub
 from negcap.pipelines.resources.cloze import __main__ as cloze
@@ -26,7 +27,8 @@ TIMES = re.compile(r"^ stage .*?(?=\n\n|\Z)", re.M | re.S)  # seconds differ fro
 RUNNABLE = [  # the snippets for other readers have a test of their own
     page
     for page in PAGES
-    if page.name != "read.md" and any(block.mark == "session" or block.kind == "python" for block in blocks(page))
+    if page.name not in ("read.md", "formats.md")
+    and any(block.mark == "session" or block.kind == "python" for block in blocks(page))
 ]
 SMALLER = {"--images 200": "--images 60"}
 READERS = {
@@ -174,7 +176,7 @@ def test_what_is_generated_stands_in_the_repository(
 
 def test_p_true_is_described_in_one_wording() -> None:
     columns = [column.description for column in (*hub.COLUMNS, *coco.COLUMNS) if column.name == "p_true"]
-    helps = [option.help for option in negcap.commands["build"].params if option.name == "max_true"]
+    helps = [JUDGING["max_true"]]
     template = (ROOT / "pipelines" / "quality" / "audit" / "page.html.jinja").read_text("utf-8")
     audit = re.findall(r"p\(true\) is [^<{]*", template)
     pages = [(FOLDER / name).read_text("utf-8") for name in ("explanation/judged.md", "tutorials/audit.md")]

@@ -1,8 +1,8 @@
 """Train a cloze model, or continue one: `python -m negcap.pipelines.resources.cloze CAPTIONS… --output MODEL`.
 
-CAPTIONS are files, folders or URLs that `negcap build` reads; `negcap build --set cloze=MODEL` uses the model. It is one
-file of half-precision weights, without a sentence of the captions. The same captions, options and PyTorch on the same
-kind of processor give the same bytes.
+CAPTIONS are files, folders or URLs that `negcap build` reads; `negcap build --set cloze=MODEL` uses the model. It is
+one file of half-precision weights, without a sentence of the captions. The same captions, options and PyTorch on the
+same kind of processor give the same bytes.
 """
 
 from __future__ import annotations

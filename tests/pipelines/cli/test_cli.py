@@ -74,8 +74,7 @@ def test_every_command_and_option_has_help(verb: str, capsys: pytest.CaptureFixt
         assert isinstance(parameter, click.Argument) or getattr(parameter, "help", None), f"{verb}: {parameter.name}"
 
 
-STAGES = ("build", "ingest", "parse", "lexicon", "components", "truth", "balance", "negatives")
-VERBS = (*STAGES, *"""info show graph verify import judge-pairs propose vet refine blind audit sheet agree publish
+VERBS = ("build", *"""info show graph import propose vet refine blind audit sheet agree publish
     score features scenes counterparts judge train evaluate compare similarity picture saliency probe hypernyms entail
     lengths finetune captioner caption enlarge assess""".split())  # fmt: skip
 
@@ -98,10 +97,8 @@ def test_the_command_line_imports_nothing_heavy() -> None:
 @pytest.mark.parametrize(
     ("flag", "config"),
     [
-        ("--language", "ingest:IngestConfig"), ("--set", "theta=lexicon:LexiconConfig"),
+        ("--language", "ingest:IngestConfig"),
         ("--per-family", "negatives:NegativesConfig"), ("--seed", "negatives:NegativesConfig"),
-        ("--set", "max_true=negatives:NegativesConfig"), ("--set", "max_true=balance:BalanceConfig"),
-        ("--set", "truth_sample=truth:TruthConfig"),
     ],
 )  # fmt: skip
 def test_help_states_the_configs_own_defaults(flag: str, config: str) -> None:
@@ -127,13 +124,16 @@ BAD_INPUT = {
     "did you mean vse-c?",
     "BUILD --operater noun": "Did you mean one of: ",
     "BUILD --per-family 0": "per_family must be >= 1, was: 0",
-    "BUILD --min-count 0": "min_count must be >= 1, was: 0",
+    "BUILD --set min_count=0": "min_count must be >= 1, was: 0",
     "BUILD --limit 0": "limit must be >= 1, was: 0",
-    "BUILD --shard-size none": "'none' is not a valid integer",
+    "BUILD --set shard_size=ten": "shard_size: input should be a valid integer",
+    "BUILD --set shards=2": "--set must be one of source_name, shard_size",
+    "BUILD --columns photo": "--columns must be image|caption|split|id|language=NAME between commas, was: photo",
+    "BUILD --only parse": "CAPTIONS is read by ingest, which --only leaves out",
     "BUILD --workers 0": "workers must be >= 1, was: 0",
     "BUILD --scheduler dask": "scheduler must be tcp://host:port, tls://host:port, a scheduler file",
-    "BUILD --spacy-model en_none": "spacy model must be an installed",
-    "BUILD --concreteness {tmp}/n": "concreteness must be a file, was:",
+    "BUILD --set spacy_model=en_none": "spacy model must be an installed",
+    "BUILD --set concreteness={tmp}/n": "concreteness must be a file, was:",
     "train {tmp}/out --output {tmp}/m --negative-family none,noun": "none must stand alone",
     "train {tmp}/out --output {tmp}/m --set joint": "--set must be NAME=VALUE, was: joint",
     "train {tmp}/out --output {tmp}/m --set marign=1": "marign is no setting of vse++; did you mean margin?",
@@ -142,11 +142,12 @@ BAD_INPUT = {
     "publish {tmp}/out --output {tmp}/p --license x": "Missing option '--format'. Choose from: ",
     "show {tmp}/out --operator paraphrase --operator noun": "paraphrase is in the table",
     "show {tmp}/out --n 0": "n must be >= 1, was: 0",
-    "components {tmp}/out --min-count -1": "min_count must be >= 1, was: -1",
+    "build --output {tmp}/out --only components --set min_count=-1": "min_count must be >= 1, was: -1",
     "graph 'A dog.' --spacy-model en_none": "spacy model must be an installed",
     "vet {tmp}/out --url http://localhost:1 --model x": "must be the folder of a run, has no tables",
     **{f"{verb} {{tmp}}/out": "must be the folder of a run, has no tables"
-       for verb in ("info", "parse", "components", "negatives", "verify", "show", "blind")},
+       for verb in ("info", "show", "blind")},
+    "info {tmp}/out --verify": "must be the folder of a run, has no tables",
 }  # fmt: skip
 
 
@@ -157,7 +158,7 @@ def test_bad_input_is_one_line_and_status_2_and_writes_nothing(
     (tmp_path / "bad.json").write_text('{"images": [')
     command = command.replace("BUILD", "build {sample} --output {tmp}/out").format(tmp=tmp_path, sample=SAMPLE)
     alone = {"--scheduler", "--workers"}.isdisjoint(command.split())  # spare the worker processes
-    spared = HERE if command.split()[0] in STAGES and alone and " " in command else ()
+    spared = HERE if command.split()[0] == "build" and alone and " " in command else ()
     assert negcap_exits(*shlex.split(command), *spared) == 2
     shown = capsys.readouterr()
     assert shown.out == "" and said in shown.err and shown.err.count("\n") == 1 and shown.err.startswith("negcap")
@@ -166,15 +167,20 @@ def test_bad_input_is_one_line_and_status_2_and_writes_nothing(
 
 def test_another_config_is_refused_and_named(sample_run: Path, run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = manifest_path(run / "negatives").read_bytes()
-    assert negcap_exits("negatives", run, "--seed", 5, "--preset", "all", *HERE) == 2
+    assert negcap_exits("build", "--output", run, "--only", "negatives", "--seed", 5, "--preset", "all", *HERE) == 2
     assert "seed was 0, is now 5 (--overwrite replaces it)" in capsys.readouterr().err
     assert manifest_path(run / "negatives").read_bytes() == before
     assert negcap_exits("build", SAMPLE, "--output", run, "--limit", 3, "--preset", "all", *HERE) == 2
     assert "limit was 40, is now 3" in capsys.readouterr().err
-    assert negcap_exits("negatives", run, "--operator", "numeral,shuffle", "--overwrite", *HERE) == 0
+    assert (
+        negcap_exits(
+            "build", "--output", run, "--only", "negatives", "--operator", "numeral,shuffle", "--overwrite", *HERE
+        )
+        == 0
+    )
     kept = [row for row in rows_of(sample_run, "negatives") if row["operator"] in ("numeral", "shuffle")]
     assert rows_of(run, "negatives") == kept  # operators do not disturb each other
-    assert negcap_exits("verify", run, "--quiet") == 0
+    assert negcap_exits("info", run, "--verify") == 0
 
 
 def test_build_goes_on_from_captions_that_are_there(
@@ -326,15 +332,15 @@ def test_components_are_made_anew_as_asked(run: Path, capsys: pytest.CaptureFixt
     )
     assert negcap_exits(*again, "--simple") == 2
     assert "simple was false, is now true (--overwrite replaces it)" in capsys.readouterr().err
-    assert negcap_exits(*again, "--simple", "--set", f"min_count={3}", "--overwrite") == 0
+    assert negcap_exits(*again, "--set", "simple=true", "--set", "min_count=3", "--overwrite") == 0
     assert "from 3 occurrences" in capsys.readouterr().out
     names = {thing["object"] for row in rows_of(run, "components") for thing in row["objects"]}
     assert names and not [name for name in names if " " in name]
     # Components that a run has follow its captions.
-    few = ["--limit", 4, "--set", "lexicon=own", "--simple", "--set", f"min_count={3}", "--overwrite", *HERE]
+    few = ["--limit", 4, "--set", "lexicon=own", "--set", "simple=true", "--set", "min_count=3", "--overwrite", *HERE]
     assert negcap_exits("build", SAMPLE, "--output", run, *few) == 0
     assert len(rows_of(run, "components")) == 20
-    assert negcap_exits("verify", run, "--quiet") == 0
+    assert negcap_exits("info", run, "--verify") == 0
 
 
 @pytest.mark.parametrize(
@@ -343,7 +349,7 @@ def test_components_are_made_anew_as_asked(run: Path, capsys: pytest.CaptureFixt
         ("", 0),
         ("--operator relation", 0),
         ("--components", 1),
-        ("--simple", 1),
+        ("--set simple=true", 1),
         ("--preset univse", 1),
         ("--preset vse-c", 0),
     ],
@@ -367,14 +373,14 @@ def test_captions_in_another_language_make_nothing_and_break_nothing(
 def test_a_damaged_shard_is_found_and_rebuilt(sample_run: Path, run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shard = shard_path(run / "negatives", 0)
     shard.write_bytes(shard.read_bytes()[:-7])
-    assert negcap_exits("verify", run) == 1
+    assert negcap_exits("info", run, "--verify") == 1
     shown = capsys.readouterr()
     assert shown.out == "negatives/part-00000.parquet: damaged, its bytes are not those that were written\n"
     assert shown.err.endswith(": 1 problem\n")
-    assert negcap_exits("negatives", run, "--preset", "all", *HERE) == 0
+    assert negcap_exits("build", "--output", run, "--only", "negatives", "--preset", "all", *HERE) == 0
     assert shard.read_bytes() == shard_path(sample_run / "negatives", 0).read_bytes()
     capsys.readouterr()
-    assert negcap_exits("verify", run) == 0
+    assert negcap_exits("info", run, "--verify") == 0
     assert capsys.readouterr().err.endswith("rows: all as they were written\n")
 
 
@@ -419,18 +425,24 @@ def test_a_table_that_a_run_lacks_is_made_by_the_command_that_is_named(
     (tmp_path / MANIFESTS).mkdir()
     shutil.copy(sample_run / MANIFESTS / "captions.json", tmp_path / MANIFESTS)
     for arguments, lacking, command in [
-        (["show"], "negatives", f"negatives {tmp_path}"),
-        (["show", "--operator", "paraphrase"], "positives", f"negatives {tmp_path}"),
-        (["lexicon"], "parses", f"parse {tmp_path}"),
-        (["refine", "--vetted"], "negatives", f"negatives {tmp_path}"),
+        (["show"], "negatives", f"build --output {tmp_path} --only negatives"),
+        (["show", "--operator", "paraphrase"], "positives", f"build --output {tmp_path} --only negatives"),
+        (["build", "--only", "lexicon", "--output"], "parses", f"build --output {tmp_path} --only parse"),
+        (["refine", "--vetted"], "negatives", f"build --output {tmp_path} --only negatives"),
         (["train", "--output", str(tmp_path / "m"), "--model", "vse"], "features", "features"),
     ]:
-        assert main([arguments[0], str(tmp_path), *arguments[1:]]) == 2
+        words = (
+            [*arguments, str(tmp_path)] if arguments[0] == "build" else [arguments[0], str(tmp_path), *arguments[1:]]
+        )
+        assert main(words) == 2
         assert capsys.readouterr().err == f"negcap: {tmp_path} has no {lacking}: run negcap {command} first\n"
     for arguments, said in [
         (["show", "--split", "test", "--split", "val"], "has no rows with split test or val"),
         (["show", "--refined"], f"has no refined: run negcap refine {sample_run} first"),
-        (["judge-pairs"], f"negcap blind {sample_run} and negcap audit {sample_run}"),  # a run is no set of others
+        (
+            ["import", "--report"],
+            f"negcap blind {sample_run} and negcap audit {sample_run}",
+        ),  # a run is no set of others
     ]:
         assert main([arguments[0], str(sample_run), *arguments[1:]]) == 2
         assert said in capsys.readouterr().err

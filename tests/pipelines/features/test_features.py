@@ -66,7 +66,7 @@ def test_arrays_become_features_train_first(folder: Path, tmp_path: Path, capsys
     assert extract(folder, "--output", run, "--backbone", "ResNet of the tests") == 0
     assert "14 images, 5 float16 each, ResNet of the tests" in capsys.readouterr().out
     assert (metadata(run)["backbone"], metadata(run)["shape"]) == ("ResNet of the tests", "[5]")
-    grid = ("--array", "grid", "--table", "features_grid", "--dtype", "float16", "--output", run)
+    grid = ("--array", "grid", "--table", "features_grid", "--set", "dtype=float16", "--output", run)
     assert extract(folder, *grid) == 0
     for table, array in (("features", "ims"), ("features_grid", "grid")):
         found = rows(run, table)
@@ -87,7 +87,7 @@ def test_bytes_are_scaled(folder: Path, tmp_path: Path, capsys: pytest.CaptureFi
         assert extract(folder / "dev_grid.npy", "--output", tmp_path / "run") == 2
         assert "grid_scale.npz: must hold low and high" in capsys.readouterr().err
     np.savez(folder / "grid_scale.npz", low=low, high=high)
-    assert extract(folder / "dev_grid.npy", "--dtype", "float32", "--output", tmp_path / "run") == 0
+    assert extract(folder / "dev_grid.npy", "--set", "dtype=float32", "--output", tmp_path / "run") == 0
     found = np.array(list(rows(tmp_path / "run").values()))
     assert found.dtype == np.float32 and np.allclose(found, low + stored / 255 * (high - low), atol=1e-6)
 
@@ -121,7 +121,7 @@ def test_bad_rows_are_rejected_with_a_reason(folder: Path, tmp_path: Path, capsy
     names = ["a.jpg", "../b.jpg", "c.jpg", "x/a.jpg", "e.jpg", "", "g.jpg"]
     (folder / "dev_images.txt").write_text("".join(f"{name}\n" for name in names))
     run = tmp_path / "run"
-    assert extract(folder / "dev_ims.npy", "--output", run, "--dtype", "float16") == 0
+    assert extract(folder / "dev_ims.npy", "--output", run, "--set", "dtype=float16") == 0
     assert list(rows(run)) == ["a", "g"]
     assert rejected(run) == {
         "../b.jpg": "unsafe_path",
@@ -175,8 +175,8 @@ def test_bad_arrays_are_one_line_and_nothing_is_written(
     [
         (["--array", "../ims"], "array must be letters and digits"),
         (["--table", "captions"], "table must be features, or features_ and a name"),
-        (["--dtype", "int8"], "dtype must be one of float16, float32, was: int8"),
-        (["--batch", "0"], "batch must be >= 1, was: 0"),
+        (["--set", "dtype=int8"], "dtype must be one of float16, float32, was: int8"),
+        (["--set", "batch=0"], "batch must be >= 1, was: 0"),
         (["--layer", "x"], "layer is for photos: onnx must be given with it"),
         (["--onnx", "{tmp}/none.onnx"], "none.onnx: no such file"),
     ],
@@ -274,7 +274,7 @@ def expected_map(path: Path) -> np.ndarray:
     return np.maximum(cells @ weights.reshape(4, 12).T, 0)
 
 
-SIZES = ("--set", f"resize={24}", "--crop", 16)
+SIZES = ("--set", f"resize={24}", "--set", "crop=16")
 
 
 @pytest.mark.parametrize("options", [{}, {"channels_last": True}, {"batch": 3}])
@@ -283,7 +283,7 @@ def test_an_output_of_a_model_is_what_numpy_says(photos: Path, tmp_path: Path, o
     run = tmp_path / "run"
     # the map of the convolution is channels first whatever the input is, so a channels-last net is read at `pooled`
     layer = "pooled" if options.get("channels_last") else "relu"
-    assert extract(photos, "--onnx", onnx, "--layer", layer, *SIZES, "--batch", 2, "--output", run) == 0
+    assert extract(photos, "--onnx", onnx, "--layer", layer, *SIZES, "--set", "batch=2", "--output", run) == 0
     found = rows(run)
     assert list(found) == ["a", "b", "d", "e", "c"]
     for name, file in (("a", "a.png"), ("c", "sub/c.png"), ("e", "e.png")):
@@ -306,7 +306,7 @@ def test_a_grid_keeps_the_regions_and_the_default_is_the_first_output(photos: Pa
 def test_threads_and_another_place_make_the_same_bytes(photos: Path, tmp_path: Path) -> None:
     onnx = model(tmp_path / "m.onnx")
     for name, threads, place in (("one", 1, photos), ("two", 2, shutil.copytree(photos, tmp_path / "other"))):
-        assert extract(place, "--onnx", onnx, *SIZES, "--output", tmp_path / name, "--threads", threads,
+        assert extract(place, "--onnx", onnx, *SIZES, "--output", tmp_path / name, "--set", f"threads={threads}",
                        "--set", f"shard_size={2}") == 0  # fmt: skip
     one, two = ({path.name: path.read_bytes() for path in (tmp_path / name).rglob("features/*")}
                 for name in ("one", "two"))  # fmt: skip
@@ -320,8 +320,8 @@ def test_bad_photos_are_rejected_and_the_rest_goes_on(photos: Path, tmp_path: Pa
     photo(photos / "other" / "a.png")
     photo(photos / "odd\u2028name.png")
     (photos / "thin.png").write_bytes(png("1", (100_000, 1)))  # rejected before it is made large
-    onnx, sizes = model(tmp_path / "m.onnx"), ("--set", f"resize={1_001}", "--crop", 16)
-    assert extract(photos, "--onnx", onnx, *sizes, "--output", tmp_path / "run", "--batch", 2) == 0
+    onnx, sizes = model(tmp_path / "m.onnx"), ("--set", f"resize={1_001}", "--set", "crop=16")
+    assert extract(photos, "--onnx", onnx, *sizes, "--output", tmp_path / "run", "--set", "batch=2") == 0
     assert list(rows(tmp_path / "run")) == ["a", "e", "c"]
     assert rejected(tmp_path / "run") == {
         "b.png": "unreadable",
@@ -332,7 +332,7 @@ def test_bad_photos_are_rejected_and_the_rest_goes_on(photos: Path, tmp_path: Pa
     }
     details = next(read_table(tmp_path / "run", "rejected_images"))["detail"].to_pylist()
     assert "an image must have <= 100,000,000 pixels, 100000 x 1 resized has 100100000 x 1001" in details
-    assert extract(photos, "--onnx", onnx, *sizes, "--output", tmp_path / "alone", "--batch", 1) == 0
+    assert extract(photos, "--onnx", onnx, *sizes, "--output", tmp_path / "alone", "--set", "batch=1") == 0
     assert np.allclose(rows(tmp_path / "alone")["e"], rows(tmp_path / "run")["e"], atol=1e-6)
 
 
@@ -356,9 +356,9 @@ def test_photos_of_a_runs_captions(photos: Path, tmp_path: Path, capsys: pytest.
     [
         (["--layer", "map"], "m.onnx: layer must be an output of the model, classes, relu, pooled; was: map"),
         (["--grid"], "layer classes must be a map (C, h, w) or tokens (R, D) per image, was: (2,)"),
-        (["--crop", "300"], "resize must be >= crop (300), was: 256"),
-        (["--crop", "16"], "crop must be 224 as m.onnx reads (224, 224), was: 16"),
-        (["--device", "tpu"], "device must be one of cpu, cuda, was: tpu"),
+        (["--set", "crop=300"], "resize must be >= crop (300), was: 256"),
+        (["--set", "crop=16"], "crop must be 224 as m.onnx reads (224, 224), was: 16"),
+        (["--set", "device=tpu"], "device must be one of cpu, cuda, was: tpu"),
     ],
 )
 def test_bad_extractions_are_one_line(

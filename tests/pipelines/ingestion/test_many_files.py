@@ -204,7 +204,7 @@ def test_ids_come_from_a_column(tmp_path):
     pq.write_table(pa.table({"URL": urls, "TEXT": texts}), tmp_path / "laion.parquet")
     made = run_ingest(tmp_path / "laion.parquet", tmp_path / "names")
     assert made.counts == {"captions": 2, "images": 1, "rejected.ambiguous_image": 1}
-    assert "--id-column (id_column= in Python) names a column" in made.warnings[0]
+    assert "--columns id=… (id_column= in Python) names a column" in made.warnings[0]
     made = run_ingest(tmp_path / "laion.parquet", tmp_path / "urls", id_column="url")
     assert made.counts == {"captions": 3, "images": 2}
     first = read(tmp_path / "urls", "captions")[0]

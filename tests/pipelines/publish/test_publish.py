@@ -212,7 +212,7 @@ def test_markup_in_captions_stays_text(tmp_path: Path) -> None:
         (["--operator", "verb"], "operator must be one of noun, numeral in {tmp}/run/negatives (test), was: verb"),
         (["--per-caption", "0"], "per_caption must be >= 1, was: 0"),
         (["--pick", "last"], "pick must be one of first, random, was: last"),
-        (["--date", "spring"], "date must be YYYY-MM-DD, was: spring"),
+        (["--set", "date=spring"], "date must be YYYY-MM-DD, was: spring"),
         (["--set", "max_blind=20"], "max_blind must be from 50 to 100, was: 20"),
         (["--format", "webdataset"], "format webdataset needs the image files: --images FOLDER"),
         (["--format", "aro"], "format aro needs the images' sizes: --images FOLDER, or --set boxes=FILE"),
@@ -254,7 +254,7 @@ def test_a_run_without_tables_is_named(run: Path, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="must be the folder of a run, has no tables"):
         published(tmp_path / "none", tmp_path / "out")
     shutil.rmtree(run / "negatives")
-    with pytest.raises(FileNotFoundError, match="has no negatives: run negcap negatives"):
+    with pytest.raises(FileNotFoundError, match="has no negatives: run negcap build"):
         published(run, tmp_path / "out")
 
 
@@ -274,7 +274,7 @@ def test_negatives_that_are_not_complete_are_refused(sample_run: Path, tmp_path:
     manifest = manifest_path(run / "negatives")
     assert published(run, tmp_path / "whole", split=())
     manifest.write_text(manifest.read_text().replace('"complete": true', '"complete": false'))
-    with pytest.raises(ValueError, match="negatives is not complete: run negcap negatives .* again"):
+    with pytest.raises(ValueError, match="negatives is not complete: run negcap build .* --only negatives again"):
         published(run, tmp_path / "out", split=())
 
 

@@ -64,6 +64,8 @@ def test_pairs_of_a_run_are_balanced_and_cut_alike(components_run: Path, tmp_pat
 
 def test_a_run_without_components_is_refused(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", *rows(14, 5))
-    with pytest.raises(ValueError, match="format snli needs the table parses, .* has none: negcap parse makes it"):
+    with pytest.raises(
+        ValueError, match="format snli needs the table parses, .* has none: negcap build --only parse makes it"
+    ):
         published(run, tmp_path / "out", "snli")
     assert not (tmp_path / "out").exists()

@@ -415,7 +415,7 @@ def test_bad_runs_are_one_line_and_leave_nothing(tmp_path: Path, capsys: pytest.
     replace_shard(shard, pq.read_table(shard).drop_columns(["edits"]))
     assert "lacks: edits" in said(str(run))
     shutil.rmtree(run / "negatives")
-    assert f"has no negatives: run negcap negatives {run} first" in said(str(run))
+    assert f"has no negatives: run negcap build --output {run} --only negatives first" in said(str(run))
     assert not (run / "audit").exists()
 
 

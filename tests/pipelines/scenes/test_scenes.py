@@ -253,7 +253,10 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert scenes("--output", run, "--images", 60) == 0
         for verb in VERBS[1:]:
             options = ["--preset", "all"] if verb == "negatives" else []
-            assert main([verb, str(run), "--scheduler", "synchronous", "--quiet", *options]) == 0
+            assert (
+                main(["build", "--output", str(run), "--only", verb, "--scheduler", "synchronous", "--quiet", *options])
+                == 0
+            )
 
     return made_once(tmp_path_factory, "scenes", make)
 

@@ -38,7 +38,7 @@ def seeing(body: dict[str, Any], number: int) -> dict[str, Any]:
 
 
 def score(run: Path, images: Path, url: str, *flags: str) -> int:
-    model = ["--model", f"endpoint:{url}#mock", "--images", str(images), "--split", "test", "--resamples", "20"]
+    model = ["--model", f"endpoint:{url}#mock", "--images", str(images), "--split", "test", "--set", "resamples=20"]
     return main(["score", str(run), *model, "--set", "attempts=1", "--quiet", "--json", *flags])
 
 
@@ -56,7 +56,7 @@ def test_a_model_is_asked_in_both_orders_and_blind_within_a_budget(
     run: Path, images: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with serving(seeing) as server:
-        assert score(run, images, server.url, "--max-requests", "60") == 0
+        assert score(run, images, server.url, "--set", "max_requests=60") == 0
         (found,) = json.loads(capsys.readouterr().out)
         assert len(server.bodies) == 60
         done = found["about"]["pairs"]

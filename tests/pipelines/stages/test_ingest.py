@@ -219,7 +219,7 @@ def test_bad_records_are_kept_apart_with_file_line_and_reason(tmp_path):
         "text": "A wren again.",
     }
     assert "records rejected as their image has the file name of another image: 1" in made.warnings[0]
-    assert "--id-column (id_column= in Python)" in made.warnings[0]
+    assert "--columns id=… (id_column= in Python)" in made.warnings[0]
     assert verify(tmp_path / "run").problems == ()
 
 
@@ -233,7 +233,7 @@ def test_captions_of_an_image_beyond_a_thousand_are_rejected(name, tmp_path):
     assert made.counts == {"captions": 1001, "images": 2, "rejected.too_many_captions": 3}
     assert made.warnings == (
         "records rejected as their image has more than 1,000 captions: 3; "
-        "--image-column names a column that tells the images apart",
+        "--columns image=… names a column that tells the images apart",
     )
     assert {row["detail"] for row in rejected(tmp_path / "run")} == {
         "an image must have <= 1,000 captions, has more: one.jpg"

@@ -115,7 +115,7 @@ def test_a_shipped_lexicon_says_how_many_captions_it_was_counted_on(sample_run: 
 
 def test_a_blended_lexicon_is_not_shipped(tmp_path: Path) -> None:
     run = negcap.build(["A dog sleeps on a couch."], tmp_path / "run", scheduler="synchronous")
-    with pytest.raises(ValueError, match="must be built with --lexicon own, its table lexicon was not"):
+    with pytest.raises(ValueError, match="must be built with --set lexicon=own, its table lexicon was not"):
         ship(run, tmp_path / "out", "one sentence")
 
 

@@ -60,7 +60,9 @@ def parsed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert main(["build", str(source), "--output", str(run), "--only", "ingest", "--quiet"]) == 0
     for verb in ("parse", "lexicon", "truth"):
         flags = ["--set", "lexicon=reference"] if verb != "parse" else []
-        assert main([verb, str(run), *flags, "--scheduler", "synchronous", "--quiet"]) == 0
+        assert (
+            main(["build", "--output", str(run), "--only", verb, *flags, "--scheduler", "synchronous", "--quiet"]) == 0
+        )
     return run
 
 
@@ -70,7 +72,8 @@ def run(parsed: Path, tmp_path: Path) -> Path:
 
 
 def propose(run: Path, server: Server, *more: str) -> int:
-    flags = "--model mock --kind replace_object --implausible --temperature 0.5 --max-true 1 --scheduler synchronous"
+    flags = "--model mock --kind replace_object --implausible --scheduler synchronous"
+    flags += " --set temperature=0.5 --set max_true=1"
     return main(["propose", str(run), "--url", server.url, *flags.split(), "--quiet", *more])
 
 
@@ -228,7 +231,7 @@ def test_refinement_takes_only_what_readers_accept(sample_run: Path, tmp_path: P
         return {"text": json.dumps({"choice": "A", "odd": "none", "both": sum(map(ord, text)) % 3 == 0})}
 
     with serving(refuses_much) as server:
-        assert vet(run, server, "--operator", "noun", "--set", "sample=60") == 0
+        assert vet(run, server, "--operator", "noun", "--sample", "60") == 0
         assert len(server.bodies) == 120
     flags = ["--operator", "noun", "--scheduler", "synchronous", "--quiet", "--vetted"]
     assert main(["refine", str(run), *flags]) == 0
@@ -306,6 +309,6 @@ def test_a_local_model_is_asked_as_a_server_is(run: Path, tmp_path: Path, capsys
     prompts.mkdir()
     (prompts / "free.txt").write_text("s\n---\nA")
     flags = ["--local", str(tmp_path / "tiny"), "--kind", "free", "--prompts", str(prompts), "--set", "max_tokens=4"]
-    assert main(["propose", str(run), *flags, "--set", "sample=2", "--scheduler", "synchronous", "--quiet"]) == 0
+    assert main(["propose", str(run), *flags, "--sample", "2", "--scheduler", "synchronous", "--quiet"]) == 0
     assert "malformed" in capsys.readouterr().out
     assert {row["source"] for row in rows(run, "judged")} == {"tiny"}

@@ -54,18 +54,19 @@ def test_every_stage_that_draws_takes_the_model_and_records_it(model: Path, samp
         "negatives": ["--operator", "noun"],
     }
     for verb, given in options.items():
-        assert main([verb, str(run), *given, "--set", f"cloze={model}", *QUIET]) == 2  # the run was made with another
-        assert main([verb, str(run), *given, "--set", f"cloze={model}", "--overwrite", *QUIET]) == 0
+        only = ["build", "--output", str(run), "--only", verb, *given, "--set", f"cloze={model}", *QUIET]
+        assert main(only) == 2  # the run was made with another
+        assert main([*only, "--overwrite"]) == 0
         manifest = read_manifest(run / verb)
         assert manifest is not None
         assert manifest.identity.config["cloze"] == f"own.npz sha256:{sha256_file(model)}"
         assert not negcap.read(run, verb).equals(negcap.read(sample_run, verb))
     assert dogs(negcap.read(run)) > dogs(negcap.read(sample_run))
-    again = ["build", "--output", str(run), "--only", "negatives", *options["negatives"], *QUIET, "--cloze"]
+    again = ["build", "--output", str(run), "--only", "negatives", *options["negatives"], *QUIET, "--set"]
     copy = tmp_path / "elsewhere" / "own.npz"
     copy.parent.mkdir()
-    assert main([*again, str(write_model(copy))]) == 0  # the content counts, not the place
-    assert main([*again, str(write_model(copy, 5.0))]) == 2
+    assert main([*again, f"cloze={write_model(copy)}"]) == 0  # the content counts, not the place
+    assert main([*again, f"cloze={write_model(copy, 5.0)}"]) == 2
 
 
 def test_all_functions_draw_with_the_model(model: Path, sample_run: Path, tmp_path: Path) -> None:

@@ -19,6 +19,6 @@ def test_captions_that_do_not_look_english_are_told_of(
     file = tmp_path / "captions.txt"
     file.write_text("\n".join([*[GERMAN] * german, *[ENGLISH] * 38]))
     here = ["--output", str(tmp_path / "run"), "--scheduler", "synchronous", "--quiet"]
-    assert main(["ingest", str(file), *here, *flags]) == 0
+    assert main(["build", str(file), "--only", "ingest", *here, *flags]) == 0
     said = capsys.readouterr().err
-    assert (f"2 of 40 captions looked at, such as {GERMAN!r}: --languages en" in said) is warned
+    assert (f"2 of 40 captions looked at, such as {GERMAN!r}: --set languages=en" in said) is warned
