@@ -10,7 +10,7 @@ import click
 
 from . import options
 from .choices import DECODINGS, PHASES
-from .group import negcap, one_line_errors, with_workers
+from .group import negcap, with_workers
 from .options import FOLDER, PLACE
 
 beam_width = click.option("--width", type=int, help="Width of the beam; default: 3.")
@@ -20,38 +20,40 @@ beam_width = click.option("--width", type=int, help="Width of the beam; default:
 @options.run
 @click.option("--output", type=FOLDER, required=True, metavar="MODEL", help="Folder of the captioner to write.")
 @click.option("--mle-epochs", type=int, help="Epochs of maximum likelihood training; default: 20.")
-@click.option("--discriminator-epochs", type=int, help="Epochs of the discriminator alone; default: 5.")
 @click.option(
     "--gan-epochs", type=int, help="Epochs of policy gradient training in all, finished ones included; default: 20."
 )
-@click.option("--stages", type=int, help="Stages per such epoch, each with one discriminator step; default: 20.")
-@click.option("--generator-steps", type=int, help="Generator steps per stage; default: 5.")
-@click.option("--batch-size", type=int, help="Captions per batch; default: 64.")
-@click.option("--rollout-every", type=int, help="Distance between rollout positions, in words; default: 3.")
-@click.option("--rollouts", type=int, help="Rollouts from each position; default: 2.")
-@click.option("--alpha", type=float, help="Weight of generated captions in the discriminator's loss; default: 1.")
-@click.option("--beta", type=float, help="Weight of mismatched captions in the discriminator's loss; default: 1.")
 @options.train_splits
-@click.option("--validation-split", metavar="NAME", help="Split whose likelihood selects the generator; default: val.")
-@options.validation_images
-@click.option("--words", type=int, help="Words per caption, at most, end token included; default: 20.")
-@click.option("--word-dim", type=int, help="Dimensions of the word vectors; default: 256.")
-@click.option("--hidden", type=int, help="Dimensions of the generator's state; default: 256.")
-@click.option("--joint", type=int, help="Dimensions of the discriminator's joint space; default: 256.")
-@click.option("--noise", type=int, help="Dimensions of the noise vector; default: 64.")
-@click.option("--dropout", type=float, help="Dropout of words and states in maximum likelihood; default: 0.3.")
-@options.transform
-@options.min_count
-@click.option("--learning-rate", type=float, help="Learning rate of the policy gradient (Adam); default: 1e-4.")
-@click.option("--supervised-rate", type=float, help="Learning rate of likelihood and discriminator; default: 1e-4.")
-@click.option("--clip", type=float, help="Maximum norm of the gradients (clipping); default: 5.")
-@click.option(
-    "--collapse", type=float, help="Stop when distinct-2 falls below this share of its first value; default: 0.5."
-)
 @options.seed
 @click.option("--overwrite", is_flag=True, help="Replace a captioner that was trained with other data or settings.")
 @options.quiet
 @options.device
+@options.settings(
+    {
+        "discriminator_epochs": "epochs of the discriminator alone; default: 5",
+        "stages": "stages per such epoch, each with one discriminator step; default: 20",
+        "generator_steps": "generator steps per stage; default: 5",
+        "batch_size": "captions per batch; default: 64",
+        "rollout_every": "distance between rollout positions, in words; default: 3",
+        "rollouts": "rollouts from each position; default: 2",
+        "alpha": "weight of generated captions in the discriminator's loss; default: 1",
+        "beta": "weight of mismatched captions in the discriminator's loss; default: 1",
+        "validation_split": "split whose likelihood selects the generator; default: val",
+        "words": "words per caption, at most, end token included; default: 20",
+        "word_dim": "dimensions of the word vectors; default: 256",
+        "hidden": "dimensions of the generator's state; default: 256",
+        "joint": "dimensions of the discriminator's joint space; default: 256",
+        "noise": "dimensions of the noise vector; default: 64",
+        "dropout": "dropout of words and states in maximum likelihood; default: 0.3",
+        "learning_rate": "learning rate of the policy gradient (Adam); default: 1e-4",
+        "supervised_rate": "learning rate of likelihood and discriminator; default: 1e-4",
+        "clip": "maximum norm of the gradients (clipping); default: 5",
+        "collapse": "stop when distinct-2 falls below this share of its first value; default: 0.5",
+        "validation_images": "train images held out where the run lacks the validation split; default: 500",
+        "transform": "applied to image features: root, l2 or none; default: root",
+        "min_count": "occurrences in the train captions that a word of the vocabulary needs; default: 4",
+    }
+)
 def captioner(run: Path, output: Path, overwrite: bool, quiet: bool, **given: Any) -> None:
     """Train a conditional GAN that writes captions.
 
@@ -64,12 +66,10 @@ def captioner(run: Path, output: Path, overwrite: bool, quiet: bool, **given: An
     """
     from ..models.captioner.config import CaptionerConfig
 
-    given = options.only_set(given)
-    with one_line_errors():
-        config = CaptionerConfig(run=run, output=output, **given)
-        from ..models.captioner.train import train as fit
+    config = options.config_of(CaptionerConfig, {"run": run, "output": output, **given})
+    from ..models.captioner.train import train as fit
 
-        fit(config, overwrite=overwrite, say=lambda line: None if quiet else print(line, file=sys.stderr, flush=True))
+    fit(config, overwrite=overwrite, say=lambda line: None if quiet else print(line, file=sys.stderr, flush=True))
 
 
 @negcap.command()
@@ -79,11 +79,15 @@ def captioner(run: Path, output: Path, overwrite: bool, quiet: bool, **given: An
 @click.option("--n", type=int, help="Captions per image; default: 3.")
 @options.one_of("--decoding", DECODINGS, "How words are chosen; default: sample.")
 @beam_width
-@click.option("--tries", type=int, help="How often a refused caption is sampled again, at most; default: 4.")
 @options.several("--split", "splits", "Only images of this split; default: those the captioner was trained on.")
 @click.option("--table", help="Table to write: generated or generated_NAME; default: generated.")
 @options.seed
 @options.workers
+@options.settings(
+    {
+        "tries": "how often a refused caption is sampled again, at most; default: 4",
+    }
+)
 def caption(model: Path, run: Path, phase: str | None, overwrite: bool, **given: Any) -> None:
     """Write captions for a run's images with a captioner.
 
@@ -101,8 +105,8 @@ def caption(model: Path, run: Path, phase: str | None, overwrite: bool, **given:
     with with_workers(given) as (executor, progress):
         from ..models.captioner.model import weights_file
 
-        given = options.only_set(given)
-        config = CaptionConfig(weights=weights_file(model, phase or "gan").absolute(), **given)
+        weights = weights_file(model, phase or "gan").absolute()
+        config = options.config_of(CaptionConfig, {"weights": weights, **given})
         stage = stage_of(config.table)
         metadata = provenance.of_stage(run, (stage.input,), config)
         counts = run_stage(stage, run, config, Execution(executor, progress, overwrite), metadata=metadata)
@@ -129,12 +133,9 @@ def enlarge(run: Path, output: Path, extra: str | None, overwrite: bool, quiet: 
     from ..stages.enlarge import EnlargeConfig
     from ..stages.enlarge import enlarge as make
 
-    with one_line_errors():
-        config = EnlargeConfig(extra) if extra else EnlargeConfig()
-        counts = make(run, output, config, metadata=provenance.package(), progress=report(quiet), overwrite=overwrite)
-        print(
-            f"{counts['captions']:,} captions of {counts['images']:,} images, {counts['generated']:,} of them generated"
-        )
+    config = EnlargeConfig(extra) if extra else EnlargeConfig()
+    counts = make(run, output, config, metadata=provenance.package(), progress=report(quiet), overwrite=overwrite)
+    print(f"{counts['captions']:,} captions of {counts['images']:,} images, {counts['generated']:,} of them generated")
 
 
 @negcap.command()
@@ -149,9 +150,13 @@ def enlarge(run: Path, output: Path, extra: str | None, overwrite: bool, quiet: 
 @beam_width
 @options.limit_of_split
 @click.option("--images", type=FOLDER, metavar="FOLDER", help="Folder of the photos, for samples.png.")
-@click.option("--shown", type=int, help="Number of photos in samples.png; default: 6.")
 @options.seed
 @options.device
+@options.settings(
+    {
+        "shown": "number of photos in samples.png; default: 6",
+    }
+)
 def assess(model: Path, run: Path, output: Path | None, **given: Any) -> None:
     """Evaluate the captions that a captioner writes.
 
@@ -162,9 +167,7 @@ def assess(model: Path, run: Path, output: Path | None, **given: Any) -> None:
     \b
     Example: negcap assess outputs/captioner outputs/mine --split test --judge outputs/vse++
     """
-    given = options.only_set(given)
-    with one_line_errors():
-        from ..models.captioner.evaluate import CaptionerEvaluateConfig
-        from ..models.captioner.evaluate import evaluate as measure
+    from ..models.captioner.evaluate import CaptionerEvaluateConfig
+    from ..models.captioner.evaluate import evaluate as measure
 
-        print(measure(model, run, CaptionerEvaluateConfig(**given), output))
+    print(measure(model, run, options.config_of(CaptionerEvaluateConfig, given), output))

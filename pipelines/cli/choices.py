@@ -36,7 +36,6 @@ PUBLISHED = (
     *("sugarcrepe", "sugarcrepe++", "aro", "negclip", "vse-c", "webdataset", "huggingface", "snli", "coco"),
     *("clip_benchmark", "lmms-eval", "negbench", "valse"),
 )
-NAMES = ("negcap", "sugarcrepe")
 KINDS = ("replace_object", "replace_attribute", "replace_relation", "swap", "add", "negate", "free")
 READINGS = ("blind", "image")
 PICKS = ("first", "random")
@@ -47,8 +46,6 @@ TRANSFORMS = ("root", "l2", "none")
 RECIPES = ("house", "paper")
 SIMILARITIES = ("cosine", "order", "order-signed", "order-reversed")
 DEVICES = ("auto", "cpu", "cuda")
-PRECISIONS = ("auto", "float32", "bfloat16", "float16")
-DTYPES = ("float16", "float32")
 PHASES = ("mle", "gan")
 TASKS = ("words", "blanks")
 DECODINGS = ("sample", "greedy", "beam")

@@ -10,7 +10,7 @@ import click
 
 from . import options
 from .choices import CONTRASTIVE, FAMILIES, OPERATORS
-from .group import negcap, one_line_errors
+from .group import negcap
 from .options import FOLDER
 
 
@@ -21,8 +21,6 @@ from .options import FOLDER
 @click.option("--model", metavar="KIND:PATH", help="CLIP to fine-tune, see above; default: a tiny random one.")
 @options.one_of("--objective", (*CONTRASTIVE, "triplet-clip"), "Loss; default: negclip.")
 @options.several("--train-split", "train_splits", "Split to train on; default: train and restval.")
-@click.option("--validation-split", help="Split that selects the epoch to keep; default: val.")
-@click.option("--negatives", type=int, help="Negatives per caption, new in every epoch; default: 4.")
 @click.option("--refined", is_flag=True, default=None, help="Only negatives that negcap refine kept.")
 @options.several(
     "--negative-family",
@@ -36,20 +34,26 @@ from .options import FOLDER
     "Train on negatives of this operator; default: preset vse-c, verb, attribute and swap_attribute.",
     choices=OPERATORS,
 )
-@options.concreteness_margin
 @click.option("--epochs", type=int, help="Passes over the images; default: 20.")
-@click.option("--batch-size", type=int, help="Images per batch, each with one caption; default: 64.")
 @click.option("--learning-rate", type=float, help="Highest learning rate of AdamW; default: 5e-4.")
-@click.option("--weight-decay", type=float, help="Weight decay of AdamW; default: 0.1.")
-@click.option("--size", type=int, help="Tiny CLIP: side of a picture in pixels; default: 96.")
-@click.option("--patch", type=int, help="Tiny CLIP: side of a patch in pixels; default: 24.")
-@click.option("--width", type=int, help="Tiny CLIP: width of the image transformer; the text's is half; default: 128.")
-@click.option("--layers", type=int, help="Tiny CLIP: layers of each transformer; default: 2.")
-@click.option("--heads", type=int, help="Tiny CLIP: attention heads; default: 4.")
 @options.seed
 @options.device
 @options.overwrite
 @options.quiet
+@options.settings(
+    {
+        "validation_split": "split that selects the epoch to keep; default: val",
+        "negatives": "negatives per caption, new in every epoch; default: 4",
+        "batch_size": "images per batch, each with one caption; default: 64",
+        "weight_decay": "weight decay of AdamW; default: 0.1",
+        "size": "tiny CLIP: side of a picture in pixels; default: 96",
+        "patch": "tiny CLIP: side of a patch in pixels; default: 24",
+        "width": "tiny CLIP: width of the image transformer; the text's is half; default: 128",
+        "layers": "tiny CLIP: layers of each transformer; default: 2",
+        "heads": "tiny CLIP: attention heads; default: 4",
+        "concreteness_margin": "negclip, ce-clip: margin of a cosine, times how concrete the new noun is; default: 0",
+    }
+)
 def finetune(run: Path, images: Path, output: Path, overwrite: bool, quiet: bool, **given: Any) -> None:
     """Train a CLIP on pictures, captions and negatives.
 
@@ -60,13 +64,11 @@ def finetune(run: Path, images: Path, output: Path, overwrite: bool, quiet: bool
     \b
     Example: negcap finetune outputs/scenes --images outputs/scenes/images --output outputs/clip
     """
-    given = options.only_set(given)
-    with one_line_errors():
-        from ..models.clip.config import ClipConfig
+    from ..models.clip.config import ClipConfig
 
-        config = ClipConfig(run, images, output, **given)
-        from ..models.clip.train import train_clip
+    config = options.config_of(ClipConfig, {"run": run, "images": images, "output": output, **given})
+    from ..models.clip.train import train_clip
 
-        train_clip(
-            config, overwrite=overwrite, say=lambda line: None if quiet else print(line, file=sys.stderr, flush=True)
-        )
+    train_clip(
+        config, overwrite=overwrite, say=lambda line: None if quiet else print(line, file=sys.stderr, flush=True)
+    )

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_origin
 import click
 
 from ..engine.bounds import word
-from .choices import DEVICES, OPERATORS, RECOVERED, TRANSFORMS, Choice
+from .choices import DEVICES, OPERATORS, RECOVERED, Choice
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -263,11 +263,6 @@ operators = several(
 vetted = click.option(
     "--vetted", is_flag=True, default=None, help="Only negatives that negcap vet read and that no reader rejects."
 )
-concreteness_margin = click.option(
-    "--concreteness-margin",
-    type=float,
-    help="negclip, ce-clip: margin of a cosine, times how concrete the noun put in is; default: 0.",
-)
 splits = several("--split", "splits", "Only this split, e.g. test; default: all.")
 
 # flags of models: the device, the training data, the evaluation
@@ -276,19 +271,6 @@ device = together(
     click.option("--threads", type=int, help="CPU threads; default: one per core."),
 )
 train_splits = several("--train-split", "train_splits", "Split to train on; default: train and restval.")
-validation_images = click.option(
-    "--validation-images",
-    type=int,
-    help="Train images held out where the run lacks the validation split; default: 500.",
-)
-transform = one_of(
-    "--transform",
-    TRANSFORMS,
-    "Applied to image features; l2: length 1; default: root (signed square root, then length 1).",
-)
-min_count = click.option(
-    "--min-count", type=int, help="Occurrences in the train captions that a word of the vocabulary needs; default: 4."
-)
 evaluation = click.option(
     "--output", type=FOLDER, metavar="DIR", help="Folder of the results; default: MODEL/evaluation."
 )

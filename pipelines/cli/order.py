@@ -11,7 +11,7 @@ import click
 
 from . import options
 from .choices import HYPERNYM_ROWS, SIMILARITIES
-from .group import negcap, one_line_errors
+from .group import negcap
 from .options import FOLDER
 
 output = click.option("--output", type=FOLDER, required=True, metavar="DIR", help="Folder of the results.")
@@ -28,18 +28,22 @@ def _say(quiet: bool) -> Callable[[str], None]:
 @output
 @options.several("--row", "rows", "Row of the table to make; default: all.", choices=HYPERNYM_ROWS)
 @seeds
-@click.option("--wordnet", type=FOLDER, metavar="FILE", help="Taxonomy in Parquet; default: the shipped WordNet 3.0.")
-@click.option("--held-out", type=int, help="True pairs in each of the held-out parts; default: 4000.")
-@click.option("--dim", type=int, help="Dimensions of a concept's vector; default: 50.")
 @click.option("--epochs", type=int, help="Passes over the true pairs; default: 12.")
-@click.option("--batch-size", type=int, help="True pairs per batch, each with a false one; default: 500.")
-@click.option("--learning-rate", type=float, help="Learning rate of Adagrad; default: 0.3.")
-@click.option("--margin", type=float, help="Margin of false pairs; default: 1, word2gauss 7.")
-@click.option("--root", is_flag=True, default=None, help="order: take the root of the penalty, as the released code.")
-@click.option("--absolute", is_flag=True, default=None, help="order: absolute coordinates instead of clamped ones.")
 @options.several("--concept", "concepts", "Concept in the picture, such as dog.n.01; default: twenty.")
 @threads
 @options.quiet
+@options.settings(
+    {
+        "wordnet": "taxonomy in Parquet; default: the shipped WordNet 3.0",
+        "held_out": "true pairs in each of the held-out parts; default: 4000",
+        "dim": "dimensions of a concept's vector; default: 50",
+        "batch_size": "true pairs per batch, each with a false one; default: 500",
+        "learning_rate": "learning rate of Adagrad; default: 0.3",
+        "margin": "margin of false pairs; default: 1, word2gauss 7",
+        "root": "true: order: take the root of the penalty, as the released code",
+        "absolute": "true: order: absolute coordinates instead of clamped ones",
+    }
+)
 def hypernyms(output: Path, quiet: bool, **given: Any) -> None:
     """Predict hypernyms of WordNet's nouns by order-embeddings.
 
@@ -52,12 +56,10 @@ def hypernyms(output: Path, quiet: bool, **given: Any) -> None:
     """
     from ..models.order.config import HypernymConfig
 
-    given = options.only_set(given)
-    with one_line_errors():
-        config = HypernymConfig(**given)
-        from ..models.order.hypernyms import predict_hypernyms
+    config = options.config_of(HypernymConfig, given)
+    from ..models.order.hypernyms import predict_hypernyms
 
-        print(predict_hypernyms(config, output, _say(quiet)))
+    print(predict_hypernyms(config, output, _say(quiet)))
 
 
 @negcap.command()
@@ -69,17 +71,21 @@ def hypernyms(output: Path, quiet: bool, **given: Any) -> None:
     "--similarity", "similarities", "How sentences are compared; default: order and cosine.", choices=SIMILARITIES
 )
 @seeds
-@click.option("--margin", type=float, help="Margin of pairs that are not entailed; default: the best of four on DEV.")
 @click.option("--epochs", type=int, help="Passes over the pairs; default: 10.")
-@click.option("--batch-size", type=int, help="Pairs per batch; default: 128.")
-@click.option("--learning-rate", type=float, help="Learning rate of Adam; default: 1e-3.")
-@click.option("--clip", type=float, help="Maximum norm of the gradients (clipping); default: 2.")
-@click.option("--joint", type=int, help="Dimensions of a sentence's vector; default: 1024.")
-@click.option("--word-dim", type=int, help="Dimensions of the word vectors; default: 300.")
-@click.option("--vectors", type=FOLDER, metavar="FILE", help="Word vectors to start from: GloVe's text form or npz.")
-@click.option("--min-count", type=int, help="Occurrences in TRAIN that a word of the vocabulary needs; default: 1.")
 @options.device
 @options.quiet
+@options.settings(
+    {
+        "margin": "margin of pairs that are not entailed; default: the best of four on DEV",
+        "batch_size": "pairs per batch; default: 128",
+        "learning_rate": "learning rate of Adam; default: 1e-3",
+        "clip": "maximum norm of the gradients (clipping); default: 2",
+        "joint": "dimensions of a sentence's vector; default: 1024",
+        "word_dim": "dimensions of the word vectors; default: 300",
+        "vectors": "word vectors to start from: GloVe's text form or npz",
+        "min_count": "occurrences in TRAIN that a word of the vocabulary needs; default: 1",
+    }
+)
 def entail(train: Path, validation: Path, test: Path, output: Path, quiet: bool, **given: Any) -> None:
     """Train and test textual entailment by order-embeddings.
 
@@ -92,12 +98,10 @@ def entail(train: Path, validation: Path, test: Path, output: Path, quiet: bool,
     """
     from ..models.order.config import EntailConfig
 
-    given = options.only_set(given)
-    with one_line_errors():
-        config = EntailConfig(**given)
-        from ..models.order.entailment import entail as fit
+    config = options.config_of(EntailConfig, given)
+    from ..models.order.entailment import entail as fit
 
-        print(fit(train, validation, test, config, output, _say(quiet)))
+    print(fit(train, validation, test, config, output, _say(quiet)))
 
 
 @negcap.command()
@@ -121,9 +125,7 @@ def lengths(model: Path, run: Path, output: Path | None, **given: Any) -> None:
     """
     from ..models.order.config import LengthConfig
 
-    given = options.only_set(given)
-    with one_line_errors():
-        config = LengthConfig(**given)
-        from ..models.order.lengths import measure_lengths
+    config = options.config_of(LengthConfig, given)
+    from ..models.order.lengths import measure_lengths
 
-        print(measure_lengths(model, run, config, output or model / "lengths"))
+    print(measure_lengths(model, run, config, output or model / "lengths"))

@@ -10,7 +10,7 @@ import click
 
 from . import options
 from .choices import TASKS, Choice
-from .group import negcap, one_line_errors
+from .group import negcap
 from .options import FOLDER
 
 tested_split = click.option("--split", metavar="NAME", help="Split to look at; default: test.")
@@ -42,9 +42,8 @@ def picture(model: Path, run: Path, output: Path | None, photos: Path | None, **
     from ..models.trainer.pictures import PictureConfig, draw_pictures
 
     given = options.only_set(given)
-    with one_line_errors():
-        for file in draw_pictures(model, run, photos, output or model / "pictures", PictureConfig(**given)):
-            print(file)
+    for file in draw_pictures(model, run, photos, output or model / "pictures", PictureConfig(**given)):
+        print(file)
 
 
 @negcap.command()
@@ -70,11 +69,10 @@ def saliency(model: Path, run: Path, output: Path | None, photos: Path | None, *
     Example: negcap saliency outputs/vse-c outputs/mine --split test
     """
     given = options.only_set(given)
-    with one_line_errors():
-        from ..models.probe.report import saliency as measure
-        from ..models.probe.saliency import SaliencyConfig
+    from ..models.probe.report import saliency as measure
+    from ..models.probe.saliency import SaliencyConfig
 
-        print(measure(model, run, photos, output or model / "saliency", SaliencyConfig(**given)))
+    print(measure(model, run, photos, output or model / "saliency", SaliencyConfig(**given)))
 
 
 @negcap.command()
@@ -114,9 +112,8 @@ def probe(task: str, run: Path, output: Path, quiet: bool, **given: Any) -> None
     Example: negcap probe words outputs/mine --vectors glove.txt --model outputs/vse-c --output outputs/words
     """
     given = options.only_set(given)
-    with one_line_errors():
-        from ..models.probe.report import ProbeConfig
-        from ..models.probe.report import probe as run_task
+    from ..models.probe.report import ProbeConfig
+    from ..models.probe.report import probe as run_task
 
-        say = lambda line: None if quiet else print(line, file=sys.stderr, flush=True)  # noqa: E731
-        print(run_task(task, run, ProbeConfig(**given), output, say))
+    say = lambda line: None if quiet else print(line, file=sys.stderr, flush=True)  # noqa: E731
+    print(run_task(task, run, ProbeConfig(**given), output, say))

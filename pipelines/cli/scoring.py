@@ -9,7 +9,7 @@ import click
 
 from . import options
 from .choices import DEVICES
-from .group import negcap, one_line_errors
+from .group import negcap
 from .options import FOLDER, PLACE
 
 
@@ -70,18 +70,17 @@ def score(
     from ..engine.progress import report
     from ..score.test_set import ScoreConfig
 
-    with one_line_errors():
-        config = options.config_of(ScoreConfig, given)
-        from ..score import score as scoring
-        from ..score.report import to_json, to_text, write_page
+    config = options.config_of(ScoreConfig, given)
+    from ..score import score as scoring
+    from ..score.report import to_json, to_text, write_page
 
-        if lists is not None:
-            for file in scoring.write_lists(source, lists, config):
-                print(file)
-            return
-        if not models:
-            raise ValueError("give a model: --model KIND:PATH")
-        found = scoring.score(source, models, config, report(quiet))
-        if page is not None:
-            write_page(page, found)
-        print(to_json(found) if as_json else to_text(found))
+    if lists is not None:
+        for file in scoring.write_lists(source, lists, config):
+            print(file)
+        return
+    if not models:
+        raise ValueError("give a model: --model KIND:PATH")
+    found = scoring.score(source, models, config, report(quiet))
+    if page is not None:
+        write_page(page, found)
+    print(to_json(found) if as_json else to_text(found))

@@ -11,7 +11,7 @@ import click
 
 from . import options
 from .choices import FAMILIES, MODELS, OPERATORS, RECIPES
-from .group import Command, negcap, one_line_errors
+from .group import Command, negcap
 from .options import FOLDER
 
 COMMON = (
@@ -105,11 +105,10 @@ def train(run: Path, output: Path, settings: dict[str, str], overwrite: bool, qu
     """
     from ..models.config import configure
 
-    with one_line_errors():
-        config = configure(run, output, **{**settings, **options.only_set(given)})
-        from ..models.trainer.train import train as fit
+    config = configure(run, output, **{**settings, **options.only_set(given)})
+    from ..models.trainer.train import train as fit
 
-        fit(config, overwrite=overwrite, say=lambda line: None if quiet else print(line, file=sys.stderr, flush=True))
+    fit(config, overwrite=overwrite, say=lambda line: None if quiet else print(line, file=sys.stderr, flush=True))
 
 
 @negcap.command(fields=_evaluation_flags)
@@ -130,11 +129,10 @@ def evaluate(model: Path, run: Path, output: Path | None, **given: Any) -> None:
     """
     from ..models.config import EvaluateConfig
 
-    with one_line_errors():
-        config = EvaluateConfig(**options.only_set(given))
-        from ..models.trainer.evaluate import evaluate as measure
+    config = EvaluateConfig(**options.only_set(given))
+    from ..models.trainer.evaluate import evaluate as measure
 
-        print(measure(model, run, config, output))
+    print(measure(model, run, config, output))
 
 
 def _compared() -> Sequence[click.Option]:
@@ -179,25 +177,24 @@ def compare(
     from ..models.config import EvaluateConfig
 
     given = {**settings, **options.only_set(given)}
-    with one_line_errors():
-        from ..models.trainer import compare as comparison
+    from ..models.trainer import compare as comparison
 
-        chosen = {name: given.pop(name) for name in ("variants", "seeds") if name in given}
-        evaluation = {name: given.pop(name) for name in ATTACKS if name in given}
-        evaluation |= {name: given[name] for name in ("device", "threads") if name in given}
-        config = comparison.CompareConfig(**chosen, training=given, evaluation=EvaluateConfig(**evaluation))
-        if readme:
-            comparison.insert_tables(readme.read_text("utf-8"), "")  # raises before anything is trained
-        text = comparison.compare(
-            run,
-            output,
-            config,
-            overwrite=overwrite,
-            say=lambda line: None if quiet else print(line, file=sys.stderr, flush=True),
-        )
-        if readme:
-            readme.write_text(comparison.insert_tables(readme.read_text("utf-8"), text), "utf-8")
-        print(text)
+    chosen = {name: given.pop(name) for name in ("variants", "seeds") if name in given}
+    evaluation = {name: given.pop(name) for name in ATTACKS if name in given}
+    evaluation |= {name: given[name] for name in ("device", "threads") if name in given}
+    config = comparison.CompareConfig(**chosen, training=given, evaluation=EvaluateConfig(**evaluation))
+    if readme:
+        comparison.insert_tables(readme.read_text("utf-8"), "")  # raises before anything is trained
+    text = comparison.compare(
+        run,
+        output,
+        config,
+        overwrite=overwrite,
+        say=lambda line: None if quiet else print(line, file=sys.stderr, flush=True),
+    )
+    if readme:
+        readme.write_text(comparison.insert_tables(readme.read_text("utf-8"), text), "utf-8")
+    print(text)
 
 
 @negcap.command()
@@ -219,5 +216,4 @@ def similarity(model: Path, pairs: Path, output: Path | None, **given: Any) -> N
     from ..models.trainer.sentence_similarity import SimilarityConfig
     from ..models.trainer.sentence_similarity import similarity as measure
 
-    with one_line_errors():
-        print(measure(model, pairs, SimilarityConfig(**options.only_set(given)), output))
+    print(measure(model, pairs, SimilarityConfig(**options.only_set(given)), output))

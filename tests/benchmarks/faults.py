@@ -52,7 +52,11 @@ from tests.conftest import ROOT
 
 SOURCE = str(sample.path())
 OPTIONS = {"limit": 8, "shard_size": 15, "preset": "all", "lexicon": "own"}
-FLAGS = [word for name, value in OPTIONS.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+FLAGS = [
+    word
+    for name, value in OPTIONS.items()
+    for word in ((f"--{name}", str(value)) if name in ("limit", "preset") else ("--set", f"{name}={value}"))
+]
 HERE = ["--scheduler", "synchronous", "--quiet"]
 STOPS = {signal.SIGTERM: 143, signal.SIGHUP: 129, signal.SIGINT: 130}
 OTHER = ["--seed", "5", "--overwrite", *HERE]

@@ -212,11 +212,11 @@ def _saliency(settings: Settings) -> list[Job]:
 
 def _augmented(settings: Settings) -> list[Job]:
     captioner, run, source = str(settings.output / "captioner"), str(settings.captions), str(settings.source)
-    likelihood = "--discriminator-epochs 0 --gan-epochs 0 --supervised-rate 1e-3 --threads 1".split()
+    likelihood = "--set discriminator_epochs=0 --gan-epochs 0 --set supervised_rate=1e-3 --threads 1".split()
     epochs = settings.if_small("--mle-epochs 6")
     write = ("caption", captioner, run, *"--phase mle --split train --workers 1 --n".split())
     commands: list[tuple[str, ...]] = [
-        ("ingest", source, "--output", run),
+        ("build", source, "--output", run, "--only", "ingest"),
         ("features", source, "--output", run),
         ("captioner", run, "--output", captioner, *epochs, *likelihood),
         (*write, "3"),

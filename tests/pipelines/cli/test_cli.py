@@ -330,7 +330,7 @@ def test_components_are_made_anew_as_asked(run: Path, capsys: pytest.CaptureFixt
         r"negative components of \d+ nouns, \d+ attributes, \d+ relations, from 5 occurrences\n",
         shown,
     )
-    assert negcap_exits(*again, "--simple") == 2
+    assert negcap_exits(*again, "--set", "simple=true") == 2
     assert "simple was false, is now true (--overwrite replaces it)" in capsys.readouterr().err
     assert negcap_exits(*again, "--set", "simple=true", "--set", "min_count=3", "--overwrite") == 0
     assert "from 3 occurrences" in capsys.readouterr().out
@@ -468,7 +468,6 @@ CHOICES = {  # a module: choices of its own name, or NAME=its own
     "negcap.pipelines.readers": "READ=READERS",
     "negcap.pipelines.publish.formats": "PUBLISHED=FORMATS",
     "negcap.pipelines.quality.bias": "PICKS=Pick",
-    "negcap.schemas.features": "DTYPES",
     f"{MODELS}.config": "MODELS TRANSFORMS SIMILARITIES DEVICES RECIPES",
     f"{MODELS}.probe.report": "TASKS",
     f"{MODELS}.captioner.config": "DECODINGS",

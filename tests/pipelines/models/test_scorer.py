@@ -267,7 +267,7 @@ def test_a_build_scores_with_the_model_wherever_its_folder_lies(
 ) -> None:
     run = tmp_path / "run"
     build = ["build", str(captions), "--output", str(run), "--scheduler", "synchronous", "--quiet"]
-    assert main([*build, "--scorer", str(folders[kind])]) == 0
+    assert main([*build, "--set", f"scorer={folders[kind]}"]) == 0
     made = negcap.read(run)
     model = load_scorer(folders[kind])
     expected = model.log_likelihoods(list(made.text)) - model.log_likelihoods(list(made.caption))
@@ -276,7 +276,7 @@ def test_a_build_scores_with_the_model_wherever_its_folder_lies(
     manifest = json.loads((run / "_manifests" / "negatives.json").read_bytes())
     assert manifest["identity"]["config"]["scorer"].startswith(f"{kind} sha256:")
     elsewhere = shutil.copytree(folders[kind], tmp_path / "elsewhere" / kind)
-    assert main([*build, "--scorer", str(elsewhere)]) == 0
+    assert main([*build, "--set", f"scorer={elsewhere}"]) == 0
     assert main(["build", "--output", str(run), "--only", "negatives", "--scheduler", "synchronous", "--quiet"]) == 2
 
 

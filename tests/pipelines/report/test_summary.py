@@ -66,7 +66,7 @@ def test_speed_a_stage() -> None:
     timings.append(Timing("import", 30, 0.6, 1, 0, "proposals"))
     assert shown(summary.timings_table(timings))[1:] == [
         ["ingest", "up", "to", "date"],
-        ["build", "--output", "5,000", "--only", "parse", "captions", "2.5", "2,000"],
+        ["parse", "5,000", "captions", "2.5", "2,000"],
         ["import", "30", "proposals", "0.6"],
     ]
 

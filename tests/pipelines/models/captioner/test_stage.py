@@ -17,10 +17,10 @@ from negcap.pipelines.stages.caption import CaptionConfig
 from negcap.schemas.captions import CAPTION_REASONS, GENERATED, REFUSED_CAPTIONS
 from negcap.schemas.fields import check
 
-SMALL = ["--word-dim", "32", "--hidden", "64", "--joint", "32", "--noise", "4", "--threads", "1", "--quiet"]
-PHASES = ["--mle-epochs", "6", "--discriminator-epochs", "1", "--gan-epochs", "1", "--stages", "2"]
+SMALL = "--set word_dim=32 --set hidden=64 --set joint=32 --set noise=4 --threads 1 --quiet".split()
+PHASES = "--mle-epochs 6 --set discriminator_epochs=1 --gan-epochs 1 --set stages=2".split()
 FIT = ["--joint", "16", "--set", "word_dim=8", "--epochs", "1", "--threads", "1", "--quiet"]
-RATES = ["--supervised-rate", "1e-2", "--batch-size", "32", "--min-count", "2"]
+RATES = "--set supervised_rate=1e-2 --set batch_size=32 --set min_count=2".split()
 
 
 def negcap(*arguments: object) -> int:
@@ -108,7 +108,7 @@ def test_a_run_of_both_goes_through_every_later_stage(
     assert both.filter(pc.starts_with(both["caption_id"], "scenes:"))["text"].equals(own["text"])
     assert rows(new, "features_grid").equals(rows(run, "features_grid"))
     for verb in ("parse", "lexicon", "components", "truth", "balance", "negatives"):
-        assert negcap(verb, new, "--scheduler", "synchronous", "--quiet") == 0
+        assert negcap("build", "--output", new, "--only", verb, "--scheduler", "synchronous", "--quiet") == 0
     negatives = rows(new, "negatives")
     made = negatives.filter(pc.starts_with(negatives["caption_id"], "generated:"))
     assert len(made) and set(made["origin"].to_pylist()) == {"generated"}
@@ -136,7 +136,7 @@ def test_extra_captions_are_used_for_training_but_not_for_metrics(run: Path, tmp
 @pytest.mark.usefixtures("drawn")
 def test_assess_command(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert negcap("train", run, "--output", tmp_path / "vse", *FIT) == 0
-    given = ["--judge", tmp_path / "vse", "--images", run / "images", "--shown", 3, "--threads", 1]
+    given = ["--judge", tmp_path / "vse", "--images", run / "images", "--set", "shown=3", "--threads", 1]
     assert negcap("assess", run.parent / "m", run, "--output", tmp_path / "e", *given) == 0
     shown = capsys.readouterr().out
     assert "| 9 images of test | BLEU-1 |" in shown and "| mean rank |" in shown and "| gan sample |" in shown

@@ -111,14 +111,15 @@ def test_the_command_learns_made_pairs_with_losses_as_before(
 ) -> None:
     files = [str(write_jsonl(tmp_path / f"{n}.jsonl", made_pairs(size, n))) for n, size in enumerate((400, 20, 20))]
     small = [
-        *"--joint 16 --word-dim 8 --epochs 2 --threads 1 --margin 0.2 --quiet --output".split(),
+        *"--set joint=16 --set word_dim=8 --epochs 2 --threads 1 --set margin=0.2 --quiet --output".split(),
         str(tmp_path / "a"),
     ]
     with losses_as_before("entailment", request):
         assert main(["entail", *files, "--seeds", "2", *small]) == 0
     capsys.readouterr()
     files = [str(write_jsonl(tmp_path / f"{n}.jsonl", made_pairs(size, n))) for n, size in enumerate((800, 60, 200))]
-    small = "--joint 16 --word-dim 8 --learning-rate 0.01 --epochs 6 --threads 1 --margin 0.2 --quiet".split()
+    small = "--set joint=16 --set word_dim=8 --set learning_rate=0.01 --set margin=0.2".split()
+    small += "--epochs 6 --threads 1 --quiet".split()
     output = tmp_path / "out"
     assert main(["entail", *files, "--output", str(output), *small]) == 0
     text = capsys.readouterr().out
@@ -133,7 +134,7 @@ def test_the_command_learns_made_pairs_with_losses_as_before(
 
 def test_margins_are_chosen_on_the_validation_pairs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = str(write_jsonl(tmp_path / "a.jsonl", made_pairs(16, 0)))
-    small = "--joint 4 --word-dim 4 --epochs 1 --threads 1 --similarity order --seeds 2".split()
+    small = "--set joint=4 --set word_dim=4 --epochs 1 --threads 1 --similarity order --seeds 2".split()
     assert main(["entail", file, file, file, "--output", str(tmp_path / "out"), *small]) == 0
     lines = capsys.readouterr().err.splitlines()
     shares = [float(re.search(r"([\d.]+) %", line)[1]) for line in lines if "margin" in line]  # type: ignore[index]

@@ -174,7 +174,11 @@ def test_the_command_writes_its_table_and_trains_nothing_twice_with_the_same_set
 ) -> None:
     monkeypatch.setattr(energies, "STEPS", 20)
     wordnet = write_wordnet(tmp_path / "tree.parquet", [[], *([int(above)] for _, above in TREE)])
-    given = ["--wordnet", str(wordnet), *"--held-out 20 --epochs 1 --threads 1 --concept c0.n.01,c1.n.01".split()]
+    given = [
+        "--set",
+        f"wordnet={wordnet}",
+        *"--set held_out=20 --epochs 1 --threads 1 --concept c0.n.01,c1.n.01".split(),
+    ]
 
     def hypernyms(name: str, *more: str) -> tuple[str, list[str]]:
         """What the command prints, and what it trains."""
@@ -196,18 +200,24 @@ def test_the_command_writes_its_table_and_trains_nothing_twice_with_the_same_set
     assert set(made) == {"transitive", *ENERGIES} and all(len(each) == 2 for each in made.values())
     assert len(json.loads((output / "concepts.json").read_text())) == 121
     assert (output / "hypernyms.png").read_bytes()[:4] == b"\x89PNG"
-    assert hypernyms("one", "--row", "order", "--margin", "2")[1] == ["order, seed 0"]
+    assert hypernyms("one", "--row", "order", "--set", "margin=2")[1] == ["order, seed 0"]
 
 
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--wordnet", "{tmp}/verbs.parquet"], "wordnet must have nouns with hypernyms, .*verbs.parquet has 0 nouns"),
-        (["--wordnet", "{tmp}/other.parquet"], "wordnet must be a taxonomy in Parquet"),
-        (["--wordnet", "{tmp}/none.parquet"], "none.parquet: No such file"),
-        (["--wordnet", "{tmp}/tree.parquet"], "concepts must be names of nouns of WordNet .*, was: entity.n.01"),
-        (["--wordnet", "{tmp}/tree.parquet", "--concept", "c0.n.01"], "held_out must be at most a sixth of the 426"),
-        (["--dim", "0"], "dim must be >= 1, was: 0"),
+        (
+            ["--set", "wordnet={tmp}/verbs.parquet"],
+            "wordnet must have nouns with hypernyms, .*verbs.parquet has 0 nouns",
+        ),
+        (["--set", "wordnet={tmp}/other.parquet"], "wordnet must be a taxonomy in Parquet"),
+        (["--set", "wordnet={tmp}/none.parquet"], "none.parquet: No such file"),
+        (["--set", "wordnet={tmp}/tree.parquet"], "concepts must be names of nouns of WordNet .*, was: entity.n.01"),
+        (
+            ["--set", "wordnet={tmp}/tree.parquet", "--concept", "c0.n.01"],
+            "held_out must be at most a sixth of the 426",
+        ),
+        (["--set", "dim=0"], "dim must be >= 1, was: 0"),
         (["--row", "euclid"], "--row must be one of transitive, .*, was: euclid"),
     ],
 )
