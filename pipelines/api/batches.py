@@ -13,27 +13,21 @@ same batches.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import re
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
 import numpy as np
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
+from ..readers.record import OWN, Record, Rejected, clean
 from ..tables.images import Images
 from ..tables.pairs import pair_tables
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-import re
-import warnings
-from collections import Counter
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, TypeAlias
-
-from ..readers.record import OWN, Record, Rejected, clean
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -41,7 +41,9 @@ def main() -> None:
     small, large = sizes or ((5_000, 50_000) if whole else (200_000, 2_000_000))
     file_rows = 1_000 if whole else 10_000
     texts = captions(min(POOL, large))
-    verb = ["build"] if whole else ["build", "--only", "ingest", "--keep-columns", "url,key", "--set", f"shard_size={file_rows}"]
+    verb = ["build"]
+    if not whole:
+        verb += ["--only", "ingest", "--keep-columns", "url,key", "--set", f"shard_size={file_rows}"]
     with tempfile.TemporaryDirectory() as scratch:
 
         def best(records: int, alone: float) -> tuple[float, float, float]:

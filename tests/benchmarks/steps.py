@@ -40,7 +40,8 @@ def main() -> None:
 def step_seconds(run: Path) -> tuple[float, float]:
     """The median CPU seconds of a training step of UniVSE and of VSE++, measured in turn."""
     if not has_table(run, "components"):
-        made = subprocess.run([sys.executable, "-m", "negcap", "build", "--output", str(run), "--only", "components", "--quiet"], capture_output=True)
+        build = [sys.executable, "-m", "negcap", "build", "--output", str(run), "--only", "components", "--quiet"]
+        made = subprocess.run(build, capture_output=True)
         if made.returncode:
             raise SystemExit(made.stderr.decode())
     if not has_table(run, TABLE):
