@@ -50,7 +50,7 @@ def negation(caption: Caption, context: Context, rng: Random, draws: int) -> Ite
         Candidate("none", (edit,), (index,), f"no {noun}", noun, None, first_sense(noun))
         for noun, index, edit in denied(caption)
     ]
-    yield from [*contradicted, *_shuffled_false(caption, context, contrasts(caption, context), rng)][:draws]
+    yield from [*contradicted, *_false_candidates(caption, context, contrasts(caption, context), rng)][:draws]
 
 
 def true_negation(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
@@ -61,7 +61,7 @@ def true_negation(caption: Caption, context: Context, rng: Random, draws: int) -
     `replaced`.
     """
     pairs = contrasts(caption, context)
-    yield from [candidate for contrast in pairs for candidate in _true(caption, context, contrast)][:draws]
+    yield from [candidate for contrast in pairs for candidate in _true_candidates(caption, context, contrast)][:draws]
 
 
 def corrected(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
@@ -75,7 +75,7 @@ def corrected(caption: Caption, context: Context, rng: Random, draws: int) -> It
         edits = tuple(sorted([*one.exchange.edits, _denial_after(caption, one.index, one.old)]))
         words = one.there + BOTH + NO + one.missing, one.missing + BOTH + NO + one.there
         corrections.append(one.candidate(edits, *words))
-    said = _shuffled_false(caption, context, existing(caption, context), rng)
+    said = _false_candidates(caption, context, existing(caption, context), rng)
     yield from ([*corrections, *said] if rng.random() < OF_CORRECTIONS else [*said, *corrections])[:draws]
 
 
@@ -86,11 +86,11 @@ def truly_corrected(caption: Caption, context: Context, rng: Random, draws: int)
         for one in _corrections(caption, context)
     ]
     for contrast in existing(caption, context):
-        candidates += _true(caption, context, contrast)
+        candidates += _true_candidates(caption, context, contrast)
     yield from candidates[:draws]
 
 
-def _shuffled_false(caption: Caption, context: Context, pairs: list[Contrast], rng: Random) -> list[Candidate]:
+def _false_candidates(caption: Caption, context: Context, pairs: list[Contrast], rng: Random) -> list[Candidate]:
     """The false sentences about each contrast, of which those about one contrast are in random order."""
     candidates = []
     for contrast in pairs:
@@ -108,15 +108,16 @@ def _shuffled_false(caption: Caption, context: Context, pairs: list[Contrast], r
     return candidates
 
 
-def _true(caption: Caption, context: Context, contrast: Contrast) -> Iterator[Candidate]:
-    place, there, missing, _ = contrast
-    own = "" if place.slot is None else there
-    yield _candidate(contrast, (place.denial(**_words(context, contrast, missing)),), own, NO + missing)
-    both = _both(caption, context, contrast, there, missing)
+def _true_candidates(caption: Caption, context: Context, contrast: Contrast) -> Iterator[Candidate]:
+    """What is true of the image: the missing noun is denied, or the shown one asserted, or both."""
+    place, shown, missing, _ = contrast
+    replaced = "" if place.slot is None else shown
+    yield _candidate(contrast, (place.denial(**_words(context, contrast, missing)),), replaced, NO + missing)
+    both = _both(caption, context, contrast, shown, missing)
     if both is not None:
-        yield _candidate(contrast, (both,), own, there + BOTH + NO + missing)
+        yield _candidate(contrast, (both,), replaced, shown + BOTH + NO + missing)
     if place.slot is None:
-        yield _candidate(contrast, _assertion(caption, context, contrast, there), own, there)
+        yield _candidate(contrast, _assertion(caption, context, contrast, shown), replaced, shown)
 
 
 def _candidate(contrast: Contrast, edits: tuple[Edit, ...], replaced: str, replacement: str) -> Candidate:

@@ -47,7 +47,7 @@ PARTS = {  # of negcap's operators in SugarCrepe; those that only add to the cap
 }
 
 
-def part_of(negative: Negative, names: str) -> str:
+def file_name(negative: Negative, names: str) -> str:
     """The name of the file for a negative: its operator or, if `names` is "sugarcrepe", a part of SugarCrepe.
 
     Operators of which SugarCrepe has none keep their names: its readers do not ask for these files.
@@ -61,7 +61,7 @@ def part_of(negative: Negative, names: str) -> str:
 def sugarcrepe(publication: Publication) -> Rows:
     """`{operator}.json`: `{"0": {"filename", "caption", "negative_caption"}}`."""
     for example, negative in publication.pairs():
-        file = publication.file(example.split, f"{part_of(negative, publication.names)}.json")
+        file = publication.file(example.split, f"{file_name(negative, publication.names)}.json")
         yield file, {"filename": example.image, "caption": example.text, "negative_caption": negative.text}
 
 
@@ -69,7 +69,7 @@ def sugarcrepe_pp(publication: Publication) -> Rows:
     """`{operator}.json`: a list of `{"id", "filename", "caption", "caption2", "negative_caption"}`."""
     seed, rows = publication.selection.draws.seed, Counter[str]()
     for example, negative in publication.pairs():
-        file = publication.file(example.split, f"{part_of(negative, publication.names)}.json")
+        file = publication.file(example.split, f"{file_name(negative, publication.names)}.json")
         second = record_rng(seed, "caption2", example.caption_id).choice(other_wordings(example))
         row = {"id": rows[file], "filename": example.image, "caption": example.text, "caption2": second}
         yield file, {**row, "negative_caption": negative.text}

@@ -53,7 +53,7 @@ def sample_strata(run: Path, table: str, by: Sequence[str], how: Sampling) -> di
         for name in columns:
             if name not in rows.column_names:
                 raise ValueError(f"{run / table} must have the columns {', '.join(columns)}, lacks: {name}")
-        here = _ordered(rows, by, how).assign(shard=number)
+        here = _sampling_keys(rows, by, how).assign(shard=number)
         best = pd.concat([best, here]).astype(here.dtypes) if len(best) else here
         best = best.sort_values(["rank", "priority"], kind="stable").groupby([*by]).head(how.n)
     read: dict[tuple[int, int], Row] = {}
@@ -67,7 +67,7 @@ def sample_strata(run: Path, table: str, by: Sequence[str], how: Sampling) -> di
     }
 
 
-def _ordered(rows: pa.Table, by: Sequence[str], how: Sampling) -> pd.DataFrame:
+def _sampling_keys(rows: pa.Table, by: Sequence[str], how: Sampling) -> pd.DataFrame:
     """The rows of a shard that may be sampled: `by`, `row`, `rank` and `priority`; the lowest of both are sampled.
 
     rank: how many rows of the same image come before in its stratum; priority: a hash that orders the images at random.
@@ -82,12 +82,14 @@ def _ordered(rows: pa.Table, by: Sequence[str], how: Sampling) -> pd.DataFrame:
     names = frame[by[0]]
     for name in by[1:]:
         names = names + "\x1f" + frame[name]
-    own = _mixed(_hashes(frame["image_id"]) ^ _hashes(f"{how.seed}\x1f" + names))
+    image_key = _mixed(_hashes(frame["image_id"]) ^ _hashes(f"{how.seed}\x1f" + names))
     same = [names, frame["image_id"]]
     turn = frame.groupby(same).cumcount().to_numpy(np.uint64)
-    shuffled = np.argsort(_mixed(own + turn), kind="stable")  # the rows of an image in random order
+    shuffled = np.argsort(_mixed(image_key + turn), kind="stable")  # the rows of an image in random order
     rank = frame.iloc[shuffled].groupby([one.iloc[shuffled] for one in same]).cumcount().reindex(frame.index)
-    return frame.assign(rank=rank, priority=_mixed(own ^ rank.to_numpy(np.uint64))).drop(columns={"image_id"} - {*by})
+    return frame.assign(rank=rank, priority=_mixed(image_key ^ rank.to_numpy(np.uint64))).drop(
+        columns={"image_id"} - {*by}
+    )
 
 
 def _hashes(texts: pd.Series) -> np.ndarray:

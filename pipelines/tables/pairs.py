@@ -137,7 +137,7 @@ def pair_tables(
         row += len(rows)
         rows = rows.filter(wanted)
         rows = rows.append_column("draw", pa.array(draws(rows["negative_id"]), pa.int32()))
-        rows = _beside_denials(rows, denied(made[name]) if denied and name in made else None)
+        rows = _with_contradicted_sentences(rows, denied(made[name]) if denied and name in made else None)
         if per_caption is not None:
             rows = rows.take(_chosen(rows, per_caption, None if pick == "first" else seed, purpose))
         if joined:
@@ -247,25 +247,26 @@ def _siblings(captions: pa.Table) -> list[list[str]]:
 # denials
 
 
-class Denial(NamedTuple):
+class TrueSentence(NamedTuple):
     """A true sentence about a caption's image, as in the table positives; its id is "" if it is the caption itself."""
 
     positive_id: str
     text: str
 
 
-Denials = Mapping[tuple[str, str], Denial]  # by caption_id and `replacement`, which is what the sentence says
+# By caption_id and `replacement`, which is what the sentence says.
+TrueSentences = Mapping[tuple[str, str], TrueSentence]
 
 
-def _contradicted(denials: Denials, caption_id: str, replaced: str, caption: str) -> Denial | None:
+def _contradicted(denials: TrueSentences, caption_id: str, replaced: str, caption: str) -> TrueSentence | None:
     """The true sentence that a row of `negation` contradicts: the one whose `replacement` is the row's `replaced` ("not
     dog"); the caption itself if nothing is denied there ("hat", contradicted by "not hat"); None if the run lacks it.
     """
     found = denials.get((caption_id, replaced))
-    return Denial("", caption) if found is None and DENIED not in replaced else found
+    return TrueSentence("", caption) if found is None and DENIED not in replaced else found
 
 
-def true_denials(run: Path) -> Callable[[Shard], Denials] | None:
+def true_denials(run: Path) -> Callable[[Shard], TrueSentences] | None:
     """A function from a shard of negatives to the true sentences about its captions; None if the run has none.
 
     Raises ValueError if the table positives is unfinished.
@@ -274,23 +275,23 @@ def true_denials(run: Path) -> Callable[[Shard], Denials] | None:
         return None
     shards = {shard.path.name: shard for shard in shards_of(run, "positives")}
 
-    def of_shard(negatives: Shard) -> Denials:
+    def of_shard(negatives: Shard) -> TrueSentences:
         return _denials(shards[negatives.path.name]) if negatives.path.name in shards else {}
 
     return of_shard if any(map(_denials, shards.values())) else None
 
 
-def _denials(positives: Shard) -> dict[tuple[str, str], Denial]:
+def _denials(positives: Shard) -> dict[tuple[str, str], TrueSentence]:
     import pyarrow.compute as pc
 
     rows = read_columns(positives, ("positive_id", "caption_id", "operator", "text", "replacement"))
-    found: dict[tuple[str, str], Denial] = {}
+    found: dict[tuple[str, str], TrueSentence] = {}
     for row in rows.filter(pc.field("operator") == TRUE_NEGATION).to_pylist():
-        found.setdefault((row["caption_id"], row["replacement"]), Denial(row["positive_id"], row["text"]))
+        found.setdefault((row["caption_id"], row["replacement"]), TrueSentence(row["positive_id"], row["text"]))
     return found
 
 
-def _beside_denials(rows: pa.Table, denials: Denials | None) -> pa.Table:
+def _with_contradicted_sentences(rows: pa.Table, denials: TrueSentences | None) -> pa.Table:
     """The rows with `positive_id`, and those of `negation` beside the sentence that they contradict; without those that
     contradict none. denials: None if the run has none.
     """
@@ -302,7 +303,7 @@ def _beside_denials(rows: pa.Table, denials: Denials | None) -> pa.Table:
     made = [
         _contradicted(denials, row["caption_id"], row["replaced"], row["caption"])
         if row["operator"] == NEGATION
-        else Denial("", row["caption"])
+        else TrueSentence("", row["caption"])
         for row in rows.select(["caption_id", "operator", "replaced", "caption"]).to_pylist()
     ]
     kept = [denial for denial in made if denial is not None]
@@ -319,7 +320,7 @@ def with_true(run: Path, rows: Sequence[Row]) -> list[Row]:
     `shards_of`.
     """
     mine = {row["caption_id"] for row in rows if row["operator"] == NEGATION}
-    found: dict[tuple[str, str], Denial] = {}
+    found: dict[tuple[str, str], TrueSentence] = {}
     for shard in shards_of(run, "positives") if mine and has_table(run, "positives") else ():
         found |= {key: denial for key, denial in _denials(shard).items() if key[0] in mine}
     if not found:

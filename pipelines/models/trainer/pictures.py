@@ -139,7 +139,7 @@ def _draw_univse(
     config: PictureConfig,
 ) -> list[Path]:
     neighbours, relevance = output / "neighbours.png", output / "relevance.png"
-    _draw_neighbours(model, vocabulary, run, neighbours, config.seed)
+    _draw_frequent_words(model, vocabulary, run, neighbours, config.seed)
     if files is None:
         return [neighbours]
     captions = read_captions(run)
@@ -229,7 +229,7 @@ def find_relevance(
     return rows
 
 
-def _draw_neighbours(model: UniVSE, vocabulary: WordVocabulary, run: Path, path: Path, seed: int) -> None:
+def _draw_frequent_words(model: UniVSE, vocabulary: WordVocabulary, run: Path, path: Path, seed: int) -> None:
     """Draw a run's most frequent nouns, attributed nouns and triples by their vectors."""
     components = read_whole_table(run, "component_vocabulary")  # by descending count
     entries = list(zip(components["kind"].to_pylist(), components["words"].to_pylist(), strict=True))
