@@ -58,7 +58,8 @@ def planned_verbs(run: Path, options: Mapping[str, Any]) -> tuple[str, ...]:
     `components` is included only if an option or preset of UniVSE asks for it, or the run already has that table, since
     no operator reads it.
     """
-    asked = options.get("components") or options.get("simple") or options.get("preset") in WITH_COMPONENTS
+    simple = read_texts(components.ComponentsConfig, {"simple": options.get("simple")})["simple"]
+    asked = options.get("components") or simple or options.get("preset") in WITH_COMPONENTS
     return tuple(verb for verb in VERBS if verb != "components" or asked or (run / verb).exists())
 
 

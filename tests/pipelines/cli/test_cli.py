@@ -350,6 +350,7 @@ def test_components_are_made_anew_as_asked(run: Path, capsys: pytest.CaptureFixt
         ("--operator relation", 0),
         ("--components", 1),
         ("--set simple=true", 1),
+        ("--set simple=false", 0),
         ("--preset univse", 1),
         ("--preset vse-c", 0),
     ],
