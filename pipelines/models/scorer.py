@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .device import choose_device
-
 if TYPE_CHECKING:
     import torch
 
@@ -165,6 +163,8 @@ def _load(path: Path, device: str, files: tuple[tuple[str, int], ...]) -> Langua
     import transformers
 
     type: Any = transformers.AutoModelForCausalLM if parts.kind == CAUSAL else transformers.AutoModelForMaskedLM
+    from .device import choose_device
+
     place = choose_device(device)
     with reading(path, "weights"):
         model, found = type.from_pretrained(
