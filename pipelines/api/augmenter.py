@@ -103,7 +103,7 @@ class Augmenter:
             TypeError: `texts` is a str, or one of them is none.
         """
         from ..engine.stage import collector_paused
-        from .batches import check_sentences
+        from .captions import check_sentences
 
         if isinstance(texts, (str, bytes)):
             raise TypeError(f"texts must be a list of sentences, was: {type(texts).__name__}")

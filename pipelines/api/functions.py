@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-    from .batches import Captions
+    from .captions import Captions
 
 
 @overload
@@ -82,7 +82,7 @@ def negatives(
     """
     from ..report.summary import explain_no_negatives
     from ..stages import build as verbs
-    from .batches import arrow_table, captions_table
+    from .captions import arrow_table, captions_table
 
     options = {**_options(operators, settings), "lexicon": lexicon}
     verbs.check_options(options)
@@ -183,7 +183,7 @@ def build(
     from ..engine.places import place
     from ..engine.progress import report
     from ..stages import build as verbs
-    from .batches import NAME, arrow_table
+    from .captions import NAME, arrow_table
 
     run = place(output, "output")
     options = _options(operators, settings)

@@ -13,7 +13,7 @@ import pytest
 
 import negcap
 from negcap.augment.lexicon.lexicon import Lexicon
-from negcap.pipelines.api import augmenter, batches, functions
+from negcap.pipelines.api import augmenter, captions, functions
 from negcap.pipelines.cli import main
 from negcap.pipelines.ingestion.rows import IngestConfig
 from negcap.pipelines.sample import path
@@ -70,7 +70,7 @@ def test_the_rows_are_those_that_the_command_writes(built: Path, tmp_path: Path)
 
 def table_of(given: object) -> pa.Table:
     """The table of captions that negatives are made of."""
-    return batches.captions_table(batches.arrow_table(given, IngestConfig()), IngestConfig())[0]
+    return captions.captions_table(captions.arrow_table(given, IngestConfig()), IngestConfig())[0]
 
 
 def test_other_tables_have_the_same_captions() -> None:
@@ -120,7 +120,7 @@ def test_embedded_images_are_known_by_their_paths_and_others_by_their_position(t
             made = table_of(given)
         assert made["caption_id"].to_pylist() == ["table:a:0", "table:a:1", "table:2:0"]
     with pytest.warns(UserWarning, match="name of an image"):
-        assert "bytes" not in str(batches.arrow_table(table, IngestConfig()).schema)
+        assert "bytes" not in str(captions.arrow_table(table, IngestConfig()).schema)
 
 
 def test_a_table_of_captions_alone_is_read_as_a_list_of_them() -> None:

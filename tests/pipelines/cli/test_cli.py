@@ -94,6 +94,16 @@ def test_the_command_line_imports_nothing_heavy() -> None:
     assert done.stdout.strip() == "[]"
 
 
+def test_a_build_imports_nothing_that_its_own_installation_lacks() -> None:
+    extras = ("torch", "transformers", "sklearn", "onnxruntime", "openai", "matplotlib", "PIL", "s3fs", "datasketch")
+    code = (
+        "import sys, negcap.pipelines.stages.build; from negcap.pipelines.api import augmenter, captions, functions; "
+        "print([name for name in sys.argv[1:] if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *extras], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
 @pytest.mark.parametrize(
     ("flag", "config"),
     [

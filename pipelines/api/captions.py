@@ -1,0 +1,128 @@
+"""Convert captions from Python objects (lists, pandas, Arrow, Hugging Face datasets) to the table `captions`."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from ..readers.record import OWN, Record, Rejected, clean
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+    from ..readers.columns import Columns
+    from ..stages.ingest import IngestConfig
+
+Captions: TypeAlias = "Iterable[str] | pd.DataFrame | pa.Table | Any"
+
+
+NAME = "captions"  # the source's name in messages about captions that come from no file
+
+
+def arrow_table(captions: Captions, config: IngestConfig) -> pa.Table:
+    """Captions in memory as an Arrow table of the columns that `config` reads; of embedded images only their paths.
+
+    Each sentence of a list, and with a warning each row of a table that does not name its image, is the only caption of
+    an image of its own, whose name is its position from 0. Raises TypeError if `captions` is neither a list of
+    sentences (str or None) nor a table, ValueError if a table has no column of captions, or none of images but others.
+    """
+    import pyarrow as pa
+
+    given: Any = captions
+    if isinstance(captions, pa.Table):
+        return _named(captions.schema, captions.to_batches(), config)
+    if hasattr(given, "with_format") and hasattr(given, "column_names"):  # datasets.Dataset
+        data = given.with_format("arrow")
+        batches = (batch for some in data.iter(batch_size=1000) for batch in some.to_batches())
+        return _named(data[:0].schema, batches, config)
+    if hasattr(given, "iloc") and hasattr(given, "columns"):  # pandas.DataFrame
+        table = pa.Table.from_pandas(given, preserve_index=False)
+        return _named(table.schema, table.to_batches(), config)
+    if isinstance(captions, (str, bytes)) or not isinstance(captions, Iterable):
+        raise TypeError(
+            "captions must be a list of sentences, a pandas DataFrame, an Arrow table or a datasets.Dataset, "
+            f"was: {type(captions).__name__}"
+        )
+    sentences = list(captions)
+    check_sentences("captions", (one for one in sentences if one is not None))
+    return pa.table({"image": range(len(sentences)), "caption": pa.array(sentences, pa.string())})
+
+
+def check_sentences(name: str, sentences: Iterable[Any]) -> None:
+    """Raise TypeError unless all of `sentences` are str. name: what they are called in the message."""
+    wrong = next((value for value in sentences if not isinstance(value, str)), None)
+    if wrong is not None:
+        raise TypeError(f"{name} must be sentences (str), one was: {wrong!r:.80}")
+
+
+def _named(schema: pa.Schema, batches: Iterable[pa.RecordBatch], config: IngestConfig) -> pa.Table:
+    """The columns to read of a table's batches, with a column of the images' names."""
+    import pyarrow as pa
+
+    from ..readers.table import choose_columns, image_cells
+
+    try:
+        chosen = choose_columns(schema, config, NAME)
+    except ValueError as error:
+        raise ValueError(re.sub(r"--(\w+)-column", r"\1_column=", str(error))) from None
+    if chosen.image is not None and not chosen.field:
+        read = pa.schema([schema.field(name) for name in chosen.names])
+        return pa.Table.from_batches([batch.select(read.names) for batch in batches], read)
+    image = chosen.image or config.image_column or "image"
+    read = pa.schema([(image, pa.string()), *(schema.field(name) for name in chosen.names if name != image)])
+    made: list[pa.RecordBatch] = []
+    start = unnamed = 0
+    for batch in batches:
+        cells = image_cells(batch.column(image), chosen.field) if chosen.image else [OWN] * len(batch)
+        names = [str(row) if cell is OWN else cell for row, cell in enumerate(cells, start)]
+        unnamed += cells.count(OWN)
+        columns = [pa.array(names, pa.string()), *(batch.column(name) for name in read.names[1:])]
+        made.append(pa.record_batch(columns, schema=read))
+        start += len(batch)
+    if unnamed:
+        warnings.warn(
+            f"captions without the name of an image: {unnamed:,}; each is taken as the only one of an image of its own",
+            stacklevel=4,
+        )
+    return pa.Table.from_batches(made, read)
+
+
+def captions_table(table: pa.Table, config: IngestConfig) -> tuple[pa.Table, pa.Table]:
+    """Captions of `arrow_table` as the tables `captions` and `source_columns` (negcap.schemas.captions), as `negcap
+    ingest` makes them of a file.
+
+    Captions with the same value in the image column are siblings. Warns of captions that cannot be used, with the
+    reasons. Raises ValueError if none can be used, or, with `config.strict`, for the first that cannot.
+    """
+    import pyarrow as pa
+
+    from ..readers.table import choose_columns
+    from ..stages.ingest import ingest_records
+
+    chosen = choose_columns(table.schema, config, NAME)
+    types = {name: table.schema.field(name).type for name in chosen.kept}
+    kept = {name: type if pa.types.is_primitive(type) else pa.string() for name, type in types.items()}
+    made, columns, refused = ingest_records(_records(table, chosen, config.language), config, kept)
+    if refused:
+        reasons = ", ".join(f"{reason} {n:,}" for reason, n in Counter(bad.reason for bad in refused).most_common())
+        first = refused[0]
+        message = f"captions left out: {reasons}; the first is that at position {first.line - 1}: {first.detail}"
+        if not made.num_rows:
+            raise ValueError(message)
+        warnings.warn(message, stacklevel=3)
+    return made, columns
+
+
+def _records(table: pa.Table, chosen: Columns, language: str) -> Iterator[Record | Rejected]:
+    from ..readers.table import captions_of, rows_of
+
+    for row in rows_of(table.to_batches(), chosen, NAME, language):
+        if isinstance(row, Rejected):
+            yield row
+            continue
+        for record in captions_of(row):
+            yield clean(record)
