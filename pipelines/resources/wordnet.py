@@ -1,15 +1,12 @@
-"""Build augment/data/wordnet.parquet from an installed WordNet 3.0 (Debian: wordnet-base, wordnet-sense-index).
+"""Build WordNet's taxonomy as one Parquet file from WordNet 3.0 (Debian: wordnet-base, wordnet-sense-index).
 
-Run as `python -m negcap.pipelines.resources.wordnet --output augment/data/wordnet.parquet`; the same input gives the
-same bytes.
+The same input gives the same bytes.
 """
 
 from __future__ import annotations
 
-import argparse
 import shutil
 import tempfile
-from collections.abc import Sequence
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -160,37 +157,23 @@ def licence(source: Path) -> str:
         return "\n".join(line.strip().partition(" ")[2].rstrip() for line in numbered).strip() + "\n"
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Build WordNet's taxonomy as one Parquet file, without glosses and examples, with its licence beside it."""
+def build(source: Path, output: Path) -> None:
+    """Write the taxonomy of the WordNet in the folder `source` to the Parquet file `output`, its licence beside it.
+
+    Raises FileNotFoundError with the first file that `source` lacks.
+    """
     import pyarrow.parquet as pq
 
     from ...schemas.fields import check
 
-    parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument(
-        "--source", type=Path, default=Path("/usr/share/wordnet"), help="folder of an installed WordNet"
-    )
-    parser.add_argument("--output", type=Path, required=True, help="the Parquet file to write")
-    options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
-        try:
-            reader = open_wordnet(options.source, Path(folder))
-        except FileNotFoundError as error:
-            parser.error(str(error))
+        reader = open_wordnet(source, Path(folder))
         taxonomy = table(reader)
         metadata = {"source": f"WordNet {reader.get_version()}, Princeton University; see WORDNET_LICENSE.txt"}
     check(taxonomy, TAXONOMY)
+    taxonomy = taxonomy.replace_schema_metadata({**(taxonomy.schema.metadata or {}), **metadata})
     pq.write_table(
-        taxonomy.replace_schema_metadata({**(taxonomy.schema.metadata or {}), **metadata}),
-        options.output,
-        compression="zstd",
-        compression_level=19,
-        row_group_size=1 << 20,
-        write_statistics=False,
+        taxonomy, output, compression="zstd", compression_level=19, row_group_size=1 << 20, write_statistics=False
     )
-    (options.output.parent / "WORDNET_LICENSE.txt").write_text(licence(options.source), "utf-8")
-    print(f"{options.output}: {taxonomy.num_rows} synsets, {options.output.stat().st_size} bytes")
-
-
-if __name__ == "__main__":
-    main()
+    (output.parent / "WORDNET_LICENSE.txt").write_text(licence(source), "utf-8")
+    print(f"{output}: {taxonomy.num_rows} synsets, {output.stat().st_size} bytes")
