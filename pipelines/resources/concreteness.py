@@ -43,7 +43,7 @@ def fit(norms: dict[str, float], held_out: Iterable[str]) -> tuple[dict[str, flo
 
     held, wordnet = set(held_out), WordNet.load()
     tagged = {word: sum(wordnet.tag_counts(word, "n")) for word in sorted(norms) if word not in held}
-    known = [(word, found) for word, n in tagged.items() if n and (found := features(word))]
+    known = [(word, present) for word, n in tagged.items() if n and (present := features(word))]
     weight = np.log1p([tagged[word] for word, _ in known])
     vectorizer = DictVectorizer()
     matrix = vectorizer.fit_transform([found for _, found in known]).tocsc()

@@ -86,11 +86,11 @@ def table(reader: WordNetCorpusReader) -> pa.Table:
         return sorted({flat[targets([lemma.synset()])[0], _text(lemma.name())] for lemma in related})
 
     irregular = _irregular(reader, ranks, rows)
-    made = []
+    records = []
     for row, (synset, lemmas) in enumerate(zip(synsets, senses, strict=True)):
         ranked = ranks[_search_pos(synset.pos())]
-        found: dict[str, Any] = {"pos": synset.pos(), "lexname": synset.lexname(), "irregular": irregular.get(row, [])}
-        found["senses"] = [
+        record: dict[str, Any] = {"pos": synset.pos(), "lexname": synset.lexname(), "irregular": irregular.get(row, [])}
+        record["senses"] = [
             {
                 "lemma": text,
                 "rank": ranked[text, synset.offset()],
@@ -100,8 +100,8 @@ def table(reader: WordNetCorpusReader) -> pa.Table:
             }
             for text, lemma in lemmas
         ]
-        made.append(found | {column: targets(getattr(synset, method)()) for column, method in RELATIONS.items()})
-    return pa.Table.from_pylist(made, TAXONOMY)
+        records.append(record | {column: targets(getattr(synset, method)()) for column, method in RELATIONS.items()})
+    return pa.Table.from_pylist(records, TAXONOMY)
 
 
 def _search_pos(pos: str) -> str:
@@ -116,10 +116,10 @@ def _text(name: str) -> str:
 
 def _lemmas(synset: Synset) -> list[tuple[str, Lemma]]:
     """(text, lemma) of the synset's lemmas; of those that differ only in case ("Moon", "moon"), the first."""
-    found: dict[str, Lemma] = {}
+    first: dict[str, Lemma] = {}
     for lemma in synset.lemmas():
-        found.setdefault(_text(lemma.name()), lemma)
-    return list(found.items())
+        first.setdefault(_text(lemma.name()), lemma)
+    return list(first.items())
 
 
 def _ranks(reader: WordNetCorpusReader, pos: str) -> dict[tuple[str, int], int]:
@@ -138,7 +138,7 @@ def _irregular(
     reader: WordNetCorpusReader, ranks: dict[str, dict[tuple[str, int], int]], rows: dict[tuple[str, int], int]
 ) -> dict[int, list[dict[str, str]]]:
     """Irregular forms ("geese") of the lemmas, by the row of the lemma's first sense, sorted."""
-    found: dict[int, set[tuple[str, str]]] = {}
+    forms: dict[int, set[tuple[str, str]]] = {}
     for pos, ranked in ranks.items():
         first = {lemma: offset for (lemma, offset), rank in ranked.items() if rank == 1}
         with reader.open(f"{POS_FILES[pos]}.exc") as lines:
@@ -146,8 +146,8 @@ def _irregular(
                 form, *lemmas = (_text(word) for word in line.split())
                 for lemma in lemmas:
                     if lemma in first:
-                        found.setdefault(rows[pos, first[lemma]], set()).add((lemma, form))
-    return {row: [{"lemma": lemma, "form": form} for lemma, form in sorted(pairs)] for row, pairs in found.items()}
+                        forms.setdefault(rows[pos, first[lemma]], set()).add((lemma, form))
+    return {row: [{"lemma": lemma, "form": form} for lemma, form in sorted(pairs)] for row, pairs in forms.items()}
 
 
 def licence(source: Path) -> str:

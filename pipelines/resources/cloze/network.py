@@ -105,8 +105,8 @@ class Cloze(nn.Module):
         memory = self._rounded(memory, MEMORY)
         key, value = memory.view(-1, 2 * n, heads, 2 * width).transpose(1, 2).chunk(2, -1)
         shares = self._shares(query @ key.transpose(2, 3) + self._bias(n))
-        found = self._rounded(shares @ value, FOUND).transpose(1, 2).reshape(-1, n, sizes.states)
-        hidden = self._linear(self.hidden, torch.cat([both, self.dropout(found)], -1))
+        attended = self._rounded(shares @ value, FOUND).transpose(1, 2).reshape(-1, n, sizes.states)
+        hidden = self._linear(self.hidden, torch.cat([both, self.dropout(attended)], -1))
         hidden = self._tabulated(GELU, hidden, nn.functional.gelu(hidden, approximate="tanh"))
         return self._rounded(self._linear(self.output, self.dropout(hidden)), VECTOR)
 
@@ -120,7 +120,7 @@ class Cloze(nn.Module):
         if not self.fixed_point:
             states: Tensor = gru(vectors)[0]
             return states
-        (from_vector, from_state, bias, state_bias), made = gru.all_weights[0], []
+        (from_vector, from_state, bias, state_bias), states = gru.all_weights[0], []
         gates = vectors @ self._quantised(from_vector).T + bias
         weight, state = self._quantised(from_state).T, vectors.new_zeros(len(vectors), gru.hidden_size)
         for gate in gates.unbind(1):
@@ -132,8 +132,8 @@ class Cloze(nn.Module):
             candidate = candidate + reset * from_candidate
             candidate = self._tabulated(TANH, candidate, torch.tanh(candidate))
             state = self._rounded(candidate + update * (state - candidate), STATE)
-            made.append(state)
-        return torch.stack(made, 1)
+            states.append(state)
+        return torch.stack(states, 1)
 
     def _shares(self, weights: Tensor) -> Tensor:
         """The softmax of the last dimension."""
@@ -148,8 +148,8 @@ class Cloze(nn.Module):
         if not self.fixed_point:
             return exact
         points = (numbers * table.scale + table.offset).clamp(0, len(table.values) - 1).long()
-        found = torch.from_numpy(table.values).to(numbers)[points] * 2.0**-table.unit
-        return exact + (found - exact).detach()
+        looked_up = torch.from_numpy(table.values).to(numbers)[points] * 2.0**-table.unit
+        return exact + (looked_up - exact).detach()
 
     def _linear(self, layer: nn.Linear, values: Tensor) -> Tensor:
         """What a linear layer makes of values, with its weights as they are stored."""

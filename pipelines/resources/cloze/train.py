@@ -116,11 +116,11 @@ def batches(captions: list[np.ndarray], size: int, generator: np.random.Generato
     """
     order = generator.permutation(len(captions))
     order = order[np.argsort([len(captions[i]) for i in order], kind="stable")]
-    made = []
+    stacked = []
     for length, group in groupby(order, key=lambda i: len(captions[i])):
         numbers, rows = list(group), max(size * MEAN_LENGTH // length, SMALLEST_BATCH)
-        made += [np.stack([captions[i] for i in numbers[at : at + rows]]) for at in range(0, len(numbers), rows)]
-    return [made[i] for i in generator.permutation(len(made))]
+        stacked += [np.stack([captions[i] for i in numbers[at : at + rows]]) for at in range(0, len(numbers), rows)]
+    return [stacked[i] for i in generator.permutation(len(stacked))]
 
 
 @torch.random.fork_rng(devices=[])
@@ -278,8 +278,8 @@ def train_on(
 
     def after_epoch(net: Cloze, epoch: int) -> None:
         if measured:
-            found, log_sum = network.perplexity(net, measured)
-            _report(f"epoch {epoch}: perplexity {found:.3f}, mean log of the sum of probabilities {log_sum:.3f}")
+            perplexity, log_sum = network.perplexity(net, measured)
+            _report(f"epoch {epoch}: perplexity {perplexity:.3f}, mean log of the sum of probabilities {log_sum:.3f}")
 
     output.parent.mkdir(parents=True, exist_ok=True)
     after_epoch(net, 0)  # what cannot be measured is said before training

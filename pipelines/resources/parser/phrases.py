@@ -83,15 +83,15 @@ def flatten(root: Node) -> Tree:
 
     def visit(node: Node) -> int:
         lefts = [visit(child) for child in node.left]
-        place = len(tree)
+        index = len(tree)
         tree.forms.append(node.form)
         tree.tags.append(node.tag)
         tree.pos.append("AUX" if node.dep in ("aux", "auxpass") and node.tag != "TO" else TAG_TO_POS[node.tag])
         tree.deps.append(node.dep)
         tree.heads.append(-1)
         for child in lefts + [visit(child) for child in node.right]:
-            tree.heads[child] = place
-        return place
+            tree.heads[child] = index
+        return index
 
     visit(root.labelled("ROOT"))
     followed = zip(tree.forms, tree.forms[1:], strict=False)
@@ -346,10 +346,10 @@ def location(rng: Random, name: str = "") -> Node:
         target.after(location(rng, rng.choice(["in", "of", "with", "near", "on"])))
     elif chance(rng, 0.06):
         coordinate([target, noun_phrase(rng, rng.choice(kinds))])
-    place = preposition(name, target)
-    if chance(rng, 0.02) and place.tag == "IN":
-        place.left.append(Node(rng.choice(["right", "just", "directly", "halfway", "all"]), "RB", "advmod"))
-    return place
+    phrase = preposition(name, target)
+    if chance(rng, 0.02) and phrase.tag == "IN":
+        phrase.left.append(Node(rng.choice(["right", "just", "directly", "halfway", "all"]), "RB", "advmod"))
+    return phrase
 
 
 def coloured(rng: Random) -> Node:

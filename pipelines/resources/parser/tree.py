@@ -202,10 +202,10 @@ def fragments(tree: Tree, rng: Random) -> Iterator[Tree]:
 
 def select(tree: Tree, kept: list[int], root: int) -> Tree:
     """Return the subtree of the words `kept` (indices) with the new root `root`; all must be its descendants."""
-    place = {old: new for new, old in enumerate(kept)}
+    new_index = {old: new for new, old in enumerate(kept)}
     part = Tree(*([column[old] for old in kept] if column else [] for column in vars(tree).values()))
-    part.heads = [place.get(head, place[root]) for head in part.heads]
-    part.attach(place[root], -1, "ROOT")
+    part.heads = [new_index.get(head, new_index[root]) for head in part.heads]
+    part.attach(new_index[root], -1, "ROOT")
     return part
 
 
