@@ -1,7 +1,10 @@
-"""Records as rows, before the captions of an image are brought together: in memory, or in an Arrow file for each part.
+"""Records as rows: in memory, or in an Arrow file for each part; and which of them become captions of which image.
 
 A part is what one call reads: a file, or a whole source. A row's position says where it is: the number of its part,
 then its number in the part's file, rejected records included. Captions keep the order of positions.
+
+DuckDB sorts and groups, in a small memory and else on disk, the keys of rows alone: where they stand, their image and
+their number. The rows themselves are fetched by their positions when the shards are written.
 """
 
 from __future__ import annotations
@@ -10,14 +13,18 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...schemas.captions import CAPTIONS
 from .. import readers
 from ..engine.bounds import above_zero, at_least
-from ..readers.record import ReadOptions, Record, Rejected, image_id
+from ..readers.record import MAX_CAPTIONS, ReadOptions, Record, Rejected, excerpt
 from .checks import keys
 
 if TYPE_CHECKING:
@@ -27,7 +34,46 @@ if TYPE_CHECKING:
 PART_BITS = 40  # a part has at most 2**40 records
 BLOCK_ROWS = 32_768
 KEPT = "kept:"
+DECIDING = ("image_id", "image", "number", "keys")  # columns that decide which rows become captions
+LEAST, SHARDS, MOST_MB = 1_000, 2_048, 1
+MEMORY, MEMORY_OF_KEY = 48_000_000, 5  # bytes: DuckDB fails with much less
+DIFFERENCES = {"duplicate_text": "case and punctuation", "near_duplicate_text": "a few letters"}
 _SOURCE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+# home: the position of the first row of the image, which the shard is of. again: a number that the image has already.
+# before: how many captions of the image come before. Rows that were rejected when they were read have no image_id.
+GROUPS = f"""
+CREATE TABLE rows AS SELECT position, image_id, hash(image) AS image, number, keys FROM found;
+CREATE TABLE repeated AS
+    WITH keyed AS (SELECT position, unnest(keys) AS key, generate_subscripts(keys, 1) > 1 AS near FROM rows),
+    firsts AS (SELECT *, min(position) OVER (PARTITION BY key) AS first FROM keyed)
+    SELECT position, CASE WHEN min(near) THEN 'near_duplicate_text' ELSE 'duplicate_text' END AS reason
+    FROM firsts WHERE position > first GROUP BY position;
+CREATE TABLE placed AS
+    WITH named AS (
+        SELECT *, first_value(position) OVER image AS home, image != first_value(image) OVER image AS ambiguous
+        FROM rows ANTI JOIN repeated USING (position) WHERE image_id IS NOT NULL
+        WINDOW image AS (PARTITION BY image_id ORDER BY position)
+    ), numbered AS (
+        SELECT *, number IS NOT NULL
+            AND row_number() OVER (PARTITION BY home, image, number ORDER BY position) > 1 AS again
+        FROM named
+    ), counted AS (
+        SELECT *, count(*) FILTER (NOT ambiguous AND NOT again) OVER (
+            PARTITION BY home ORDER BY position ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
+        FROM numbered
+    )
+    SELECT home, position, coalesce(number, before) AS number, CASE
+        WHEN ambiguous THEN 'ambiguous_image'
+        WHEN before >= {MAX_CAPTIONS} THEN 'too_many_captions'
+        WHEN again THEN 'duplicate_caption_id' END AS reason
+    FROM counted;
+CREATE VIEW kept AS SELECT home, position, number FROM placed WHERE reason IS NULL;
+CREATE VIEW refused AS
+    SELECT position, reason, home FROM placed WHERE reason IS NOT NULL
+    UNION ALL SELECT position, reason, position FROM repeated
+    UNION ALL SELECT position, NULL, position FROM rows WHERE image_id IS NULL;
+"""
 
 
 @dataclass(frozen=True)
@@ -36,8 +82,8 @@ class IngestConfig(ReadOptions):
 
     format: a key of READERS; empty: detected. source_name: the first part of every caption_id; empty: the format.
     limit: read only the first N images; of many files, none is begun after that. shard_size: captions per shard, at
-    most; an image is not split. shard_mb: the same in millions of characters; None for both: see
-    grouping.captions_per_shard. strict: stop at the first bad record.
+    most; an image is not split. shard_mb: the same in millions of characters; None for both: see captions_per_shard.
+    strict: stop at the first bad record.
 
     Captions to refuse, as rejected records (see ingestion.checks): languages: those in other languages than these, if
     any are given. boilerplate: those that are none. duplicates: those that differ from an earlier one, of any image, in
@@ -71,112 +117,112 @@ class IngestConfig(ReadOptions):
 
 
 def rows_schema(kept: Mapping[str, pa.DataType]) -> pa.Schema:
-    """Rows of records: their fields (number: null for none), and `keys` (see `checks.keys`), null if none are asked
-    for. A rejected record has `reason` and `detail`, and no `image_id`.
+    """Rows of records: their fields, and `keys` (see `checks.keys`), null if none are asked for. A rejected record has
+    `reason` and `detail`, and no `image_id`.
 
     kept: the types of the columns to keep, which become `kept:<name>`.
     """
     import pyarrow as pa
 
-    text = pa.string()
-    names = ("image_id", "image", "split", "language", "text", "source", "reason", "detail")
-    numbers = [("number", pa.int64()), ("line", pa.int64()), ("keys", pa.list_(pa.uint64()))]
-    return pa.schema([*((name, text) for name in names), *numbers, *((KEPT + name, of) for name, of in kept.items())])
+    text, number = pa.string(), pa.int64()
+    record = {"source": text, "line": number, "image": text, "text": text, "split": text, "language": text}
+    record |= {"number": number, "image_id": text, "reason": text, "detail": text}
+    record |= {KEPT + name: of for name, of in kept.items()}
+    return pa.schema([*record.items(), ("keys", pa.list_(pa.uint64()))])
 
 
-class Reader:
-    """Turns records into blocks of rows, and counts them.
+def of_first_images(
+    records: Iterable[Record | Rejected], limit: int | None, images: set[str], stop: bool
+) -> Generator[Record | Rejected, None, bool]:
+    """The records without those of images beyond the first `limit`; returns whether there were such.
 
-    rows: how many records were read, rejected ones included. characters: in the captions of the others. full: whether a
-    record was dropped because its image is not among the first `limit`.
+    images: the ids of those that were read before, to which new ones are added. stop: whether to end with the first
+    record that is left out, which is right if the captions of an image are adjacent.
     """
+    full = False
+    for record in records:
+        if limit is not None and isinstance(record, Record) and record.id not in images:
+            full = len(images) == limit
+            if full and stop:
+                break
+            if full:
+                continue
+            images.add(record.id)
+        yield record
+    return full
 
-    def __init__(self, config: IngestConfig, schema: pa.Schema) -> None:
-        """schema: of the rows, see `rows_schema`."""
-        self.rows = self.characters = 0
-        self.full = False
-        self._config, self._schema = config, schema
 
-    def blocks(self, records: Iterable[Record | Rejected], stop_when_full: bool) -> Iterator[pa.RecordBatch]:
-        """Blocks of rows of the records, in order; captions of images beyond the first `limit` are left out.
+def blocks(records: Iterable[Record | Rejected], schema: pa.Schema, config: IngestConfig) -> Iterator[pa.RecordBatch]:
+    """Blocks of rows of the records, in order. schema: of the rows, see `rows_schema`."""
+    import pyarrow as pa
 
-        stop_when_full: whether to stop as soon as `limit` images are complete, which is right if the captions of an
-        image are adjacent.
-        """
-        images: set[str] = set()
-        waiting: list[tuple[Any, ...]] = []
-        blank = (None,) * (len(self._schema) - 11)
-        last_image, last_id = None, ""
-        for record in records:
-            self.rows += 1
-            if isinstance(record, Rejected):
-                row = (None, None, None, None, record.text, record.source, record.reason, record.detail)
-                waiting.append((*row, None, record.line, *blank))
-            else:
-                source, line, image, text, split, language, number, id, kept = record
-                self.characters += len(text)
-                if id is not None:
-                    last_image, last_id = None, id
-                elif image != last_image:
-                    last_image, last_id = image, image_id(image)
-                if self._config.limit is not None and last_id not in images:
-                    if len(images) == self._config.limit:
-                        self.full = True
-                        if stop_when_full:
-                            break
-                        continue
-                    images.add(last_id)
-                waiting.append((last_id, image, split, language, text, source, None, None, number, line, *kept))
-            if len(waiting) == BLOCK_ROWS:
-                yield self._block(waiting)
-                waiting = []
-        if waiting:
-            yield self._block(waiting)
-
-    def _block(self, rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
-        import pyarrow as pa
-
-        columns: list[Sequence[Any]] = list(zip(*rows, strict=True))
-        asked = self._config.duplicates or self._config.near_duplicates
-        found = keys(columns[4], self._config.near_duplicates) if asked else [None] * len(rows)
-        columns.insert(10, [own if id is not None else None for own, id in zip(found, columns[0], strict=True)])
-        return pa.record_batch([_array(*pair) for pair in zip(columns, self._schema, strict=True)], self._schema)
+    records, no_values = iter(records), (None,) * (len(schema) - 11)
+    while some := list(islice(records, BLOCK_ROWS)):
+        rows = (
+            (one.source, one.line, None, one.text, None, None, None, None, one.reason, one.detail, *no_values)
+            if isinstance(one, Rejected)
+            else (*one[:8], None, None, *one.kept)
+            for one in some
+        )
+        columns = [_array(*pair) for pair in zip(zip(*rows, strict=True), list(schema)[:-1], strict=True)]
+        of_texts: list[list[int] | None] = [None] * len(some)
+        if config.duplicates or config.near_duplicates:
+            found = keys([one.text for one in some], config.near_duplicates)
+            of_texts = [own if isinstance(one, Record) else None for one, own in zip(some, found, strict=True)]
+        yield pa.record_batch([*columns, pa.array(of_texts, schema.field("keys").type)], schema)
 
 
 def _array(values: Sequence[Any], of: pa.Field) -> pa.Array:
     """The values of a column. In a column to keep, what is no text becomes JSON; raises ValueError for other types."""
     import pyarrow as pa
 
+    def text(value: Any) -> str:
+        shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+        return shown.encode("utf-8", "backslashreplace").decode()
+
     try:
         return pa.array(values, of.type)
     except (pa.ArrowException, UnicodeError, OverflowError, TypeError) as error:
         if of.name.startswith(KEPT) and pa.types.is_string(of.type):
-            return pa.array([None if value is None else _text(value) for value in values], of.type)
+            return pa.array([None if value is None else text(value) for value in values], of.type)
         name = of.name.removeprefix(KEPT)
         raise ValueError(
             f"column {name} must be {of.type}, as in the first file: {str(error).splitlines()[0]}"
         ) from None
 
 
-def _text(value: Any) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    return text.encode("utf-8", "backslashreplace").decode()
-
-
-def write_blocks(path: Path, schema: pa.Schema, blocks: Iterable[pa.RecordBatch]) -> int:
-    """Write record batches to an Arrow file, which is there when all are written; the number of rows."""
+def write_blocks(path: Path, schema: pa.Schema, blocks: Iterable[pa.RecordBatch]) -> dict[str, int]:
+    """Write record batches to an Arrow file, which is there when all are written; the numbers of `rows`, and of
+    `characters` in the captions among them.
+    """
     import pyarrow as pa
+    import pyarrow.compute as pc
 
-    temporary, rows = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp"), 0
+    temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
+    rows = characters = 0
     try:
         with pa.OSFile(str(temporary), "wb") as file, pa.ipc.new_file(file, schema) as writer:
             for block in blocks:
                 writer.write_batch(block)
                 rows += block.num_rows
+                captions = block["text"].filter(block["image_id"].is_valid())
+                characters += pc.sum(pc.utf8_length(captions)).as_py() or 0
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
-    return rows
+    return {"rows": rows, "characters": characters}
+
+
+def _stored(part: int, path: Path) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The rows of a part in record batches, each with the position of its first row."""
+    import pyarrow as pa
+
+    position = part << PART_BITS
+    with pa.memory_map(str(path)) as file, pa.ipc.open_file(file) as reader:
+        for index in range(reader.num_record_batches):
+            block = reader.get_batch(index)
+            yield position, block
+            position += block.num_rows
 
 
 def read_blocks(paths: Iterable[Path], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -184,14 +230,9 @@ def read_blocks(paths: Iterable[Path], columns: Sequence[str]) -> Iterator[pa.Re
     import numpy as np
     import pyarrow as pa
 
-    for part, path in enumerate(paths):
-        position = part << PART_BITS
-        with pa.memory_map(str(path)) as file, pa.ipc.open_file(file) as reader:
-            for index in range(reader.num_record_batches):
-                block = reader.get_batch(index)
-                positions = pa.array(np.arange(position, position + block.num_rows))
-                yield pa.record_batch([positions, *map(block.column, columns)], ["position", *columns])
-                position += block.num_rows
+    for position, block in chain.from_iterable(_stored(part, path) for part, path in enumerate(paths)):
+        positions = pa.array(np.arange(position, position + block.num_rows))
+        yield pa.record_batch([positions, *map(block.column, columns)], ["position", *columns])
 
 
 def rows_at(path: Callable[[int], Path], schema: pa.Schema, positions: np.ndarray) -> pa.Table:
@@ -202,15 +243,116 @@ def rows_at(path: Callable[[int], Path], schema: pa.Schema, positions: np.ndarra
     order = np.argsort(positions, kind="stable")
     wanted, found = positions[order], []
     for part in np.unique(wanted >> PART_BITS).tolist():
-        start = part << PART_BITS
-        with pa.memory_map(str(path(part))) as file, pa.ipc.open_file(file) as reader:
-            for index in range(reader.num_record_batches):
-                block = reader.get_batch(index)
-                low, high = np.searchsorted(wanted, (start, start + block.num_rows))
-                if high > low:  # copied: while a file is mapped, more of it counts as memory than is read
-                    found.append(block.take(pa.array(wanted[low:high] - start)))
-                start += block.num_rows
+        for position, block in _stored(part, path(part)):
+            low, high = np.searchsorted(wanted, (position, position + block.num_rows))
+            if high > low:  # copied: while a file is mapped, more of it counts as memory than is read
+                found.append(block.take(pa.array(wanted[low:high] - position)))
     table = pa.Table.from_batches(found, schema)
-    if (order[1:] > order[:-1]).all():
-        return table.combine_chunks()
-    return table.take(pa.array(np.argsort(order, kind="stable"))).combine_chunks()
+    return (table if (np.diff(order) > 0).all() else table.take(pa.array(np.argsort(order)))).combine_chunks()
+
+
+@contextmanager
+def grouped(blocks: Iterable[pa.RecordBatch], rows: int = 0, folder: Path | None = None) -> Iterator[Any]:
+    """A connection with two views, to be sorted by all columns: `kept`, the `home`, `position` and final `number` of
+    each caption, and `refused`, the `position`, `reason` (null: that of reading) and `home` of each rejected record.
+
+    blocks: `position` and the columns DECIDING of all rows. rows: how many keys there are. folder: for what does not
+    fit into the memory, which grows little with them; None: take as much memory as there is. Raises OSError if the disk
+    is full.
+    """
+    import duckdb
+    import pyarrow as pa
+
+    settings: dict[str, Any] = {"threads": 1, "preserve_insertion_order": False, "temp_directory": ""}
+    if folder is not None:
+        settings |= {"temp_directory": str(folder), "memory_limit": f"{MEMORY + MEMORY_OF_KEY * rows}B"}
+    schema = pa.schema([("position", pa.int64()), *map(rows_schema({}).field, DECIDING)])
+    with duckdb.connect(config=settings) as connection:
+        connection.register("found", pa.RecordBatchReader.from_batches(schema, iter(blocks)))
+        connection.execute(GROUPS)
+        yield connection
+
+
+def rejected_records(rows: pa.Table, reasons: Sequence[str | None], images: Sequence[str | None]) -> list[Rejected]:
+    """Rows as rejected records; reasons: those of `refused`. images: the first image of each row's image_id."""
+    records = []
+    for row, reason, image in zip(rows.to_pylist(), reasons, images, strict=True):
+        detail = row["detail"]
+        if reason in DIFFERENCES:
+            detail = f"caption must differ from every earlier one in more than {DIFFERENCES[reason]}"
+        elif reason == "ambiguous_image":
+            detail = f"image_id {row['image_id']} must be of one image, {image}, was: {row['image']}"
+        elif reason == "too_many_captions":
+            detail = f"an image must have <= {MAX_CAPTIONS:,} captions, has more: {row['image']}"
+        elif reason == "duplicate_caption_id":
+            detail = f"caption number must be unique in its image, was again: {row['image']}#{row['number']}"
+        text = row["text"] if reason is None else excerpt(row["text"])
+        records.append(Rejected(row["source"], row["line"], reason or row["reason"], detail, text))
+    return records
+
+
+def captions_per_shard(config: IngestConfig, captions: int, characters: int) -> int:
+    """How many captions a shard may have, given the number of those that were read and of their characters.
+
+    As the config says; else LEAST, or so many that there are at most SHARDS shards, but no more than MOST_MB of text:
+    a core of one machine has work from a small source on, and a cluster does not get millions of files.
+    """
+    per_mb = 1_000_000 * captions / max(1, characters)
+    if config.shard_mb is not None:
+        return max(1, int(config.shard_mb * per_mb))
+    return config.shard_size or max(LEAST, min(captions // SHARDS, int(MOST_MB * per_mb)))
+
+
+def shard_sizes(sizes: Iterable[int], shard_size: int) -> list[tuple[int, int]]:
+    """Distribute images, given their numbers of captions, to shards: (captions, images) of each shard, in order.
+
+    A shard has up to `shard_size` captions, of whole images, and at least one image: shard_sizes([5, 5, 5], 12) ->
+    [(10, 2), (5, 1)].
+    """
+    shards = []
+    captions = images = 0
+    for size in sizes:
+        if images and captions + size > shard_size:
+            shards.append((captions, images))
+            captions = images = 0
+        captions += size
+        images += 1
+    return [*shards, (captions, images)] if images else shards
+
+
+def shards_of_ranges(kept: Path, starts: Sequence[int], shard_size: int) -> list[int]:
+    """The number of shards that the images of each range of positions fill; kept: the file of the table `kept`, starts:
+    of the ranges.
+    """
+    import pyarrow.parquet as pq
+
+    batches = pq.ParquetFile(kept).iter_batches(1 << 17, columns=["home"], use_threads=False)
+    homes = groupby(chain.from_iterable(batch["home"].to_pylist() for batch in batches))
+    shards = [0] * len(starts)
+    sizes = ((bisect_right(starts, home) - 1, sum(1 for _ in captions)) for home, captions in homes)
+    for index, images in groupby(sizes, lambda image: image[0]):
+        shards[index] = len(shard_sizes((size for _, size in images), shard_size))
+    return shards
+
+
+def captions_table(rows: pa.Table, number: np.ndarray, source_name: str) -> pa.Table:
+    """The table captions (negcap.schemas.captions) of rows and their final caption numbers. source_name: the first part
+    of every caption_id.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    numbers = pa.array(number).cast(pa.string())
+    rows = rows.append_column("caption_id", pc.binary_join_element_wise(source_name, rows["image_id"], numbers, ":"))
+    rows = rows.append_column("origin", pa.repeat("human", rows.num_rows))
+    return rows.select(CAPTIONS.names).cast(CAPTIONS).combine_chunks()
+
+
+def source_columns_table(rows: pa.Table, built: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The table source_columns, with the columns of the source to keep of rows; built: the table captions made of
+    them.
+    """
+    import pyarrow as pa
+
+    keys = [built[name] for name in schema.names[:2]]
+    return pa.table([*keys, *(rows[KEPT + name] for name in schema.names[2:])], schema=schema).combine_chunks()

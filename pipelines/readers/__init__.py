@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import files, formats, table, webdataset
-from .files import head, is_folder, is_pattern, join, matching, name_in, name_of, names, naming
+from .files import head, is_folder, is_pattern, matching, name_in, name_of, names, naming
 from .record import ReadOptions, Record, Rejected, clean
 
 if TYPE_CHECKING:
@@ -46,28 +46,14 @@ class Reader(NamedTuple):
     alone: bool = True
 
 
-def _files_named(named: re.Pattern[str], source: str) -> list[str]:
-    """The files that a pattern matches, or those of a folder with such names, or the source itself, which is a file."""
-    if is_pattern(source):
-        return matching(source)
-    if not is_folder(source):
-        return [source]
-    # img2dataset writes its statistics beside its tables
-    return [join(source, name) for name in names(source) if named.fullmatch(name) and not name.endswith("_stats.json")]
-
-
 READERS = {
     "coco": Reader(formats.coco, grouped=False),
     "karpathy": Reader(formats.karpathy, grouped=True),
     "flickr": Reader(formats.flickr, grouped=False),
     "multi30k": Reader(formats.multi30k, grouped=True, files=formats.multi30k_files, alone=False),
     "vsepp": Reader(formats.vsepp, grouped=True, files=formats.vsepp_files, alone=False),
-    "table": Reader(
-        table.records, grouped=False, files=lambda source, _: table.one_kind(source, _files_named(table.FILES, source))
-    ),
-    "webdataset": Reader(
-        webdataset.records, grouped=True, files=lambda source, _: _files_named(webdataset.FILES, source)
-    ),
+    "table": Reader(table.records, grouped=False, files=table.files_of),
+    "webdataset": Reader(webdataset.records, grouped=True, files=webdataset.files_of),
     "lines": Reader(formats.plain_lines, grouped=True),
 }
 

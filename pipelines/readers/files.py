@@ -123,6 +123,16 @@ def matching(pattern: str) -> list[str]:
     return found
 
 
+def files_named(named: re.Pattern[str], source: str) -> list[str]:
+    """The files that a pattern matches, or those of a folder with such names, or the source itself, which is a file."""
+    if is_pattern(source):
+        return matching(source)
+    if not is_folder(source):
+        return [source]
+    # img2dataset writes its statistics beside its tables
+    return [join(source, name) for name in names(source) if named.fullmatch(name) and not name.endswith("_stats.json")]
+
+
 def expand_braces(pattern: str) -> list[str]:
     """The names that braces stand for, in order: `{09..10}.tar` -> 09.tar, 10.tar; `{a,b}.csv` -> a.csv, b.csv."""
     braces = _BRACES.search(pattern)

@@ -170,16 +170,18 @@ def record_of(chosen: Columns, source: str, line: int, values: Sequence[Any], la
     return record
 
 
-def one_kind(source: str, urls: Sequence[str]) -> list[str]:
-    """The tables among the files of a folder or pattern. Raises ValueError if they are of several kinds (CSV and
-    Parquet, say), or there is none.
+def files_of(source: str, options: ReadOptions) -> list[str]:
+    """The tables of a source: those in a folder, those that a pattern matches, or the source itself.
+
+    Raises ValueError if they are of several kinds (CSV and Parquet, say), or there is none.
     """
+    urls = files.files_named(FILES, source)
     matches = {name: FILES.fullmatch(name) for name in map(name_of, urls)}
     kinds = sorted({match["kind"].lower() if match else name for name, match in matches.items()})
     if len(kinds) != 1:
         were = f"has {' and '.join(kinds[:5])}" if kinds else "has none"
         raise ValueError(f"{source}: must hold tables of one kind (csv, tsv, jsonl, json or parquet), {were}")
-    return list(urls)
+    return urls
 
 
 def records(source: str, url: str, options: ReadOptions) -> Iterator[Record | Rejected]:
@@ -427,12 +429,13 @@ def rows_of(
 
     chosen: the columns to read. name: of the source, in the records. language: of the captions if no column has it.
     """
-    line = 0
+    read = 0
     for batch in batches:
         cells = [_cells(batch.column(column)) if column else repeat(None) for column in chosen.in_order[1:]]
         images = image_cells(batch.column(chosen.image), chosen.field) if chosen.image else repeat(None)
-        for line, values in enumerate(zip(images, *cells, strict=False), line + 1):
+        for line, values in enumerate(zip(images, *cells, strict=False), read + 1):
             yield record_of(chosen, name, line, values, language)
+        read += len(batch)
 
 
 def image_cells(column: pa.Array, field: str) -> list[Any]:

@@ -109,7 +109,7 @@ def test_an_interrupted_ingest_goes_on_with_what_was_read(stopped, tmp_path, mon
     assert (tmp_path / "run/.ingest").is_dir()
     opened = []
     records = stage._records
-    monkeypatch.setattr(stage, "_records", lambda *given: (opened.append(given[2]), records(*given))[1])
+    monkeypatch.setattr(stage, "_records", lambda *given: (opened.append(given[1]), records(*given))[1])
     run_ingest(folder, tmp_path / "run", shard_size=3)
     assert len(opened) == (FILES - 5 if stopped == "read_part" else 0)
     assert contents(tmp_path / "run") == contents(tmp_path / "fresh")

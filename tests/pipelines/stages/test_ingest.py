@@ -25,7 +25,7 @@ from negcap.pipelines.engine.progress import Lines, Progress
 from negcap.pipelines.engine.shards import list_shards
 from negcap.pipelines.engine.tables import read_table, verify
 from negcap.pipelines.ingestion import rows as rows_of_parts
-from negcap.pipelines.ingestion.grouping import captions_per_shard, shard_sizes
+from negcap.pipelines.ingestion.rows import captions_per_shard, shard_sizes
 from negcap.pipelines.readers import ReadOptions
 from negcap.pipelines.stages import ingest as stage
 from negcap.pipelines.stages.ingest import IngestConfig, Ingested, ingest
