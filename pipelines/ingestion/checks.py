@@ -2,7 +2,7 @@
 
 Repetitions are found by keys: one of a caption's letters and digits, and, for near duplicates, one for each band of its
 MinHash (Broder 1997; banding as in SlimPajama: 9 bands of 13). Of the captions with a key in common all but the first
-are refused (see `rows`). Two captions share a band with probability 1 - (1 - J^13)^9, where J is the Jaccard
+are refused (see `grouping`). Two captions share a band with probability 1 - (1 - J^13)^9, where J is the Jaccard
 similarity of their sets of five letters in a row: 1 % at J = 0.6, 40 % at 0.8, 93 % at 0.9.
 """
 

@@ -18,7 +18,7 @@ from ..engine.manifest import describe
 from ..engine.progress import Progress
 from ..engine.run import Parts, SourceStage, run_source
 from ..engine.stage import StageResult
-from ..ingestion.rows import shard_sizes
+from ..ingestion.grouping import shard_sizes
 from ..readers.files import content, name_in, naming
 from ..readers.pairs import Foreign, NoColumnError, pair_files, read_pairs
 from ..readers.record import Rejected, image_id

@@ -34,25 +34,8 @@ from ..engine.shards import MANIFESTS, Origin, Receipt, current_receipts
 from ..engine.stage import StageResult
 from ..engine.storage import remove_leftovers, scratch_folder, sha256_file, write_json
 from ..engine.tables import read_table
-from ..ingestion import checks
-from ..ingestion.rows import (
-    DECIDING,
-    PART_BITS,
-    IngestConfig,
-    blocks,
-    captions_per_shard,
-    captions_table,
-    grouped,
-    of_first_images,
-    read_blocks,
-    rejected_records,
-    rows_at,
-    rows_schema,
-    shard_sizes,
-    shards_of_ranges,
-    source_columns_table,
-    write_blocks,
-)
+from ..ingestion import checks, grouping
+from ..ingestion.grouping import PART_BITS, IngestConfig
 from ..readers.record import MAX_CAPTIONS, Record, Rejected
 
 if TYPE_CHECKING:
@@ -109,7 +92,7 @@ class Work:
         return self.folder / f"rows-{part:05d}.arrow"
 
     def placed(self, name: str, low: int, high: int, of: str) -> pa.Table:
-        """The rows of the table `kept` or `refused` (see ingestion.rows) with low <= column `of` < high."""
+        """The rows of the table `kept` or `refused` (see ingestion.grouping) with low <= column `of` < high."""
         import pyarrow.parquet as pq
 
         path = self.folder / f"{name}.parquet"
@@ -163,7 +146,10 @@ def ingest(
     if config.languages:
         checks.in_languages(config.languages)  # finds invalid settings before anything is read
     files = readers.files_of(source, format, config)
-    if executor is None or len(files) < MANY_FILES or not _share_scratch(executor, run):
+    # other machines see the temporary files of a run on a store where a user has set $XDG_CACHE_HOME for that
+    scheduler = getattr(executor, "scheduler", None)
+    shared = scheduler is None or not isinstance(run, RemotePath) or os.environ.get("XDG_CACHE_HOME")
+    if executor is None or len(files) < MANY_FILES or not shared:
         executor = Synchronous()
     kept = readers.kept_types(format, files, config)
     contents = each(executor, readers.content, [(file, format) for file in files])
@@ -190,32 +176,29 @@ def ingest(
         many = len(files) >= MANY_FILES or (len(files) > 1 and sum(file["bytes"] for file in contents) >= MANY_BYTES)
         parts = [[file] for file in given] if many and config.limit is None else [given]
         folder, origin = scratch_folder(run.absolute(), TEMPORARY), Origin(identity.key(), identity.provenance())
-        schema = rows_schema(kept)
+        schema = grouping.rows_schema(kept)
         work = Work(source, format, config, run.absolute(), folder, origin, code, outputs, schema, len(parts))
-
-        def write_manifest() -> None:
+        with in_progress(progress, NAME, None, unit="records"), _temporary_files(work):
+            calls = _read_and_group(work, parts, executor, progress)
             prepare(run / "captions", identity, overwrite=overwrite)
             remove_leftovers(run / MANIFESTS)
-
-        with in_progress(progress, NAME, None, unit="records"), _temporary_files(work):
-            shards = make_shards(work, parts, executor, progress, write_manifest)
-        counts = finish(run, tuple(outputs), identity, shards).counts
+            packed = each(executor, pack_range, calls, Reports(lambda _, shards: progress.advance(0, shards)), len)
+        counts = finish(run, tuple(outputs), identity, [shard for call in packed for shard in call]).counts
     return Ingested(counts, _warnings(counts, config))
 
 
-def make_shards(
-    work: Work, parts: Sequence[Sequence[str]], executor: Executor, progress: Progress, prepare: Callable[[], None]
-) -> list[dict[str, Receipt]]:
-    """Make all shards of an ingest; returns their receipts, by table, for each shard.
+def _read_and_group(
+    work: Work, parts: Sequence[Sequence[str]], executor: Executor, progress: Progress
+) -> list[tuple[Any, ...]]:
+    """Read all parts, each the files that one call reads, and group their rows; returns the calls of `pack_range`.
 
-    parts: the files of each part, which one call reads. prepare: called once before the first shard is written.
+    Raises ValueError if there is no caption or, with `strict`, a bad record.
     """
-    calls = [(work, number, files) for number, files in enumerate(parts)]
     reports = Reports(lambda _, rows: progress.advance(rows, 0))
-    read = each(executor, read_part, calls, reports, lambda part: part["rows"])
-    total = sum(part["rows"] for part in read)
-    shard_size = captions_per_shard(work.config, total, sum(part["characters"] for part in read))
-    work = replace(work, shard_size=shard_size)
+    to_read = [(work, number, files) for number, files in enumerate(parts)]
+    read = each(executor, read_part, to_read, reports, lambda part: part["rows"])
+    total, characters = (sum(part[what] for part in read) for what in ("rows", "characters"))
+    work = replace(work, shard_size=grouping.captions_per_shard(work.config, total, characters))
     ranges = [
         (part << PART_BITS | start, part << PART_BITS | min(start + RANGE_ROWS, call["rows"]))
         for part, call in enumerate(read)
@@ -228,17 +211,15 @@ def make_shards(
     if not any(shards):
         found = f"the first of its bad records: {_described(work.source, bad)}" if bad else "it has no records"
         raise ValueError(f"{work.source}: must hold captions in the format {work.format}, has none; {found}")
-    prepare()
     # ranges without captions make no call: their rejected records go to the next one, those at the end to the last
-    pack: list[tuple[Any, ...]] = []
+    calls: list[tuple[Any, ...]] = []
     start, rejected_from, total = 0, 0, sum(shards)
     for (low, high), count in zip(ranges, shards, strict=True):
         if count:
             rejected_to = high if start + count < total else work.parts << PART_BITS
-            pack.append((work, low, high, start, (rejected_from, rejected_to)))
+            calls.append((work, low, high, start, (rejected_from, rejected_to)))
             start, rejected_from = start + count, high
-    made = each(executor, pack_range, pack, Reports(lambda _, shards: progress.advance(0, shards)), len)
-    return [shard for call in made for shard in call]
+    return calls
 
 
 def read_part(work: Work, number: int, files: Sequence[str]) -> dict[str, Any]:
@@ -250,7 +231,9 @@ def read_part(work: Work, number: int, files: Sequence[str]) -> dict[str, Any]:
 
     def make() -> dict[str, Any]:
         records = checks.refusing(_records(work, files), work.config.languages, work.config.boilerplate)
-        return write_blocks(work.rows(number), work.schema, blocks(_reported(records, work), work.schema, work.config))
+        return grouping.write_blocks(
+            work.rows(number), work.schema, grouping.blocks(_reported(records, work), work.schema, work.config)
+        )
 
     return work.once(f"read-{number:05d}", [work.rows(number)], make)
 
@@ -260,7 +243,7 @@ def _records(work: Work, files: Sequence[str]) -> Iterator[Record | Rejected]:
     images, is_grouped = set[str](), readers.reader_of(work.format).grouped
     for file in files:
         records = readers.read(work.source, work.format, work.config, [file])
-        if (yield from of_first_images(records, work.config.limit, images, stop=is_grouped)):
+        if (yield from grouping.of_first_images(records, work.config.limit, images, stop=is_grouped)):
             return
 
 
@@ -275,7 +258,7 @@ def _reported(records: Iterable[Record | Rejected], work: Work) -> Iterator[Reco
 
 
 def group_rows(work: Work, rows: int, starts: Sequence[int]) -> dict[str, Any]:
-    """Decide which rows of all parts become captions, in which order, and which are refused (see ingestion.rows).
+    """Decide which rows of all parts become captions, in which order, and which are refused (see ingestion.grouping).
 
     rows: how many there are. starts: of ranges of positions. Returns `shards`, the number of shards that the images
     fill whose first captions have positions in each range, and `first`, the first rejected record (None if there is
@@ -287,15 +270,15 @@ def group_rows(work: Work, rows: int, starts: Sequence[int]) -> dict[str, Any]:
 
         keys = rows * (1 + checks.BANDS if work.config.near_duplicates else 1)
         try:
-            rows_of_parts = read_blocks(map(work.rows, range(work.parts)), DECIDING)
-            with grouped(rows_of_parts, keys, work.folder / "duckdb") as connection:
+            rows_of_parts = grouping.read_blocks(map(work.rows, range(work.parts)), grouping.DECIDING)
+            with grouping.grouped(rows_of_parts, keys, work.folder / "duckdb") as connection:
                 for path in files:
                     to, rows_sorted = str(path).replace("'", "''"), f"FROM {path.stem} ORDER BY ALL"
                     connection.execute(f"COPY ({rows_sorted}) TO '{to}' (FORMAT parquet, ROW_GROUP_SIZE 20480)")
                 [first] = connection.execute("SELECT min(position) FROM refused").fetchone()
         except duckdb.IOException as error:
             raise OSError(errno.EIO, f"cannot write: {str(error).splitlines()[0]}", str(work.folder)) from error
-        shards = shards_of_ranges(files[0], starts, work.shard_size)
+        shards = grouping.shards_of_ranges(files[0], starts, work.shard_size)
         return {"shards": shards, "first": None if first is None else list(_refused(work, first, first + 1)[0])}
 
     files = [work.folder / f"{name}.parquet" for name in ("kept", "refused")]
@@ -315,27 +298,26 @@ def pack_range(work: Work, low: int, high: int, start: int, bad: tuple[int, int]
     work.code.check()
     placed = work.placed("kept", low, high, "home")
     home, number = placed["home"].to_numpy(), placed["number"].to_numpy()
-    rows = rows_at(work.rows, work.schema, placed["position"].to_numpy())
+    rows = grouping.rows_at(work.rows, work.schema, placed["position"].to_numpy())
     refused = _refused(work, *bad)
-    columns = zip(*refused, strict=True) if refused else [[]] * len(REJECTED_RECORDS)
-    rejected = pa.table(list(columns), schema=REJECTED_RECORDS)
     counts = Counter(f"rejected.{record.reason}" for record in refused)
     splits = pa.table({"home": home, "split": rows["split"]}).group_by(["home", "split"]).aggregate([])
     counts["images_in_two_splits"] = int((np.unique(splits["home"], return_counts=True)[1] > 1).sum())
-    tables = {} if start and not refused else {"rejected_records": rejected}
+    table = pa.Table.from_pylist([record._asdict() for record in refused], REJECTED_RECORDS)
+    tables = {} if start and not refused else {"rejected_records": table}
     receipts: list[dict[str, Receipt]] = []
     sizes = np.unique(home, return_counts=True)[1].tolist()
     first = 0
-    for index, (size, images) in enumerate(shard_sizes(sizes, work.shard_size), start):
+    for index, (size, images) in enumerate(grouping.shard_sizes(sizes, work.shard_size), start):
         names = [name for name in work.outputs if name in tables or name != "rejected_records"]
         made = current_receipts(work.run, names, index, work.origin.key)
         if made is None:
             counts.update({"captions": size, "images": images})
             some = rows.slice(first, size)
-            table = captions_table(some, number[first : first + size], work.config.source_name or work.format)
+            table = grouping.captions_table(some, number[first : first + size], work.config.source_name or work.format)
             made_tables = {**tables, "captions": table}
             if kept := work.outputs.get("source_columns"):
-                made_tables["source_columns"] = source_columns_table(some, table, kept)
+                made_tables["source_columns"] = grouping.source_columns_table(some, table, kept)
             made = write_tables(work.run, index, work.outputs, StageResult(made_tables, +counts), work.origin)
         receipts.append(made)
         first += size
@@ -347,8 +329,8 @@ def pack_range(work: Work, low: int, high: int, start: int, bad: tuple[int, int]
 def _refused(work: Work, low: int, high: int) -> list[Rejected]:
     """The rejected records with low <= position < high, in order."""
     refused = work.placed("refused", low, high, "position")
-    rows, firsts = (rows_at(work.rows, work.schema, refused[name].to_numpy()) for name in ("position", "home"))
-    return rejected_records(rows, refused["reason"].to_pylist(), firsts["image"].to_pylist())
+    rows, firsts = (grouping.rows_at(work.rows, work.schema, refused[name].to_numpy()) for name in ("position", "home"))
+    return grouping.rejected_records(rows, refused["reason"].to_pylist(), firsts["image"].to_pylist())
 
 
 def each(
@@ -374,15 +356,6 @@ def each(
             raise failed.__cause__ from None
         raise StageError(f"{NAME} stopped: {cause(failed.__cause__)}") from failed.__cause__
     return results
-
-
-def _share_scratch(executor: Executor, run: Path) -> bool:
-    """Whether the workers can be expected to see the folder of the temporary files.
-
-    It is in the run; for a run on a store, in $XDG_CACHE_HOME, which other machines see if a user made it so.
-    """
-    local = getattr(executor, "scheduler", None) is None
-    return local or not isinstance(run, RemotePath) or bool(os.environ.get("XDG_CACHE_HOME"))
 
 
 def _inputs(source: str, files: Sequence[str], contents: Sequence[Mapping[str, Any]]) -> dict[str, str]:
@@ -411,19 +384,19 @@ def ingest_records(
     """
     import pyarrow as pa
 
-    schema, records = rows_schema(kept), of_first_images(records, config.limit, set(), stop=False)
-    rows = pa.Table.from_batches(blocks(records, schema, config), schema)
-    keys = rows.select(DECIDING).add_column(0, "position", pa.array(range(len(rows)), pa.int64()))
-    with grouped(keys.to_batches()) as connection:
+    schema, records = grouping.rows_schema(kept), grouping.of_first_images(records, config.limit, set(), stop=False)
+    rows = pa.Table.from_batches(grouping.blocks(records, schema, config), schema)
+    keys = rows.select(grouping.DECIDING).add_column(0, "position", pa.array(range(len(rows)), pa.int64()))
+    with grouping.grouped(keys.to_batches()) as connection:
         placed, refused = (connection.sql(f"FROM {name} ORDER BY ALL").to_arrow_table() for name in ("kept", "refused"))
     bad, firsts = (rows.take(refused[name]) for name in ("position", "home"))
-    left_out = rejected_records(bad, refused["reason"].to_pylist(), firsts["image"].to_pylist())
+    left_out = grouping.rejected_records(bad, refused["reason"].to_pylist(), firsts["image"].to_pylist())
     if left_out and config.strict:
         first = left_out[0]
         raise ValueError(f"the caption at position {first.line - 1}: {first.reason}: {first.detail}")
     rows = rows.take(placed["position"]).combine_chunks()
-    captions = captions_table(rows, placed["number"].to_numpy(), config.source_name or "table")
-    return captions, source_columns_table(rows, captions, source_columns(kept)), left_out
+    captions = grouping.captions_table(rows, placed["number"].to_numpy(), config.source_name or "table")
+    return captions, grouping.source_columns_table(rows, captions, source_columns(kept)), left_out
 
 
 def _warnings(counts: Mapping[str, int], config: IngestConfig) -> tuple[str, ...]:

@@ -195,7 +195,7 @@ OWN_FILES = {  # sources that open Parquet files which are no tables of a run, o
     "pipelines/models/papers/tables.py",
     "pipelines/readers/table.py",
     "pipelines/tables/corpus.py",
-    "pipelines/ingestion/rows.py",
+    "pipelines/ingestion/grouping.py",
     "pipelines/stages/ingest.py",
     "pipelines/stages/lexicon.py",
     "pipelines/resources/cloze/corpus.py",

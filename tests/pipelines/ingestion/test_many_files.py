@@ -11,7 +11,7 @@ from negcap.pipelines.engine.cluster import Synchronous
 from negcap.pipelines.engine.errors import StageError
 from negcap.pipelines.engine.progress import Progress
 from negcap.pipelines.engine.tables import read_table, verify
-from negcap.pipelines.ingestion import rows as rows_of_parts
+from negcap.pipelines.ingestion import grouping
 from negcap.pipelines.stages import ingest as stage
 from negcap.pipelines.stages.ingest import IngestConfig, Ingested
 
@@ -60,7 +60,7 @@ def test_the_same_captions_from_one_part_and_from_many(tmp_path, monkeypatch):
     folder = tables(tmp_path / "many")
     run_ingest(folder, tmp_path / "parts")
     monkeypatch.setattr(stage, "MANY_FILES", 100)
-    monkeypatch.setattr(rows_of_parts, "BLOCK_ROWS", 7)
+    monkeypatch.setattr(grouping, "BLOCK_ROWS", 7)
     monkeypatch.setattr(stage, "RANGE_ROWS", 11)
     run_ingest(folder, tmp_path / "one")
     assert sum(read(tmp_path / "parts", "captions"), []) == sum(read(tmp_path / "one", "captions"), [])

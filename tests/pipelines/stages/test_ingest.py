@@ -24,8 +24,8 @@ from negcap.pipelines.engine.manifest import read_manifest
 from negcap.pipelines.engine.progress import Lines, Progress
 from negcap.pipelines.engine.shards import list_shards
 from negcap.pipelines.engine.tables import read_table, verify
-from negcap.pipelines.ingestion import rows as rows_of_parts
-from negcap.pipelines.ingestion.rows import captions_per_shard, shard_sizes
+from negcap.pipelines.ingestion import grouping
+from negcap.pipelines.ingestion.grouping import captions_per_shard, shard_sizes
 from negcap.pipelines.readers import ReadOptions
 from negcap.pipelines.stages import ingest as stage
 from negcap.pipelines.stages.ingest import IngestConfig, Ingested, ingest
@@ -115,7 +115,7 @@ def test_any_order_keeps_images_whole_and_captions_in_order(order, shard_size, r
     rows = [ROWS[index] for index in order]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stage, "RANGE_ROWS", range_rows)
-        patch.setattr(rows_of_parts, "BLOCK_ROWS", 4)
+        patch.setattr(grouping, "BLOCK_ROWS", 4)
         made = run_ingest(csv(folder / "kites.csv", rows), folder / "run", shard_size=shard_size)
     assert made.counts == {"captions": 15, "images": 5}
     shard_of: dict[str, int] = {}
@@ -365,7 +365,7 @@ def test_a_full_disk_is_a_clear_error_and_leaves_no_half_shard(where, number, me
 
     with monkeypatch.context() as patch:
         if where == "spool":
-            patch.setattr(stage, "write_blocks", full)
+            patch.setattr(stage.grouping, "write_blocks", full)
         else:
             patch.setattr(os, "replace", full)
         with pytest.raises(OSError, match=message):
