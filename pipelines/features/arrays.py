@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..engine.storage import sha256_file
-from ..readers.files import lines
+from ..readers.files import first_line, lines
 from ..readers.formats import CAPTIONS_PER_IMAGE, VSEPP_LINES, split_order
-from .source import FeaturesConfig, SourceImage, first_line, source_images
+from .source import FeaturesConfig, SourceImage, source_images
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,22 +31,20 @@ class Arrays:
     def __init__(self, source: Path, config: FeaturesConfig) -> None:
         """Open the arrays of all splits. Raises FileNotFoundError or ValueError naming the file and the rule."""
         self._paths = find_arrays(source, config.array)
-        mapped = [open_array(path) for path in self._paths.values()]
-        names = list(self._paths.values())
-        for path, rows in zip(names, mapped, strict=True):
-            if (rows.dtype, rows.shape[1:]) != (mapped[0].dtype, mapped[0].shape[1:]):
-                raise ValueError(
-                    f"{path}: must have rows of {mapped[0].dtype} {mapped[0].shape[1:]} as {names[0].name}, "
-                    f"has {rows.dtype} {rows.shape[1:]}"
-                )
+        paths = list(self._paths.values())
+        mapped = [open_array(path) for path in paths]
+        kinds = [f"{rows.dtype} {rows.shape[1:]}" for rows in mapped]
+        for path, kind in zip(paths, kinds, strict=True):
+            if kind != kinds[0]:
+                raise ValueError(f"{path}: must have rows of {kinds[0]} as {paths[0].name}, has {kind}")
         self.shape = tuple(int(size) for size in mapped[0].shape[1:])
         self.dtype = config.dtype or ("float16" if mapped[0].dtype in ("float16", "uint8") else "float32")
         array = source.stem.rpartition("_")[2] if source.is_file() else config.array
         self.backbone = config.backbone or f"precomp {array}"
-        self.inputs = {path.name: f"sha256 {sha256_file(path)}" for path in names}
+        self.inputs = {path.name: f"sha256 {sha256_file(path)}" for path in paths}
         self._scale: tuple[np.ndarray, np.ndarray] | None = None
         if mapped[0].dtype == "uint8":
-            scale = names[0].with_name(f"{array}_scale.npz")
+            scale = paths[0].with_name(f"{array}_scale.npz")
             self._scale = read_scale(scale, self.shape)
             self.inputs[scale.name] = f"sha256 {sha256_file(scale)}"
         images: list[str] = []
@@ -112,14 +110,10 @@ def open_array(path: Path) -> np.ndarray:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError, OSError) as error:
         raise ValueError(f"{path}: must be {EXPECTED_ARRAY}, cannot be read: {first_line(error)}") from None
-    if (
-        not isinstance(array, np.ndarray)
-        or array.ndim not in (2, 3)
-        or not array.size
-        or not (array.dtype.kind == "f" or array.dtype == "uint8")
-    ):
-        was = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else "several arrays"
-        raise ValueError(f"{path}: must be {EXPECTED_ARRAY}, was: {was}")
+    if not isinstance(array, np.ndarray):
+        raise ValueError(f"{path}: must be {EXPECTED_ARRAY}, was: several arrays")
+    if array.ndim not in (2, 3) or not array.size or not (array.dtype.kind == "f" or array.dtype == "uint8"):
+        raise ValueError(f"{path}: must be {EXPECTED_ARRAY}, was: {array.dtype} {array.shape}")
     return array
 
 

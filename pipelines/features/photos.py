@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from ..engine.storage import sha256_file
 from ..engine.tables import has_table, read_table
+from ..readers.files import first_line
 from ..tables.images import Images
-from .preprocess import Crops, UnreadableError, normalised
-from .source import FeaturesConfig, SourceImage, first_line, source_images
+from .preprocess import UnreadableError, normalised
+from .source import FeaturesConfig, SourceImage, source_images
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,8 +38,7 @@ class Photos:
         """
         import numpy as np
 
-        self._how, self._grid, self._batch = Crops(config.resize, config.crop), config.grid, config.batch
-        self._threads = config.threads or len(os.sched_getaffinity(0))
+        self._config, self._threads = config, config.threads or len(os.sched_getaffinity(0))
         self._path = model = config.onnx or Path()
         self._session = _session(model, config.device, self._threads)
         outputs = [one.name for one in self._session.get_outputs()]
@@ -57,7 +57,7 @@ class Photos:
         if any(isinstance(side, int) and side != config.crop for side in size):
             raise ValueError(f"crop must be {size[0]} as {model.name} reads {tuple(size)}, was: {config.crop}")
         self._folder, self.images, self._files = find_photos(source, config.images)
-        self.backbone = f"{model.name}:{self._layer}{' grid' if self._grid else ''}"
+        self.backbone = f"{model.name}:{self._layer}{' grid' if self._config.grid else ''}"
         self.dtype = config.dtype or "float32"
         self.shape = self._encode(np.zeros((1, 3, config.crop, config.crop), np.float32)).shape[1:]
         # exporters put weights beyond 2 GB into files that are named as the model, with something behind the name
@@ -76,7 +76,7 @@ class Photos:
 
         images = self.images[start:stop]
         readable = [at for at, image in enumerate(images) if not image.reason]
-        batches = [readable[at : at + self._batch] for at in range(0, len(readable), self._batch)]
+        batches = [readable[at : at + self._config.batch] for at in range(0, len(readable), self._config.batch)]
         parts = [np.empty((0, *self.shape), np.float32)]
         with ThreadPoolExecutor(self._threads) as pool:
             ahead: list[Future] = []
@@ -98,7 +98,7 @@ class Photos:
             data = (self._folder / self._files[at]).read_bytes()
         except OSError as error:
             raise UnreadableError("unreadable", f"cannot be read: {error.strerror}") from None
-        return normalised(data, self._how)
+        return normalised(data, self._config.resize, self._config.crop)
 
     def _encode(self, images: np.ndarray) -> np.ndarray:
         """The features of images (n, 3, H, W) float32: (n, D) or, with `grid`, (n, R, D) float32.
@@ -131,9 +131,9 @@ class Photos:
         if made.ndim == 4:
             made = made if self._channels_last else made.transpose(0, 2, 3, 1)
             made = made.reshape(len(made), -1, made.shape[3])
-        if made.ndim == 2 and self._grid:
+        if made.ndim == 2 and self._config.grid:
             raise ValueError(f"{said} a map (C, h, w) or tokens (R, D) per image, was: {made.shape[1:]}")
-        return made if made.ndim == 2 or self._grid else made.mean(axis=1, dtype="float32")
+        return made if made.ndim == 2 or self._config.grid else made.mean(axis=1, dtype="float32")
 
 
 def _session(model: Path, device: str, threads: int) -> Any:

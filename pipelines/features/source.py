@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from ...schemas.features import DTYPES, REJECTED_IMAGES, TABLE, tensors
 from ...schemas.features import features as schema_of
 from ..engine.bounds import at_least, word
-from ..readers.record import Record, Rejected, clean, excerpt, image_id
+from ..readers.record import Record, Rejected, clean, excerpt
+from .preprocess import CROP, RESIZE
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,8 +34,8 @@ class FeaturesConfig:
 
     Arrays of a VSE++ folder: `array` names the files, `{split}_{array}.npy`. backbone: the model that made them.
     Photos: `onnx` is the model. layer: an output of it; empty: the first. images: the folder to which the paths in a
-    run's captions are relative. grid: keep regions instead of their mean. resize, crop: in pixels, see Crops. batch:
-    photos computed at once. device: cpu or cuda. threads: 0: one per core.
+    run's captions are relative. grid: keep regions instead of their mean. resize, crop: in pixels, see
+    preprocess.cropped. batch: photos computed at once. device: cpu or cuda. threads: 0: one per core.
     Both: dtype: to store; empty: float16 for arrays of float16 or bytes, else float32. table: to write: `features`, or
     `features_<name>` to keep several. limit: read only the first N images. shard_size: images per shard; None: what
     fits in 64 MiB, at most 1,000. strict: stop at the first image without a feature.
@@ -46,8 +47,8 @@ class FeaturesConfig:
     layer: str = ""
     images: Path | None = None
     grid: bool = False
-    resize: int = 256
-    crop: int = 224
+    resize: int = RESIZE
+    crop: int = CROP
     batch: int = 32
     device: str = "cpu"
     threads: int = 0
@@ -58,8 +59,10 @@ class FeaturesConfig:
     strict: bool = False
 
     def __post_init__(self) -> None:
-        at_least(self, 1, ("batch", "limit", "shard_size"))
+        at_least(self, 1, ("batch", "limit", "shard_size", "crop"))
         at_least(self, 0, ["threads"])
+        if self.resize < self.crop:
+            raise ValueError(f"resize must be >= crop ({self.crop}), was: {self.resize}")
         if self.dtype:
             word("dtype", self.dtype, DTYPES)
         if not _TABLE.fullmatch(self.table):
@@ -90,21 +93,20 @@ def source_images(images: Iterable[tuple[str, str]]) -> list[SourceImage]:
     An empty id is replaced by one from the image's name. Ids and rules are those of captions, so that the tables of
     features and captions can be joined.
     """
-    found: list[SourceImage] = []
-    seen: dict[str, str] = {}
+    checked: list[SourceImage] = []
+    first_with: dict[str, str] = {}
     for given, image in images:
         record = clean(Record("", 0, image, "-"))
         if isinstance(record, Rejected):
-            found.append(SourceImage(given, excerpt(image), record.reason, record.detail))
+            checked.append(SourceImage(given, excerpt(image), record.reason, record.detail))
             continue
-        name = given or image_id(record.image)
-        if name in seen:
-            detail = f"image_id must be distinct, {name} is also that of {seen[name]}"
-            found.append(SourceImage(name, record.image, "duplicate_image_id", detail))
-        else:
-            seen[name] = record.image
-            found.append(SourceImage(name, record.image))
-    return found
+        name, reason, detail = given or record.id, "", ""
+        if name in first_with:
+            reason = "duplicate_image_id"
+            detail = f"image_id must be distinct, {name} is also that of {first_with[name]}"
+        first_with.setdefault(name, record.image)
+        checked.append(SourceImage(name, record.image, reason, detail))
+    return checked
 
 
 def table_of(image_ids: list[str], numbers: np.ndarray) -> pa.Table:
@@ -114,8 +116,3 @@ def table_of(image_ids: list[str], numbers: np.ndarray) -> pa.Table:
     schema = schema_of(numbers.shape[1:], numbers.dtype.name)
     column = tensors(pa.array(numbers.reshape(-1)), numbers.shape[1:])
     return pa.table([pa.array(image_ids, pa.string()), column], schema=schema)
-
-
-def first_line(error: BaseException) -> str:
-    """The first line of an error's message, or its type."""
-    return str(error).strip().split("\n")[0].rstrip(".")[:300] or type(error).__name__

@@ -16,7 +16,7 @@ import pytest
 from negcap.pipelines.cli import main
 from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.features import preprocess
-from negcap.pipelines.features.preprocess import MEAN, STD, Crops, UnreadableError, decode, normalised
+from negcap.pipelines.features.preprocess import MEAN, STD, UnreadableError, decode, normalised
 from negcap.schemas.captions import CAPTIONS
 from negcap.schemas.features import IMAGE_REASONS, features, tensors
 from tests.tables import write_table
@@ -269,7 +269,7 @@ def model(path: Path, *, channels_last: bool = False, batch: int | str = "N", si
 def expected_map(path: Path) -> np.ndarray:
     """What the model's "relu" must be, with numpy alone: (regions, 4)."""
     weights = np.random.default_rng(1).normal(size=(4, 3, 2, 2)).astype(np.float32)
-    image = normalised(path.read_bytes(), Crops(24, 16))
+    image = normalised(path.read_bytes(), 24, 16)
     cells = image.reshape(3, 8, 2, 8, 2).transpose(1, 3, 0, 2, 4).reshape(64, 12)
     return np.maximum(cells @ weights.reshape(4, 12).T, 0)
 
@@ -412,7 +412,7 @@ def png(mode: str, size: tuple[int, int] = (8, 8), colour: object = None, **how:
     ],
 )
 def test_every_mode_becomes_rgb_and_is_normalised(data: bytes, colour: tuple[int, ...]) -> None:
-    made = normalised(data, Crops(8, 8))
+    made = normalised(data, 8, 8)
     assert made.shape == (3, 8, 8)
     assert np.allclose(made[:, 3, 3], (np.array(colour) / 255 - MEAN) / STD, atol=1e-5)
 
@@ -421,12 +421,12 @@ def test_the_centre_is_cropped_of_a_photo_resized_in_proportion(tmp_path: Path) 
     from PIL import Image
 
     data = photo(tmp_path / "a.png", (12, 10)).read_bytes()
-    assert np.array_equal(normalised(data, Crops(10, 6)), normalised(data, Crops(10, 10))[:, 2:8, 2:8])
+    assert np.array_equal(normalised(data, 10, 6), normalised(data, 10, 10)[:, 2:8, 2:8])
     for size in ((640, 427), (427, 640)):
         whole = Image.effect_noise(size, 50).convert("RGB")
         small = whole.resize(tuple(256 * side // 427 for side in size), Image.Resampling.BILINEAR)
         left, top = (round((side - 224) / 2) for side in small.size)
-        assert preprocess.cropped(whole, Crops()) == small.crop((left, top, left + 224, top + 224))
+        assert preprocess.cropped(whole) == small.crop((left, top, left + 224, top + 224))
 
 
 def test_a_photo_is_turned_as_its_camera_says(tmp_path: Path) -> None:
@@ -435,7 +435,7 @@ def test_a_photo_is_turned_as_its_camera_says(tmp_path: Path) -> None:
     upright, exif = photo(tmp_path / "a.png", (10, 10)), Image.Exif()
     exif[0x0112] = 3  # upside down
     Image.open(upright).rotate(180).save(tmp_path / "b.png", exif=exif)
-    one, other = (normalised((tmp_path / name).read_bytes(), Crops(10, 10)) for name in ("a.png", "b.png"))
+    one, other = (normalised((tmp_path / name).read_bytes(), 10, 10) for name in ("a.png", "b.png"))
     assert np.array_equal(one, other)
 
 
@@ -445,7 +445,7 @@ def test_huge_photos_are_not_decoded(size: tuple[int, int]) -> None:
     data[16:24] = size[0].to_bytes(4, "big") + size[1].to_bytes(4, "big")
     data[29:33] = zlib.crc32(bytes(data[12:29])).to_bytes(4, "big")
     with pytest.raises(UnreadableError) as refused:
-        normalised(bytes(data), Crops())
+        normalised(bytes(data))
     assert refused.value.reason == "too_large"
 
 
