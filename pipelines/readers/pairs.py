@@ -118,21 +118,22 @@ def _record(
     if isinstance(image, Mapping):  # an embedded one, of Hugging Face
         image = image.get("path")
         named = image is not None
-    captions: list[str] = []
+    captions: list[Record] = []
     for text in (cells["caption"], *filter(None, [cells["sibling"]])):
         caption = clean(Record(name, line, image if named else "image", text, cells["split"] or split))
         if isinstance(caption, Rejected):
             return caption
-        captions.append(caption.text)
+        captions.append(caption)
     negatives: list[tuple[str, str]] = []
     for text, label in _negatives(cells["negative"]):
         negative = clean(Record(name, line, "image", text))
         if isinstance(negative, Rejected):
             return negative._replace(detail=negative.detail.replace("caption must", "negative must", 1))
         negatives.append((negative.text, str(label or cells["label"] or default_label)))
+    first, texts = captions[0], tuple(caption.text for caption in captions)
     if not negatives:
-        return Rejected(name, line, "no_text", "a record must have a negative, has none", excerpt(captions[0]))
-    return Foreign(name, line, caption.image if named else None, tuple(captions), caption.split, tuple(negatives))
+        return Rejected(name, line, "no_text", "a record must have a negative, has none", excerpt(first.text))
+    return Foreign(name, line, first.image if named else None, texts, first.split, tuple(negatives))
 
 
 def _negatives(value: Any) -> list[tuple[Any, Any]]:
