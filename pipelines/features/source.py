@@ -79,12 +79,16 @@ class FeaturesConfig:
 
 
 class SourceImage(NamedTuple):
-    """An image of a source; `reason` and `detail` say why it has no feature, if that is known before it is read."""
+    """An image of a source; `reason` and `detail` say why it has no feature, if that is known before it is read.
+
+    file: of a photo, its path in the folder.
+    """
 
     image_id: str
     image: str
     reason: str = ""
     detail: str = ""
+    file: str = ""
 
 
 def source_images(images: Iterable[tuple[str, str]]) -> list[SourceImage]:
