@@ -46,6 +46,9 @@ def refusing(
     `boilerplate` have become rejected records. Raises as `in_languages`.
     """
     checks = [*([is_boilerplate] if boilerplate else []), *([in_languages(languages)] if languages else [])]
+    if not checks:
+        yield from records
+        return
     for record in records:
         refused = (check(record) for check in checks) if isinstance(record, Record) else ()
         yield next(filter(None, refused), record)

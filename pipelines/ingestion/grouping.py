@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 PART_BITS = 40  # a part has at most 2**40 records
-BLOCK_ROWS = 32_768
+BLOCK_ROWS = 16_384
 KEPT = "kept:"
 DECIDING = ("image_id", "image", "number", "keys")  # columns that decide which rows become captions
 LEAST, SHARDS, MOST_MB = 1_000, 2_048, 1
@@ -139,9 +139,12 @@ def of_first_images(
     images: the ids of those that were read before, to which new ones are added. stop: whether to end with the first
     record that is left out, which is right if the captions of an image are adjacent.
     """
+    if limit is None:
+        yield from records
+        return False
     full = False
     for record in records:
-        if limit is not None and isinstance(record, Record) and record.id not in images:
+        if isinstance(record, Record) and record.id not in images:
             full = len(images) == limit
             if full and stop:
                 break
@@ -160,7 +163,7 @@ def blocks(records: Iterable[Record | Rejected], schema: pa.Schema, config: Inge
     while some := list(islice(records, BLOCK_ROWS)):
         rows = (
             (one.source, one.line, None, one.text, None, None, None, None, one.reason, one.detail, *no_values)
-            if isinstance(one, Rejected)
+            if type(one) is Rejected
             else (*one[:8], None, None, *one.kept)
             for one in some
         )

@@ -166,8 +166,8 @@ def _clean_image(value: str) -> str:
     _check_characters("image", image)
     if len(image) > MAX_IMAGE:
         raise _BadRecord("too_long", f"image must be <= {MAX_IMAGE} characters, was: {len(image)}")
-    parts = re.split(r"[/\\]", image)
-    if ".." in parts or image[:1] in ("/", "\\", "~") or _DRIVE.match(image) or image.lower().startswith("file:"):
+    leaves = ".." in image and ".." in re.split(r"[/\\]", image)
+    if leaves or image[:1] in ("/", "\\", "~") or _DRIVE.match(image) or image.lower().startswith("file:"):
         raise _BadRecord("unsafe_path", f"image must be a path inside the image folder or a URL, was: {image[:200]}")
     if image_id(image) in ("", "."):
         raise _BadRecord("no_image", f"image must name a file or an id, was: {image[:200]!r}")
@@ -204,6 +204,8 @@ def _clean_language(value: str | None) -> str:
 
 def _check_characters(name: str, value: str) -> None:
     """Raise _BadRecord unless `value` was UTF-8 and has no control characters."""
+    if value.isascii() and value.isprintable():
+        return
     if bad := _UNDECODED.search(value):
         raise _BadRecord("not_utf8", f"{name} must be UTF-8, has {_escape(bad)} at character {bad.start()}")
     if (at := value.find("\ufffd")) >= 0:
