@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 PART_BITS = 40  # a part has at most 2**40 records
-BLOCK_ROWS = 16_384
+BLOCK_ROWS = 8_192
 KEPT = "kept:"
 DECIDING = ("image_id", "image", "number", "keys")  # columns that decide which rows become captions
 LEAST, SHARDS, MOST_MB = 1_000, 2_048, 1
@@ -329,7 +329,7 @@ def shards_of_ranges(kept: Path, starts: Sequence[int], shard_size: int) -> list
     """
     import pyarrow.parquet as pq
 
-    batches = pq.ParquetFile(kept).iter_batches(1 << 17, columns=["home"], use_threads=False)
+    batches = pq.ParquetFile(kept).iter_batches(1 << 13, columns=["home"], use_threads=False)
     homes = groupby(chain.from_iterable(batch["home"].to_pylist() for batch in batches))
     shards = [0] * len(starts)
     sizes = ((bisect_right(starts, home) - 1, sum(1 for _ in captions)) for home, captions in homes)
