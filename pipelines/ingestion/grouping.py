@@ -163,7 +163,7 @@ def blocks(records: Iterable[Record | Rejected], schema: pa.Schema, config: Inge
     while some := list(islice(records, BLOCK_ROWS)):
         rows = (
             (one.source, one.line, None, one.text, None, None, None, None, one.reason, one.detail, *no_values)
-            if type(one) is Rejected
+            if isinstance(one, Rejected)
             else (*one[:8], None, None, *one.kept)
             for one in some
         )

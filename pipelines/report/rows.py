@@ -130,4 +130,5 @@ def graphviz(text: str, graph: SceneGraph) -> str:
 
 def quoted(text: str) -> str:
     r"""Text as a quoted string of the DOT language; quotes, backslashes (`\N` is special there) and `&` are escaped."""
-    return '"' + text.translate(str.maketrans({"&": "&amp;", "\\": "\\\\", '"': '\\"'})) + '"'
+    escaped = text.replace("&", "&amp;").replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
