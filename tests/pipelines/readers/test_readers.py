@@ -70,7 +70,7 @@ def parquet(rows: list[dict]) -> bytes:
 
 
 def delimited(delimiter: str) -> str:
-    return "\n".join(delimiter.join(row) for row in [list(ROWS[0]), *(list(row.values()) for row in ROWS)]) + "\n"
+    return "\n".join(map(delimiter.join, [list(ROWS[0]), *(list(row.values()) for row in ROWS)])) + "\n"
 
 
 FILES = {  # name -> content, format, what is read
@@ -210,26 +210,26 @@ def test_vsepp_needs_five_lines_an_image(captions, images, message, tmp_path):
         read(path)
 
 
+def as_table(name: str, rows: list[dict]) -> str | bytes:
+    """Rows of texts as a table of the kind that the name of a file ends with."""
+    objects = {"jsonl": "\n".join(map(json.dumps, rows)), "json": json.dumps(rows), "parquet": parquet(rows)}
+    between = "\t" if name.endswith("tsv") else ","
+    cells = [list(rows[0]), *(list(row.values()) for row in rows)]
+    return objects.get(name.partition(".")[2]) or "\n".join(map(between.join, cells)) + "\n"
+
+
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl", "a.parquet", "a.json"])
 def test_tables_with_columns_of_other_names(name, tmp_path):
-    rows = [{"what": "x", "photo file": "owl.jpg", "said": OWL, "part": "test"}]
-    contents = {
-        ".csv": f"what,photo file,said,part\nx,owl.jpg,{OWL},test\n",
-        ".tsv": f"what\tphoto file\tsaid\tpart\nx\towl.jpg\t{OWL}\ttest\n",
-        ".jsonl": json.dumps(rows[0]),
-        ".json": json.dumps(rows),
-        ".parquet": parquet(rows),
-    }
-    path = put(tmp_path, {name: contents[Path(name).suffix]})
-    with pytest.raises(
-        ValueError,
-        match=r"no column has a usual name of image columns, .*--image-column; found: what, photo file, said",
-    ):
-        read(path)
-    with pytest.raises(ValueError, match="no column has a usual name of caption columns"):
-        read(path, image_column="photo file")
-    with pytest.raises(ValueError, match="split column must be one of the columns found, was: fold; found: what"):
-        read(path, image_column="photo file", caption_column="said", split_column="fold")
+    path = put(tmp_path, {name: as_table(name, [{"what": "x", "photo file": "owl.jpg", "said": OWL, "part": "test"}])})
+    for message, options in {
+        r"no column has a usual name of image columns, .*--image-column; found: what, photo file, said": {},
+        "no column has a usual name of caption columns": {"image_column": "photo file"},
+        "split column must be one of the columns found, was: fold; found: what": {
+            "image_column": "photo file", "caption_column": "said", "split_column": "fold",
+        },
+    }.items():  # fmt: skip
+        with pytest.raises(ValueError, match=message):
+            read(path, **options)
     records, _ = read(path, image_column="photo file", caption_column="said", split_column="part")
     assert short(records) == [("owl.jpg", "test", OWL)]
 
@@ -297,13 +297,10 @@ def test_embedded_images_are_read_by_their_paths_alone(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["a.csv", "a.txt", "a.jsonl", "a.json", "a.parquet"])
 def test_a_table_of_captions_alone_has_an_image_for_each_row(name, tmp_path):
+    first = ("2", "3") if name in ("a.csv", "a.txt") else ("1", "2")  # lines, or rows
     rows = [{"caption": OWL, "split": "test"}, {"caption": HEN, "split": "val"}]
-    lines = f"caption\n{OWL}\n{HEN}\n"
-    objects = "\n".join(map(json.dumps, rows))
-    contents = {"jsonl": objects, "json": json.dumps(rows), "parquet": parquet(rows)}
-    records, _ = read(put(tmp_path, {name: contents.get(name[2:], lines)}))
-    assert [record.text for record in records] == [OWL, HEN]
-    assert [record.image for record in records] == (["2", "3"] if contents.get(name[2:]) is None else ["1", "2"])
+    records, _ = read(put(tmp_path, {name: as_table(name, rows)}))
+    assert short(records) == [(image, row["split"], row["caption"]) for image, row in zip(first, rows, strict=True)]
     other = put(tmp_path, {"b.csv": f"caption,photograph\n{OWL},owl.jpg\n"})
     with pytest.raises(ValueError, match="no column has a usual name of image columns, .* found: caption, photograph"):
         read(other)
@@ -556,10 +553,7 @@ LANGUAGES = [("a.jpg", HEN, "en"), ("a.jpg", "Eine Henne.", "de-AT"), ("b.jpg", 
 @pytest.mark.parametrize("name", ["said.csv", "said.tsv", "said.jsonl", "said.json", "said.parquet"])
 def test_a_column_may_have_the_language_of_each_caption(name: str, tmp_path: Path) -> None:
     rows = [dict(zip(("image", "caption", "tongue"), row, strict=True)) for row in LANGUAGES]
-    between = "\t" if name.endswith("tsv") else ";"
-    made = "\n".join(between.join(row) for row in [tuple(rows[0]), *LANGUAGES])
-    objects = {"jsonl": "\n".join(map(json.dumps, rows)), "json": json.dumps(rows), "parquet": parquet(rows)}
-    path = put(tmp_path, {name: objects.get(name.partition(".")[2], made)})
+    path = put(tmp_path, {name: as_table(name, rows)})
     records, rejected = read(path, language_column="tongue")
     assert [(record.image, record.language) for record in records] == [("a.jpg", "en"), ("a.jpg", "de")]
     assert {bad.reason for bad in rejected} == {"no_language"} and "no_language" in RECORD_REASONS
