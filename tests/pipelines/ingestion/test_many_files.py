@@ -7,13 +7,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from negcap.pipelines.engine.cluster import Synchronous
 from negcap.pipelines.engine.errors import StageError
-from negcap.pipelines.engine.progress import Progress
 from negcap.pipelines.engine.tables import read_table, verify
 from negcap.pipelines.ingestion import grouping
 from negcap.pipelines.stages import ingest as stage
-from negcap.pipelines.stages.ingest import IngestConfig, Ingested
+from tests.pipelines.stages.test_ingest import contents, run_ingest
 
 FILES = 9
 
@@ -29,18 +27,8 @@ def tables(folder: Path, rows: int = 4, **more) -> Path:
     return folder
 
 
-def run_ingest(source: object, run: Path, **config) -> Ingested:
-    return stage.ingest(
-        str(source), run, IngestConfig(**config), metadata={}, progress=Progress(), executor=Synchronous()
-    )
-
-
 def read(run: Path, table: str) -> list[list[dict]]:
     return [shard.to_pylist() for shard in read_table(run, table)]
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
 def test_a_shard_ends_where_a_file_ends_and_siblings_are_together(tmp_path):
