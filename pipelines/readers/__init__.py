@@ -82,12 +82,13 @@ def kept_types(format: str, urls: Sequence[str], options: ReadOptions) -> Mappin
     """
     import pyarrow as pa
 
+    if options.keep_columns and format not in ("table", "webdataset"):
+        raise ValueError(f"keep_columns is for tables and WebDataset tars, the format is {format}")
+    types: Mapping[str, pa.DataType] = {}
     if options.keep_columns and format == "table":
         with naming(urls[0]):
-            return table.kept_types(urls[0], options)
-    if options.keep_columns and format != "webdataset":
-        raise ValueError(f"keep_columns is for tables and WebDataset tars, the format is {format}")
-    return dict.fromkeys(options.keep_columns, pa.string())
+            types = table.kept_types(urls[0], options)
+    return {name: types.get(name, pa.string()) for name in options.keep_columns}
 
 
 def content(file: str, format: str = "") -> dict[str, Any]:

@@ -375,22 +375,17 @@ def parquet_rows(url: str, expected: str) -> Iterator[dict[str, Any]]:
 
 
 def kept_types(url: str, options: ReadOptions) -> dict[str, pa.DataType]:
-    """The types of the columns to keep, given the first file of a source: in Parquet its own, text otherwise.
-
-    What is neither text, number nor time of day becomes text.
-    """
+    """The types of those columns to keep that are numbers or times in a Parquet file, the first file of a source."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     if kind_of(url) != "parquet":
-        return dict.fromkeys(options.keep_columns, pa.string())
+        return {}
     with files.open_bytes(url, "a Parquet file", pa.ArrowException) as file:
         schema = pq.read_schema(file)
     types = [schema.field(column).type for column in choose_columns(schema, options, url).kept]
-    return {
-        name: type if pa.types.is_primitive(type) and not pa.types.is_null(type) else pa.string()
-        for name, type in zip(options.keep_columns, types, strict=True)
-    }
+    kept = zip(options.keep_columns, types, strict=True)
+    return {name: type for name, type in kept if pa.types.is_primitive(type) and not pa.types.is_null(type)}
 
 
 def choose_columns(schema: pa.Schema, options: ReadOptions, where: str) -> Columns:

@@ -161,7 +161,11 @@ def ingest(
         del described["strict"]  # it decides whether there is output, but not what is in it
         for package, asked in (("py3langid", config.languages), ("datasketch", config.near_duplicates)):
             described |= {package: version(package)} if asked else {}
-        code, inputs = code_of(__name__), _inputs(source, files, contents)
+        names = [file["file"] for file in contents]
+        if len(set(names)) < len(names):
+            names = [readers.name_in(source, file) for file in files]
+        held = (f"{file['bytes']} bytes, {name} {file[name]}" for file in contents for name in list(file)[2:])
+        code, inputs = code_of(__name__), dict(zip(names, held, strict=True))
         identity = Identity(NAME, described, dict(metadata), tuple(outputs), code.sha256, inputs)
         if not overwrite:
             refuse_other(run / "captions", identity)
@@ -356,15 +360,6 @@ def each(
             raise failed.__cause__ from None
         raise StageError(f"{NAME} stopped: {cause(failed.__cause__)}") from failed.__cause__
     return results
-
-
-def _inputs(source: str, files: Sequence[str], contents: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """What identifies each file, by its name, or, if two have the same name, by its place below the source."""
-    names = [file["file"] for file in contents]
-    if len(set(names)) < len(names):
-        names = [readers.name_in(source, file) for file in files]
-    described = (f"{file['bytes']} bytes, {name} {file[name]}" for file in contents for name in list(file)[2:])
-    return dict(zip(names, described, strict=True))
 
 
 def _described(source: str, bad: Rejected) -> str:
