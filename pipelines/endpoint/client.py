@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 
 from ..engine.errors import EngineError
 from ..engine.places import local_path
-from ..engine.progress import Progress, in_progress
+from ..engine.progress import Progress
 from .messages import Answer, EndpointConfig, Request, parse_answer, request_key
 
 NEVER = (401, 403, 404, 405)  # and below 400: no request will be accepted (key, path, model)
@@ -317,7 +317,7 @@ def collect(name: str, asker: Asker, requests: Iterable[Request], progress: Prog
     """
     before, answers = asker.spent, []
     digest, counts = sha256(), Counter({"answered": 0, "refused": 0, "not_asked": 0, "cached": 0})
-    with in_progress(progress, name, total, unit="requests"):
+    with progress.stage(name, total, unit="requests"):
         for answer in asker.ask(requests):
             answers.append(answer)
             digest.update(repr((answer.status, answer.text, answer.detail, answer.model, answer.fingerprint)).encode())

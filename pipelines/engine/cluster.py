@@ -12,7 +12,6 @@ names the files.
 from __future__ import annotations
 
 import asyncio
-import errno
 import json
 import logging
 import math
@@ -34,7 +33,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .errors import ClusterError, TaskError
+from .errors import ClusterError, TaskError, cause
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -46,12 +45,12 @@ IN_FLIGHT = 2  # calls for each worker: none waits, and memory use does not grow
 RECOUNT_SECONDS = 1  # asking the scheduler for its workers costs milliseconds
 CONNECT_SECONDS = 10
 WORKER_SECONDS = 30
-FEW_FILES = 128  # a process that starts one worker has some 40 open
 STARTS = 2  # attempts to start worker processes
 QUIETLY = "2s"
 # Arrow's own pool keeps a finished shard's memory: 100 MB of a negatives worker's 400. Dask's trim threshold makes
 # malloc fetch every array of 128 KiB or more from the system anew, which takes a fifth of the time of `balance`.
 MEMORY = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_TRIM_THRESHOLD_": 1 << 26, "MALLOC_MMAP_THRESHOLD_": 1 << 24}
+KILLED = "its worker was killed each time it was tried (out of memory?)"
 LOST = "the Dask scheduler was lost; run again to go on"
 TOPIC = "negcap-progress"
 
@@ -135,7 +134,8 @@ class Executor:
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
                     position = running.pop(future)
                     if (error := future.exception()) is not None:
-                        raise TaskError(position, type(error).__name__ == "KilledWorker") from error
+                        killed = type(error).__name__ == "KilledWorker"
+                        raise TaskError(KILLED if killed else cause(error), position) from error
                     yield position, future.result()
 
     @contextmanager
@@ -241,7 +241,7 @@ def _named(scheduler: str) -> Callable[[], Client]:
         try:
             return partial(_at, str(json.loads(Path(scheduler).read_bytes())["address"]))
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-            why = f"must be the file of a Dask scheduler, holds no address: {_line(error)}"
+            why = f"must be the file of a Dask scheduler, holds no address: {cause(error)}"
             raise ClusterError(f"{scheduler} {why}") from error
     if not (called := FUNCTION.fullmatch(scheduler)):
         raise ValueError(
@@ -253,7 +253,7 @@ def _named(scheduler: str) -> Callable[[], Client]:
     try:
         make = getattr(import_module(called[1]), called[2])
     except Exception as error:
-        raise ValueError(f"scheduler {scheduler} cannot be imported: {_line(error)}") from error
+        raise ValueError(f"scheduler {scheduler} cannot be imported: {cause(error)}") from error
     if not callable(make):
         raise ValueError(f"scheduler must be module:function, {scheduler} is no function")
     return partial(_made_by, scheduler, make)
@@ -281,7 +281,7 @@ def _made_by(scheduler: str, make: Callable[[], Any]) -> Client:
         made = make()
         client = Client(made, set_as_default=False) if isinstance(made, Cluster) else made
     except Exception as error:  # each kind of cluster has errors of its own
-        raise ClusterError(f"{scheduler} failed: {_line(error)}") from error
+        raise ClusterError(f"{scheduler} failed: {cause(error)}") from error
     if not isinstance(client, Client):
         raise ClusterError(f"{scheduler} must return a Dask cluster or client, returned: {made!r:.80}")
     if not client.nthreads():
@@ -316,13 +316,12 @@ def _started(workers: int, retries: int, dashboard: bool) -> Client:
         try:
             return _local(workers, retries, dashboard)
         except (RuntimeError, OSError, TimeoutError) as error:
-            cause: BaseException = error
-    while cause.__cause__ is not None:
-        cause = cause.__cause__
+            first: BaseException = error
+    while first.__cause__ is not None:
+        first = first.__cause__
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    few = files < FEW_FILES or getattr(cause, "errno", None) in (errno.EMFILE, errno.ENFILE)
-    why = f"too few file descriptors? ulimit -n is {files}" if few else "out of memory?"
-    raise ClusterError(f"worker processes died while they started ({why}): {cause}") from cause
+    why = f"out of memory, or too few file descriptors? ulimit -n is {files}"
+    raise ClusterError(f"worker processes died while they started ({why}): {first}") from first
 
 
 def _local(workers: int, retries: int, dashboard: bool) -> Client:
@@ -385,7 +384,3 @@ def dask_setup(worker: object) -> None:
         sys.modules["pandas"] = None  # type: ignore[assignment]
         pa.array([])
         del sys.modules["pandas"]
-
-
-def _line(error: BaseException) -> str:
-    return f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"

@@ -11,9 +11,9 @@ import io
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from os import PathLike, fspath
 from pathlib import Path, PurePosixPath
+from types import SimpleNamespace
 from typing import Any, cast
 from urllib.parse import unquote, urlsplit
 
@@ -63,10 +63,12 @@ class RemotePath(PurePosixPath):
             raise FileNotFoundError(errno.ENOENT, "no such file or folder", str(self)) from error
         except FileExistsError as error:
             raise FileExistsError(errno.EEXIST, "it exists already", str(self)) from error
-        except PermissionError as error:
-            raise PermissionError(errno.EACCES, f"no permission: {_line(error)}", str(self)) from error
         except Exception as error:  # each store has errors of its own
-            raise OSError(errno.EIO, f"the store failed: {_line(error)}", str(self)) from error
+            number, what = errno.EIO, "the store failed"
+            if isinstance(error, PermissionError):
+                number, what = errno.EACCES, "no permission"
+            said = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+            raise OSError(number, f"{what}: {said}", str(self)) from error
 
     def _call(self, method: str, *given: Any, **options: Any) -> Any:
         """What a method of the file system returns for this path."""
@@ -85,20 +87,24 @@ class RemotePath(PurePosixPath):
         """Whether there is such a file."""
         return bool(self._call("isfile"))
 
-    def iterdir(self) -> Iterator[RemotePath]:
-        """The files and folders in this folder."""
-        return (self / name for name in self.entries())
+    def stat(self) -> SimpleNamespace:
+        """`st_mtime`: when the file was written, in Unix seconds, by the clock of the store."""
+        return SimpleNamespace(st_mtime=self._call("modified").timestamp())
 
     def entries(self) -> dict[str, int]:
         """The names in this folder, with the sizes of files in bytes."""
         with self._system() as (system, path):
-            found = [entry for entry in system.ls(path, detail=True) if entry["name"].strip("/") != path.strip("/")]
-        return {entry["name"].rstrip("/").rpartition("/")[2]: entry["size"] or 0 for entry in found}
+            listed = [entry for entry in system.ls(path, detail=True) if entry["name"].strip("/") != path.strip("/")]
+        return {entry["name"].rstrip("/").rpartition("/")[2]: entry["size"] or 0 for entry in listed}
+
+    def iterdir(self) -> Iterator[RemotePath]:
+        """The files and folders in this folder."""
+        return (self / name for name in self.entries())
 
     def below(self) -> list[RemotePath]:
         """All files below this folder, sorted."""
         with self._system() as (system, path):
-            return sorted(self / found[len(path.rstrip("/")) + 1 :] for found in system.find(path))
+            return sorted(self / file[len(path.rstrip("/")) + 1 :] for file in system.find(path))
 
     def mkdir(self, mode: int = 0o777, parents: bool = False, exist_ok: bool = False) -> None:
         """Make the folder where there are folders; most stores have none."""
@@ -170,10 +176,6 @@ class RemotePath(PurePosixPath):
             if not missing_ok:
                 raise
 
-    def modified(self) -> datetime:
-        """When the file was written, by the clock of the store."""
-        return cast(datetime, self._call("modified"))
-
     def absolute(self) -> RemotePath:
         """The path itself."""
         return self
@@ -181,10 +183,6 @@ class RemotePath(PurePosixPath):
     def resolve(self) -> RemotePath:
         """The path itself."""
         return self
-
-
-def _line(error: BaseException) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
 
 
 def place(given: str | PathLike[str], what: str = "path") -> Path:

@@ -26,13 +26,12 @@ from .. import readers
 from ..engine.cluster import Executor, Synchronous, report_done
 from ..engine.errors import StageError, TaskError
 from ..engine.lock import locked
-from ..engine.manifest import Code, Identity, code_of, describe, finish, finished, prepare, refuse_other
+from ..engine.manifest import Code, Identity, code_of, describe
+from ..engine.output import Made, Output
 from ..engine.places import RemotePath
-from ..engine.progress import Progress, Reports, in_progress
-from ..engine.run import cause, write_tables
-from ..engine.shards import MANIFESTS, Origin, Receipt, current_receipts
+from ..engine.progress import Progress, Reports
 from ..engine.stage import StageResult
-from ..engine.storage import remove_leftovers, scratch_folder, sha256_file, write_json
+from ..engine.storage import scratch_folder, sha256_file, write_json
 from ..engine.tables import read_table
 from ..ingestion import checks, grouping
 from ..ingestion.rows import PART_BITS, IngestConfig, Reader, read_blocks, rows_at, rows_schema, write_blocks
@@ -70,26 +69,24 @@ class Ingested:
 class Work:
     """What all calls of an ingest, which run in workers, have in common.
 
-    source, format, config: what is read, and how. run: the run's folder. folder: of temporary files. origin: of the
-    shards. code: to compare with the worker's. outputs: the schemas of the tables, by name. parts: how many parts
-    the source has. shard_size: captions per shard, at most (0: not known yet).
+    source, format, config: what is read, and how. folder: of temporary files. output: the tables that are made. code:
+    to compare with the worker's. parts: how many parts the source has. shard_size: captions per shard, at most (0: not
+    known yet).
     """
 
     source: str
     format: str
     config: IngestConfig
-    run: Path
     folder: Path
-    origin: Origin
+    output: Output
     code: Code
-    outputs: Mapping[str, pa.Schema]
     parts: int
     shard_size: int = 0
 
     @property
     def schema(self) -> pa.Schema:
         """The schema of rows: the fields of a record, and the columns of the source to keep."""
-        kept = self.outputs.get("source_columns")
+        kept = self.output.schemas.get("source_columns")
         return rows_schema({} if kept is None else {name: kept.field(name).type for name in kept.names[2:]})
 
     def rows(self, part: int) -> Path:
@@ -109,7 +106,7 @@ class Work:
         """
         self.code.check()
         self.folder.mkdir(parents=True, exist_ok=True)
-        path, key = self.folder / f"{name}.json", f"{self.origin.key} {self.config.strict} {self.parts}"
+        path, key = self.folder / f"{name}.json", f"{self.output.key} {self.config.strict} {self.parts}"
         try:
             receipt = json.loads(path.read_bytes())
             if receipt["key"] == key and receipt["files"] == [*map(sha256_file, files)]:
@@ -172,10 +169,9 @@ def ingest(
             code.sha256,
             _inputs(source, files, contents),
         )
-        if not overwrite:
-            refuse_other(run / "captions", identity)
-        if (made := finished(run / "captions", identity)) is not None:
-            with in_progress(progress, NAME, None, unit="records"):
+        output = Output(run.absolute(), identity, outputs, overwrite)
+        if (made := output.finished()) is not None:
+            with progress.stage(NAME, None, unit="records"):
                 if config.strict and any(name.startswith("rejected.") for name in made.counts):
                     bad = next(row for table in read_table(run, "rejected_records") for row in table.to_pylist())
                     raise ValueError(_described(source, Rejected(**bad)))
@@ -184,26 +180,15 @@ def ingest(
         given = files if reader.alone else [source]
         many = len(files) >= MANY_FILES or (len(files) > 1 and sum(file["bytes"] for file in contents) >= MANY_BYTES)
         parts = [[file] for file in given] if many and config.limit is None else [given]
-        place, origin = run.absolute(), Origin(identity.key(), identity.provenance())
-        work = Work(source, format, config, place, scratch_folder(place, TEMPORARY), origin, code, outputs, len(parts))
-
-        def write_manifest() -> None:
-            prepare(run / "captions", identity, overwrite=overwrite)
-            remove_leftovers(run / MANIFESTS)
-
-        with in_progress(progress, NAME, None, unit="records"), _temporary_files(work):
-            shards = make_shards(work, parts, executor, progress, write_manifest)
-        counts = finish(run, tuple(outputs), identity, shards).counts
+        work = Work(source, format, config, scratch_folder(output.run, TEMPORARY), output, code, len(parts))
+        with progress.stage(NAME, None, unit="records"), _temporary_files(work):
+            shards = make_shards(work, parts, executor, progress)
+        counts = output.finish(shards)
     return Ingested(counts, _warnings(counts, config))
 
 
-def make_shards(
-    work: Work, parts: Sequence[Sequence[str]], executor: Executor, progress: Progress, prepare: Callable[[], None]
-) -> list[dict[str, Receipt]]:
-    """Make all shards of an ingest; returns their receipts, by table, for each shard.
-
-    parts: the files of each part, which one call reads. prepare: called once before the first shard is written.
-    """
+def make_shards(work: Work, parts: Sequence[Sequence[str]], executor: Executor, progress: Progress) -> list[Made]:
+    """Make all shards of an ingest; returns them. parts: the files of each part, which one call reads."""
     calls = [(work, number, files) for number, files in enumerate(parts)]
     read = each(
         executor, read_part, calls, Reports(lambda _, rows: progress.advance(rows, 0)), lambda part: part["rows"]
@@ -222,7 +207,7 @@ def make_shards(
     if not any(shards):
         found = f"the first of its bad records: {_described(work.source, bad)}" if bad else "it has no records"
         raise ValueError(f"{work.source}: must hold captions in the format {work.format}, has none; {found}")
-    prepare()
+    work.output.begin()
     # ranges without captions make no call: their rejected records go to the next one, those at the end to the last
     pack: list[tuple[Any, ...]] = []
     start, rejected_from, total = 0, 0, sum(shards)
@@ -298,12 +283,11 @@ def group_rows(work: Work, rows: int, starts: Sequence[int]) -> dict[str, Any]:
     return work.once("group", files, make)
 
 
-def pack_range(work: Work, low: int, high: int, start: int, bad: tuple[int, int]) -> list[dict[str, Receipt]]:
+def pack_range(work: Work, low: int, high: int, start: int, bad: tuple[int, int]) -> list[Made]:
     """Make the shards, from number `start`, of the images whose first caption has a position from `low` to below
     `high`.
 
-    bad: the range of positions of the rejected records that are written with the first of these shards. Returns the
-    receipts of the shards, by table.
+    bad: the range of positions of the rejected records that are written with the first of these shards.
     """
     import pyarrow as pa
 
@@ -317,24 +301,24 @@ def pack_range(work: Work, low: int, high: int, start: int, bad: tuple[int, int]
     counts = Counter(f"rejected.{record.reason}" for record in refused)
     counts["images_in_two_splits"] = grouping.images_in_two_splits(home, rows)
     tables = {} if start and not refused else {"rejected_records": rejected}
-    receipts: list[dict[str, Receipt]] = []
+    shards: list[Made] = []
     first = 0
     for index, (size, images) in enumerate(grouping.shard_sizes(grouping.image_sizes(home), work.shard_size), start):
-        names = [name for name in work.outputs if name in tables or name != "rejected_records"]
-        made = current_receipts(work.run, names, index, work.origin.key)
+        names = [name for name in work.output.schemas if name in tables or name != "rejected_records"]
+        made = work.output.current(index, work.output.key, names)
         if made is None:
             counts.update({"captions": size, "images": images})
             some = rows.slice(first, size)
             table = grouping.captions(some, number[first : first + size], work.config.source_name or work.format)
             made_tables = {**tables, "captions": table}
-            if kept := work.outputs.get("source_columns"):
+            if kept := work.output.schemas.get("source_columns"):
                 made_tables["source_columns"] = grouping.source_columns(some, table, kept)
-            made = write_tables(work.run, index, work.outputs, StageResult(made_tables, +counts), work.origin)
-        receipts.append(made)
+            made = work.output.write(index, StageResult(made_tables, +counts))
+        shards.append(made)
         first += size
         counts, tables = Counter(), {}
-        report_done(len(receipts))
-    return receipts
+        report_done(len(shards))
+    return shards
 
 
 def _rejected(work: Work, low: int, high: int) -> list[Rejected]:
@@ -365,7 +349,7 @@ def each(
     except TaskError as failed:
         if isinstance(failed.__cause__, (ValueError, OSError)):
             raise failed.__cause__ from None
-        raise StageError(f"{NAME} stopped: {cause(failed.__cause__)}") from failed.__cause__
+        raise StageError(f"{NAME} stopped: {failed}") from failed.__cause__
     return results
 
 

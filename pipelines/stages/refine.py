@@ -19,9 +19,9 @@ from ..engine.cluster import Executor
 from ..engine.errors import StageError, TaskError
 from ..engine.manifest import describe
 from ..engine.progress import Progress
-from ..engine.run import Parts, SourceStage, cause, hash_inputs, run_source
+from ..engine.run import Parts, SourceStage, run_source
 from ..engine.stage import StageResult
-from ..engine.tables import shards_of
+from ..engine.tables import hash_inputs, shards_of
 from ..quality.aligned import aligned
 from ..tables.columns import check_operators, check_splits, kinds_of, stored_splits
 from ..tables.pairs import NEGATION, accepted, earlier, pair_tables, true_denials
@@ -114,7 +114,7 @@ def refine(
     FileNotFoundError without negatives or captions, ValueError for operators or splits that the negatives lack,
     OtherConfigError as `run_stage`, StageError naming the operator that failed.
     """
-    inputs = hash_inputs(NAME, run, (*INPUTS, "verdicts") if config.vetted else INPUTS)
+    inputs = hash_inputs(run, (*INPUTS, "verdicts") if config.vetted else INPUTS)
     operators = _operators(run, config)
     shards = shards_of(run, "negatives")
 
@@ -187,7 +187,7 @@ def _choose(
             kept.append(np.array(numbers, np.int64))
             progress.advance(captions)
     except TaskError as failed:
-        raise StageError(f"{NAME} stopped at {calls[failed.position][1]}: {cause(failed.__cause__)}") from failed
+        raise StageError(f"{NAME} stopped at {calls[failed.position][1]}: {failed}") from failed
     return np.sort(np.concatenate(kept))
 
 

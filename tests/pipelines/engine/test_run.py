@@ -19,7 +19,7 @@ from negcap.pipelines.engine import run as run_module
 from negcap.pipelines.engine.cluster import Executor, executor
 from negcap.pipelines.engine.errors import ClusterError, OtherConfigError, StageError
 from negcap.pipelines.engine.manifest import code_of, manifest_path, read_manifest
-from negcap.pipelines.engine.progress import Bars, Lines, Progress, Reports
+from negcap.pipelines.engine.progress import Progress, Reports
 from negcap.pipelines.engine.run import Execution, batches, run_stage
 from negcap.pipelines.engine.shards import list_shards, shard_path
 from negcap.pipelines.engine.tables import read_table
@@ -102,16 +102,21 @@ class Recording(Progress):
         self.calls.append((captions, steps))
 
 
-@pytest.mark.parametrize("display", [Lines, Bars])
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("display", [io.StringIO, Terminal])
 @pytest.mark.parametrize("name", ["partial", "finish", "apply"])
 def test_a_stage_that_fails_prints_no_line_of_progress(
-    run: Path, name: str, display: type[Lines | Bars], monkeypatch: pytest.MonkeyPatch
+    run: Path, name: str, display: type[io.StringIO], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("broken")
 
-    stream = io.StringIO()
-    progress = display(stream)
+    stream = display()
+    progress = Progress(stream)
     workers = executor(scheduler="synchronous")
     if name == "apply":
         execution = Execution(workers, progress)
@@ -223,7 +228,7 @@ def test_a_missing_or_unfinished_input_is_named(tmp_path: Path, run: Path) -> No
     assert not (tmp_path / "nowhere").exists()
     manifest = manifest_path(run / "captions")
     manifest.write_text(manifest.read_text().replace('"complete": true', '"complete": false'))
-    with pytest.raises(FileNotFoundError, match="which is unfinished"):
+    with pytest.raises(ValueError, match="captions is not complete: run negcap build .* again"):
         run_toys(run, scheduler="synchronous")
 
 

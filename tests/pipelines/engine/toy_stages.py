@@ -17,10 +17,10 @@ import pyarrow.compute as pc
 
 from negcap.pipelines.engine.cluster import executor
 from negcap.pipelines.engine.errors import EngineError
-from negcap.pipelines.engine.manifest import Identity, describe, finish, prepare
+from negcap.pipelines.engine.manifest import Identity, describe
+from negcap.pipelines.engine.output import Output
 from negcap.pipelines.engine.progress import Progress
 from negcap.pipelines.engine.run import Execution, run_stage
-from negcap.pipelines.engine.shards import Origin, shard_path, write_shard
 from negcap.pipelines.engine.stage import ReduceStage, Spread, Stage, StageResult
 from negcap.pipelines.engine.tables import WholeTable
 from negcap.schemas.captions import CAPTIONS
@@ -109,16 +109,9 @@ COUNT = ReduceStage(
 
 def write_captions(run: Path, texts: list[str], shard_size: int) -> None:
     """A finished captions table with so many captions a shard."""
-    identity = Identity(
-        "ingest",
-        {"shard_size": shard_size},
-        {},
-        ("captions",),
-        "",
-        {"texts": str(len(texts))},
-    )
-    prepare(run / "captions", identity, overwrite=True)
-    receipts = []
+    identity = Identity("ingest", {"shard_size": shard_size}, {}, ("captions",), "", {"texts": str(len(texts))})
+    output = Output(run, identity, {"captions": CAPTIONS}, overwrite=True)
+    made = []
     for index, start in enumerate(range(0, len(texts), shard_size)):
         rows = [
             {"caption_id": f"toy:{i}:0", "image_id": str(i), "image": f"{i}.jpg", "split": "", "language": "en",
@@ -126,10 +119,8 @@ def write_captions(run: Path, texts: list[str], shard_size: int) -> None:
             for i in range(start, min(start + shard_size, len(texts)))
         ]  # fmt: skip
         table = pa.Table.from_pylist(rows, CAPTIONS)
-        counts = {"captions": len(rows)}
-        shard = shard_path(run / "captions", index)
-        receipts.append({"captions": write_shard(table, shard, CAPTIONS, Origin(identity.key(), counts=counts))})
-    finish(run, ("captions",), identity, receipts)
+        made.append(output.write(index, StageResult({"captions": table}, {"captions": len(rows)})))
+    output.finish(made)
 
 
 def run_toys(run: Path, config: ToyConfig = ToyConfig(), **options: object) -> dict[str, int]:

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from negcap.pipelines import readers
 from negcap.pipelines.engine.errors import OtherConfigError
 from negcap.pipelines.engine.manifest import read_manifest
-from negcap.pipelines.engine.progress import Lines, Progress
+from negcap.pipelines.engine.progress import Progress
 from negcap.pipelines.engine.shards import list_shards
 from negcap.pipelines.engine.tables import read_table, verify
 from negcap.pipelines.ingestion import rows as rows_of_parts
@@ -260,9 +260,9 @@ def test_strict_refuses_a_finished_run_with_rejected_records_without_saying_that
     stream = io.StringIO()
     settings = IngestConfig(strict=True)
     with pytest.raises(ValueError, match=r"a\.csv:3: no_text"):
-        ingest(str(path), tmp_path / "run", settings, metadata=PROVENANCE, progress=Lines(stream))
+        ingest(str(path), tmp_path / "run", settings, metadata=PROVENANCE, progress=Progress(stream))
     assert stream.getvalue() == ""
-    ingest(str(path), tmp_path / "run", IngestConfig(), metadata=PROVENANCE, progress=Lines(stream))
+    ingest(str(path), tmp_path / "run", IngestConfig(), metadata=PROVENANCE, progress=Progress(stream))
     assert stream.getvalue() == "ingest: up to date\n"
 
 
