@@ -5,7 +5,7 @@ from math import prod
 
 import pyarrow as pa
 
-from .fields import field, schema
+from .fields import column, int32, listed, schema, text
 
 TABLE = "features"
 DTYPES = ("float16", "float32")
@@ -25,9 +25,8 @@ def features(shape: tuple[int, ...], dtype: str = "float32") -> pa.Schema:
     return schema(
         TABLE,
         1,
-        field("image_id", pa.string(), "key of the image, as in captions"),
-        field(
-            "feature",
+        image_id=text("key of the image, as in captions"),
+        feature=column(
             pa.fixed_shape_tensor(_TYPES[dtype], shape),
             "float16 or float32 tensor: (D,) if pooled, (R, D) for a grid of R regions; the same in all rows",
         ),
@@ -42,37 +41,27 @@ def tensors(array: pa.Array, shape: tuple[int, ...]) -> pa.ExtensionArray:
 
 FEATURES = features((2048,))
 
-IMAGE_REASONS = (
-    "no_image",
-    "not_utf8",
-    "too_long",
-    "control_characters",
-    "unsafe_path",
-    "duplicate_image_id",
-    "missing",
-    "unreadable",
-    "too_large",
-    "not_finite",
+IMAGE_REASONS = tuple(
+    "no_image not_utf8 too_long control_characters unsafe_path duplicate_image_id missing unreadable too_large "
+    "not_finite".split()
 )
 
 REJECTED_IMAGES = schema(
     "rejected_images",
     1,
-    field("image_id", pa.string(), "key of the image; empty if its name gives none"),
-    field("image", pa.string(), "path or file name of the image, as in the source"),
-    field("reason", pa.string(), "one of: " + ", ".join(IMAGE_REASONS)),
-    field("detail", pa.string(), "the rule that is broken and the value, as a message"),
+    image_id=text("key of the image; empty if its name gives none"),
+    image=text("path or file name of the image, as in the source"),
+    reason=text(words=IMAGE_REASONS),
+    detail=text("the rule that is broken and the value, as a message"),
 )
 
 
 EMBEDDINGS = schema(
     "embeddings",
     1,
-    field("item", pa.string(), "the image_id, or the text itself"),
-    field(
-        "vector",
-        pa.list_(pa.field("item", pa.float32(), nullable=False)),
-        "the vector as the model gives it, not scaled to length 1; equally long in all rows",
+    item=text("the image_id, or the text itself"),
+    vector=column(
+        listed(pa.float32()), "the vector as the model gives it, not scaled to length 1; equally long in all rows"
     ),
 )
 
@@ -80,12 +69,10 @@ EMBEDDINGS = schema(
 RANKS = schema(
     "ranks",
     1,
-    field(
-        "candidates",
-        pa.string(),
-        "what was ranked: plain, captions of a further language (plain:de), or an attack such as vse-c:noun",
+    candidates=text(
+        "what was ranked: plain, captions of a further language (plain:de), or an attack such as vse-c:noun"
     ),
-    field("direction", pa.string(), "i2t: captions for an image; t2i: images for a caption"),
-    field("query", pa.string(), "image_id (i2t) or caption_id (t2i)"),
-    field("rank", pa.int32(), "1 + the number of false candidates that score at least as high as the best true one"),
+    direction=text("i2t: captions for an image; t2i: images for a caption"),
+    query=text("image_id (i2t) or caption_id (t2i)"),
+    rank=int32("1 + the number of false candidates that score at least as high as the best true one"),
 )

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...augment.rng import record_rng
-from ...schemas.counterparts import COUNTERPARTS
+from ...schemas.scenes import COUNTERPARTS
 from ..engine.bounds import at_least
 from ..engine.manifest import describe
 from ..engine.progress import Progress

@@ -20,15 +20,11 @@ from negcap.pipelines.engine.manifest import (
 )
 from negcap.pipelines.engine.output import Output
 from negcap.pipelines.engine.shards import Shard, list_shards, sealed, shard_index, shard_path, write_shard
-from negcap.schemas.fields import field, schema
+from negcap.schemas.fields import column, int32, listed, schema, struct, text
 from tests.conftest import ROOT
 
-NOTES = schema("notes", 1, field("text", pa.string(), "a text"), field("stars", pa.int32(), "a number"))
-SPANS = schema(
-    "spans",
-    1,
-    field("spans", pa.list_(pa.field("item", pa.struct([field("start", pa.int32(), "from")]), nullable=False)), "all"),
-)
+NOTES = schema("notes", 1, text=text("a text"), stars=int32("a number"))
+SPANS = schema("spans", 1, spans=column(listed(struct(start=int32("from"))), "all"))
 
 
 def notes(*texts: str) -> pa.Table:

@@ -24,17 +24,12 @@ from negcap.pipelines.engine.run import Execution, run_stage
 from negcap.pipelines.engine.stage import ReduceStage, Spread, Stage, StageResult
 from negcap.pipelines.engine.tables import WholeTable
 from negcap.schemas.captions import CAPTIONS
-from negcap.schemas.fields import field, schema
+from negcap.schemas.fields import int64, schema, text
 
-WORDS = schema(
-    "words",
-    1,
-    field("caption_id", pa.string(), "key into captions"),
-    field("word", pa.string(), "a word"),
-    field("rank", pa.int64(), "how often the corpus has it"),
-)
-SHORT = schema("short", 1, field("caption_id", pa.string(), "a caption of under three words"))
-COUNTS = schema("counts", 1, field("word", pa.string(), "a word"), field("count", pa.int64(), "how often"))
+KEY = text("key into captions")
+WORDS = schema("words", 1, caption_id=KEY, word=text("a word"), rank=int64("how often the corpus has it"))
+SHORT = schema("short", 1, caption_id=KEY)
+COUNTS = schema("counts", 1, word=text("a word"), count=int64("how often"))
 
 
 @dataclass(frozen=True)
