@@ -43,8 +43,8 @@ def split_words(captions: pa.Table, config: ToyConfig, counts: WholeTable) -> St
     ranks = dict(zip(*(column.to_pylist() for column in counts.read().columns), strict=True))
     _misbehave(captions["text"].to_pylist())
     rows, short = [], []
-    for caption_id, text in zip(captions["caption_id"].to_pylist(), captions["text"].to_pylist(), strict=True):
-        words = text.split()
+    for caption_id, line in zip(captions["caption_id"].to_pylist(), captions["text"].to_pylist(), strict=True):
+        words = line.split()
         if len(words) < 3:
             short.append({"caption_id": caption_id})
         for word in words:
