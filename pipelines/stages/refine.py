@@ -24,7 +24,7 @@ from ..engine.stage import StageResult
 from ..engine.tables import hash_inputs, shards_of
 from ..quality.aligned import aligned
 from ..tables.columns import check_operators, check_splits, kinds_of, stored_splits
-from ..tables.pairs import NEGATION, accepted, earlier, pair_tables, true_denials
+from ..tables.pairs import NEGATION, accepted, earlier, has_denials, pair_tables
 
 if TYPE_CHECKING:
     import numpy as np
@@ -241,7 +241,7 @@ def read_rows(run: Path, operator: str, config: RefineConfig, shards: slice = sl
     count = pc.count_distinct(rows["caption_id"]).as_py()
     odds, loss = (pc.field(name).cast(pa.float64()) for name in ("plausibility", "context_loss"))
     wanted = odds.is_null() | (odds >= _lowest(rows["plausibility"].drop_null().to_numpy(), config))
-    denied = operator == NEGATION and true_denials(run) is not None
+    denied = operator == NEGATION and has_denials(run)
     if config.max_loss is not None and not denied:
         wanted &= loss.is_null() | (loss <= config.max_loss)
     if config.vetted:
