@@ -1,9 +1,13 @@
-"""Finished tables with rows that a test makes up."""
+"""Finished tables with rows that a test makes up, and what breaks a shard of one."""
 
-from collections.abc import Mapping
+import io
+import os
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -35,7 +39,35 @@ def replace_shard(shard: Path, table: pa.Table) -> None:
     write_manifest(run / primary, replace(manifest, shards=tuple(shards)))
 
 
-def halve(shard: Path) -> None:
-    """Cut a shard to the first half of its rows; it is still valid Parquet, but not what its receipt states."""
-    table = pq.read_table(shard)
+def cut(shard: Path, random: Random) -> None:
+    """The first bytes of the file."""
+    os.truncate(shard, random.randrange(shard.stat().st_size))
+
+
+def flip(shard: Path, random: Random) -> None:
+    """One bit is another."""
+    data = bytearray(shard.read_bytes())
+    data[random.randrange(len(data))] ^= 1 << random.randrange(8)
+    shard.write_bytes(data)
+
+
+def halve(shard: Path, random: Random | None = None) -> None:
+    """A valid Parquet file with the first half of the rows."""
+    table = pq.ParquetFile(io.BytesIO(shard.read_bytes())).read()
     pq.write_table(table.slice(0, len(table) // 2), shard)
+
+
+def rewrite(shard: Path, random: Random) -> None:
+    """The rows in another order, with all metadata: a Parquet file that another program wrote."""
+    table = pq.ParquetFile(io.BytesIO(shard.read_bytes())).read()
+    pq.write_table(table.take(np.arange(len(table))[::-1]), shard)
+
+
+DAMAGES: dict[str, Callable[[Path, Random], None]] = {
+    "shorter": halve,
+    "truncated": cut,
+    "flipped bit": flip,
+    "emptied": lambda shard, random: os.truncate(shard, 0),
+    "file removed": lambda shard, random: shard.unlink(),
+    "rewritten": rewrite,
+}

@@ -24,7 +24,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
 from importlib import import_module
@@ -76,8 +75,7 @@ def _reporting_worker(sender: str, position: int, function: Callable[..., Any], 
     """The same in a Dask worker: its reports become events of the scheduler, marked with `sender`."""
     from distributed import get_worker
 
-    worker = get_worker()
-    return _reporting(lambda done: worker.log_event(TOPIC, (sender, position, done)), function, *call)
+    return _reporting(lambda done: get_worker().log_event(TOPIC, (sender, position, done)), function, *call)
 
 
 def executor(
@@ -122,40 +120,12 @@ class Executor:
         on_report: called with the reports of running calls (see `report_done`), possibly in another thread. Raises
         TaskError when a call fails.
         """
-        if not calls:
-            return
-        waiting, running = iter(enumerate(calls)), dict[Future[Any], int]()
-        with self._pool(on_report) as submit:
-            while True:
-                for position, call in islice(waiting, max(0, self._window() - len(running))):
-                    running[submit(position, function, *call)] = position
-                if not running:
-                    return
-                for future in wait(running, return_when=FIRST_COMPLETED).done:
-                    position = running.pop(future)
-                    if (error := future.exception()) is not None:
-                        killed = type(error).__name__ == "KilledWorker"
-                        raise TaskError(KILLED if killed else cause(error), position) from error
-                    yield position, future.result()
-
-    @contextmanager
-    def _pool(self, on_report: OnReport | None) -> Iterator[Callable[..., Future[Any]]]:
-        """What submits a call (position, function, *arguments); its calls are cancelled when the block ends."""
-
-        def submit(position: int, function: Callable[..., Any], *call: Any) -> Future[Any]:
-            future: Future[Any] = Future()
+        for position, call in enumerate(calls):
             try:
-                report = partial(on_report, position) if on_report else _report.get()
-                future.set_result(_reporting(report, function, *call))
+                result = _reporting(partial(on_report, position) if on_report else _report.get(), function, *call)
             except Exception as error:
-                future.set_exception(error)
-            return future
-
-        yield submit
-
-    def _window(self) -> int:
-        """How many calls may be in flight."""
-        return 1
+                raise TaskError(cause(error), position) from error
+            yield position, result
 
 
 class Synchronous(Executor):
@@ -195,12 +165,18 @@ class Distributed(Executor):
             if cluster is not None:
                 cluster.close()
 
-    @contextmanager
-    def _pool(self, on_report: OnReport | None) -> Iterator[Callable[..., Future[Any]]]:
+    def map(
+        self, function: Callable[..., Any], calls: Sequence[tuple], on_report: OnReport | None = None
+    ) -> Iterator[tuple[int, Any]]:
+        """See Executor."""
+        if not calls:
+            return
         client = self.client  # before anything of Dask is imported here: the thread that starts it imports it, too
+        from distributed import KilledWorker
         from distributed.comm import CommClosedError
 
         pool, sender = client.get_executor(pure=False), secrets.token_hex(8)
+        waiting, running = iter(enumerate(calls)), dict[Future[Any], int]()
 
         def receive(event: tuple[Any, tuple[str, int, int]]) -> None:
             _, (to, position, done) = event
@@ -208,20 +184,27 @@ class Distributed(Executor):
                 on_report(position, done)
 
         try:
-            if on_report is None:
-                yield lambda position, *call: pool.submit(*call)
-            else:
-                client.subscribe_topic(TOPIC, receive)
-                yield lambda position, *call: pool.submit(_reporting_worker, sender, position, *call)
+            client.subscribe_topic(TOPIC, receive)
+            while True:
+                for position, call in islice(waiting, max(0, self._window() - len(running))):
+                    running[pool.submit(_reporting_worker, sender, position, function, *call)] = position
+                if not running:
+                    return
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    position = running.pop(future)
+                    if (error := future.exception()) is not None:
+                        why = KILLED if isinstance(error, KilledWorker) else cause(error)
+                        raise TaskError(why, position) from error
+                    yield position, future.result()
         except (CommClosedError, TimeoutError, asyncio.CancelledError, CancelledError) as error:
             raise ClusterError(LOST) from error
         finally:
             if client.status == "running":
                 pool.shutdown(wait=False)
-                if on_report is not None:
-                    client.unsubscribe_topic(TOPIC)
+                client.unsubscribe_topic(TOPIC)
 
     def _window(self) -> int:
+        """How many calls may be in flight."""
         now = time.monotonic()
         if now - self._counted > RECOUNT_SECONDS:
             self._threads, self._counted = sum(self.client.nthreads().values()), now
@@ -229,11 +212,10 @@ class Distributed(Executor):
 
 
 def _named(scheduler: str) -> Callable[[], Client]:
-    """What connects to the scheduler that a user named by an address, a file that a Dask scheduler wrote, or
-    `module:function`.
+    """What connects to the scheduler that a user named: by an address, a file that a Dask scheduler wrote, or
+    `module:function`, which is imported, also from the current folder.
 
-    The module is imported, also from the current folder. Raises ValueError if it cannot be, has no such function, and
-    for any other text; ClusterError if the file holds no address.
+    Raises ValueError for any other text, and if there is no such function; ClusterError if the file holds no address.
     """
     if ADDRESS.fullmatch(scheduler):
         return partial(_at, scheduler)
@@ -244,10 +226,8 @@ def _named(scheduler: str) -> Callable[[], Client]:
             why = f"must be the file of a Dask scheduler, holds no address: {cause(error)}"
             raise ClusterError(f"{scheduler} {why}") from error
     if not (called := FUNCTION.fullmatch(scheduler)):
-        raise ValueError(
-            f"scheduler must be tcp://host:port, tls://host:port, a scheduler file, module:function or {SYNCHRONOUS}, "
-            f"was: {scheduler}"
-        )
+        forms = f"tcp://host:port, tls://host:port, a scheduler file, module:function or {SYNCHRONOUS}"
+        raise ValueError(f"scheduler must be {forms}, was: {scheduler}")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:

@@ -125,10 +125,8 @@ def test_calls_come_as_they_finish_with_their_positions(workers_of_two) -> None:
         assert list(pool.map(echo, [])) == []
         with pytest.raises(TaskError) as caught:
             list(pool.map(refuse, [("a",), ("b",)]))
-        assert (
-            isinstance(caught.value.__cause__, ValueError)
-            and str(caught.value) == "ValueError: text must be welcome, was: a"
-        )
+        assert isinstance(caught.value.__cause__, ValueError)
+        assert str(caught.value).startswith("ValueError: text must be welcome, was: ")
 
 
 @pytest.mark.parametrize("count", [1, 2, 8, 9, 64, 73])

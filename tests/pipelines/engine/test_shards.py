@@ -3,6 +3,7 @@ import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,6 +23,7 @@ from negcap.pipelines.engine.output import Output
 from negcap.pipelines.engine.shards import Shard, list_shards, sealed, shard_index, shard_path, write_shard
 from negcap.schemas.fields import column, int32, listed, schema, struct, text
 from tests.conftest import ROOT
+from tests.tables import DAMAGES
 
 NOTES = schema("notes", 1, text=text("a text"), stars=int32("a number"))
 SPANS = schema("spans", 1, spans=column(listed(struct(start=int32("from"))), "all"))
@@ -83,62 +85,29 @@ def test_a_table_that_breaks_its_schema_is_not_written(tmp_path: Path) -> None:
     assert not (tmp_path / "n").exists()
 
 
-@pytest.mark.parametrize("index, name", [(0, "part-00000.parquet"), (123456, "part-123456.parquet")])
-def test_shard_names(index: int, name: str) -> None:
-    assert shard_path(Path("run"), index).name == name
-    assert shard_index(Path(name)) == index
-
-
 def test_shards_are_listed_by_number(tmp_path: Path) -> None:
     folder = tmp_path / "notes"
     for index in (100000, 99999, 2):
         write(folder, index, "x")
     (folder / "notes.txt").touch()
+    assert (
+        shard_path(folder, 2).name == "part-00002.parquet" and shard_path(folder, 100000).name == "part-100000.parquet"
+    )
     assert [shard_index(shard) for shard in list_shards(folder)] == [2, 99999, 100000]
     assert list_shards(tmp_path / "nowhere") == []
     with pytest.raises(ValueError, match=r"part-<number>\.parquet, was: notes\.txt"):
         shard_index(folder / "notes.txt")
 
 
-def cut_short(shard: Path) -> None:
-    shard.write_bytes(shard.read_bytes()[:-20])
-
-
-def change_a_byte(shard: Path) -> None:
-    data = bytearray(shard.read_bytes())
-    data[len(data) // 2] ^= 1
-    shard.write_bytes(data)
-
-
-def empty(shard: Path) -> None:
-    shard.write_bytes(b"")
-
-
-def remove(shard: Path) -> None:
-    shard.unlink()
-
-
-def take_the_seal(shard: Path) -> None:
-    table = pq.read_table(shard)
-    pq.write_table(table, shard)
-
-
-def change_the_footer(shard: Path) -> None:
-    shard.write_bytes(shard.read_bytes().replace(b'{"counts"', b'{"Counts"'))
-
-
-DAMAGES = [cut_short, change_a_byte, empty, remove, take_the_seal, change_the_footer]
-
-
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_shard_is_not_current(tmp_path: Path, damage) -> None:  # type: ignore[no-untyped-def]
+def test_a_damaged_shard_is_not_current(tmp_path: Path, damage: str) -> None:
     shard = write(tmp_path / "notes", 0, "one", "two")
     made = output(tmp_path, overwrite=True)
     assert made.current(0, "k") == {"notes": shard}
     assert made.current(0, "k", ["notes", "other"]) is made.current(0, "other") is None
-    damage(shard.path)
+    DAMAGES[damage](shard.path, Random(0))
     assert made.current(0, "k") is sealed(shard.path) is None
-    said = "is missing" if damage is remove else r"part-00000\.parquet is damaged: its bytes are not"
+    said = "is missing" if damage == "file removed" else r"part-00000\.parquet is damaged: its bytes are not"
     with pytest.raises(DamagedShardError, match=said):
         shard.read()
 
