@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from . import captions, features, negatives, scenes
+from . import captions, features, negatives
 from .fields import description
 
 ORDER = (
@@ -12,7 +12,7 @@ ORDER = (
     "negatives refined positives rejections proposals judged verdicts audit features rejected_images scenes "
     "counterparts ranks embeddings generated refused_captions".split()
 )
-_SCHEMAS = [value for module in (captions, features, negatives, scenes) for value in vars(module).values()]
+_SCHEMAS = [value for module in (captions, features, negatives) for value in vars(module).values()]
 _BY_NAME = {value.metadata[b"table"].decode(): value for value in _SCHEMAS if isinstance(value, pa.Schema)}
 TABLES = tuple(_BY_NAME[name] for name in ORDER)
 

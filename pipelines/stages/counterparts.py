@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...augment.rng import record_rng
-from ...schemas.scenes import COUNTERPARTS
+from ...schemas.features import COUNTERPARTS
 from ..engine.bounds import at_least
 from ..engine.manifest import describe
 from ..engine.progress import Progress

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from ...augment.rng import record_rng
 from ...schemas.captions import CAPTIONS, REJECTED_RECORDS
-from ...schemas.features import features
-from ...schemas.scenes import SCENES
+from ...schemas.features import SCENES, features
 from ..engine.bounds import at_least
 from ..engine.manifest import describe
 from ..engine.progress import Progress

@@ -11,14 +11,7 @@ import pytest
 
 from negcap.pipelines.engine import manifest
 from negcap.pipelines.engine.errors import DamagedShardError, OtherConfigError
-from negcap.pipelines.engine.manifest import (
-    Identity,
-    Manifest,
-    describe,
-    manifest_path,
-    read_manifest,
-    write_manifest,
-)
+from negcap.pipelines.engine.manifest import Identity, Manifest, describe, manifest_path, read_manifest, write_manifest
 from negcap.pipelines.engine.output import Output
 from negcap.pipelines.engine.shards import Shard, list_shards, sealed, shard_index, shard_path, write_shard
 from negcap.schemas.fields import column, int32, listed, schema, struct, text
