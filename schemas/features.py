@@ -1,5 +1,5 @@
-"""Schemas of what is known of images: their features, the input of an image encoder, and why they have none; vectors and
-ranks of models; the objects and true relations of synthetic images; and the pictures in which negatives are true.
+"""Schemas of what is known of images: their features, the input of an image encoder, and why they have none; vectors
+and ranks of models; objects and true relations of synthetic images; pictures in which negatives are true.
 """
 
 import json

@@ -23,29 +23,22 @@ PACKAGE = Path(__file__).parents[2]
 NO_ROWS = ("api", "cli", "engine", "publish", "report")  # folders of pipelines whose code is in no stage
 
 
-@dataclass(frozen=True)
-class Code:
-    """The code that makes the rows of a stage: names of modules, and the hash of the code in the main process."""
-
-    modules: tuple[str, ...]
-    sha256: str
-
-    def check(self) -> None:
-        """Raise RuntimeError if the code in this process (a worker) differs from that of the main process."""
-        if code_of(*self.modules) != self:
-            raise RuntimeError("this worker has another version of negcap's code: install the same and restart it")
-
-
-def code_of(*functions: Callable[..., Any] | str) -> Code:
-    """The code on which the results of functions (or of modules, given by name) depend.
+def code_of(*functions: Callable[..., Any] | str) -> str:
+    """The hash of the code on which the results of functions (or of modules, given by name) depend.
 
     It is all of negcap that makes rows, with its data, and the modules themselves where they are not negcap's. So each
     change of it, even of a comment, makes every table anew.
     """
-    modules = tuple(sorted({item if isinstance(item, str) else item.__module__ for item in functions}))
+    modules = sorted({item if isinstance(item, str) else item.__module__ for item in functions})
     files = [Path(sys.modules[name].__file__ or "") for name in modules if name in sys.modules]
     others = [sha256_file(file) for file in files if not file.is_relative_to(PACKAGE / "pipelines")]
-    return Code(modules, hash_value([_package_code(), *others]))
+    return hash_value([_package_code(), *others])
+
+
+def check_code(sha256: str, *functions: Callable[..., Any] | str) -> None:
+    """Raise RuntimeError if the code of functions in this process (a worker) is not that of the main process."""
+    if code_of(*functions) != sha256:
+        raise RuntimeError("this worker has another version of negcap's code: install the same and restart it")
 
 
 @cache

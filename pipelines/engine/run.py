@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from .cluster import Executor, report_done
 from .errors import ClusterError, StageError, TaskError, cause
 from .lock import holding, lock_of, locked
-from .manifest import Code, Identity, code_of, describe
+from .manifest import Identity, check_code, code_of, describe
 from .output import Made, Output
 from .progress import Measured, Measuring, Progress, Reports, write_statistics
 from .shards import Shard, shard_path
@@ -52,12 +52,15 @@ class Job:
     config: Any
     output: Output
     whole: Mapping[str, WholeTable]
-    code: Code
     lock: bytes | None = None
 
+    def check(self) -> None:
+        """Raise RuntimeError if the code in this process (a worker) is not that of the main process."""
+        check_code(self.output.identity.code, *self.stage.functions)
+
     def read(self, shard: Shard) -> pa.Table:
-        """The rows of a shard of the input. Raises DamagedShardError, or RuntimeError if the worker's code differs."""
-        self.code.check()
+        """The rows of a shard of the input. Raises DamagedShardError, or RuntimeError as `check`."""
+        self.check()
         return shard.read(self.stage.columns)
 
 
@@ -77,14 +80,14 @@ def run_stage(
         code, inputs = code_of(*stage.functions), hash_inputs(run, (stage.input, *stage.whole))
         sharded = stage.input if isinstance(stage, Stage) else ""
         tables = tuple(stage.outputs)
-        identity = Identity(stage.name, describe(config), dict(metadata), tables, code.sha256, inputs, sharded)
+        identity = Identity(stage.name, describe(config), dict(metadata), tables, code, inputs, sharded)
         whole = {name: WholeTable((run / name).absolute(), inputs[name]) for name in stage.whole}
         for table in whole.values():
             table.check()
         output = Output(run.absolute(), identity, stage.outputs, execution.overwrite)
         output.begin()
         make = _map if isinstance(stage, Stage) else _reduce
-        return output.finish(make(Job(stage, config, output, whole, code, lock_of(run)), execution))
+        return output.finish(make(Job(stage, config, output, whole, lock_of(run)), execution))
 
 
 def _map(job: Job, execution: Execution) -> list[Made]:
@@ -243,7 +246,7 @@ def make_partial(job: Job, shard: Shard) -> bytes:
 
 def run_call(job: Job, function: Callable[..., pa.Table], *tables: bytes) -> bytes:
     """One call that a ReduceStage makes in a worker by `spread` (see Spread): tables and result packed."""
-    job.code.check()
+    job.check()
     with collector_paused():
         return pack(function(*map(unpack, tables), job.config, **job.whole))
 
@@ -309,7 +312,7 @@ def run_source(stage: SourceStage, run: Path, *, progress: Progress, overwrite: 
     process writes into `run`, OSError if it cannot be written.
     """
     with locked(run):
-        tables, code = tuple(stage.outputs), code_of(stage.module).sha256
+        tables, code = tuple(stage.outputs), code_of(stage.module)
         identity = Identity(stage.name, stage.config, dict(stage.metadata), tables, code, dict(stage.inputs))
         output = Output(run, identity, stage.outputs, overwrite)
         if stage.shards is None and (found := output.finished()) is not None:

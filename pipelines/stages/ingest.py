@@ -26,7 +26,7 @@ from .. import readers
 from ..engine.cluster import Executor, Synchronous, report_done
 from ..engine.errors import StageError, TaskError
 from ..engine.lock import locked
-from ..engine.manifest import Code, Identity, code_of, describe
+from ..engine.manifest import Identity, check_code, code_of, describe
 from ..engine.output import Made, Output
 from ..engine.places import RemotePath
 from ..engine.progress import Progress, Reports
@@ -69,9 +69,8 @@ class Ingested:
 class Work:
     """What all calls of an ingest, which run in workers, have in common.
 
-    source, format, config: what is read, and how. folder: of temporary files. output: the tables that are made. code:
-    to compare with the worker's. parts: how many parts the source has. shard_size: captions per shard, at most (0: not
-    known yet).
+    source, format, config: what is read, and how. folder: of temporary files. output: the tables that are made. parts:
+    how many parts the source has. shard_size: captions per shard, at most (0: not known yet).
     """
 
     source: str
@@ -79,7 +78,6 @@ class Work:
     config: IngestConfig
     folder: Path
     output: Output
-    code: Code
     parts: int
     shard_size: int = 0
 
@@ -104,7 +102,7 @@ class Work:
         """What `make`, which writes `files`, returns (plain JSON); if a call of this name was finished before, and the
         files have the bytes that they had, what that one returned.
         """
-        self.code.check()
+        check_code(self.output.identity.code, __name__)
         self.folder.mkdir(parents=True, exist_ok=True)
         path, key = self.folder / f"{name}.json", f"{self.output.key} {self.config.strict} {self.parts}"
         try:
@@ -160,13 +158,12 @@ def ingest(
         del described["strict"]  # it decides whether there is output, but not what is in it
         for package, asked in (("py3langid", config.languages), ("datasketch", config.near_duplicates)):
             described |= {package: version(package)} if asked else {}
-        code = code_of(__name__)
         identity = Identity(
             NAME,
             described,
             dict(metadata),
             tuple(outputs),
-            code.sha256,
+            code_of(__name__),
             _inputs(source, files, contents),
         )
         output = Output(run.absolute(), identity, outputs, overwrite)
@@ -180,7 +177,7 @@ def ingest(
         given = files if reader.alone else [source]
         many = len(files) >= MANY_FILES or (len(files) > 1 and sum(file["bytes"] for file in contents) >= MANY_BYTES)
         parts = [[file] for file in given] if many and config.limit is None else [given]
-        work = Work(source, format, config, scratch_folder(output.run, TEMPORARY), output, code, len(parts))
+        work = Work(source, format, config, scratch_folder(output.run, TEMPORARY), output, len(parts))
         with progress.stage(NAME, None, unit="records"), _temporary_files(work):
             shards = make_shards(work, parts, executor, progress)
         counts = output.finish(shards)
@@ -291,7 +288,7 @@ def pack_range(work: Work, low: int, high: int, start: int, bad: tuple[int, int]
     """
     import pyarrow as pa
 
-    work.code.check()
+    check_code(work.output.identity.code, __name__)
     placed = work.placed("kept", low, high, "home")
     home, number = placed["home"].to_numpy(), placed["number"].to_numpy()
     rows = rows_at(work.rows, work.schema, placed["position"].to_numpy())
