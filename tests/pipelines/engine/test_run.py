@@ -1,6 +1,5 @@
 import errno
 import io
-import json
 import os
 import re
 import signal
@@ -26,37 +25,13 @@ from negcap.pipelines.engine.shards import list_shards, shard_path
 from negcap.pipelines.engine.tables import read_table
 from tests.conftest import ROOT
 from tests.pipelines.engine import toy_stages
-from tests.pipelines.engine.toy_stages import ToyConfig, run_toys, write_captions
+from tests.pipelines.engine.conftest import DaskProcesses
+from tests.pipelines.engine.toy_stages import TEXTS, ToyConfig, run_toys, tree, write_captions
 from tests.tables import flip, halve
-
-TEXTS = [f"a dog chases {i} birds {'near' if i % 3 else 'over'} the pond" if i % 5 else f"cats {i}" for i in range(97)]
-
-
-def tree(run: Path) -> dict[str, bytes]:
-    """Every file of a run but its captions, by name."""
-    return {
-        path.relative_to(run).as_posix(): path.read_bytes()
-        for path in sorted(run.rglob("*"))
-        if path.is_file() and path.parent.name != "captions"
-    }
 
 
 def rows(run: Path, table: str) -> pa.Table:
     return pa.concat_tables(read_table(run, table)).combine_chunks()
-
-
-@pytest.fixture
-def run(tmp_path: Path) -> Path:
-    write_captions(tmp_path / "run", TEXTS, 10)
-    return tmp_path / "run"
-
-
-@pytest.fixture(scope="module")
-def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    run = tmp_path_factory.mktemp("expected") / "run"
-    write_captions(run, TEXTS, 10)
-    run_toys(run, scheduler="synchronous")
-    return tree(run)
 
 
 def test_synchronous_makes_every_table_and_counts(run: Path) -> None:
@@ -307,39 +282,13 @@ def test_a_run_killed_as_a_whole_is_completed_to_the_same_bytes(run: Path, expec
     assert tree(run) == expected
 
 
-@pytest.fixture
-def scheduler(tmp_path: Path):  # type: ignore[no-untyped-def]
-    """A scheduler and a worker in processes of their own, as on a cluster."""
-    dask = [sys.executable, "-m", "dask"]
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "TOY_SECONDS": "0.1"}
-    address_file = tmp_path / "scheduler.json"
-    options = {"env": env, "cwd": tmp_path, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    processes = [
-        subprocess.Popen(
-            [*dask, "scheduler", "--scheduler-file", str(address_file), "--host", "127.0.0.1", "--port", "0",
-             "--no-dashboard"], **options),  # type: ignore[call-overload]
-        subprocess.Popen(
-            [*dask, "worker", "--scheduler-file", str(address_file), "--nthreads", "1", "--no-dashboard"], **options),
-    ]  # fmt: skip
-    deadline = time.monotonic() + 30
-    address = ""
-    while not address and time.monotonic() < deadline:
-        time.sleep(0.05)
-        try:
-            address = json.loads(address_file.read_text())["address"]
-        except (OSError, ValueError):
-            continue
-    yield address, processes[0]
-    for process in reversed(processes):
-        process.terminate()
-        process.wait(15)
-
-
 @pytest.mark.dask
 def test_a_running_scheduler_is_used_and_left_running_and_its_death_is_one_line(
-    run: Path, tmp_path: Path, expected: dict[str, bytes], scheduler: tuple[str, subprocess.Popen]
+    run: Path, tmp_path: Path, expected: dict[str, bytes], dask_processes: DaskProcesses
 ) -> None:
-    address, process = scheduler
+    dask_processes.start("scheduler", "--host", "127.0.0.1", "--port", "0")
+    dask_processes.start("worker", "--nthreads", "1", TOY_SECONDS="0.1")
+    address = dask_processes.address()
     assert address.startswith("tcp://")
     run_toys(run, scheduler=address)
     assert tree(run) == expected
@@ -349,7 +298,7 @@ def test_a_running_scheduler_is_used_and_left_running_and_its_death_is_one_line(
     with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as driver:
         while driver.poll() is None and not list_shards(tmp_path / "other" / "words"):
             time.sleep(0.01)
-        process.kill()
+        dask_processes.started[0].kill()
         assert driver.communicate(timeout=60)[1] == "the Dask scheduler was lost; run again to go on\n"
 
 

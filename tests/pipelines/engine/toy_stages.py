@@ -32,6 +32,18 @@ SHORT = schema("short", 1, caption_id=KEY)
 COUNTS = schema("counts", 1, word=text("a word"), count=int64("how often"))
 
 
+TEXTS = [f"a dog chases {i} birds {'near' if i % 3 else 'over'} the pond" if i % 5 else f"cats {i}" for i in range(97)]
+
+
+def tree(run: Path) -> dict[str, bytes]:
+    """Every file of a run but its captions, by name."""
+    return {
+        path.relative_to(run).as_posix(): path.read_bytes()
+        for path in sorted(run.rglob("*"))
+        if path.is_file() and path.parent.name != "captions"
+    }
+
+
 @dataclass(frozen=True)
 class ToyConfig:
     upper: bool = False
