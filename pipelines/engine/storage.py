@@ -35,7 +35,10 @@ def sizes(folder: Path) -> dict[str, int]:
 
 def names(folder: Path) -> list[str]:
     """The names in a folder; empty if there is no such folder."""
-    return list(sizes(folder))
+    try:
+        return list(folder.entries()) if isinstance(folder, RemotePath) else os.listdir(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
 
 
 def files_below(folder: Path) -> list[Path]:

@@ -320,12 +320,9 @@ def accepted(run: Path) -> frozenset[str]:
 
     Raises FileNotFoundError if the run has no verdicts.
     """
-    read: set[str] = set()
-    refused: set[str] = set()
-    for row in (row for table in read_table(run, "verdicts") for row in table.to_pylist() if not row["problem"]):
-        bad = row["odd"] in ("negative", "both") or bool(row["both_true"]) or row["false"] is False
-        (refused if bad else read).add(row["negative_id"])
-    return frozenset(read - refused)
+    rows = [row for table in read_table(run, "verdicts") for row in table.to_pylist() if not row["problem"]]
+    odd = (row for row in rows if row["odd"] in ("negative", "both") or row["both_true"] or row["false"] is False)
+    return frozenset({row["negative_id"] for row in rows} - {row["negative_id"] for row in odd})
 
 
 def p_true_by_readers(run: Path) -> dict[str, float]:
@@ -335,11 +332,9 @@ def p_true_by_readers(run: Path) -> dict[str, float]:
     """
     if not has_table(run, "verdicts"):
         return {}
-    seen: set[str] = set()
-    for table in read_table(run, "captions", ["image_id"]):
-        images = table["image_id"].to_pylist()
-        if len(seen) + len(images) > len(seen := seen.union(images)):
-            return {}
+    images = [image for table in read_table(run, "captions", ["image_id"]) for image in table["image_id"].to_pylist()]
+    if len(set(images)) < len(images):
+        return {}
     return likelihoods(row for table in read_table(run, "verdicts") for row in table.to_pylist())
 
 
