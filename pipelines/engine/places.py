@@ -10,7 +10,7 @@ import errno
 import io
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from os import PathLike, fspath
 from pathlib import Path, PurePosixPath
 from types import SimpleNamespace
@@ -22,6 +22,12 @@ STORES = (*("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oci", "oss"
 EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gs", "gcs": "gs", "az": "azure", "abfs": "azure", "abfss": "azure"}
 CONDITIONAL = ("s3", "s3a")  # where a write can be bound to the version that it replaces
 CHANGED = ("PreconditionFailed", "ConditionalRequestConflict", "NoSuchKey")  # what S3 says when it is another one
+KNOWN = {  # errors of stores: how they are told
+    FileNotFoundError: (errno.ENOENT, "no such file or folder"),
+    FileExistsError: (errno.EEXIST, "it exists already"),
+    PermissionError: (errno.EACCES, "no permission: {}"),
+}
+UNKNOWN = (errno.EIO, "the store failed: {}")
 _SCHEME = re.compile(r"([a-z0-9_]+):/(?!/)")
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+._-]+):/|.*::")
 
@@ -59,16 +65,10 @@ class RemotePath(PurePosixPath):
             extra = EXTRAS.get(self.protocol)
             how = f'pip install "negcap[{extra}]"' if extra else str(error)
             raise ImportError(f"{self.protocol}:// needs another library: {how}") from error
-        except FileNotFoundError as error:
-            raise FileNotFoundError(errno.ENOENT, "no such file or folder", str(self)) from error
-        except FileExistsError as error:
-            raise FileExistsError(errno.EEXIST, "it exists already", str(self)) from error
         except Exception as error:  # each store has errors of its own
-            number, what = errno.EIO, "the store failed"
-            if isinstance(error, PermissionError):
-                number, what = errno.EACCES, "no permission"
             said = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
-            raise OSError(number, f"{what}: {said}", str(self)) from error
+            number, why = next((known for kind, known in KNOWN.items() if isinstance(error, kind)), UNKNOWN)
+            raise OSError(number, why.format(said), str(self)) from error
 
     def _call(self, method: str, *given: Any, **options: Any) -> Any:
         """What a method of the file system returns for this path."""
@@ -135,12 +135,10 @@ class RemotePath(PurePosixPath):
         """
         if self.protocol not in CONDITIONAL:
             return ""
-        with self._system() as (system, path):
+        with suppress(FileNotFoundError), self._system() as (system, path):
             bucket, key, _ = system.split_path(path)
-            try:
-                return str(system.call_s3("head_object", Bucket=bucket, Key=key)["ETag"])
-            except FileNotFoundError:
-                return None
+            return str(system.call_s3("head_object", Bucket=bucket, Key=key)["ETag"])
+        return None
 
     def write_bytes(self, data: bytes | memoryview, version: str | None = "") -> None:
         """Write the file, replacing an older one.
@@ -180,9 +178,7 @@ class RemotePath(PurePosixPath):
         """The path itself."""
         return self
 
-    def resolve(self) -> RemotePath:
-        """The path itself."""
-        return self
+    resolve = absolute
 
 
 def place(given: str | PathLike[str], what: str = "path") -> Path:
