@@ -62,8 +62,11 @@ def no_table(run: Path, name: str) -> FileNotFoundError:
     """The error for a table that a run lacks: which command makes it, or that the folder is no run at all."""
     if not run.is_dir() or not any(has_table(run, other) for other in names(run)):
         return FileNotFoundError(f"{run} must be the folder of a run, has no tables")
-    how = f": run {command(name, run)} first" if name in COMMANDS else ""
-    return FileNotFoundError(f"{run} has no {name}{how}")
+    return FileNotFoundError(f"{run} has no {name}{_first(name, run)}")
+
+
+def _first(name: str, run: Path) -> str:
+    return f": run {command(name, run)} first" if name in COMMANDS else ""
 
 
 def shards_of(run: Path, name: str, *, unfinished: bool = False) -> list[Shard]:
@@ -80,7 +83,7 @@ def shards_of(run: Path, name: str, *, unfinished: bool = False) -> list[Shard]:
         if unfinished:
             return [shard for shard in map(sealed, present) if shard is not None]
         if manifest is None:
-            raise ValueError(f"{run / name} cannot be checked: it has no manifest in {MANIFESTS}")
+            raise ValueError(f"{run / name} cannot be checked: it has no manifest in {MANIFESTS}{_first(name, run)}")
         raise ValueError(f"{run / name} is not complete: run {command(manifest.identity.stage, run)} again")
     stated = _stated(run, name, manifest)
     paths = {shard.path for shard in stated}
