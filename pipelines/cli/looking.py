@@ -91,7 +91,7 @@ def show(
     Example: negcap show outputs/mine --operator noun --split test --n 5
     """
     from ..report.rows import print_rows
-    from ..tables.sample import sample, table_of
+    from ..tables.columns import sample, table_of
 
     shown = "rejections" if reasons else table or table_of(operators or ())
     wanted = {"operator": operators or (), "split": splits or (), "reason": reasons or ()}

@@ -166,7 +166,7 @@ def print_summary(run: Path, timings: Sequence[Timing], stream: TextIO, examples
     from ...augment.operators import OPERATORS
     from ...schemas.captions import PARSES
     from ..engine.tables import read_table
-    from ..tables.sample import sample, table_of
+    from ..tables.columns import sample, table_of
     from .rows import print_rows
 
     counts = counts_of(run, "negatives")

@@ -26,13 +26,12 @@ from .. import readers
 from ..engine.cluster import Executor, Synchronous, report_done
 from ..engine.errors import StageError, TaskError
 from ..engine.lock import locked
-from ..engine.manifest import Code, Identity, code_of, describe, finish, finished, prepare, refuse_other
+from ..engine.manifest import Identity, check_code, code_of, describe
+from ..engine.output import Made, Output
 from ..engine.places import RemotePath
-from ..engine.progress import Progress, Reports, in_progress
-from ..engine.run import cause, write_tables
-from ..engine.shards import MANIFESTS, Origin, Receipt, current_receipts
+from ..engine.progress import Progress, Reports
 from ..engine.stage import StageResult
-from ..engine.storage import remove_leftovers, scratch_folder, sha256_file, write_json
+from ..engine.storage import scratch_folder, sha256_file, write_json
 from ..engine.tables import read_table
 from ..ingestion import checks, grouping
 from ..ingestion.grouping import PART_BITS, IngestConfig
@@ -70,19 +69,15 @@ class Ingested:
 class Work:
     """What all calls of an ingest, which run in workers, have in common.
 
-    source, format, config: what is read, and how. run: the run's folder. folder: of temporary files. origin: of the
-    shards. code: to compare with the worker's. outputs: the schemas of the tables, by name. schema: of the rows. parts:
-    how many parts the source has. shard_size: captions per shard, at most (0: not known yet).
+    source, format, config: what is read, and how. folder: of temporary files. output: the tables that are made. schema:
+    of the rows. parts: how many parts the source has. shard_size: captions per shard, at most (0: not known yet).
     """
 
     source: str
     format: str
     config: IngestConfig
-    run: Path
     folder: Path
-    origin: Origin
-    code: Code
-    outputs: Mapping[str, pa.Schema]
+    output: Output
     schema: pa.Schema
     parts: int
     shard_size: int = 0
@@ -102,9 +97,9 @@ class Work:
         """What `make`, which writes `files`, returns (plain JSON); if a call of this name was finished before, and the
         files have the bytes that they had, what that one returned.
         """
-        self.code.check()
+        check_code(self.output.identity.code, __name__)
         self.folder.mkdir(parents=True, exist_ok=True)
-        path, key = self.folder / f"{name}.json", f"{self.origin.key} {self.config.strict} {self.parts}"
+        path, key = self.folder / f"{name}.json", f"{self.output.key} {self.config.strict} {self.parts}"
         try:
             receipt = json.loads(path.read_bytes())
             if receipt["key"] == key and receipt["files"] == [*map(sha256_file, files)]:
@@ -165,12 +160,11 @@ def ingest(
         if len(set(names)) < len(names):
             names = [readers.name_in(source, file) for file in files]
         held = (f"{file['bytes']} bytes, {name} {file[name]}" for file in contents for name in list(file)[2:])
-        code, inputs = code_of(__name__), dict(zip(names, held, strict=True))
-        identity = Identity(NAME, described, dict(metadata), tuple(outputs), code.sha256, inputs)
-        if not overwrite:
-            refuse_other(run / "captions", identity)
-        if (made := finished(run / "captions", identity)) is not None:
-            with in_progress(progress, NAME, None, unit="records"):
+        inputs = dict(zip(names, held, strict=True))
+        identity = Identity(NAME, described, dict(metadata), tuple(outputs), code_of(__name__), inputs)
+        output = Output(run.absolute(), identity, outputs, overwrite)
+        if (made := output.finished()) is not None:
+            with progress.stage(NAME, None, unit="records"):
                 if config.strict and any(name.startswith("rejected.") for name in made.counts):
                     bad = next(row for table in read_table(run, "rejected_records") for row in table.to_pylist())
                     raise ValueError(_described(source, Rejected(**bad)))
@@ -179,15 +173,13 @@ def ingest(
         given = files if reader.alone else [source]
         many = len(files) >= MANY_FILES or (len(files) > 1 and sum(file["bytes"] for file in contents) >= MANY_BYTES)
         parts = [[file] for file in given] if many and config.limit is None else [given]
-        folder, origin = scratch_folder(run.absolute(), TEMPORARY), Origin(identity.key(), identity.provenance())
-        schema = grouping.rows_schema(kept)
-        work = Work(source, format, config, run.absolute(), folder, origin, code, outputs, schema, len(parts))
-        with in_progress(progress, NAME, None, unit="records"), _temporary_files(work):
+        folder, schema = scratch_folder(output.run, TEMPORARY), grouping.rows_schema(kept)
+        work = Work(source, format, config, folder, output, schema, len(parts))
+        with progress.stage(NAME, None, unit="records"), _temporary_files(work):
             calls = _read_and_group(work, parts, executor, progress)
-            prepare(run / "captions", identity, overwrite=overwrite)
-            remove_leftovers(run / MANIFESTS)
+            output.begin()
             packed = each(executor, pack_range, calls, Reports(lambda _, shards: progress.advance(0, shards)), len)
-        counts = finish(run, tuple(outputs), identity, [shard for call in packed for shard in call]).counts
+        counts = output.finish([shard for call in packed for shard in call])
     return Ingested(counts, _warnings(counts, config))
 
 
@@ -289,17 +281,16 @@ def group_rows(work: Work, rows: int, starts: Sequence[int]) -> dict[str, Any]:
     return work.once("group", files, make)
 
 
-def pack_range(work: Work, low: int, high: int, start: int, bad: tuple[int, int]) -> list[dict[str, Receipt]]:
+def pack_range(work: Work, low: int, high: int, start: int, bad: tuple[int, int]) -> list[Made]:
     """Make the shards, from number `start`, of the images whose first caption has a position from `low` to below
     `high`.
 
-    bad: the range of positions of the rejected records that are written with the first of these shards. Returns the
-    receipts of the shards, by table.
+    bad: the range of positions of the rejected records that are written with the first of these shards.
     """
     import numpy as np
     import pyarrow as pa
 
-    work.code.check()
+    check_code(work.output.identity.code, __name__)
     placed = work.placed("kept", low, high, "home")
     home, number = placed["home"].to_numpy(), placed["number"].to_numpy()
     rows = grouping.rows_at(work.rows, work.schema, placed["position"].to_numpy())
@@ -309,25 +300,25 @@ def pack_range(work: Work, low: int, high: int, start: int, bad: tuple[int, int]
     counts["images_in_two_splits"] = int((np.unique(splits["home"], return_counts=True)[1] > 1).sum())
     table = pa.Table.from_pylist([record._asdict() for record in refused], REJECTED_RECORDS)
     tables = {} if start and not refused else {"rejected_records": table}
-    receipts: list[dict[str, Receipt]] = []
+    shards: list[Made] = []
     sizes = np.unique(home, return_counts=True)[1].tolist()
     first = 0
     for index, (size, images) in enumerate(grouping.shard_sizes(sizes, work.shard_size), start):
-        names = [name for name in work.outputs if name in tables or name != "rejected_records"]
-        made = current_receipts(work.run, names, index, work.origin.key)
+        names = [name for name in work.output.schemas if name in tables or name != "rejected_records"]
+        made = work.output.current(index, work.output.key, names)
         if made is None:
             counts.update({"captions": size, "images": images})
             some = rows.slice(first, size)
             table = grouping.captions_table(some, number[first : first + size], work.config.source_name or work.format)
             made_tables = {**tables, "captions": table}
-            if kept := work.outputs.get("source_columns"):
+            if kept := work.output.schemas.get("source_columns"):
                 made_tables["source_columns"] = grouping.source_columns_table(some, table, kept)
-            made = write_tables(work.run, index, work.outputs, StageResult(made_tables, +counts), work.origin)
-        receipts.append(made)
+            made = work.output.write(index, StageResult(made_tables, +counts))
+        shards.append(made)
         first += size
         counts, tables = Counter(), {}
-        report_done(len(receipts))
-    return receipts
+        report_done(len(shards))
+    return shards
 
 
 def _refused(work: Work, low: int, high: int) -> list[Rejected]:
@@ -358,7 +349,7 @@ def each(
     except TaskError as failed:
         if isinstance(failed.__cause__, (ValueError, OSError)):
             raise failed.__cause__ from None
-        raise StageError(f"{NAME} stopped: {cause(failed.__cause__)}") from failed.__cause__
+        raise StageError(f"{NAME} stopped: {failed}") from failed.__cause__
     return results
 
 

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from negcap.pipelines import readers
 from negcap.pipelines.engine.errors import OtherConfigError
 from negcap.pipelines.engine.manifest import read_manifest
-from negcap.pipelines.engine.progress import Lines, Progress
+from negcap.pipelines.engine.progress import Progress
 from negcap.pipelines.engine.shards import list_shards
 from negcap.pipelines.engine.tables import read_table, verify
 from negcap.pipelines.ingestion import grouping
@@ -250,9 +250,9 @@ def test_strict_stops_at_the_first_bad_record_also_of_a_finished_run(tmp_path):
     run_ingest(path, run)
     before = contents(run)
     with pytest.raises(ValueError, match=message):
-        ingest(str(path), run, IngestConfig(strict=True), metadata=PROVENANCE, progress=Lines(stream))
+        ingest(str(path), run, IngestConfig(strict=True), metadata=PROVENANCE, progress=Progress(stream))
     assert contents(run) == before and stream.getvalue() == ""
-    ingest(str(path), run, IngestConfig(), metadata=PROVENANCE, progress=Lines(stream))
+    ingest(str(path), run, IngestConfig(), metadata=PROVENANCE, progress=Progress(stream))
     assert stream.getvalue() == "ingest: up to date\n"
 
 
