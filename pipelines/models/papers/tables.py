@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, partial, reduce
-from operator import getitem
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +78,10 @@ def _summary(folders: tuple[Path, ...], run: Path) -> VariantResult:
     for folder in folders:
         rows = pq.read_table(folder / "evaluation/ranks.parquet").to_pandas()
         groups = rows.groupby(["candidates", "direction"], sort=False)
-        ranks = [RankList(*key, its["query"].tolist(), torch.tensor(its["rank"].to_numpy())) for key, its in groups]
+        ranks = [
+            RankList(candidates, direction, its["query"].tolist(), torch.tensor(its["rank"].to_numpy()))
+            for (candidates, direction), its in groups
+        ]
         evaluations.append(Evaluation(read_evaluation(folder), ranks))
     return summarize(folders[0].name, evaluations, image, seed=0)
 
@@ -88,7 +90,10 @@ def _value(metrics: Mapping[str, Any], place: str) -> float:
     """The metric at a place such as `vse-c/noun/R@1`, or UniVSE's `sum of attacks`."""
     if place == "sum of attacks":
         return sum(float(metrics["univse"][kind][top]) for kind in KINDS for top in ("R@1", "R@5", "R@10"))
-    return float(reduce(getitem, place.split("/"), metrics))  # type: ignore[call-overload]
+    value: Any = metrics
+    for name in place.split("/"):
+        value = value[name]
+    return float(value)
 
 
 def _cells(seeds: Sequence[Mapping[str, Any]], places: Iterable[str], without_span: Sequence[int] = ()) -> list[str]:
@@ -133,8 +138,7 @@ def _compared(name: str, settings: Settings, more: Callable[[Settings], Rows] = 
                 cells = _cells(seeds, places, its.get("without_span", ()))
                 measured.append([f"{TITLES[model]}, {title}", *cells])
         for one, other in pairs:
-            folders = (settings.trained(model, recipe) for model in (one, other))
-            if figures := difference(*folders, settings.run):
+            if figures := difference(settings.trained(one, recipe), settings.trained(other, recipe), settings.run):
                 cells = [format_difference(*figures[named]) if named in figures else "" for named in names]
                 differences.append([f"{TITLES[one]} − {TITLES[other]}, {title}", *cells])
     return markdown_table(["", *titles], [*printed, *measured, *rows, *differences])
@@ -275,9 +279,8 @@ def _augmented(settings: Settings) -> str:
             _cells([metrics], [f"retrieval/{key}" for key in ("rsum", "i2t R@1", "t2i R@1")]) if metrics else [""] * 3
         )
         people = name[: len("people-5")] + ("-lstm" if name.endswith("-lstm") else "")
-        pair = ([settings.model(each)] for each in (name, people))
-        figures = difference(*pair, settings.captions) if name != people else {}
-        rows.append([f"`{name}`", *cells, format_difference(*figures["rsum"]) if figures else ""])
+        figures = difference([settings.model(name)], [settings.model(people)], settings.captions)
+        rows.append([f"`{name}`", *cells, format_difference(*figures["rsum"]) if figures and name != people else ""])
     return markdown_table(["captions", "rsum", "i2t R@1", "t2i R@1", "rsum, difference"], rows)
 
 
