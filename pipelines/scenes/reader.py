@@ -11,8 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ...augment.language.grammar import article
-from .truth import RELATIONS, VERBS
-from .world import COLOURS, KINDS, NUMBERS, PATTERNS, WORLD
+from .world import COLOURS, KINDS, NUMBERS, PATTERNS, RELATIONS, VERBS, WORLD
 
 COUNTS = {"a": 1, "an": 1, "the": 0, **{word: at for at, word in enumerate(NUMBERS, 1)}}
 ATTRIBUTES = (*COLOURS, *PATTERNS, "small", "large", "big", "little", "tiny", "huge")
