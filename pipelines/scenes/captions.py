@@ -195,8 +195,9 @@ def _holding(it: Teller) -> str:  # "A girl is holding a red balloon", if the gr
     return it.rng.choice(TEMPLATES["holding"]).format(s=s, held=held, place=place)
 
 
+_PLAIN: list[Callable[[Teller], str]] = [partial(_plain, template) for template in TEMPLATES["plain"]]
 FORMS: tuple[Callable[[Teller], str], ...] = (
-    *(*(partial(_plain, template) for template in TEMPLATES["plain"]), _with_on_it, _side_by_side) * 2,
+    *[*_PLAIN, _with_on_it, _side_by_side] * 2,
     *(_inverted, _both, _has_colour),
     *(_two_things,) * 3,
     *(_does, _holding) * 4,

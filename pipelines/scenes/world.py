@@ -35,18 +35,12 @@ class Kind(NamedTuple):
     poses: tuple[str, ...]
 
 
-KINDS = {
-    name: Kind(
-        name,
-        entry["plural"],
-        *entry["size"],
-        tuple(colour for word in entry["colours"] for colour in WORLD["palettes"].get(word, [word])),
-        entry.get("patterned", False),
-        tuple(entry.get("poses", ())),
-    )
-    for kinds in WORLD["kinds"].values()
-    for name, entry in kinds.items()
-}
+KINDS: dict[str, Kind] = {}
+for _name, _entry in (item for kinds in WORLD["kinds"].values() for item in kinds.items()):
+    _colours = tuple(colour for word in _entry["colours"] for colour in WORLD["palettes"].get(word, [word]))
+    _width, _height = _entry["size"]
+    _more = _entry.get("patterned", False), tuple(_entry.get("poses", ()))
+    KINDS[_name] = Kind(_name, _entry["plural"], _width, _height, _colours, *_more)
 ANCHORS, SMALL = tuple(WORLD["kinds"]["anchors"]), tuple(WORLD["kinds"]["small"])
 LIVING = frozenset(kind.name for kind in KINDS.values() if kind.poses)
 PEOPLE = ("boy", "girl")

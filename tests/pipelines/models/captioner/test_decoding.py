@@ -16,7 +16,7 @@ from negcap.pipelines.models.captioner.generate import (
     sample_sentences,
     stream_keys,
 )
-from negcap.pipelines.models.captioner.model import FORBIDDEN, Generator, LSTMState, PaddedSentences
+from negcap.pipelines.models.captioner.model import FORBIDDEN, Generator, PaddedSentences
 from negcap.pipelines.models.vocabulary import END_ID, PAD_ID, SPECIALS, START_ID, WordVocabulary
 from negcap.schemas.captions import CAPTION_REASONS
 from tests.pipelines.models.captioner.test_losses import MAX_WORDS, WORDS, every_sentence, tiny
@@ -83,13 +83,12 @@ def test_a_sentence_does_not_depend_on_its_batch_and_prefixes_are_continued() ->
     whole = sample_sentences(generator, features, noise, uniforms)
     alone = sample_sentences(generator, features[7:9], noise[7:9], uniforms[7:9])
     assert torch.equal(whole.words[7:9], alone.words)
-    states: dict[int, tuple[Tensor, LSTMState]] = {}
     empty, first = empty_sentences(50, MAX_WORDS, torch.device("cpu")), generator.first_state(features, noise)
-    complete(generator, first, empty, uniforms, lambda n, rows, state: states.update({n: (rows, state)}))
-    rows, state = states[2]
+    ((position, rows, state),) = complete(generator, first, empty, uniforms, [2])[1]
+    assert position == 2
     words = whole.words[rows].clone()
     words[:, 2:] = 0
-    again = complete(generator, state, PaddedSentences(words, torch.full((len(rows),), 2)), uniforms[rows])
+    again, _ = complete(generator, state, PaddedSentences(words, torch.full((len(rows),), 2)), uniforms[rows])
     assert torch.equal(again.words, whole.words[rows]) and torch.equal(again.lengths, whole.lengths[rows])
 
 
