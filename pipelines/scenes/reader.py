@@ -302,7 +302,8 @@ def claims(text: str) -> list[Claim] | None:
         return None if exact else [Claim(said, True, False)]
     denial = _DENIALS[found.re.pattern]
     before, noun, after = said[: found.start()], found[1], said[found.end() :]
-    made = [Claim(" ".join(f"{before} {after}".split()).replace(" ,", ","), True)]
+    rest = " ".join(f"{before} {after}".split()).replace(" ,", ",")
+    made = [Claim(rest, True)] if denial != "there is none" else []
     if denial == "corrected":
         *kept, _ = before.split()
         wrong = noun.split()[-1]
@@ -312,7 +313,7 @@ def claims(text: str) -> list[Claim] | None:
     elif denial == "lacking":
         made.append(Claim(f"{before}with {_indefinite(noun)}{after}", False))
     elif denial == "there is none":
-        made = [Claim(f"{before}{_there_is_one(noun)}{after}", False)]
+        made.append(Claim(f"{before}{_there_is_one(noun)}{after}", False))
     else:
         present, _, absent = noun.partition(" but no ") if denial == "nearby" else ("", "", noun)
         if present:

@@ -136,7 +136,7 @@ def object_pairs(
     named = named.dropna().drop_duplicates()
     both = named.merge(named, on="image")
     groups = both[both["object_x"] < both["object_y"]].groupby(["object_x", "object_y"])["image"]
-    where = {pair: rows.tolist() for pair, rows in groups if len(rows) >= least}
+    where: dict[Any, list[int]] = {pair: rows.tolist() for pair, rows in groups if len(rows) >= least}
     true = torch.zeros(len(where), images, dtype=torch.bool)
     for row, rows in enumerate(where.values()):
         true[row, rows] = True
