@@ -65,7 +65,7 @@ def make_counterparts(
     shards = shards_of(run, "negatives")
 
     def parts() -> Parts:
-        from ..scenes.truth import scene_of
+        from ..scenes.judge import scene_of
 
         scenes = {row["image_id"]: scene_of(row) for table in read_table(run, "scenes") for row in table.to_pylist()}
         (run / IMAGES / NAME).mkdir(parents=True, exist_ok=True)

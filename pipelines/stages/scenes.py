@@ -52,8 +52,7 @@ def make_scenes(
     ImportError without Pillow, OSError when a file cannot be written.
     """
     require_pillow()
-    from ..scenes.network import GRID, POOLED
-    from ..scenes.network import NAME as BACKBONE
+    from ..scenes.draw import BACKBONE, GRID, POOLED
 
     starts = range(0, config.images, SHARD_SIZE)
     schemas = {}
@@ -88,9 +87,8 @@ def draw_scenes(run: Path, config: ScenesConfig, numbers: range, progress: Progr
     import pyarrow as pa
 
     from ..scenes.captions import captions
-    from ..scenes.draw import draw, png
-    from ..scenes.network import encode
-    from ..scenes.truth import row
+    from ..scenes.draw import draw, encode, png
+    from ..scenes.judge import row
     from ..scenes.world import compose
 
     scenes, lines, pictures = [], [], []
