@@ -17,8 +17,7 @@ from ..engine.run import Parts, SourceStage, run_source
 from ..engine.stage import StageResult
 from ..engine.tables import read_table
 from .encoders import Encoder
-from .items import is_run
-from .test_set import ScoreConfig, TestSet
+from .test_set import ScoreConfig, TestSet, is_run
 
 ROWS = 2048  # per shard
 LISTS = ("images.txt", "texts.txt")
