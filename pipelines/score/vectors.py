@@ -63,7 +63,7 @@ def trained(rest: str, tests: TestSet, run: Path, config: ScoreConfig) -> list[n
     from ..models.device import choose_device
     from ..models.evaluation.protocols import parse_graphs, parser_settings
     from ..models.evaluation.retrieval import embed_images, embed_sentences
-    from ..models.features import read_features
+    from ..models.trainer.evaluate import features_for
     from ..models.trainer.objectives import OBJECTIVES, load_model
     from ..models.vectors import Texts
 
@@ -73,10 +73,7 @@ def trained(rest: str, tests: TestSet, run: Path, config: ScoreConfig) -> list[n
         torch.set_num_threads(config.threads)
     device = choose_device(config.device)
     model, vocabulary, about = load_model(Path(rest), device)
-    features = read_features(run, tests.image_ids, about.table)
-    size, found = model.image.linear.in_features, features.values.shape[-1]
-    if found != size:
-        raise ValueError(f"features of {run} must have {size} numbers for this model, have {found}")
+    features = features_for(model, run, tests.image_ids, about.table)
     if not features.available.all():
         lacking = tests.image_ids[int((~features.available).nonzero()[0])]
         raise ValueError(f"{about.table} of {run} must have every image, has none of {lacking}")

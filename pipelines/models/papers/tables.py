@@ -6,19 +6,18 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
-import torch
 
 from ...engine.tables import has_table, read_table
-from ..evaluation.protocols import FAMILIES, RankList
+from ..bootstrap import Figure
+from ..evaluation.protocols import FAMILIES
 from ..figures import format_difference, format_interval, markdown_table
-from ..trainer.compare import Figure, VariantResult, summarize
+from ..trainer.compare import VariantResult, summarize
 from ..trainer.evaluate import Evaluation
 from .plan import ETAS, PAPERS, USUAL, Settings, jobs, named
 from .run import steps_of, times
@@ -75,13 +74,8 @@ def read_probe(settings: Settings, task: str) -> dict[str, Any]:
 
 def read_evaluation(folder: Path) -> Evaluation:
     """An evaluation as `write_evaluation` has written it."""
-    rows = pq.read_table(folder / "ranks.parquet").to_pydict()
-    every = zip(rows["candidates"], rows["direction"], rows["query"], rows["rank"], strict=True)
-    lists = []
-    for (candidates, direction), group in groupby(every, key=lambda row: row[:2]):
-        _, _, queries, ranks = zip(*group, strict=True)
-        lists.append(RankList(candidates, direction, list(queries), torch.tensor(ranks)))
-    return Evaluation(json.loads((folder / "evaluation.json").read_text("utf-8")), lists)
+    metrics = json.loads((folder / "evaluation.json").read_text("utf-8"))
+    return Evaluation(metrics, pd.read_parquet(folder / "ranks.parquet"))
 
 
 Differences = Mapping[tuple[str, str, str], Mapping[str, Figure]]  # by recipe, model, model that is subtracted

@@ -22,7 +22,6 @@ from ..device import choose_device, to_device
 from ..evaluation.protocols import first_negatives, ranks_with_own_negatives
 from ..evaluation.retrieval import (
     TOP,
-    JointEmbedding,
     embed_images,
     embed_in_batches,
     embed_sentences,
@@ -226,7 +225,7 @@ def make_batch(data: TrainingData, captions: Tensor, features: Tensor, config: A
     return Batch(captions, features, to_device(image[:, None] == image[None, :], device), data.texts)
 
 
-def validate(model: JointEmbedding, data: TrainingData) -> dict[str, float]:
+def validate(model: Any, data: TrainingData) -> dict[str, float]:
     """Retrieval metrics of a model on the validation captions and their images, by name, see `retrieval_metrics`.
 
     They are of the first language; those of a further one begin with its code, "de t2i R@1", and rsum is the sum over

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ..corpus import component_ids
-from ..evaluation.parsing import Score, Words, accuracy, read_questions, score_candidates
+from ..evaluation.components import Score, Words, accuracy, read_questions
 from ..evaluation.protocols import Attacks
 from ..evaluation.retrieval import (
     TOP,
@@ -123,7 +123,7 @@ def parsing_accuracy(
     questions = read_questions(graphs, image, known.__getitem__)
     scores = {"attribute": of_pairs, "attribute alone": of_attributes, "relation": of_triples}
     return {
-        name: accuracy(own, score_candidates(own, of_names(score)))
+        name: accuracy(own, of_names(score))
         for name, score in scores.items()
         if (own := questions.get(name.split()[0], []))
     }

@@ -25,7 +25,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def models(world: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models")
-    compare(world, folder, CompareConfig(("vse++", "vse-c+noun"), 2, TRAINING, CONFIG))
+    compare(
+        world, folder, CompareConfig(variants=("vse++", "vse-c+noun"), seeds=2, training=TRAINING, evaluation=CONFIG)
+    )
     return folder
 
 

@@ -96,7 +96,7 @@ def naive(model: Path, world: Path) -> OneByOne:
 @pytest.fixture(scope="module")
 def ranks(model: Path, world: Path) -> dict[tuple[str, str], dict[str, int]]:
     found: dict[tuple[str, str], dict[str, int]] = {}
-    for row in measure(model, world, CONFIG).table().to_pylist():
+    for row in measure(model, world, CONFIG).ranks.to_dict("records"):
         found.setdefault((row["candidates"], row["direction"]), {})[row["query"]] = row["rank"]
     return found
 
