@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from functools import cache
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
@@ -29,30 +28,23 @@ Images = Callable[[Sequence[Path]], np.ndarray]  # the vectors (n, d) of n image
 Texts = Callable[[Sequence[str]], np.ndarray]  # the vectors (n, d) of n texts
 
 
-@dataclass(frozen=True)
-class Encoder:
+class Encoder(NamedTuple):
     """A model whose score of a pair is the cosine of its vectors.
 
     name: for tables. identity: plain JSON that determines the vectors (hashes of the model's files, the precision).
-    load: the functions that compute vectors; it, and they, raise ValueError for a model that cannot be read.
+    images, texts: compute vectors; they raise ValueError for a model that cannot be read.
     """
 
     name: str
     identity: Mapping[str, str]
-    load: Callable[[], tuple[Images, Texts]]
+    images: Images
+    texts: Texts
 
-    @cached_property
-    def functions(self) -> tuple[Images, Texts]:
-        """What `load` returns, loaded once."""
-        return self.load()
-
-    def images(self, files: Sequence[Path]) -> np.ndarray:
-        """The vectors (n, d) of n image files."""
-        return self.functions[0](files)
-
-    def texts(self, texts: Sequence[str]) -> np.ndarray:
-        """The vectors (n, d) of n texts."""
-        return self.functions[1](texts)
+    @classmethod
+    def loaded(cls, name: str, identity: Mapping[str, str], load: Callable[[], tuple[Images, Texts]]) -> Encoder:
+        """A model that is loaded when its first vector is asked for."""
+        once = cache(load)
+        return cls(name, identity, lambda files: once()[0](files), lambda texts: once()[1](texts))
 
 
 class Torch(NamedTuple):
@@ -160,7 +152,7 @@ def hugging_face(rest: str, config: ScoreConfig) -> Encoder:
 
         return images, texts
 
-    return Encoder(path.name, torch.identity(path), load)
+    return Encoder.loaded(path.name, torch.identity(path), load)
 
 
 def open_clip(rest: str, config: ScoreConfig) -> Encoder:
@@ -185,7 +177,7 @@ def open_clip(rest: str, config: ScoreConfig) -> Encoder:
 
         return images, lambda texts: torch.vectors(model.encode_text, tokenizer(list(texts)).to(torch.device))
 
-    return Encoder(name, {**torch.identity(weights), "architecture": name}, load)
+    return Encoder.loaded(name, {**torch.identity(weights), "architecture": name}, load)
 
 
 def sentence_transformers(rest: str, config: ScoreConfig) -> Encoder:
@@ -210,7 +202,7 @@ def sentence_transformers(rest: str, config: ScoreConfig) -> Encoder:
 
         return lambda files: np.concatenate([vectors(images) for images in open_images(files)]), vectors
 
-    return Encoder(path.name, torch.identity(path), load)
+    return Encoder.loaded(path.name, torch.identity(path), load)
 
 
 MEAN, STD = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)  # CLIP's
@@ -239,7 +231,7 @@ def onnx(rest: str, config: ScoreConfig) -> Encoder:
     files = [images, texts, *words, *about]
     identity = {f"{number} {file.name}": sha256_file(file) for number, file in enumerate(files)}
     settings = json.loads(about[0].read_text(encoding="utf-8")) if about else {}
-    return Encoder(
+    return Encoder.loaded(
         images.parent.name or images.stem,
         identity,
         lambda: (_onnx_images(images, settings, config), _onnx_texts(texts, words[0], config)),

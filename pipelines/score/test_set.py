@@ -165,8 +165,8 @@ def read_test_set(source: Path, config: ScoreConfig) -> TestSet:
                 "leaves their captions out"
             )
         rows = rows[~rows["item"].isin(rows["item"][~rows["image_id"].isin(files)])]
-    file = pd.Series([files[image] for image in rows["image_id"]], rows.index, object)
-    return build(rows.assign(file=file), len(missing))
+    found = pd.Series([files[image] for image in rows["image_id"]], rows.index, object)
+    return build(rows.assign(file=found), len(missing))
 
 
 def table(items: Items) -> pd.DataFrame:

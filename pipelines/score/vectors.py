@@ -62,10 +62,9 @@ def trained(rest: str, tests: TestSet, run: Path, config: ScoreConfig) -> list[n
 
     from ..models.device import choose_device
     from ..models.evaluation.protocols import parse_graphs, parser_settings
-    from ..models.evaluation.retrieval import embed_images, embed_sentences
+    from ..models.evaluation.retrieval import embed_images, embed_texts
     from ..models.trainer.evaluate import features_for
     from ..models.trainer.objectives import OBJECTIVES, load_model
-    from ..models.vectors import Texts
 
     if not is_run(run):
         raise ValueError(f"a model of negcap train reads the image features of a run, {run} is a published set")
@@ -82,10 +81,7 @@ def trained(rest: str, tests: TestSet, run: Path, config: ScoreConfig) -> list[n
     if OBJECTIVES[about.model].needs_components:
         graphs = parse_graphs(column, vocabulary, parser_settings(run))
         graphs = type(graphs)(*(kind._replace(words=kind.words.to(device)) for kind in graphs))
-    encoded = vocabulary.encode(column)
-    tokens, offsets = torch.from_numpy(encoded.tokens).to(device), torch.from_numpy(encoded.offsets)
-    texts = Texts(tokens, offsets, len(tests.texts), graphs)
-    sentences = embed_sentences(model.sentences, texts, torch.arange(len(tests.texts)))
+    sentences = embed_texts(model.sentences, vocabulary.encode(column), device, graphs)
     return [images.cpu().numpy(), sentences.cpu().numpy()]
 
 

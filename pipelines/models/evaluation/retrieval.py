@@ -17,7 +17,8 @@ from torch import Tensor
 from ..corpus import Corpus
 from ..features import take
 from ..similarities import COSINE, Similarity
-from ..vectors import Texts
+from ..vectors import SceneGraphs, Texts
+from ..vocabulary import EncodedTexts
 
 TIE = 1e-6  # scores this close count as equal: the accuracy of scores of unit vectors in float32
 BLOCK = 1 << 23  # scores computed at a time: 32 MiB in float32
@@ -152,6 +153,15 @@ def embed_sentences(embed: EmbedTexts, texts: Texts, rows: Tensor) -> Tensor:
             vectors = part.new_empty(len(rows), part.shape[1])
         vectors[places.to(part.device)] = part
     return vectors
+
+
+def embed_texts(
+    embed: EmbedTexts, encoded: EncodedTexts, device: torch.device, graphs: SceneGraphs | None = None, language: int = 0
+) -> Tensor:
+    """Vectors (n, d) of n texts in one language, by its number; graphs: their components, if a model reads them."""
+    tokens, offsets = torch.from_numpy(encoded.tokens).to(device), torch.from_numpy(encoded.offsets)
+    every = torch.arange(len(offsets) - 1)
+    return embed_sentences(embed, Texts(tokens, offsets, len(every), graphs, torch.full_like(every, language)), every)
 
 
 def embed_in_batches(embed: EmbedTexts, texts: Texts, rows: Tensor) -> Iterator[tuple[Tensor, Tensor]]:

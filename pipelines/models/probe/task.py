@@ -71,7 +71,7 @@ def read_task(run: Path, config: ProbeConfig, say: Callable[[str], None]) -> Tas
             raise ValueError(f"split must have captions of images with features ({known}), was: {', '.join(splits)}")
     values = features.values.float()
     values = values.mean(1) if values.dim() == 3 else values  # those of regions are averaged
-    return Task(run, config, captions, values, *chosen, say)
+    return Task(run, config, captions, values, chosen[0], chosen[1], say)
 
 
 def word_tables(vectors: Path, models: Sequence[Path], words: Sequence[str], seed: int) -> dict[str, Tensor]:

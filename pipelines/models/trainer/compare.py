@@ -98,7 +98,7 @@ class CompareConfig(Settings):
     variants: tuple[str, ...] = VARIANTS
     seeds: AtLeastOne = 1
     training: dict[str, Any] = Field(default_factory=dict)
-    evaluation: EvaluateConfig = Field(default_factory=EvaluateConfig)
+    evaluation: EvaluateConfig = Field(default_factory=lambda: EvaluateConfig())
 
 
 class Sampled(NamedTuple):
@@ -211,7 +211,8 @@ def summarize(name: str, evaluations: Sequence[Evaluation], image: Mapping[str, 
     image: the image_id of each caption_id. seed: the seed of the bootstrap.
     """
     ranks = pd.concat([one.ranks.assign(training=number) for number, one in enumerate(evaluations)])
-    recalls, mean_rank = {}, {}
+    recalls: dict[str, Sampled] = {}
+    mean_rank: dict[str, float] = {}
     for (candidates, direction), rows in ranks.groupby(["candidates", "direction"], sort=False):
         key = f"{candidates} {direction}"
         images = rows["query"] if direction == "i2t" else rows["query"].map(image)
@@ -277,14 +278,15 @@ def to_markdown(results: Results, setting: str) -> str:
     parts = [setting]
     for name in (name for name in every if name.partition(":")[0] == "plain"):  # each of the variants' languages
         recalls = {f"{way} R@{k}": _number(f"{name} {way} R@{k}") for way in ("i2t", "t2i") for k in TOP}
-        both = {"rsum": lambda row, name=name: _rsum(row, name)}
         language = name.partition(":")[2]
         spoken = [result for result in results if f"{name} i2t" in result.mean_rank]
-        parts.append(table(f"without attack{' in ' if language else ''}{language}", {**recalls, **both}, spoken))
+        parts.append(
+            table(f"without attack{' in ' if language else ''}{language}", {**recalls, "rsum": _rsum(name)}, spoken)
+        )
     columns: dict[str, Column] = {}
     for name, of in (("plain", ""), ("vse-c:total", ", attacked")):
         columns |= {f"{top}{of}": _figure(f"{name} i2t {top}") for top in ("R@1", "R@10")}
-        columns[f"mean rank{of}"] = lambda row, key=f"{name} i2t": f"{row.mean_rank[key]:.1f}"  # type: ignore[misc]
+        columns[f"mean rank{of}"] = _mean_rank(f"{name} i2t")
     parts.append(table("image to text", columns if shared("vse-c:total") else {}))  # VSE-C's Table 2
     families = shared(*(f"vse-c:{name}" for name in FAMILIES), "plural", "plural:numeral")
     heads = {name.removeprefix("vse-c:").replace("plural:", "plural, "): name for name in families}
@@ -295,7 +297,7 @@ def to_markdown(results: Results, setting: str) -> str:
         columns = {name.removeprefix("univse:"): _figure(f"{name} i2t R@1") for name in names}
         parts.append(table("R@1 with all negatives of", {**columns, "sum of R@1, 5, 10": _figure("univse")}))
     operators = dict.fromkeys(name for result in results for name in result.accuracy)
-    columns = {name: (lambda row, name=name: f"{row.accuracy[name]:.1f}") for name in operators}
+    columns = {name: _accuracy(name) for name in operators}
     parts += [table("caption above negative, %", columns), _differences(results)]
     return "\n\n".join(part for part in parts if part)
 
@@ -308,8 +310,16 @@ def _figure(name: str) -> Column:
     return lambda row: str(row.recalls[name].figure)
 
 
-def _rsum(row: VariantResult, name: str) -> str:
-    return str(total([row.recalls[f"{name} {way} sum"] for way in ("i2t", "t2i")]).figure)
+def _accuracy(name: str) -> Column:
+    return lambda row: f"{row.accuracy[name]:.1f}"
+
+
+def _mean_rank(key: str) -> Column:
+    return lambda row: f"{row.mean_rank[key]:.1f}"
+
+
+def _rsum(name: str) -> Column:
+    return lambda row: str(total([row.recalls[f"{name} {way} sum"] for way in ("i2t", "t2i")]).figure)
 
 
 def _differences(results: Results) -> str:

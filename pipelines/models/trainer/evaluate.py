@@ -34,12 +34,11 @@ from ..evaluation.components import (
     written_forms,
 )
 from ..evaluation.protocols import choose_attacks, complete_captions, plain_retrieval, run_protocols, with_negatives
-from ..evaluation.retrieval import EmbeddedSplit, embed_images, embed_sentences, rank
+from ..evaluation.retrieval import EmbeddedSplit, embed_images, embed_sentences, embed_texts, rank
 from ..features import Features, read_features
 from ..mhad.model import MultiHeadAttention, head_cosines
 from ..univse.metrics import univse_metrics
 from ..univse.model import UniVSE
-from ..vectors import Texts
 from .objectives import OBJECTIVES, load_model
 from .report import to_markdown
 
@@ -210,9 +209,8 @@ def believed(config: TrainConfig, captions: Captions, features: Features, rows: 
             continue
         image = captions.image[rows[inside]].unique()
         encoded = vocabulary.encode(captions.texts.take(pa.array(rows[judged].numpy())))
-        texts = Texts(torch.from_numpy(encoded.tokens).to(device), torch.from_numpy(encoded.offsets), len(judged))
         images = embed_images(model.image, features.values, image, device)
-        sentences = embed_sentences(model.sentences, texts, torch.arange(len(judged)))
+        sentences = embed_texts(model.sentences, encoded, device)
         owner = torch.searchsorted(image, captions.image[rows[judged]]).to(device)
         kept[judged] = rank(images, sentences, owner, model.similarity).captions.cpu() <= config.judge_rank
     return kept

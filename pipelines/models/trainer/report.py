@@ -86,14 +86,13 @@ def to_markdown(metrics: Mapping[str, Any]) -> str:
 
 
 def _retrieval(metrics: Mapping[str, Any], title: str) -> str:
-    bounds, rows = metrics["intervals"], []
-    for values, suffix in ((metrics["retrieval"], ""), (metrics.get("folds of 1000"), ", folds of 1,000")):
+    rows = []
+    for name, suffix in (("retrieval", ""), ("folds of 1000", ", folds of 1,000")):
+        values = metrics.get(name, {})
+        bounds = {} if suffix else metrics["intervals"]  # the means over folds have none
         for direction, way in WAYS.items() if values else ():
-            its, of = (
-                {key[4:]: value for key, value in part.items() if key.startswith(direction)}
-                for part in (values, bounds)
-            )
-            rows.append([f"{way}{suffix}", *_cells({**its, "intervals": {} if suffix else of}), ""])
+            its, of = ({k[4:]: v for k, v in part.items() if k.startswith(direction)} for part in (values, bounds))
+            rows.append([f"{way}{suffix}", *_cells({**its, "intervals": of}), ""])
         if values:
             rows[-1][-1] = f"{values['rsum']:.1f}" if suffix else format_interval(values["rsum"], bounds["rsum"])
     return markdown_table([title, *COLUMNS, "rsum"], rows)

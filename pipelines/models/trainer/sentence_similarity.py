@@ -19,9 +19,8 @@ from ..bootstrap import Figure, draws, interval
 from ..checkpoint import read_vocabularies
 from ..config import Device, cores
 from ..device import choose_device
-from ..evaluation.retrieval import embed_sentences
+from ..evaluation.retrieval import embed_texts
 from ..figures import markdown_table, write_results
-from ..vectors import Texts
 from .objectives import OBJECTIVES, load_model
 
 SCORES = ("score", "relatedness_score", "similarity")  # columns with a header, by their usual names
@@ -133,12 +132,10 @@ def sentence_cosines(model_folder: Path, pairs: Sequence[Pair], config: Similari
     if number:
         vocabulary = read_vocabularies(model_folder, [config.language])[config.language]
     encoded = vocabulary.encode([sentence for pair in pairs for sentence in (pair.first, pair.second)])
-    tokens, offsets = torch.from_numpy(encoded.tokens).to(device), torch.from_numpy(encoded.offsets)
-    texts = Texts(tokens, offsets, 2 * len(pairs), None, torch.full((2 * len(pairs),), number))
     embed = model.sentences
     if OBJECTIVES[trained.model].needs_components:
         embed = lambda texts, rows: model.text(texts.tokens, texts.offsets, rows)  # noqa: E731
-    vectors = embed_sentences(embed, texts, torch.arange(2 * len(pairs)))
+    vectors = embed_texts(embed, encoded, device, language=number)
     return functional.cosine_similarity(vectors[::2], vectors[1::2]).cpu(), trained.model
 
 
