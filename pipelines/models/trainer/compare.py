@@ -98,7 +98,7 @@ class CompareConfig(Settings):
     variants: tuple[str, ...] = VARIANTS
     seeds: AtLeastOne = 1
     training: dict[str, Any] = Field(default_factory=dict)
-    evaluation: EvaluateConfig = Field(default_factory=lambda: EvaluateConfig())
+    evaluation: EvaluateConfig = Field(default_factory=lambda: EvaluateConfig(**{}))
 
 
 class Sampled(NamedTuple):
