@@ -17,7 +17,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -56,24 +56,11 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
 }  # the operators of VSE-C's attacks, by family
 
 
-class Attacks(NamedTuple):
-    """The negatives (P,) of a split that each attack adds, as indices among the M negatives of the corpus.
-
-    own: VSE-C's attacks, by family. plural: the attack of VSE-C's Table 4: negatives that replace a number above one by
-    another number above one. shared: UniVSE's attacks, by operator. pairs: by operator,
-    the first negative of each caption, for the pairwise comparison with it.
-    """
-
-    own: dict[str, Tensor]
-    plural: Tensor
-    shared: dict[str, Tensor]
-    pairs: dict[str, Tensor]
-
-    @property
-    def negatives(self) -> Tensor:
-        """The negatives of all attacks, each once, in ascending order."""
-        named = [rows for attacks in (self.own, self.shared, self.pairs) for rows in attacks.values()]
-        return torch.cat([*named, self.plural]).unique()
+# The negatives (P,) of a split that each attack adds, as indices among the M negatives of the corpus. "vse-c:noun":
+# VSE-C's attacks by family, and "vse-c:total". "univse:noun": UniVSE's by operator, shared by all images.
+# "plural:numeral": VSE-C's Table 4, a number above one for another. "pairs:noun": by operator, the first negative of
+# each caption, for the pairwise comparison with it.
+Attacks = Mapping[str, Tensor]
 
 
 def choose_attacks(corpus: Corpus, captions: Tensor, config: EvaluateConfig) -> Attacks:
@@ -82,14 +69,16 @@ def choose_attacks(corpus: Corpus, captions: Tensor, config: EvaluateConfig) -> 
     def first(operators: Sequence[str], limit: int) -> Tensor:
         return first_negatives(corpus, captions, corpus.made_by(operators), limit)
 
+    families = {f"vse-c:{name}": first(made, config.per_family) for name, made in FAMILIES.items()}
     univse = {name: (name, f"{UNIFORM}{name}") for name in PRESETS["univse"]}
-    plural = corpus.was_plural & corpus.is_plural
-    return Attacks(
-        {name: first(made, config.per_family) for name, made in FAMILIES.items()},
-        first_negatives(corpus, captions, plural, config.per_family),
-        {name: first(made, config.per_attack) for name, made in univse.items() if set(made) & set(corpus.operators)},
-        {name: first([name], 1) for name in corpus.operators},
-    )
+    shared = {
+        f"univse:{name}": first(made, config.per_attack)
+        for name, made in univse.items()
+        if set(made) & set(corpus.operators)
+    }
+    plural = first_negatives(corpus, captions, corpus.was_plural & corpus.is_plural, config.per_family)
+    pairs = {f"pairs:{name}": first([name], 1) for name in corpus.operators}
+    return {"vse-c:total": torch.cat([*families.values()]), **families, **shared, "plural:numeral": plural, **pairs}
 
 
 def complete_captions(corpus: Corpus, captions: Tensor, image: Tensor, least: int) -> Tensor:
@@ -127,19 +116,19 @@ def first_negatives(corpus: Corpus, captions: Tensor, wanted: Tensor, limit: int
 
 
 def score_negatives(split: EmbeddedSplit, attacks: Attacks, best: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-    """The similarity (M,) of each negative with the image of its caption, NaN for those of no attack; and by shared
-    attack, for each image (I,) the number of its negatives that score at least as high as the image's best caption.
+    """The similarity (M,) of each negative with the image of its caption, NaN for those of no attack; and by attack of
+    UniVSE, for each image (I,) the number of its negatives that score at least as high as the image's best caption.
 
     Every negative is embedded once, and only its scores are kept. best: (I,) the score of each image's best caption.
     """
     corpus, images, similarity = split.corpus, split.images, split.model.similarity
-    shared = torch.zeros(len(attacks.shared), len(corpus.operator), dtype=torch.bool)
-    for inside, rows in zip(shared, attacks.shared.values(), strict=True):
-        inside[rows] = True
-    negatives = attacks.negatives
+    outranking = {name: torch.zeros_like(best, dtype=torch.long) for name in attacks if name.startswith("univse:")}
+    shared = torch.zeros(len(outranking), len(corpus.operator), dtype=torch.bool)
+    for inside, name in zip(shared, outranking, strict=True):
+        inside[attacks[name]] = True
+    negatives = torch.cat([*attacks.values()]).unique()
     image_of = split.image_of_negative(negatives)
     own = torch.full((len(corpus.operator),), torch.nan)
-    outranking = {name: torch.zeros(len(images), dtype=torch.long, device=images.device) for name in attacks.shared}
     for places, vectors in embed_in_batches(split.model.sentences, split.texts, corpus.captions + negatives):
         rows = negatives[places]
         own[rows] = similarity.pairs(images[image_of[places].to(images.device)], vectors).cpu()
@@ -250,30 +239,29 @@ def run_protocols(split: EmbeddedSplit, attacks: Attacks) -> tuple[dict[str, Any
         return metrics, rows
     tables = [rows]
     own, outranking = score_negatives(split, attacks, plain.best)
-    metrics["vse-c"], metrics["univse"] = {}, {}
-
-    def attacked(protocol: str, name: str, negatives: Tensor, ranks: Tensor) -> None:
-        tables.append(rank_rows(f"{protocol}:{name}", "i2t", split.image_ids, ranks))
-        metrics[protocol][name] = {
-            **_recalls_with_intervals(ranks, split.seed),
-            "negatives": len(negatives),
-            "captions_with_negatives": len(split.corpus.negative_caption[negatives].unique()),
-            "negatives_a_caption": len(negatives) / len(split.captions),
-        }
-
-    for name, negatives in {"total": torch.cat(list(attacks.own.values())), **attacks.own}.items():
-        if len(negatives):
-            owner = split.image_of_negative(negatives)
-            attacked("vse-c", name, negatives, ranks_with_own_negatives(plain, own, negatives, owner))
-    for name, negatives in attacks.shared.items():
-        if len(negatives):
-            attacked("univse", name, negatives, (plain.images + outranking[name]).cpu())
-    if len(attacks.plural):
-        metrics["plural"], rows = _plural_split(split, attacks.plural, own)
-        tables.append(rows)
-    metrics["pairwise"] = {
-        name: _pairwise(split, negatives, own) for name, negatives in attacks.pairs.items() if len(negatives)
-    }
+    metrics |= {"vse-c": {}, "univse": {}, "pairwise": {}}
+    for name, negatives in attacks.items():
+        protocol, _, kind = name.partition(":")
+        if not len(negatives):
+            continue
+        if protocol == "pairs":
+            metrics["pairwise"][kind] = _pairwise(split, negatives, own)
+        elif protocol == "plural":
+            metrics["plural"], rows = _plural_split(split, negatives, own)
+            tables.append(rows)
+        else:
+            ranks = (
+                (plain.images + outranking[name]).cpu()
+                if name in outranking
+                else ranks_with_own_negatives(plain, own, negatives, split.image_of_negative(negatives))
+            )
+            tables.append(rank_rows(name, "i2t", split.image_ids, ranks))
+            metrics[protocol][kind] = {
+                **_recalls_with_intervals(ranks, split.seed),
+                "negatives": len(negatives),
+                "captions_with_negatives": len(split.corpus.negative_caption[negatives].unique()),
+                "negatives_a_caption": len(negatives) / len(split.captions),
+            }
     return metrics, pd.concat(tables, ignore_index=True)
 
 

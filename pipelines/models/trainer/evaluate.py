@@ -99,7 +99,9 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
     graphs = None
     if components:
         graphs = read_graphs(run, captions, vocabulary, device)
-        graphs = with_negatives(run, graphs, attacks.negatives, corpus, vocabulary, config.spacy_model)
+        graphs = with_negatives(
+            run, graphs, torch.cat([*attacks.values()]).unique(), corpus, vocabulary, config.spacy_model
+        )
         if config.drop_components:
             every = torch.arange(len(graphs.pairs.offsets) - 1)
             graphs = graphs.thinned(every, config.drop_components, config.seed)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..figures import format_interval, markdown_table, new_figure, write_png
+from ..figures import format_interval, markdown_table, new_figure, plot_metric, write_png
 
 RECALLS = ("R@1", "R@5", "R@10")
 LEAST_PAIRS = 10  # whose share is printed
@@ -111,7 +111,6 @@ def draw_curves(history: Sequence[Mapping[str, Any]], path: Path, title: str) ->
     """Draw loss per pair, recalls on validation and rsum over the epochs as a PNG; history: lines of metrics.jsonl."""
     figure = new_figure(11, 3.6)
     left, middle, right = figure.subplots(1, 3)
-    epochs = [line["epoch"] for line in history]
     steps, losses = [], []
     for line in history:
         parts = line["losses"]
@@ -119,12 +118,12 @@ def draw_curves(history: Sequence[Mapping[str, Any]], path: Path, title: str) ->
         losses += parts
     left.plot(steps, losses, color="tab:gray", linewidth=1)
     left.set(title=title, xlabel="epoch", ylabel="loss per pair", yscale="log")
-    for name, style in (("i2t", "-"), ("t2i", "--")):
+    validation = [{"epoch": line["epoch"], **line["validation"]} for line in history]
+    for way, style in (("i2t", "-"), ("t2i", "--")):
         for k, colour in ((1, "tab:blue"), (5, "tab:orange"), (10, "tab:green")):
-            values = [line["validation"][f"{name} R@{k}"] for line in history]
-            middle.plot(epochs, values, style, color=colour, marker=".", label=f"{name} R@{k}")
+            plot_metric(middle, validation, f"{way} R@{k}", f"{way} R@{k}", color=colour, linestyle=style)
     middle.set(xlabel="epoch", ylabel="recall on validation, %", ylim=(0, None))
     middle.legend(fontsize=7, ncols=2)
-    right.plot(epochs, [line["validation"]["rsum"] for line in history], marker=".", color="tab:red")
+    plot_metric(right, validation, "rsum", "rsum", color="tab:red")
     right.set(xlabel="epoch", ylabel="rsum on validation")
     write_png(figure, path, 120)
