@@ -9,10 +9,10 @@ the share of the words that these are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import isqrt
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -55,39 +55,12 @@ class SaliencyConfig(Settings):
     threads: int = Field(default_factory=cores)
 
 
-class SalientNegative(NamedTuple):
-    """A negative with the saliency of its words.
-
-    words: as the model reads them. shares: one per word, which sum to 1. edited: one per word, whether an edit put it
-    in. score: its similarity with the image; regions: the saliency of the regions, (R,), or None without a grid.
-    """
-
-    negative_id: str
-    operator: str
-    image: int
-    words: list[str]
-    shares: list[float]
-    edited: list[bool]
-    score: float
-    regions: Tensor | None
-
-    @property
-    def share(self) -> float:
-        """The share of the saliency that is on the edited words."""
-        return sum(share for share, edited in zip(self.shares, self.edited, strict=True) if edited)
-
-    @property
-    def chance(self) -> float:
-        """The share of the words that were edited."""
-        return sum(self.edited) / len(self.edited)
-
-
 def saliency(model: Path, run: Path, photos: Path | None, output: Path, config: SaliencyConfig) -> str:
     """VSE-C's Figure 2 with a measure: writes saliency.json, .md and .png to `output`; returns the table as Markdown.
 
     photos: the folder of the run's photos, to draw beside the negatives. Raises as `find_saliency`.
     """
-    negatives, table = find_saliency(model, run, config)
+    negatives, features = find_saliency(model, run, config)
     metrics = summarize(negatives, config.seed)
     rows = []
     for name, one in metrics.items():
@@ -97,13 +70,17 @@ def saliency(model: Path, run: Path, photos: Path | None, output: Path, config: 
     text = write_results(output, "saliency", metrics, markdown_table(columns, rows))
     files = {} if photos is None else photo_files(run, photos, read_captions(run).image_ids)
     shown = choose_shown(negatives, files)
-    drawn = {one.image: covered(files[one.image], run, table) for one in shown if files}
+    drawn = {image: covered(files[image], run, features) for image in shown["image"] if files}
     draw_saliency(shown, drawn, output / "saliency.png")
     return text
 
 
-def find_saliency(model_folder: Path, run: Path, config: SaliencyConfig) -> tuple[list[SalientNegative], str]:
-    """The saliency of the words of negatives of a run under a model, and the name of the table of features it reads.
+def find_saliency(model_folder: Path, run: Path, config: SaliencyConfig) -> tuple[pd.DataFrame, str]:
+    """The saliency of negatives of a run under a model, a row each, and the name of the table of features it reads.
+
+    Columns: operator; image, its index; words, as the model reads them; shares, one per word, which sum to 1; edited,
+    one per word, whether an edit put it in; share and chance, the shares of the saliency and of the words that are
+    edited; score, its similarity with the image; regions, the saliency of the regions (R,), None without a grid.
 
     Raises FileNotFoundError or ValueError for a folder without a model, a run without the split, features or negatives,
     or a model that does not read its captions with a recurrent net.
@@ -135,9 +112,15 @@ def find_saliency(model_folder: Path, run: Path, config: SaliencyConfig) -> tupl
                 shares = (own / own.sum().clamp(min=1e-12)).tolist()
                 written = [text[begin:end] for begin, end in spans]
                 on_grid = None if regions is None else regions[n]
-                about = (row["negative_id"], row["operator"], int(images[n]))
-                found.append(SalientNegative(*about, written, shares, edited, float(scores[n]), on_grid))
-    return found, trained.table
+                found.append((row["operator"], int(images[n]), written, shares, edited, float(scores[n]), on_grid))
+    return salient(found), trained.table
+
+
+def salient(rows: Sequence[tuple[Any, ...]]) -> pd.DataFrame:
+    """Rows of operator, image, words, shares, edited, score and regions with `share` and `chance`."""
+    table = pd.DataFrame(rows, columns=["operator", "image", "words", "shares", "edited", "score", "regions"])
+    on_edits = [float(np.dot(*both)) for both in zip(table["shares"], table["edited"], strict=True)]
+    return table.assign(share=on_edits, chance=table["edited"].map(np.mean))
 
 
 def gradients(
@@ -186,23 +169,22 @@ def edited_words(spans: list[tuple[int, int]], edits: list[dict[str, Any]]) -> l
     return [any(start < stop and begin < end for begin, stop in put) for start, end in spans]
 
 
-def summarize(negatives: list[SalientNegative], seed: int) -> dict[str, dict[str, Any]]:
+def summarize(negatives: pd.DataFrame, seed: int) -> dict[str, dict[str, Any]]:
     """By operator: the mean share of the saliency on edited words, and the share that chance gives, in %.
 
     With the number of negatives, and the 95 % bootstrap intervals, over images, of the share and of its difference from
     chance.
     """
-    rows = pd.DataFrame([(one.operator, one.image, one.share, one.chance) for one in negatives])
     metrics = {}
-    for name, (_, image, share, chance) in ((name, own.to_numpy().T) for name, own in rows.groupby(0)):
-        of, values = np.unique(image.astype(int), return_inverse=True)[1], np.stack([share, chance, share - chance])
-        counts = np.stack([np.bincount(of, column) for column in values.astype(float)], 1)
-        on_edits, by_chance, beyond = figures(counts, np.bincount(of)[:, None], seed)
+    for name, rows in negatives.assign(beyond=negatives["share"] - negatives["chance"]).groupby("operator"):
+        of_image = rows.groupby("image")[["share", "chance", "beyond"]]
+        counts, sizes = of_image.sum().to_numpy(), of_image.size().to_numpy()[:, None]
+        share, chance, beyond = figures(counts, sizes, seed)
         metrics[str(name)] = {
-            "negatives": len(of),
-            "share": on_edits.value,
-            "share interval": list(on_edits.interval),
-            "chance": by_chance.value,
+            "negatives": len(rows),
+            "share": share.value,
+            "share interval": list(share.interval),
+            "chance": chance.value,
             "beyond chance": beyond.value,
             "beyond chance interval": list(beyond.interval),
         }
@@ -213,34 +195,32 @@ SHOWN = 2  # negatives per operator
 CHARACTERS = 96  # per line of a negative
 
 
-def choose_shown(negatives: Sequence[SalientNegative], photos: Mapping[int, Path]) -> list[SalientNegative]:
-    """The first negatives of each operator, of images with a photo if there are any photos."""
-    shown: dict[str, list[SalientNegative]] = {}
-    for one in negatives:
-        own = shown.setdefault(one.operator, [])
-        if len(own) < SHOWN and (not photos or one.image in photos) and one.image not in {other.image for other in own}:
-            own.append(one)
-    return [one for name in sorted(shown) for one in shown[name]]
+def choose_shown(negatives: pd.DataFrame, photos: Collection[int]) -> pd.DataFrame:
+    """The first negatives of each operator, of different images; of those with a photo if there are any photos."""
+    seen = negatives[negatives["image"].isin(photos)] if photos else negatives
+    first = seen.drop_duplicates(["operator", "image"]).groupby("operator").head(SHOWN)
+    return first.sort_values("operator", kind="stable")
 
 
-def draw_saliency(negatives: Sequence[SalientNegative], photos: Mapping[int, Image], path: Path) -> None:
+def draw_saliency(negatives: pd.DataFrame, photos: Mapping[int, Image], path: Path) -> None:
     """Draw the negatives, one below the other: the darker a word, the more the score depends on it.
 
     Below each word stands its share in %, in bold below those that an edit put in. photos: by the image's number; with
     regions on a square grid the photo is brighter where the score depends on it more, otherwise as it is.
     """
-    lines = [_lines(one.words) for one in negatives]
+    lines = [_lines(words) for words in negatives["words"]]
     heights = [max(0.75 * len(own) + 0.35, 1.7 if photos else 0.0) for own in lines]
     figure = new_figure(9.0 + 1.8 * bool(photos), sum(heights))
     cells = figure.add_gridspec(len(negatives), 2, height_ratios=heights, width_ratios=(1.7 if photos else 0.01, 9.0))
-    for row, (one, own) in enumerate(zip(negatives, lines, strict=True)):
+    for row, (one, own) in enumerate(zip(negatives.itertuples(), lines, strict=True)):
         image, text = figure.add_subplot(cells[row, 0]), figure.add_subplot(cells[row, 1])
         for axis in (image, text):
             axis.set_axis_off()
         if one.image in photos:
-            grid = one.regions is not None and isqrt(len(one.regions)) ** 2 == len(one.regions)
-            weights = one.regions.clamp(min=1e-12).sqrt() if one.regions is not None and grid else None
-            draw_map(image, photos[one.image], None if weights is None else weights.view(isqrt(len(weights)), -1))
+            side = 0 if one.regions is None else isqrt(len(one.regions))
+            on_grid = side and side * side == len(one.regions)
+            weights = one.regions.clamp(min=1e-12).sqrt().view(side, side) if on_grid else None
+            draw_map(image, photos[one.image], weights)
         title = f"{one.operator}: {one.share:.0%} on {one.chance:.0%} of the words, similarity {one.score:.2f}"
         text.set_title(title, fontsize=8, loc="left", color="0.35")
         text.set_xlim(0, CHARACTERS)

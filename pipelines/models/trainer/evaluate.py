@@ -63,7 +63,8 @@ def write_evaluation(evaluation: Evaluation, folder: Path) -> str:
     text = to_markdown(evaluation.metrics)
     folder.mkdir(parents=True, exist_ok=True)
     sink = io.BytesIO()
-    pq.write_table(pa.Table.from_pandas(evaluation.ranks, RANKS, preserve_index=False), sink, **PARQUET)
+    columns = {name: evaluation.ranks[name].to_numpy() for name in RANKS.names}
+    pq.write_table(pa.table(columns, RANKS), sink, **PARQUET)
     write_atomically(folder / "ranks.parquet", sink.getvalue())
     write_atomically(folder / "evaluation.md", (text + "\n").encode())
     write_json(folder / "evaluation.json", evaluation.metrics)
