@@ -16,6 +16,7 @@ from ....augment.language.semantic_classes import prepositions
 from ..corpus import pack_sentences, read_caption_rows
 from ..figures import markdown_table
 from ..fit import Step, fit
+from ..vectors import ragged_rows
 from ..vocabulary import SPECIALS, UNKNOWN_ID, WordVocabulary, build_vocabulary, word_spans
 from .task import FILE, NOUNS, Task, word_tables
 
@@ -93,10 +94,9 @@ def read_blanks(run: Path, ids: Sequence[str], image: Tensor, vocabulary: WordVo
     good = known[id] & (id != UNKNOWN_ID)
     captions, owner = caption[good].unique(return_inverse=True)
     starts = _starts(torch.bincount(owner, minlength=len(captions)))
-    lengths = offsets.diff()[captions]
-    new = _starts(lengths)
-    at = torch.arange(int(new[-1])) + torch.repeat_interleave(offsets[captions] - new[:-1], lengths)
-    return Blanks(tokens[at], new, image[captions], starts, position[good], kind[good])
+    kept, _ = ragged_rows(offsets, captions)
+    ends = _starts(offsets.diff()[captions])
+    return Blanks(tokens[kept], ends, image[captions], starts, position[good], kind[good])
 
 
 def _starts(sizes: Tensor) -> Tensor:

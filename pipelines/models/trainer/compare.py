@@ -75,17 +75,12 @@ class Variant:
 
         settings: fields to set, of this model or of others, `run` among them, and the recipe of the comparison.
         """
-        own: dict[str, Any] = {"model": self.model, "seed": seed, "output": output / f"{self.name}-{seed}"}
-        of_model = {
-            name: value for name, value in settings.items() if name in (*CONFIGS[self.model].model_fields, "recipe")
-        }
-        if self.families:
-            own["negative_families"] = self.families
-        if self.similarity:
-            own["similarity"] = self.similarity
-        if self.recipe:
-            own["recipe"] = self.recipe
-        return configure(**{**of_model, **own})
+        known = (*CONFIGS[self.model].model_fields, "recipe")
+        of_model = {name: value for name, value in settings.items() if name in known}
+        own = {"negative_families": self.families, "similarity": self.similarity, "recipe": self.recipe}
+        own = {name: value for name, value in own.items() if value}
+        folder = output / f"{self.name}-{seed}"
+        return configure(**{**of_model, **own, "model": self.model, "seed": seed, "output": folder})
 
 
 class CompareConfig(Settings):
@@ -257,72 +252,55 @@ def describe_settings(configs: Mapping[str, TrainConfig], seeds: int, split: str
     return f"Split {split}; {number} each; {'; '.join(parts)}. In brackets 95 % bootstrap intervals over {over}."
 
 
-Results = Sequence[VariantResult]
-Column = Callable[[VariantResult], str]
+def cells(result: VariantResult) -> dict[str, str]:
+    """What tables say of a variant, by name: figures; values without their intervals, as "plain i2t R@1, value"; mean
+    ranks; the rsum of each language, as "plain:de rsum"; and "noun, accuracy".
+    """
+    plain = {key.partition(" ")[0] for key in result.mean_rank if key.startswith("plain")}
+    rsum = {name: total([result.recalls[f"{name} {way} sum"] for way in ("i2t", "t2i")]) for name in plain}
+    return {
+        **{name: str(one.figure) for name, one in result.recalls.items()},
+        **{f"{name}, value": f"{one.value:.1f}" for name, one in result.recalls.items()},
+        **{f"{name} mean rank": f"{mean:.1f}" for name, mean in result.mean_rank.items()},
+        **{f"{name} rsum": str(one.figure) for name, one in rsum.items()},
+        **{f"{name}, accuracy": f"{share:.1f}" for name, share in result.accuracy.items()},
+    }
 
 
-def to_markdown(results: Results, setting: str) -> str:
+def to_markdown(results: Sequence[VariantResult], setting: str) -> str:
     """VSE-C's Tables 2 to 4 and UniVSE's Table 2, one row per variant; tables that lack data are left out.
 
     setting: a first paragraph, see `describe_settings`.
     """
+    parts, shown = [setting], {result.name: cells(result) for result in results}
+    of_some, of_all = set[str]().union(*shown.values()), set.intersection(*map(set, shown.values()))
 
-    def table(first: str, columns: Mapping[str, Column], rows: Results = results) -> str:
-        cells = [[row.name, *(column(row) for column in columns.values())] for row in rows]
-        return markdown_table([first, *columns], cells) if columns and cells else ""
+    def table(first: str, columns: Mapping[str, str], known: set[str] = of_all) -> None:
+        """Add a table; columns: by its head, the name of what it shows, left out if it is not known."""
+        kept = {head: name for head, name in columns.items() if name in known}
+        names = set(kept.values())
+        rows = [[row, *(its[name] for name in kept.values())] for row, its in shown.items() if names <= its.keys()]
+        if kept and rows:
+            parts.append(markdown_table([first, *kept], rows))
 
-    def shared(*names: str) -> list[str]:
-        return [name for name in names if all(f"{name} i2t" in result.mean_rank for result in results)]
-
-    every = sorted({key.rpartition(" ")[0] for result in results for key in result.mean_rank})
-    parts = [setting]
-    for name in (name for name in every if name.partition(":")[0] == "plain"):  # each of the variants' languages
-        recalls = {f"{way} R@{k}": _number(f"{name} {way} R@{k}") for way in ("i2t", "t2i") for k in TOP}
+    for name in sorted(name.removesuffix(" rsum") for name in of_some if name.endswith(" rsum")):
+        recalls = {f"{way} R@{k}": f"{name} {way} R@{k}, value" for way in ("i2t", "t2i") for k in TOP}
         language = name.partition(":")[2]
-        spoken = [result for result in results if f"{name} i2t" in result.mean_rank]
-        parts.append(
-            table(f"without attack{' in ' if language else ''}{language}", {**recalls, "rsum": _rsum(name)}, spoken)
-        )
-    columns: dict[str, Column] = {}
-    for name, of in (("plain", ""), ("vse-c:total", ", attacked")):
-        columns |= {f"{top}{of}": _figure(f"{name} i2t {top}") for top in ("R@1", "R@10")}
-        columns[f"mean rank{of}"] = _mean_rank(f"{name} i2t")
-    parts.append(table("image to text", columns if shared("vse-c:total") else {}))  # VSE-C's Table 2
-    families = shared(*(f"vse-c:{name}" for name in FAMILIES), "plural", "plural:numeral")
-    heads = {name.removeprefix("vse-c:").replace("plural:", "plural, "): name for name in families}
-    columns = {head: _figure(f"{name} i2t R@1") for head, name in heads.items()}
-    parts.append(table("R@1 under attack by", columns))  # VSE-C's Tables 3 and 4
-    names = [name for name in every if name.startswith("univse:")]
-    if names and shared(*names) == names:  # UniVSE's Table 2
-        columns = {name.removeprefix("univse:"): _figure(f"{name} i2t R@1") for name in names}
-        parts.append(table("R@1 with all negatives of", {**columns, "sum of R@1, 5, 10": _figure("univse")}))
-    operators = dict.fromkeys(name for result in results for name in result.accuracy)
-    columns = {name: _accuracy(name) for name in operators}
-    parts += [table("caption above negative, %", columns), _differences(results)]
-    return "\n\n".join(part for part in parts if part)
+        table(f"without attack{' in ' if language else ''}{language}", {**recalls, "rsum": f"{name} rsum"}, of_some)
+    if "vse-c:total i2t R@1" in of_all:  # VSE-C's Table 2
+        attacks, columns = {"": "plain", ", attacked": "vse-c:total"}, ("R@1", "R@10", "mean rank")
+        table("image to text", {f"{one}{of}": f"{name} i2t {one}" for of, name in attacks.items() for one in columns})
+    families = {**{name: f"vse-c:{name}" for name in FAMILIES}, "plural": "plural", "plural, numeral": "plural:numeral"}
+    table("R@1 under attack by", {head: f"{name} i2t R@1" for head, name in families.items()})  # its Tables 3 and 4
+    names = sorted(name for name in of_some if name.startswith("univse:") and name.endswith(" i2t R@1"))
+    if names and set(names) <= of_all:  # UniVSE's Table 2
+        heads = {name.removeprefix("univse:").removesuffix(" i2t R@1"): name for name in names}
+        table("R@1 with all negatives of", {**heads, "sum of R@1, 5, 10": "univse"})
+    table("caption above negative, %", {name: f"{name}, accuracy" for name in results[0].accuracy})
+    return "\n\n".join(filter(None, [*parts, _differences(results)]))
 
 
-def _number(name: str) -> Column:
-    return lambda row: f"{row.recalls[name].value:.1f}"
-
-
-def _figure(name: str) -> Column:
-    return lambda row: str(row.recalls[name].figure)
-
-
-def _accuracy(name: str) -> Column:
-    return lambda row: f"{row.accuracy[name]:.1f}"
-
-
-def _mean_rank(key: str) -> Column:
-    return lambda row: f"{row.mean_rank[key]:.1f}"
-
-
-def _rsum(name: str) -> Column:
-    return lambda row: str(total([row.recalls[f"{name} {way} sum"] for way in ("i2t", "t2i")]).figure)
-
-
-def _differences(results: Results) -> str:
+def _differences(results: Sequence[VariantResult]) -> str:
     """Each variant's difference from the first one, with the interval of the paired bootstrap."""
     first, *others = results
     differences = {result.name: result.minus(first) for result in others}
