@@ -41,15 +41,10 @@ WRONG = (NEGATIVE, FALSE, OF_TWO)
 
 
 class ScoreConfig(Settings):
-    """The options of `negcap score`. Raises ValueError for a value that is not valid.
+    """The options of `negcap score`, as its help describes them. Raises ValueError for a value that is not valid.
 
-    images: the folder of the image files, None if the models need none. splits, operators: only these, all if empty;
-    refined: only the negatives that `negcap refine` kept; per_caption: at most so many negatives per caption and
-    operator, the first drawn, None for all. skip_missing: leave out captions whose image file is missing. seed: of the
-    bootstrap and of the choice of second captions; resamples: of the bootstrap. device: cpu, cuda or auto (a GPU where
-    there is one); threads: of the CPU, 0 for one per core; batch: images or texts computed at once; precision: what a
-    GPU computes in, where auto is bfloat16 on a GPU and float32 on a CPU.
-    Of endpoints (see EndpointConfig): concurrency, timeout, attempts, max_tokens of an answer, max_requests in all.
+    seed: of the bootstrap and of the choice of second captions. threads: 0 for one per core. The last five are of
+    endpoints, see EndpointConfig.
     """
 
     images: Path | None = None

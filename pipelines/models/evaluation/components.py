@@ -50,8 +50,7 @@ def frequent_queries(
     """The components of a vocabulary that captions of enough images have, by kind as in QUERIES, sorted by their words.
 
     components: one row per caption of the split. vocabulary: the table component_vocabulary, counted on train captions.
-    image: (n,) the image index of each caption. images: I. written: the written form of each relation, see
-    `written_forms`.
+    image: (n,) the image index of each caption. images: I. written: see `written_forms`.
     """
     known = set(zip(vocabulary["kind"].to_pylist(), map(tuple, vocabulary["words"].to_pylist()), strict=True))
     queries = {}
@@ -116,9 +115,7 @@ DETECTED = "detected object"  # the kind of these queries
 
 
 def detected_queries(instances: Path, images: Sequence[str]) -> Queries:
-    """The names of all categories that some image has a box of, in the file's order, as queries.
-
-    Its `true` is (queries, I) bool: True where the image has a box of the category.
+    """The names of all categories that some image has a box of, in the file's order; true: images with such a box.
 
     instances: COCO's instances_*.json. images: (I,) the files of the images, of which only the names count. Raises
     ValueError for a file of another kind, or one that has none of the images.

@@ -3,13 +3,10 @@
 Attacks: negatives are added to the candidate captions, and the best true caption of each image is ranked again.
 
 VSE-C (Shi et al. 2018, Tables 2 to 4): the candidates of an image are all captions and the negatives of its own ones.
-UniVSE (Wu et al. 2019, Table 2): all images share their candidates, the captions and 5 negatives of each; here up to 5,
-as some captions have fewer.
+UniVSE (Wu et al. 2019, Table 2): all images share their candidates, the captions and up to 5 negatives of each.
 
-The components of negatives, parsed from their texts as those of captions are, and cached in the run's folder.
-
-A model must not know more of a negative than of a caption, of which it sees only the text. So the edit that made the
-negative is not used: the parser of the run's captions parses it, and makes the same kinds of mistakes as in captions.
+A model must not know more of a negative than of a caption, of which it sees only the text. So its components do not
+come from the edit that made it: the parser of the run's captions parses it, with the same kinds of mistakes.
 """
 
 from __future__ import annotations
@@ -292,9 +289,9 @@ def _recalls_with_intervals(ranks: Tensor, seed: int) -> dict[str, Any]:
 def _plural_split(split: EmbeddedSplit, numeral: Tensor, own: Tensor) -> tuple[dict[str, Any], pd.DataFrame]:
     """VSE-C's Table 4: all captions of the images with a caption that counts more than one, plain and attacked.
 
-    A caption counts more than one if one of its numeral negatives replaces a number above one. numeral: (P,) the
-    negatives of the split that replace such a number by another number above one ("3 dogs" -> "5 dogs"); only they
-    attack, so that singular and plural forms tell nothing. own: (M,) score of every negative with its image.
+    A caption counts more than one if one of its numeral negatives replaces a number above one. Only those attack,
+    numeral: (P,), that put in such a number, too ("3 dogs" -> "5 dogs"), so that singular and plural tell nothing. own:
+    (M,) score of every negative with its image.
     """
     counting = torch.zeros(split.corpus.captions, dtype=torch.bool)
     counting[split.corpus.negative_caption[split.corpus.was_plural]] = True

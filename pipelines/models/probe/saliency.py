@@ -78,9 +78,8 @@ def saliency(model: Path, run: Path, photos: Path | None, output: Path, config: 
 def find_saliency(model_folder: Path, run: Path, config: SaliencyConfig) -> tuple[pd.DataFrame, str]:
     """The saliency of negatives of a run under a model, a row each, and the name of the table of features it reads.
 
-    Columns: operator; image, its index; words, as the model reads them; shares, one per word, which sum to 1; edited,
-    one per word, whether an edit put it in; share and chance, the shares of the saliency and of the words that are
-    edited; score, its similarity with the image; regions, the saliency of the regions (R,), None without a grid.
+    Columns: those of `salient`, of which words, shares (which sum to 1) and edited (whether an edit put it in) have an
+    entry per word; score is the similarity with the image; regions, (R,), is None without a grid.
 
     Raises FileNotFoundError or ValueError for a folder without a model, a run without the split, features or negatives,
     or a model that does not read its captions with a recurrent net.
@@ -117,7 +116,7 @@ def find_saliency(model_folder: Path, run: Path, config: SaliencyConfig) -> tupl
 
 
 def salient(rows: Sequence[tuple[Any, ...]]) -> pd.DataFrame:
-    """Rows of operator, image, words, shares, edited, score and regions with `share` and `chance`."""
+    """Rows of negatives, and the share of the saliency that is on edited words, and by chance: of the words."""
     table = pd.DataFrame(rows, columns=["operator", "image", "words", "shares", "edited", "score", "regions"])
     on_edits = [float(np.dot(*both)) for both in zip(table["shares"], table["edited"], strict=True)]
     return table.assign(share=on_edits, chance=table["edited"].map(np.mean))
@@ -172,8 +171,7 @@ def edited_words(spans: list[tuple[int, int]], edits: list[dict[str, Any]]) -> l
 def summarize(negatives: pd.DataFrame, seed: int) -> dict[str, dict[str, Any]]:
     """By operator: the mean share of the saliency on edited words, and the share that chance gives, in %.
 
-    With the number of negatives, and the 95 % bootstrap intervals, over images, of the share and of its difference from
-    chance.
+    With the number of negatives, and intervals of the share and of its difference from chance.
     """
     metrics = {}
     for name, rows in negatives.assign(beyond=negatives["share"] - negatives["chance"]).groupby("operator"):
@@ -208,11 +206,12 @@ def draw_saliency(negatives: pd.DataFrame, photos: Mapping[int, Image], path: Pa
     Below each word stands its share in %, in bold below those that an edit put in. photos: by the image's number; with
     regions on a square grid the photo is brighter where the score depends on it more, otherwise as it is.
     """
-    lines = [_lines(words) for words in negatives["words"]]
+    rows: list[Any] = list(negatives.itertuples())
+    lines = [_lines(one.words) for one in rows]
     heights = [max(0.75 * len(own) + 0.35, 1.7 if photos else 0.0) for own in lines]
     figure = new_figure(9.0 + 1.8 * bool(photos), sum(heights))
     cells = figure.add_gridspec(len(negatives), 2, height_ratios=heights, width_ratios=(1.7 if photos else 0.01, 9.0))
-    for row, (one, own) in enumerate(zip(negatives.itertuples(), lines, strict=True)):
+    for row, (one, own) in enumerate(zip(rows, lines, strict=True)):
         image, text = figure.add_subplot(cells[row, 0]), figure.add_subplot(cells[row, 1])
         for axis in (image, text):
             axis.set_axis_off()

@@ -77,11 +77,9 @@ def read_task(run: Path, config: ProbeConfig, say: Callable[[str], None]) -> Tas
 def word_tables(vectors: Path, models: Sequence[Path], words: Sequence[str], seed: int) -> dict[str, Tensor]:
     """The vectors (W, e) of W words, by the name of the row of a table; words that the file lacks are left NaN.
 
-    The first are the file's own. Those of each model are joined to them: its grounded vectors (`grounded_dim`), or else
-    its whole table, multiplied by a number so that they are as long as the file's, in the mean: what reads both
-    parts learns little from one that is much shorter. As a control the file's are also joined with as many random
-    numbers as the first model adds, since more numbers alone make words easier to tell apart. Raises ValueError for a
-    file without any of the words.
+    The first are the file's own. To them are joined those of each model, made as long as the file's, in the mean, since
+    what reads both parts learns little from one that is much shorter; and, as a control, as many random numbers as the
+    first model adds: they alone make words easier to tell apart. Raises ValueError for a file without any of the words.
     """
     vocabulary = WordVocabulary(tuple(dict.fromkeys((*SPECIALS, *words))))
     rows = torch.tensor([vocabulary.ids[word] for word in words])

@@ -21,7 +21,7 @@ from ...tables.images import Images
 from ..captions import Captions, read_captions
 from ..checkpoint import read_vocabularies
 from ..corpus import PARTS, component_ids, encode_run, read_caption_rows, read_whole_table
-from ..features import Features, read_features
+from ..features import read_features
 from ..figures import new_figure, write_png
 from ..mhad.model import MultiHeadAttention
 from ..univse.model import UniVSE
@@ -55,9 +55,10 @@ class PictureConfig(Settings):
 
 
 class Subject(NamedTuple):
-    """A model, and what is drawn of a run: captions, features, and the photo of each image that has one, by its index.
+    """A model, and what is drawn of a run.
 
-    files: None if no photos are drawn.
+    features: None if only words are drawn. files: the photo of each image that has one, by its index; None if no photos
+    are drawn.
     """
 
     model: Any
@@ -65,7 +66,7 @@ class Subject(NamedTuple):
     trained: Any
     run: Path
     captions: Captions
-    features: Features
+    features: Any
     files: dict[int, Path] | None
 
     def photo(self, image: int) -> Image | None:
@@ -86,10 +87,10 @@ def draw_pictures(
     draw = {UniVSE: _draw_univse, MultiHeadAttention: _draw_mhad}.get(type(model))
     if draw is None:
         raise ValueError(f"pictures need a univse or mha-d model, {model_folder} is: {trained.model}")
-    captions = read_captions(run, languages=trained.languages)
-    features = read_features(run, captions.image_ids, trained.table)
-    files = None
-    if photos is not None:
+    captions, files = read_captions(run, languages=trained.languages), None
+    needed = photos is not None or draw is _draw_mhad
+    features = read_features(run, captions.image_ids, trained.table) if needed else None
+    if photos is not None and features is not None:
         found = photo_files(run, photos, captions.image_ids)
         files = {image: file for image, file in found.items() if bool(features.available[image])}
         if not files:

@@ -43,13 +43,11 @@ from .report import draw_curves
 class TrainingData:
     """The data of a training. The words of texts are on the device, all other tensors on the CPU.
 
-    vocabulary, others: of the first language, and of each further one. features: (I, …), on the device if they fit, see
-    `place`. backbone: the network that computed them. image: (C,) the image index of each caption. language: (C,) the
-    index of each caption's language among `languages`. train, validation: (n,) indices of captions; those to train on
-    are in the first language. extra: (n,) bool, those of `train` that come from the table `extra`. attack: (P,) the
-    negatives of validation captions that join the candidates if the config selects by `attacked`; attacked: (P,) their
-    captions. sampler: what negatives are sampled from, see Objective. without_features: the number of images that have
-    none.
+    vocabulary, others: of the first language, and of each further one. features: (I, …), see `place`. image, language:
+    (C,) the index of each caption's image, and of its language among `languages`. train, validation: (n,) captions;
+    those to train on are in the first language. extra: (n,) bool, those of `train` that come from the table `extra`.
+    attack: (P,) the negatives of validation captions that join the candidates if the config selects by `attacked`;
+    attacked: (P,) their captions. sampler: see Objective. without_features: the number of images that have none.
     """
 
     texts: Texts
