@@ -116,6 +116,6 @@ def graph(caption: str, simple: bool, spacy_model: str | None, dot: bool) -> Non
     \b
     Example: negcap graph "A man in a tall hat rides a horse."
     """
-    from ..report.graph import print_graph
+    from ..report.rows import print_graph
 
     print_graph(caption, sys.stdout, simple=simple, spacy_model=spacy_model, dot=dot)

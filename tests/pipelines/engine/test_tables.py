@@ -193,7 +193,6 @@ OWN_FILES = {  # sources that open Parquet files which are no tables of a run, o
     "pipelines/engine/tables.py",
     "pipelines/models/order/taxonomy.py",
     "pipelines/models/papers/tables.py",
-    "pipelines/readers/pairs.py",
     "pipelines/readers/table.py",
     "pipelines/tables/corpus.py",
     "pipelines/ingestion/grouping.py",

@@ -24,7 +24,7 @@ from negcap.pipelines.engine.progress import (
 )
 from negcap.pipelines.engine.run import Execution, run_stage
 from negcap.pipelines.report import summary
-from negcap.pipelines.report.statistics import PAGE, page, write_page
+from negcap.pipelines.report.info import PAGE, page, write_page
 from tests.pipelines.engine.test_run import TEXTS
 from tests.pipelines.engine.toy_stages import COUNT, SPLIT, ToyConfig, write_captions
 
