@@ -61,12 +61,12 @@ def trained(rest: str, tests: TestSet, run: Path, config: ScoreConfig) -> list[n
     """
     import torch
 
+    from ..models.data import Texts
     from ..models.device import choose_device
     from ..models.evaluation.protocols import parse_graphs, parser_settings
     from ..models.evaluation.retrieval import embed_images, embed_sentences
     from ..models.features import read_features
     from ..models.trainer.objectives import OBJECTIVES, load_model
-    from ..models.vectors import Texts
 
     if not is_run(run):
         raise ValueError(f"a model of negcap train reads the image features of a run, {run} is a published set")

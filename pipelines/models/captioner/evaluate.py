@@ -20,14 +20,13 @@ from ...engine.bounds import at_least, one_of
 from ...engine.storage import write_atomically, write_json
 from ...engine.tables import read_table
 from ...tables.images import Images
-from ..captions import Captions, read_captions
 from ..config import DEVICES, cores
+from ..data import Captions, Texts, read_captions
 from ..device import choose_device
 from ..evaluation.retrieval import embed_images, embed_sentences, rank, retrieval_metrics
 from ..features import Features, read_features
 from ..figures import markdown_table, new_figure, write_png
 from ..trainer.objectives import OBJECTIVES, load_model
-from ..vectors import Texts
 from .config import WritingConfig
 from .generate import detokenize, join_words, normalize, stream_keys, write_sentences
 from .model import GAN, MLE, Captioner, PaddedSentences, load_captioner, transform_features, weights_file

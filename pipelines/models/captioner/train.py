@@ -14,9 +14,9 @@ import torch
 from torch import Generator, Tensor
 
 from .. import checkpoint
-from ..captions import read_captions, split_captions
+from ..batches import shuffled_batches
 from ..checkpoint import epoch_seed
-from ..corpus import shuffled_batches
+from ..data import read_captions, split_captions
 from ..device import choose_device
 from ..features import read_features
 from ..figures import new_figure, plot_metric, write_png

@@ -20,7 +20,8 @@ from ...engine.tables import has_table, no_table, read_table, shards_of
 from ...features.preprocess import open_images
 from ...tables.columns import read_columns, stored_splits
 from ...tables.images import Images
-from ..corpus import CONCRETENESS, build_pool, concreteness
+from ..batches import build_pool
+from ..data import CONCRETENESS, concreteness
 from ..dual import Negatives
 from .config import NEED_NEGATIVES, TRIPLET, ClipConfig
 from .network import Towers

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..dual import MOST, SIGLIP_BIAS
+from ..losses import MOST, SIGLIP_BIAS
 from ..scorer import reading
 from ..similarities import unit
 from .config import ClipConfig

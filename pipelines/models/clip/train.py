@@ -13,11 +13,12 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
+from ..batches import NONE
 from ..checkpoint import epoch_seed, write_history
 from ..device import choose_device
 from ..evaluation.retrieval import rank, retrieval_metrics
 from ..fit import Line, Step, fit
-from ..losses import NONE, TERMS, compare, info_nce
+from ..losses import TERMS, compare, info_nce
 from .config import TRIPLET, ClipConfig
 from .data import Encoded, Pairs, batches, draw_counterparts, frequent_words, pool_of, read_counterparts, read_pairs
 from .network import Clip, towers

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from ....augment.language.semantic_classes import attributes
+from ..data import Phrase
 from ..similarities import Similarity
-from ..vectors import Phrase
 from .retrieval import EmbeddedSplit
 
 AT_ONCE = 1 << 11  # candidates scored at a time

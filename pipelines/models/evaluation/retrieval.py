@@ -20,11 +20,10 @@ import pyarrow as pa
 import torch
 from torch import Generator, Tensor
 
-from ..corpus import PARTS, Corpus
+from ..data import PARTS, Corpus, Phrase, Texts
+from ..device import take
 from ..encoders import ImageEncoder
-from ..features import take
 from ..similarities import COSINE, Similarity
-from ..vectors import Phrase, Texts
 from ..vocabulary import WordVocabulary
 
 TIE = 1e-6  # scores this close count as equal: the accuracy of scores of unit vectors in float32

@@ -13,13 +13,12 @@ from torch.nn import functional
 from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
 from ....augment.language.semantic_classes import prepositions
-from ..corpus import pack_sentences, read_caption_rows
+from ..data import pack_sentences, read_caption_rows
 from ..encoders import TwoPartEmbedding, WordEmbedding
 from ..fit import Step, fit
 from ..trainer.objectives import load_model
 from ..univse.model import WordEncoder
-from ..vectors import read_vectors, vector_size
-from ..vocabulary import UNKNOWN_ID, WordVocabulary, word_spans
+from ..vocabulary import UNKNOWN_ID, WordVocabulary, read_vectors, vector_size, word_spans
 
 KINDS = ("noun", "preposition")
 NOUNS = ("NN", "NNS")

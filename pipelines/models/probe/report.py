@@ -15,8 +15,8 @@ from torch import Tensor
 from ....schemas.features import TABLE
 from ...engine.bounds import at_least
 from ...tables.columns import UNSPLIT
-from ..captions import Captions, read_captions
 from ..config import cores
+from ..data import Captions, read_captions
 from ..features import Features, read_features
 from ..figures import format_interval, markdown_table, write_results
 from ..trainer.pictures import photo_files

@@ -22,9 +22,8 @@ from torch import Tensor
 
 from ...engine.tables import read_table
 from ...features.preprocess import decode
-from ..captions import read_captions
 from ..config import cores
-from ..corpus import pack_sentences
+from ..data import pack_sentences, read_captions
 from ..encoders import run_packed
 from ..evaluation.retrieval import bootstrap_samples, interval
 from ..features import read_features

@@ -13,7 +13,6 @@ from torch import Tensor
 from ....schemas.markdown import replaced
 from ...engine.manifest import describe
 from ...engine.storage import write_atomically, write_json
-from ..captions import read_captions
 from ..config import (
     CONFIGS,
     MODELS,
@@ -25,6 +24,7 @@ from ..config import (
     TrainConfig,
     configure,
 )
+from ..data import read_captions
 from ..evaluation.protocols import FAMILIES
 from ..evaluation.retrieval import TOP, bootstrap_samples, count_hits, interval
 from ..figures import format_difference, format_interval, markdown_table

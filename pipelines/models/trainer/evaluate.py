@@ -22,10 +22,9 @@ from ....schemas.fields import check
 from ...engine.shards import PARQUET
 from ...engine.storage import write_atomically, write_json
 from ...engine.tables import has_table, read_table
-from ..captions import Captions, read_captions
 from ..checkpoint import read_vocabularies
 from ..config import WITH_NEGATIVES, EvaluateConfig, TrainConfig
-from ..corpus import encode_run, read_caption_rows, read_graphs, read_whole_table
+from ..data import Captions, Texts, encode_run, read_caption_rows, read_captions, read_graphs, read_whole_table
 from ..device import choose_device
 from ..evaluation.parsing import phrase_parsing
 from ..evaluation.protocols import (
@@ -52,7 +51,6 @@ from ..features import Features, read_features
 from ..mhad.model import MultiHeadAttention, head_cosines
 from ..univse.metrics import univse_metrics
 from ..univse.model import UniVSE
-from ..vectors import Texts
 from .objectives import OBJECTIVES, load_model
 from .report import to_markdown
 

@@ -17,10 +17,10 @@ from ...engine.settings import AtLeastOne, NotNegative, Settings
 from ...engine.storage import write_atomically, write_json
 from ..checkpoint import read_vocabularies
 from ..config import Device, cores
+from ..data import Texts
 from ..device import choose_device
 from ..evaluation.retrieval import RESAMPLES, embed_sentences, interval
 from ..figures import format_interval, markdown_table
-from ..vectors import Texts
 from .objectives import OBJECTIVES, load_model
 
 SCORES = ("score", "relatedness_score", "similarity")  # columns with a header, by their usual names

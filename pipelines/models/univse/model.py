@@ -10,11 +10,10 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from ..config import UniVseConfig
-from ..corpus import component_ids
+from ..data import Phrase, SceneGraphs, Texts, component_ids, ragged_rows
 from ..device import to_device
 from ..encoders import build_encoders, word_embedding
 from ..similarities import COSINE
-from ..vectors import Phrase, SceneGraphs, Texts, ragged_rows
 from ..vocabulary import WordVocabulary
 
 

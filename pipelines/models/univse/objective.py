@@ -24,12 +24,11 @@ import torch
 from torch import Generator, Tensor
 
 from ....augment.components.sampling import Sampler
+from ..batches import Batch, Objective, RunTables, autocast
 from ..config import UniVseConfig
-from ..corpus import KINDS, component_ids, read_caption_rows, read_whole_table
+from ..data import KINDS, SceneGraphs, component_ids, read_caption_rows, read_whole_table
 from ..device import to_device
 from ..losses import max_of_hinges, sum_of_hinges
-from ..objective import Batch, Objective, RunTables, autocast
-from ..vectors import SceneGraphs
 from .model import UniVSE, blend, require_graphs
 
 

@@ -5,14 +5,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from negcap.pipelines.models.corpus import SampledNegatives
+from negcap.pipelines.models.batches import Drawn
 from negcap.pipelines.models.losses import (
-    Drawn,
-    compare,
     info_nce,
     intra_modal_loss,
     intra_pair_hinges,
     max_of_hinges,
+    negative_scores,
     next_thresholds,
     rank_loss,
     shared_hinges,
@@ -115,17 +114,13 @@ def test_the_terms_of_ce_clip_equal_loops() -> None:
 
 def test_a_margin_grows_with_concreteness() -> None:
     noise = torch.Generator().manual_seed(2)
-    images, captions, false = (torch.nn.functional.normalize(torch.randn(n, 6, generator=noise)) for n in (2, 2, 3))
+    images, false = (torch.nn.functional.normalize(torch.randn(n, 6, generator=noise)) for n in (2, 3))
     owner, concreteness = torch.tensor([1, 0, 1]), torch.tensor([0.9, 0.4, 0.0])
-    drawn = Drawn(SampledNegatives(torch.arange(3), owner), torch.zeros(3, dtype=torch.long), concreteness)
-    found = compare(images, captions, false, drawn, torch.tensor(10.0), torch.eye(2, dtype=torch.bool), 0.2)
-    for image in range(2):
-        for number in range(3):
-            margin = 0.2 * concreteness[number] if owner[number] == image else 0.0
-            expected = 10 * (float(images[image] @ false[number]) + float(margin))
-            assert found.every[image, number].item() == pytest.approx(expected, abs=1e-5)
-    assert found.own.tolist() == pytest.approx([found.every[o, n].item() for n, o in enumerate(owner.tolist())])
-    assert torch.equal(found.between, 10 * captions @ false.T)
+    drawn = Drawn(torch.arange(3), owner, torch.zeros(3, dtype=torch.long), concreteness)
+    every, own = negative_scores(images, false, drawn, 0.2)
+    margins = torch.tensor([[0.0, 0.08, 0.0], [0.18, 0.0, 0.0]])
+    assert torch.allclose(every, images @ false.T + margins)
+    assert torch.allclose(own, every[owner, torch.arange(3)])
 
 
 def test_thresholds_are_the_mean_distances_by_family() -> None:

@@ -1,12 +1,17 @@
 """Attention heads, the encoders that end in them, and the diversity loss in its three readings."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from torch import Generator, Tensor
 
+from negcap.pipelines.models.config import configure
 from negcap.pipelines.models.encoders import MAX_WORDS, AttentionHeads, SentenceEncoder, TextShape, word_embedding
 from negcap.pipelines.models.mhad.model import HINGES, RegionEncoder, diversity_loss, head_cosines
 from tests.pipelines.models.test_encoders import flat
+
+CONFIG = configure(Path(), Path(), "mha-d", joint=4, attention_dim=4, heads=2, transform="root", region_tanh=True)
 
 
 def random_numbers(*shape: int, seed: int = 0) -> torch.Tensor:
@@ -41,7 +46,7 @@ def test_padding_changes_no_sentence() -> None:
 
 
 def test_padding_changes_no_image() -> None:
-    encoder = RegionEncoder(5, 4, 4, 2, "root", True, Generator().manual_seed(0))
+    encoder = RegionEncoder(CONFIG, 5, Generator().manual_seed(0))
     features = random_numbers(2, 3, 5).float()
     padded = torch.cat([features, torch.zeros(2, 4, 5)], 1)
     assert torch.allclose(encoder(features), encoder(padded), atol=1e-6)

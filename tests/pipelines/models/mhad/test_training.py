@@ -13,19 +13,17 @@ from PIL import Image
 from torch import Generator
 
 from negcap.pipelines.cli import main
-from negcap.pipelines.models.captions import read_captions
+from negcap.pipelines.models.batches import Batch
 from negcap.pipelines.models.checkpoint import read_vocabularies
 from negcap.pipelines.models.config import EvaluateConfig, configure
-from negcap.pipelines.models.corpus import encode_run
+from negcap.pipelines.models.data import Texts, encode_run, read_captions
 from negcap.pipelines.models.losses import max_of_hinges
 from negcap.pipelines.models.mhad.model import MHA_D, diversity_loss
-from negcap.pipelines.models.objective import Batch
 from negcap.pipelines.models.trainer.evaluate import measure
 from negcap.pipelines.models.trainer.objectives import load_model
 from negcap.pipelines.models.trainer.pictures import attended_words, grid_side
 from negcap.pipelines.models.trainer.report import to_markdown
 from negcap.pipelines.models.trainer.train import TrainingData, read_training_data, train
-from negcap.pipelines.models.vectors import Texts
 from tests.pipelines.models.mhad.mhad_world import write_german_world
 
 CPU = torch.device("cpu")

@@ -9,10 +9,10 @@ from torch import Generator, Tensor
 from torch.nn import functional
 
 from negcap.pipelines.models.config import configure
+from negcap.pipelines.models.data import ComponentLists, SceneGraphs, Texts
 from negcap.pipelines.models.encoders import ImageEncoder
 from negcap.pipelines.models.univse.model import Composition, UniVSE, WordEncoder
 from negcap.pipelines.models.univse.objective import REDUCTIONS, relevance_hinges, sum_over_kinds, triple_hinges
-from negcap.pipelines.models.vectors import ComponentLists, SceneGraphs, Texts
 from negcap.pipelines.models.vocabulary import UNKNOWN_ID
 
 DOG, CAT, RED, ON = 4, 5, 6, 7

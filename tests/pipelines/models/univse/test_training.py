@@ -12,12 +12,11 @@ import torch
 from torch import Generator
 
 from negcap.pipelines.cli import main
-from negcap.pipelines.models.captions import read_captions
+from negcap.pipelines.models.batches import Batch
 from negcap.pipelines.models.config import EvaluateConfig, configure
-from negcap.pipelines.models.corpus import encode_run, read_graphs
+from negcap.pipelines.models.data import encode_run, read_captions, read_graphs
 from negcap.pipelines.models.evaluation.protocols import with_negatives
 from negcap.pipelines.models.features import read_features
-from negcap.pipelines.models.objective import Batch
 from negcap.pipelines.models.trainer.evaluate import measure
 from negcap.pipelines.models.trainer.objectives import load_model
 from negcap.pipelines.models.trainer.train import read_training_data, train
