@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Generator, Tensor
 
-from .config import NegativesConfig, TrainConfig
+from .config import NegativesConfig
 from .data import Captions, Corpus, Texts
 from .vocabulary import WordVocabulary
 
@@ -64,7 +64,7 @@ class Objective:
     needs_components: bool = False
 
 
-def autocast(config: TrainConfig, device: torch.device) -> AbstractContextManager:
+def autocast(config: Any, device: torch.device) -> AbstractContextManager:
     """A context in which a GPU computes in bf16 if the config has `amp`; on a CPU it does nothing."""
     return torch.autocast("cuda", torch.bfloat16) if config.amp and device.type == "cuda" else nullcontext()
 

@@ -167,7 +167,7 @@ class OpenClip(TorchEncoder):
     """`open_clip:ARCHITECTURE:WEIGHTS`: a model of OpenCLIP, weights from a file; `open_clip:FOLDER`: a saved one."""
 
     def __init__(self, rest: str, config: ScoreConfig) -> None:
-        from ..models.clip.open_clip import LOCAL, locate
+        from ..models.clip.towers import LOCAL, locate
 
         self.architecture, weights = locate(rest)
         self.on_device(weights, config)
@@ -177,7 +177,7 @@ class OpenClip(TorchEncoder):
     @cached_property
     def loaded(self) -> Any:
         """The model, its image transform and its tokenizer."""
-        from ..models.clip.open_clip import read
+        from ..models.clip.towers import read
 
         return read(self.architecture, self.path, self.device)
 
