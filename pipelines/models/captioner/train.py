@@ -26,7 +26,7 @@ from .config import RESUMABLE, CaptionerConfig
 from .evaluate import distinct
 from .generate import detokenize, join_words, sample_sentences
 from .losses import discriminator_loss, likelihood_loss, mean_of_others, policy_loss, sample_with_values
-from .model import GAN, MLE, PHASES, Nets, PaddedSentences, build_nets, transform_features
+from .model import GAN, MLE, Nets, PaddedSentences, build_nets, transform_features
 
 DISCRIMINATOR = "discriminator"
 COLOURS = {MLE: "tab:blue", DISCRIMINATOR: "tab:orange", GAN: "tab:green"}
@@ -119,8 +119,7 @@ def train(config: CaptionerConfig, *, overwrite: bool = False, say: Callable[[st
     size, words, folder = data.features.shape[-1], len(data.vocabulary), config.output
     nets = build_nets(config, size, words)
     identity = checkpoint.training_identity(config, RESUMABLE, size, data.backbone, ("captions", "features"))
-    weights = (*PHASES, checkpoint.LAST)
-    checkpoint.prepare_folder(folder, identity, data.vocabulary, overwrite=overwrite, weights=weights)
+    checkpoint.prepare_folder(folder, identity, data.vocabulary, overwrite=overwrite)
     for net in nets:
         net.to(data.device)
     nets.generator.dropout.eval()  # only used for likelihood; LSTMs stay in training mode, as cuDNN needs
