@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import torch
@@ -56,32 +55,30 @@ def alpha_curve(model: UniVSE, split: EmbeddedSplit, attacks: Mapping[str, Tenso
     The entry `attacked` is the sum of R@1, R@5 and R@10 over all attacks. attacks: negatives (P,) of UniVSE's attacks
     by name. Every text is embedded only once.
     """
-    parts = partial(_concatenated_parts, model)
-    captions = embed_sentences(parts, split.texts, split.captions)
+
+    def joined(texts: Texts, rows: Tensor) -> Tensor:
+        """(B, 2 d + 1): sentence vector, component vector, and 1 or 0 for texts with or without components."""
+        sentences, components, present = model.sentences_and_components(texts, rows)
+        return torch.cat([sentences, components, present[:, None].to(sentences.dtype)], 1)
+
+    def blended(parts: Tensor, alpha: float) -> Tensor:
+        sentences, components, present = parts.tensor_split([parts.shape[1] // 2, parts.shape[1] - 1], 1)
+        return blend(sentences, components, present[:, 0] > 0, alpha)
+
+    captions = embed_sentences(joined, split.texts, split.captions)
     owner = split.owner.to(split.images.device)
-    plain = {alpha: rank(split.images, _blend_parts(captions, alpha), owner) for alpha in ALPHAS}
+    plain = {alpha: rank(split.images, blended(captions, alpha), owner) for alpha in ALPHAS}
     curve = {alpha: {"rsum": retrieval_metrics(ranks)["rsum"], "attacked": 0.0} for alpha, ranks in plain.items()}
     for name, rows in attacks.items():
         above = {alpha: torch.zeros_like(plain[alpha].images) for alpha in ALPHAS}
-        for _, vectors in embed_in_batches(parts, split.texts, split.corpus.captions + rows):
+        for _, vectors in embed_in_batches(joined, split.texts, split.corpus.captions + rows):
             for alpha in ALPHAS:
-                above[alpha] += count_outranking(split.images, plain[alpha].best, _blend_parts(vectors, alpha))
+                above[alpha] += count_outranking(split.images, plain[alpha].best, blended(vectors, alpha))
         for alpha in ALPHAS:
             attacked = recall_metrics(plain[alpha].images + above[alpha])
             curve[alpha][f"{name} R@1"] = attacked["R@1"]
             curve[alpha]["attacked"] += sum(attacked[f"R@{k}"] for k in TOP)
     return {f"{alpha:.1f}": values for alpha, values in curve.items()}
-
-
-def _concatenated_parts(model: UniVSE, texts: Texts, rows: Tensor) -> Tensor:
-    """Sentence vector, component vector, and 1 or 0 for texts with or without components, joined: (B, 2 d + 1)."""
-    sentences, components, present = model.sentences_and_components(texts, rows)
-    return torch.cat([sentences, components, present[:, None].to(sentences.dtype)], 1)
-
-
-def _blend_parts(parts: Tensor, alpha: float) -> Tensor:
-    d = (parts.shape[1] - 1) // 2
-    return blend(parts[:, :d], parts[:, d : 2 * d], parts[:, -1] > 0, alpha)
 
 
 def parsing_accuracy(
@@ -118,17 +115,10 @@ def parsing_accuracy(
 
         return scored
 
-    known = {name: component_ids(vocabulary, [name])[0] != UNKNOWN_ID for name in _names(graphs)}
-    questions = read_questions(graphs, image, known.__getitem__)
+    questions = read_questions(graphs, image, lambda name: component_ids(vocabulary, [name]) != [UNKNOWN_ID])
     scores = {"attribute": of_pairs, "attribute alone": of_attributes, "relation": of_triples}
     return {
         name: accuracy(own, score_candidates(own, of_names(score)))
         for name, score in scores.items()
         if (own := questions.get(name.split()[0], []))
     }
-
-
-def _names(graphs: Sequence[dict[str, Any]]) -> set[str]:
-    """The names of all objects, attributes and relations."""
-    parts = (("objects", "object"), ("attributes", "attribute"), ("relations", "relation"))
-    return {item[name] for graph in graphs for column, name in parts for item in graph[column]}
