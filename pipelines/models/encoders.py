@@ -263,8 +263,10 @@ class TextEncoder(nn.Module):
 
     def forward(self, tokens: Tensor, offsets: Tensor, rows: Tensor) -> Tensor:
         """Vectors (B, joint), float32, of sentences."""
-        run = run_packed if tokens.is_cuda or isinstance(self.net, nn.LSTM) else run_prefix_tree
-        return self.finish(run(self.net, self.embedding, self.pooling, tokens, offsets, rows))
+        texts = tokens, offsets, rows
+        if tokens.is_cuda or isinstance(self.net, nn.LSTM):
+            return self.finish(run_packed(self.net, self.embedding, self.pooling, *texts))
+        return self.finish(run_prefix_tree(self.net, self.embedding, self.pooling, *texts))
 
 
 def run_packed(

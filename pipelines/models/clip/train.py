@@ -70,10 +70,10 @@ def train_clip(config: ClipConfig, *, overwrite: bool = False, say: Callable[[st
         captions, generator = batch
         drawn = NONE if pool is None else pool.draw(captions, config.negatives, generator)
         image = pairs.image[captions]
-        vectors = embedded(data.pixels[image], data.captions[captions], data.negatives[drawn.rows])
+        images, texts, false = embedded(data.pixels[image], data.captions[captions], data.negatives[drawn.rows])
         same = (image[:, None] == image[None, :]).to(device)
         kind = "negclip" if config.objective == TRIPLET else config.objective
-        terms = contrastive_terms(kind, model, *vectors, drawn, same, config.concreteness_margin)
+        terms = contrastive_terms(kind, model, images, texts, false, drawn, same, config.concreteness_margin)
         if others is not None and pictures is not None:
             of, places = draw_counterparts(others.owner, captions, generator)
             # TripletCLIP's second term (Patel et al. 2024): NegCLIP's loss of the pictures of negatives, where the
