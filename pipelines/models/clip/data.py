@@ -126,17 +126,14 @@ def draw_counterparts(owner: Tensor, captions: Tensor, generator: Generator) -> 
 
 
 class Encoded:
-    """Pictures and texts as tensors on the CPU: pixels (I, 3, h, w) float16, and token ids of captions (C, T) int32.
-
-    Also of the pairs' negatives (M, T), or none of counterparts, each a picture with its caption. Raises ValueError
-    naming a file that is no image.
+    """Pictures and texts as tensors on the CPU: pixels (I, 3, h, w) float16, and token ids of captions (C, T) and of
+    negatives (M, T), int32. Raises ValueError naming a file that is no image.
     """
 
-    def __init__(self, pairs: Pairs | Counterparts, towers: Towers) -> None:
-        parts = [towers.pixels(images).astype(np.float16) for images in open_images(pairs.files)]
+    def __init__(self, towers: Towers, files: Sequence[Path], texts: Sequence[str], negatives: Sequence[str]) -> None:
+        parts = [towers.pixels(images).astype(np.float16) for images in open_images(files)]
         self.pixels = torch.from_numpy(np.concatenate(parts))
-        self.captions = towers.tokens(pairs.texts).int()
-        negatives = pairs.negatives if isinstance(pairs, Pairs) else []
+        self.captions = towers.tokens(texts).int()
         self.negatives = towers.tokens(negatives).int() if negatives else self.captions[:0]
 
 

@@ -43,11 +43,11 @@ def train_clip(config: ClipConfig, *, overwrite: bool = False, say: Callable[[st
     pairs = read_pairs(config, config.train_splits)
     pool = pool_of(pairs, config)
     model = towers(config, frequent_words([*pairs.texts, *pairs.negatives])).to(device)
-    data = Encoded(pairs, model)
+    data = Encoded(model, pairs.files, pairs.texts, pairs.negatives)
     others = read_counterparts(config, pairs.ids)
-    pictures = Encoded(others, model) if others else None
+    pictures = Encoded(model, others.files, others.texts, ()) if others else None
     held_out = read_pairs(config, [config.validation_split])
-    validation = Encoded(held_out, model)
+    validation = Encoded(model, held_out.files, held_out.texts, held_out.negatives)
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     groups = [  # as in CLIP, only matrices decay, not biases, norms and the temperature
         {"params": [one for one in trained if one.ndim > 1], "weight_decay": config.weight_decay},

@@ -19,8 +19,6 @@ from negcap.pipelines.models.losses import (
     sum_of_hinges,
 )
 
-SCORES = torch.tensor([[0.9, 0.8, 0.1], [0.3, 0.5, 0.6], [0.2, 0.4, 0.7]])
-
 
 def by_hand(scores: Tensor, margin: float, same: Tensor, reduce: Callable[[list[float]], float]) -> float:
     n, total = len(scores), 0.0
@@ -31,10 +29,7 @@ def by_hand(scores: Tensor, margin: float, same: Tensor, reduce: Callable[[list[
     return total
 
 
-def test_losses_equal_a_computation_by_hand() -> None:
-    # image 0: caption 1 costs .1; image 1: caption 2 .3; caption 1: image 0 .5, image 2 .1; caption 2: image 1 .1
-    assert sum_of_hinges(SCORES, 0.2).item() == pytest.approx(0.1 + 0.3 + 0.5 + 0.1 + 0.1)
-    assert max_of_hinges(SCORES, 0.2).item() == pytest.approx(0.1 + 0.3 + 0.5 + 0.1)
+def test_the_hardest_negative_of_each_caption_costs() -> None:
     true = torch.tensor([0.9, 0.5, 0.7])
     false, owner = torch.tensor([0.8, 0.95, 0.2, 0.6]), torch.tensor([0, 0, 1, 2])
     assert intra_pair_hinges(true, false, owner, 0.2).item() == pytest.approx(0.25 + 0.0 + 0.1)
@@ -55,14 +50,6 @@ def test_shared_negatives_are_candidates_of_every_image() -> None:
     false = torch.tensor([[0.8, 0.95, 0.2], [0.25, 0.1, 0.45]])  # .25 for image 0, .15 for image 1
     assert shared_hinges(true, false, 0.2).item() == pytest.approx(0.25 + 0.15)
     assert shared_hinges(true, false[:, :0], 0.2).item() == 0
-
-
-def test_loss_gradients() -> None:
-    scores = torch.rand(5, 5, dtype=torch.double, generator=torch.Generator().manual_seed(1), requires_grad=True)
-    assert torch.autograd.gradcheck(lambda s: sum_of_hinges(s, 0.2), scores)
-    assert torch.autograd.gradcheck(lambda s: max_of_hinges(s, 0.2), scores)
-    owner = torch.tensor([0, 0, 2, 2, 4])
-    assert torch.autograd.gradcheck(lambda s: intra_pair_hinges(s[0], s[1], owner, 0.2), scores)
 
 
 # contrastive losses

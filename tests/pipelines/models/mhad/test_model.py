@@ -36,15 +36,6 @@ def test_weights_are_those_of_the_equation() -> None:
         assert torch.allclose(attended.vectors[0, k], weights @ states[0], atol=1e-6)
 
 
-def test_padding_changes_no_sentence() -> None:
-    encoder = sentence_encoder()
-    tokens, offsets = flat([[1, 4, 5, 2], [1, 6, 2], [1, 7, 8, 4, 5, 6, 2]])
-    together = encoder(tokens, offsets, torch.tensor([1, 2, 0]))
-    for place, row in enumerate([1, 2, 0]):
-        assert torch.allclose(encoder(tokens, offsets, torch.tensor([row]))[0], together[place], atol=1e-12)
-    assert torch.allclose(together.norm(dim=1), torch.ones(3, dtype=torch.double))
-
-
 def test_padding_changes_no_image() -> None:
     encoder = RegionEncoder(CONFIG, 5, Generator().manual_seed(0))
     features = random_numbers(2, 3, 5).float()
