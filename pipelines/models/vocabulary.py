@@ -110,24 +110,18 @@ class WordVocabulary:
         array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
         split = pc.utf8_split_whitespace(pc.utf8_lower(array))
         pieces = split.flatten().dictionary_encode()
-        known = [
-            [self.ids.get(word, UNKNOWN_ID) for word in _tokenize_piece(piece)]
-            for piece in pieces.dictionary.to_pylist()
-        ]
-        ids = np.array([id for words in known for id in words], np.int32)
-        starts = np.cumsum([0, *map(len, known)], dtype=np.int64)  # where each distinct piece begins in `ids`
-        piece = pieces.indices.to_numpy(zero_copy_only=False)
-        lengths = np.diff(starts)[piece]  # number of words per piece
-        word_starts = np.concatenate([[0], np.cumsum(lengths)])  # where each piece starts among the words of all texts
-        text_starts = np.concatenate([[0], np.cumsum(pc.list_value_length(split).to_numpy(zero_copy_only=False))])
-        sizes = np.diff(word_starts[text_starts])  # number of words per text
-        offsets = np.concatenate([[0], np.cumsum(sizes + 2)]).astype(np.int64)
-        word = np.arange(word_starts[-1])
-        tokens = np.empty(offsets[-1], np.int32)
-        tokens[offsets[:-1]], tokens[offsets[1:] - 1] = START_ID, END_ID
-        position = word + 1 + 2 * np.repeat(np.arange(len(sizes)), sizes)
-        tokens[position] = ids[np.repeat(starts[piece] - word_starts[:-1], lengths) + word]
-        return EncodedTexts(tokens, offsets)
+        distinct = [_tokenize_piece(piece) for piece in pieces.dictionary.to_pylist()]
+        ids = [[self.ids.get(word, UNKNOWN_ID) for word in words] for words in distinct]
+        words = pa.array(ids, pa.list_(pa.int32())).take(pieces.indices)
+        text_ends = _ends(words)[_ends(split)]
+        marks = np.tile(np.array([START_ID, END_ID], np.int32), len(array))
+        tokens = np.insert(words.flatten().to_numpy(), np.repeat(text_ends, 2)[1:-1], marks)
+        return EncodedTexts(tokens, text_ends + 2 * np.arange(len(text_ends)))
+
+
+def _ends(lists: pa.ListArray) -> npt.NDArray[np.int64]:
+    """0, and where each of n lists ends among the values of all: (n + 1,)."""
+    return np.concatenate([[0], np.cumsum(lists.value_lengths().to_numpy(zero_copy_only=False))]).astype(np.int64)
 
 
 def build_vocabulary(texts: Iterable[str], min_count: int = 4, more: Iterable[str] = ()) -> WordVocabulary:
