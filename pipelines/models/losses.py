@@ -129,7 +129,9 @@ def next_thresholds(thresholds: Tensor, true: Tensor, false: Tensor, owner: Tens
     arguments as in `rank_loss`.
     """
     gaps = (true[owner] - false).detach().to(thresholds.dtype)
-    return thresholds.scatter_reduce(0, family, gaps, "mean", include_self=False)
+    counts = torch.bincount(family, minlength=len(thresholds))
+    means = torch.zeros_like(thresholds).index_add(0, family, gaps) / counts.clamp(min=1)
+    return torch.where(counts > 0, means, thresholds)
 
 
 class Contrast(nn.Module):

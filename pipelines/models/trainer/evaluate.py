@@ -48,7 +48,7 @@ from ..evaluation.retrieval import (
     written_forms,
 )
 from ..features import Features, read_features
-from ..mhad.model import MultiHeadAttention, head_cosines
+from ..mhad import MultiHeadAttention, head_cosines
 from ..univse.metrics import univse_metrics
 from ..univse.model import UniVSE
 from .objectives import OBJECTIVES, load_model

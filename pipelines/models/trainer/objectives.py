@@ -12,7 +12,7 @@ from .. import checkpoint
 from ..batches import Objective
 from ..config import CONFIGS
 from ..dual import INFO_NCE, NEGCLIP, VSE, VSE_C
-from ..mhad.model import MHA_D
+from ..mhad import MHA_D
 from ..univse.objective import UNIVSE
 from ..vocabulary import WordVocabulary
 

@@ -32,7 +32,7 @@ from ..data import (
 )
 from ..features import read_features
 from ..figures import new_figure, write_png
-from ..mhad.model import MultiHeadAttention
+from ..mhad import MultiHeadAttention
 from ..univse.model import UniVSE
 from ..vocabulary import UNKNOWN_ID, WordVocabulary
 from .objectives import load_model

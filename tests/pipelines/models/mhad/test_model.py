@@ -8,7 +8,7 @@ from torch import Generator, Tensor
 
 from negcap.pipelines.models.config import configure
 from negcap.pipelines.models.encoders import MAX_WORDS, AttentionHeads, SentenceEncoder, TextShape, word_embedding
-from negcap.pipelines.models.mhad.model import HINGES, RegionEncoder, diversity_loss, head_cosines
+from negcap.pipelines.models.mhad import HINGES, RegionEncoder, diversity_loss, head_cosines
 from tests.pipelines.models.test_encoders import flat
 
 CONFIG = configure(Path(), Path(), "mha-d", joint=4, attention_dim=4, heads=2, transform="root", region_tanh=True)

@@ -18,7 +18,7 @@ from negcap.pipelines.models.checkpoint import read_vocabularies
 from negcap.pipelines.models.config import EvaluateConfig, configure
 from negcap.pipelines.models.data import Texts, encode_run, read_captions
 from negcap.pipelines.models.losses import max_of_hinges
-from negcap.pipelines.models.mhad.model import MHA_D, diversity_loss
+from negcap.pipelines.models.mhad import MHA_D, diversity_loss
 from negcap.pipelines.models.trainer.evaluate import measure
 from negcap.pipelines.models.trainer.objectives import load_model
 from negcap.pipelines.models.trainer.pictures import attended_words, grid_side

@@ -1,4 +1,4 @@
-"""MHA-D's model: images, and sentences of each of its languages, as unit vectors of one space."""
+"""MHA-D: multi-head attention with diversity, for images and captions of several languages (Huang et al. 2019)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from itertools import combinations, combinations_with_replacement
 import torch
 from torch import Generator, Tensor, nn
 
-from ....schemas.captions import LANGUAGE
-from ..batches import Batch, Drawn, NegativePool, Objective, RunTables, autocast, negative_pool
-from ..config import MhadConfig
-from ..data import Phrase, Texts
-from ..device import to_device
-from ..encoders import (
+from ...schemas.captions import LANGUAGE
+from .batches import Batch, Drawn, NegativePool, Objective, RunTables, autocast, negative_pool
+from .config import MhadConfig
+from .data import Phrase, Texts
+from .device import to_device
+from .encoders import (
     TRANSFORMS,
     Attended,
     AttentionHeads,
@@ -25,9 +25,9 @@ from ..encoders import (
     linear_layer,
     word_embedding,
 )
-from ..losses import intra_pair_hinges, max_of_hinges, sum_of_hinges
-from ..similarities import COSINE, unit
-from ..vocabulary import WordVocabulary
+from .losses import intra_pair_hinges, max_of_hinges, sum_of_hinges
+from .similarities import COSINE, unit
+from .vocabulary import WordVocabulary
 
 
 class RegionEncoder(nn.Module):
