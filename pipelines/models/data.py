@@ -263,11 +263,11 @@ def read_caption_rows(run: Path, name: str, caption_ids: Sequence[str]) -> pa.Ta
     """
     rows = read_whole_table(run, name)
     ids = pa.array(caption_ids, pa.string())
-    found = pc.index_in(ids, rows["caption_id"].combine_chunks())
-    if found.null_count:
-        first = ids.filter(pc.is_null(found))[0]
+    positions = pc.index_in(ids, rows["caption_id"].combine_chunks())
+    if positions.null_count:
+        first = ids.filter(pc.is_null(positions))[0]
         raise ValueError(f"{name} of {run} must have a row for each caption, has none for: {first}")
-    return rows.take(found).combine_chunks()
+    return rows.take(positions).combine_chunks()
 
 
 def read_graphs(run: Path, captions: Captions, vocabulary: WordVocabulary, device: torch.device) -> SceneGraphs:

@@ -91,11 +91,13 @@ def vse_losses(
     hinges = sum_of_hinges if config.model in ("vse", "order") or epoch <= config.warm_up else max_of_hinges
     loss = hinges(model.similarity.matrix(images, true), config.margin, batch.same_image)
     if len(false):
-        own, owner = model.similarity.pairs(images, true), to_device(drawn.owner, images.device)
+        true_scores, owner = model.similarity.pairs(images, true), to_device(drawn.owner, images.device)
         if config.share_negatives:
-            loss = loss + shared_hinges(own, model.similarity.matrix(images, false), config.margin)
+            loss = loss + shared_hinges(true_scores, model.similarity.matrix(images, false), config.margin)
         else:
-            loss = loss + intra_pair_hinges(own, model.similarity.pairs(images[owner], false), owner, config.margin)
+            loss = loss + intra_pair_hinges(
+                true_scores, model.similarity.pairs(images[owner], false), owner, config.margin
+            )
     return {"sent": loss}
 
 

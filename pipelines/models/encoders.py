@@ -293,32 +293,27 @@ def run_prefix_tree(
     The input's part of the gates is computed once per distinct word. On a CPU, captions with 8 negatives each take a
     quarter of the time.
     """
-    pooled, vectors = [], None  # of the distinct words, which are the same in both directions
+    pooled, vectors, size = [], None, net.hidden_size
     for suffix in ("", "_reverse") if net.bidirectional else ("",):
         tree = prefix_tree(tokens, offsets, rows, backwards=bool(suffix))
         words, which = torch.cat(tree.words).unique(return_inverse=True)
-        vectors = embedding(words) if vectors is None else vectors
-        weights = {
-            name: getattr(net, f"{name}_l0{suffix}") for name in ("weight_ih", "bias_ih", "weight_hh", "bias_hh")
-        }
-        gates = functional.linear(vectors, weights["weight_ih"], weights["bias_ih"])
-        states: list[Tensor] = []
-        found: list[Tensor] = []
-        for inputs, parent in zip(gates[which].split([*map(len, tree.words)]), tree.parents, strict=True):
-            if states:
-                # parents ascend, so that each state is multiplied by the weights once
-                shared, branch = parent.unique_consecutive(return_inverse=True)
-                before = states[-1][parent]
-                hidden = functional.linear(states[-1][shared], weights["weight_hh"], weights["bias_hh"])[branch]
-            else:
-                before = inputs.new_zeros(len(inputs), net.hidden_size)
-                hidden = weights["bias_hh"].expand(len(inputs), -1)
-            new = slice(2 * net.hidden_size, None)  # torch's order of gates is reset, update, new
-            reset, update = torch.sigmoid(inputs[:, : new.start] + hidden[:, : new.start]).chunk(2, 1)
-            states.append(torch.lerp(torch.tanh(inputs[:, new] + reset * hidden[:, new]), before, update))
-            highest = states[-1] if pooling == "last" or not found else torch.maximum(found[-1][parent], states[-1])
-            found.append(highest)
-        pooled.append(torch.cat(found)[tree.leaf])
+        vectors = embedding(words) if vectors is None else vectors  # the distinct words are the same in both directions
+        of_input, of_state = (
+            (getattr(net, f"weight_{x}_l0{suffix}"), getattr(net, f"bias_{x}_l0{suffix}")) for x in ("ih", "hh")
+        )
+        inputs = functional.linear(vectors, *of_input)[which].split([*map(len, tree.words)])
+        states = highest = vectors.new_zeros(1, size)
+        steps = []
+        for gates, parent in zip(inputs, tree.parents, strict=True):
+            # parents ascend, so that each state is multiplied by the weights once
+            shared, branch = parent.unique_consecutive(return_inverse=True)
+            hidden, before = functional.linear(states[shared], *of_state)[branch], states[parent]
+            # torch's order of gates is reset, update, new
+            reset, update = torch.sigmoid(gates[:, : 2 * size] + hidden[:, : 2 * size]).chunk(2, 1)
+            states = torch.lerp(torch.tanh(gates[:, 2 * size :].addcmul(reset, hidden[:, 2 * size :])), before, update)
+            highest = torch.maximum(highest[parent], states) if steps and pooling == "max" else states
+            steps.append(highest)
+        pooled.append(torch.cat(steps)[tree.leaf])
     return torch.cat(pooled, 1)
 
 

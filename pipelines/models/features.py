@@ -70,8 +70,8 @@ def _store(run: Path, image_ids: Sequence[str], table: str, path: Path) -> bytes
         with temporary.open("xb") as file:  # not through a map, where a full disk would be no error but a crash
             for shard in shards_of(run, table):
                 rows = shard.read()
-                found, backbone = feature_values(rows, shard.name)
-                values = found.numpy()
+                features, backbone = feature_values(rows, shard.name)
+                values = features.numpy()
                 if kind is None:
                     header = {"descr": values.dtype.str, "fortran_order": False}
                     np.lib.format.write_array_header_1_0(file, {**header, "shape": (len(number), *values.shape[1:])})

@@ -32,8 +32,8 @@ class _LocalFolder:
 
     def __init__(self, path: Path, role: str, kind: str) -> None:
         """Load it. Raises as `read_parts`, and ValueError for a model of another kind."""
-        if (found := read_parts(path).kind) != kind:
-            raise ValueError(f"{role} must be a {kind} language model, was a {found} one: {path}")
+        if (actual := read_parts(path).kind) != kind:
+            raise ValueError(f"{role} must be a {kind} language model, was a {actual} one: {path}")
         scorer = load_scorer(path.absolute())
         self.name, self.fingerprint = path.name, hash_path(path)
         self._model: Any = scorer.model

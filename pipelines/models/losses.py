@@ -159,12 +159,12 @@ def negative_scores(images: Tensor, negatives: Tensor, drawn: Drawn, margin: flo
     concreteness-scaled margin of ConcretePlant, Im et al. 2026; the form of the margin is negcap's own).
     """
     owner = to_device(drawn.owner, images.device)
-    every, own = images @ negatives.T, (images[owner] * negatives).sum(1)
+    with_all, with_own = images @ negatives.T, (images[owner] * negatives).sum(1)
     if margin:
         margins = margin * to_device(drawn.concreteness, images.device)
-        every = every.index_put((owner, torch.arange(len(owner), device=images.device)), margins, accumulate=True)
-        own = own + margins
-    return every, own
+        with_all = with_all.index_put((owner, torch.arange(len(owner), device=images.device)), margins, accumulate=True)
+        with_own = with_own + margins
+    return with_all, with_own
 
 
 def contrastive_terms(
@@ -188,15 +188,15 @@ def contrastive_terms(
         return {"itc": sigmoid_loss(logits + model.bias, same_image)}
     if kind == "infonce":
         return {"itc": info_nce(logits, same_image)}
-    every, own = (scale * scores for scores in negative_scores(images, negatives, drawn, margin))
-    terms = {"itc": info_nce(logits, same_image, every)}
+    every_false, false = (scale * scores for scores in negative_scores(images, negatives, drawn, margin))
+    terms = {"itc": info_nce(logits, same_image, every_false)}
     if kind == "ce-clip":
         true, owner, family = (
             logits.diagonal(),
             *(to_device(part, images.device) for part in (drawn.owner, drawn.family)),
         )
         terms["imc"] = TEXT_WEIGHT * intra_modal_loss(true, scale * captions @ negatives.T)
-        terms["cmr"] = RANK_WEIGHT * rank_loss(true, own, owner, model.thresholds[family])
-        if model.training and len(own):
-            model.thresholds.copy_(next_thresholds(model.thresholds, true, own, owner, family))
+        terms["cmr"] = RANK_WEIGHT * rank_loss(true, false, owner, model.thresholds[family])
+        if model.training and len(false):
+            model.thresholds.copy_(next_thresholds(model.thresholds, true, false, owner, family))
     return terms

@@ -99,8 +99,8 @@ class MultiHeadAttention(nn.Module):
         numbers, order = language.unique().tolist(), language.argsort(stable=True)
         parts = rows[order].split([int((language == number).sum()) for number in numbers])
         vectors = [self.image.linear.weight.new_empty(0, self.head_count * self.image.linear.out_features)]
-        for number, its in zip(numbers, parts, strict=True):
-            vectors.append(self.encoder(self.languages[number])(texts.tokens, texts.offsets, its))
+        for number, rows in zip(numbers, parts, strict=True):
+            vectors.append(self.encoder(self.languages[number])(texts.tokens, texts.offsets, rows))
         return torch.cat(vectors)[order.argsort().to(texts.tokens.device)]
 
     def queries(self, vocabulary: WordVocabulary, phrases: Sequence[Phrase]) -> Tensor:
@@ -169,8 +169,8 @@ def caption_pool(config: MhadConfig, tables: RunTables) -> CaptionPool:
     captions, image = tables.captions, tables.captions.image
     by_image = tables.train[image[tables.train].argsort(stable=True)]
     rows = {language: captions.in_language(by_image, language) for language in captions.languages}
-    every = torch.arange(len(captions.image_ids) + 1)
-    starts = {language: torch.searchsorted(image[its], every) for language, its in rows.items()}
+    image_numbers = torch.arange(len(captions.image_ids) + 1)
+    starts = {language: torch.searchsorted(image[own], image_numbers) for language, own in rows.items()}
     first = rows.pop(captions.languages[0])
     position = torch.zeros(len(image), dtype=torch.long)
     position[first] = torch.arange(len(first)) - starts[captions.languages[0]][image[first]]
@@ -235,8 +235,10 @@ def mhad_losses(
     for language, vectors in texts.items():
         terms[language] = pair_loss(images @ vectors.T, config.margin, batch.same_image)
     if config.gamma:
-        for (one, its), (other, others) in combinations(texts.items(), 2):
-            terms[f"{one}-{other}"] = config.gamma * pair_loss(its @ others.T, config.margin, batch.same_image)
+        for (one, first_vectors), (other, other_vectors) in combinations(texts.items(), 2):
+            terms[f"{one}-{other}"] = config.gamma * pair_loss(
+                first_vectors @ other_vectors.T, config.margin, batch.same_image
+            )
     if config.diversity != "none":
         views = [model.heads(vectors) for vectors in (images, *texts.values())]
         terms["diversity"] = config.diversity_weight * diversity_loss(views, config.diversity_margin, config.diversity)
