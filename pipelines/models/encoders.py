@@ -303,7 +303,7 @@ def run_prefix_tree(
         )
         inputs = functional.linear(vectors, *of_input)[which].split([*map(len, tree.words)])
         states = highest = vectors.new_zeros(1, size)
-        steps = []
+        steps: list[Tensor] = []
         for gates, parent in zip(inputs, tree.parents, strict=True):
             # parents ascend, so that each state is multiplied by the weights once
             shared, branch = parent.unique_consecutive(return_inverse=True)
