@@ -105,16 +105,18 @@ class Negatives(IterableDataset[Batch]):
                 raise ValueError(f"{name} must be >= 1, was: {value}")
         if transform is not None and images is None:
             raise ValueError("a transform needs the image files: images=FOLDER")
+        distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
+        self.ranks = (torch.distributed.get_world_size() if distributed else 1) if ranks is None else ranks
+        self.rank = (torch.distributed.get_rank() if distributed else 0) if rank is None else rank
+        if not 0 <= self.rank < self.ranks:
+            raise ValueError(f"rank must be from 0 to {self.ranks - 1}, was: {self.rank}")
         self.negatives, self.batch_size, self.seed = negatives, batch_size, seed
         self.shuffle, self.drop_last = shuffle, drop_last
         self.transform, self.tokenize = transform, tokenize
-        self.rank, self.ranks = _rank(rank, ranks)
-        splits = (split,) if isinstance(split, str) else tuple(split)
-        chosen = (operators,) if isinstance(operators, str) else tuple(operators)
+        splits, chosen = ((some,) if isinstance(some, str) else tuple(some) for some in (split, operators))
         table = "refined" if refined else "negatives"
         self._captions, self._texts, self._offsets = _read(Path(run), splits, chosen, table)
-        folder = None if images is None else Images(Path(images))
-        self._paths = None if folder is None else _paths(folder, self._captions["image"])
+        self._paths = None if images is None else _paths(Images(Path(images)), self._captions["image"])
         self._epoch = torch.zeros((), dtype=torch.int64).share_memory_()  # workers that persist see it change
 
     @staticmethod
@@ -181,17 +183,6 @@ class Negatives(IterableDataset[Batch]):
             raise ValueError(f"{path}: {error.detail}") from error
 
 
-def _rank(rank: int | None, ranks: int | None) -> tuple[int, int]:
-    known = torch.distributed.is_available() and torch.distributed.is_initialized()
-    if ranks is None:
-        ranks = torch.distributed.get_world_size() if known else 1
-    if rank is None:
-        rank = torch.distributed.get_rank() if known else 0
-    if not 0 <= rank < ranks:
-        raise ValueError(f"rank must be from 0 to {ranks - 1}, was: {rank}")
-    return rank, ranks
-
-
 def _choose(offsets: np.ndarray, rows: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
     """(B, k) indices of negatives: for each caption of `rows` (B,) a random choice, repeated if it has fewer than k."""
     sizes = offsets[rows + 1] - offsets[rows]
@@ -210,11 +201,11 @@ def _read(
     columns = ("caption_id", "image_id", "image", "text", "negative")
     captions, texts, sizes = [], [], [np.zeros(1, np.int64)]
     for rows in pair_tables(run, operators, splits, table=table, columns=columns, denials=False):
-        names = rows["caption_id"].combine_chunks().dictionary_encode().indices.to_numpy()
-        first = np.flatnonzero(np.diff(names, prepend=-1))
+        caption = rows["caption_id"].combine_chunks().dictionary_encode().indices.to_numpy()
+        first = np.flatnonzero(np.diff(caption, prepend=-1))
         captions.append(rows.select(["image_id", "image", "text"]).take(first))
         texts += rows["negative"].cast(pa.large_string()).chunks
-        sizes.append(np.diff(np.append(first, len(names))))
+        sizes.append(np.diff(np.append(first, len(caption))))
     if not texts:
         of = f" of split {', '.join(splits)}" if splits else ""
         raise ValueError(
@@ -225,10 +216,7 @@ def _read(
 
 def _paths(images: Images, names: pa.ChunkedArray) -> list[Path]:
     """The path of each caption's image file. Raises FileNotFoundError naming one that is missing."""
-    found: dict[str, Path] = {}
-    for name in names.unique().to_pylist():
-        file = images.find(name)
-        if file is None:
-            raise FileNotFoundError(f"{name} is not in {images.folder}")
-        found[name] = images.folder / file
-    return [found[name] for name in names.to_pylist()]
+    found = {name: images.find(name) for name in names.unique().to_pylist()}
+    if missing := [name for name, file in found.items() if file is None]:
+        raise FileNotFoundError(f"{missing[0]} is not in {images.folder}")
+    return [images.folder / str(found[name]) for name in names.to_pylist()]

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -41,15 +41,13 @@ def prepare_folder(
     vocabulary: WordVocabulary,
     *,
     overwrite: bool,
-    weights: Sequence[str] = (BEST, LAST),
     others: Mapping[str, WordVocabulary] = MappingProxyType({}),
 ) -> None:
     """Prepare a folder for a training with this identity; a folder that holds this very training is left as it is.
 
-    weights: the names under which this training saves weights. others: the vocabularies of further languages, written
-    to files such as vocabulary.de.json. Raises ValueError if the folder holds another training
-    (the message names the first difference) or anything else. With `overwrite`, the files of another training are
-    deleted.
+    others: the vocabularies of further languages, written to files such as vocabulary.de.json. Raises ValueError if the
+    folder holds another training (the message names the first difference) or anything else. With `overwrite`, the files
+    of another training are deleted.
     """
     if (folder / CONFIG).exists():
         reason = _first_difference(_read_json(folder / CONFIG), json.loads(json.dumps(identity)))
@@ -59,11 +57,10 @@ def prepare_folder(
             raise ValueError(f"{folder} holds a model trained with other settings: {reason} (--overwrite replaces it)")
     elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ValueError(f"output must be a new folder, an empty one, or that of a model, was: {folder}")
-    saved = [f"{name}.{suffix}" for name in weights for suffix in ("json", "safetensors")]
-    for name in (CONFIG, VOCABULARY, METRICS, *saved):
-        (folder / name).unlink(missing_ok=True)
-    for path in folder.glob("vocabulary.*.json"):
-        path.unlink()
+    weights = [*folder.glob("*.safetensors")]
+    states = [path.with_suffix(".json") for path in weights]
+    for path in (folder / CONFIG, folder / METRICS, *folder.glob("vocabulary*.json"), *weights, *states):
+        path.unlink(missing_ok=True)
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / VOCABULARY, list(vocabulary.words))
     for language, words in others.items():
@@ -73,7 +70,7 @@ def prepare_folder(
 
 def _first_difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
     for part in ("config", "inputs"):
-        was, now = old.get(part, {}), new[part]
+        was, now = old[part], new[part]
         for name in sorted({*was, *now}):
             if was.get(name) != now.get(name):
                 changed = f"{name} was {was.get(name)}, is now {now.get(name)}"
@@ -95,15 +92,12 @@ def save(
     """
     from safetensors.torch import save as to_bytes
 
-    tensors = {
-        f"{which}/{key}": value.contiguous()
-        for which, model in models.items()
-        for key, value in model.state_dict().items()
-    }
+    stored = {f"{which}/{key}": value for which, model in models.items() for key, value in model.state_dict().items()}
     for which, optimizer in optimizers.items():
         for number, values in optimizer.state_dict()["state"].items():
-            tensors |= {f"{which}/{number}/{key}": value.contiguous() for key, value in values.items()}
-    write_atomically(folder / f"{name}.safetensors", to_bytes(tensors, {"state": json.dumps(state)}))
+            stored |= {f"{which}/{number}/{key}": value for key, value in values.items()}
+    content = to_bytes({key: value.contiguous() for key, value in stored.items()}, {"state": json.dumps(state)})
+    write_atomically(folder / f"{name}.safetensors", content)
     write_json(folder / f"{name}.json", state)
 
 
@@ -125,21 +119,24 @@ def restore(
     entries: names that the state must have, with the types of their values. Raises FileNotFoundError for a missing
     file, ValueError for a damaged one, for weights of other names or shapes, or for another state.
     """
-    from safetensors import SafetensorError, safe_open
+    from safetensors import SafetensorError
 
     path = folder / f"{name}.safetensors"
     try:
-        with safe_open(path, "pt") as file:
-            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - no mapping
-            state = json.loads(file.metadata()["state"])
-        for name, kind in entries.items():
-            if type(state[name]) is not kind:
-                raise ValueError(f"{name} must be of the type {kind.__name__}, was: {state[name]!r:.60}")
+        stored, metadata = _read_tensors(path)
+        state = json.loads(metadata["state"])
+        for entry, kind in entries.items():
+            if type(state[entry]) is not kind:
+                raise ValueError(f"{entry} must be of the type {kind.__name__}, was: {state[entry]!r:.60}")
+        tensors: dict[str, dict[str, Tensor]] = {which: {} for which in (*models, *optimizers)}
+        for key, value in stored.items():
+            which, _, rest = key.partition("/")
+            tensors.get(which, {})[rest] = value
         for which, model in models.items():
-            model.load_state_dict(_under(tensors, which))
+            model.load_state_dict(tensors[which])
         for which, optimizer in optimizers.items():
             saved: dict[int, dict[str, Tensor]] = {}
-            for key, value in _under(tensors, which).items():
+            for key, value in tensors[which].items():
                 number, _, entry = key.partition("/")
                 saved.setdefault(int(number), {})[entry] = value
             optimizer.load_state_dict({"state": saved, "param_groups": optimizer.state_dict()["param_groups"]})
@@ -150,9 +147,12 @@ def restore(
     return state
 
 
-def _under(tensors: Mapping[str, Tensor], name: str) -> dict[str, Tensor]:
-    """The tensors with a name that starts with `name`/; the keys of the result lack that prefix."""
-    return {key[len(name) + 1 :]: value for key, value in tensors.items() if key.startswith(f"{name}/")}
+def _read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """The tensors and the metadata of a safetensors file."""
+    from safetensors import safe_open
+
+    with safe_open(path, "pt") as file:
+        return {key: file.get_tensor(key) for key in file.keys()}, file.metadata() or {}  # noqa: SIM118 - no mapping
 
 
 def read_identity(folder: Path, verb: str) -> tuple[Any, WordVocabulary]:
@@ -222,37 +222,27 @@ def write_history(path: Path, history: list[dict[str, Any]]) -> None:
     write_atomically(path, "".join(json.dumps(line) + "\n" for line in history).encode())
 
 
-FOLDER = "encoded"
-
-
-class CachedArrays(NamedTuple):
-    """The content of one safetensors file: its tensors and its metadata, both by name."""
-
-    tensors: dict[str, Tensor]
-    metadata: dict[str, str]
-
-
 def cache_file(run: Path, prefix: str, identity: Any, suffix: str) -> Path:
     """A file in the run's cache; the arguments are those of `cached_arrays`. suffix: of its name."""
     key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
-    return scratch_folder(run, FOLDER) / f"{prefix}{key}.{suffix}"
+    return scratch_folder(run, "encoded") / f"{prefix}{key}.{suffix}"
 
 
-def cached_arrays(run: Path, prefix: str, identity: Any, make: Callable[[], bytes]) -> CachedArrays:
-    """Read a safetensors file from the run's cache; if it does not exist yet, write it first.
+def cached_arrays(
+    run: Path, prefix: str, identity: Any, make: Callable[[], bytes]
+) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Read the tensors and metadata of a safetensors file in the run's cache; if it does not exist, write it first.
 
     prefix: the start of the file's name. identity: JSON-compatible data from which the content follows; its hash
     completes the name. make: computes the file's bytes. Raises ValueError for a damaged file.
     """
-    from safetensors import SafetensorError, safe_open
+    from safetensors import SafetensorError
 
     path = cache_file(run, prefix, identity, "safetensors")
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, make())
     try:
-        with safe_open(path, "pt") as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
-            return CachedArrays(tensors, file.metadata() or {})
+        return _read_tensors(path)
     except SafetensorError as error:
         raise ValueError(f"{path} is damaged ({error}): delete it, and it is computed again") from None

@@ -120,12 +120,8 @@ class TrainConfig(Settings):
         families = getattr(self, "negative_families", ())
         if not self.train_splits or (self.model in WITH_NEGATIVES and not families):
             raise ValueError("train_splits and negative_families must not be empty")
-        codes = ", ".join(self.languages)
-        if (
-            not codes
-            or len(set(self.languages)) != len(self.languages)
-            or not re.fullmatch(r"[a-z]{2,3}(, [a-z]{2,3})*", codes)
-        ):
+        codes, known = ", ".join(self.languages), re.compile(r"[a-z]{2,3}(, [a-z]{2,3})*")
+        if not known.fullmatch(codes) or len(set(self.languages)) != len(self.languages):
             raise ValueError(f"languages must be different ISO 639 codes such as en, were: {codes}")
         if len(self.languages) > 1 and self.model != "mha-d":
             raise ValueError(f"languages must be one for {self.model}, were: {codes}")

@@ -1,13 +1,17 @@
-"""The choice of a device, copies of tensors to it, and reproducible computation on it."""
+"""The choice of a device, the way of features and indices to it, and reproducible computation on it."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
+import numpy as np
 import torch
 from torch import Tensor
+
+RESIDENT = 0.5  # the share of a GPU's free memory that features may take up
 
 
 def choose_device(name: str) -> torch.device:
@@ -20,6 +24,38 @@ def choose_device(name: str) -> torch.device:
 def to_device(tensor: Tensor, device: torch.device) -> Tensor:
     """A CPU tensor copied to a device; a copy to a GPU is asynchronous, from pinned memory."""
     return tensor if device.type == "cpu" else tensor.pin_memory().to(device, non_blocking=True)
+
+
+def place(values: Tensor, device: torch.device) -> Tensor:
+    """Features (I, …) on the device, or as they are if they would take up more than half of a GPU's free memory."""
+    if device.type == "cpu" or values.nbytes > RESIDENT * torch.cuda.mem_get_info(device)[0]:
+        return values
+    return values.to(device)
+
+
+def take(values: Tensor, rows: Tensor, device: torch.device) -> Tensor:
+    """The features `rows` (B,), a CPU tensor, of values (I, …), on the device.
+
+    Those that are not there yet are read to pinned memory and copied asynchronously.
+    """
+    if values.device.type != "cpu":
+        return values[to_device(rows, values.device)]
+    pinned = torch.empty((len(rows), *values.shape[1:]), dtype=values.dtype, pin_memory=device.type != "cpu")
+    np.take(values.numpy(), rows.numpy(), axis=0, out=pinned.numpy(), mode="clip")  # not on torch's threads
+    return pinned.to(device, non_blocking=True)
+
+
+def ahead(batches: Iterable[Tensor], load: Callable[[Tensor], Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
+    """Each batch with what `load` makes of it, which happens in a thread while the batch before it is in use."""
+    with ThreadPoolExecutor(1) as pool:
+        waiting = None
+        for batch in batches:
+            following = batch, pool.submit(load, batch)
+            if waiting:
+                yield waiting[0], waiting[1].result()
+            waiting = following
+        if waiting:
+            yield waiting[0], waiting[1].result()
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -13,13 +13,142 @@ from torch.nn import functional
 from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
 from .config import RecurrentConfig
-from .corpus import pack_sentences
+from .data import Phrase, pack_sentences
 from .device import to_device
-from .prefix_gru import pooled_states, prefix_tree
 from .similarities import Similarity, unit
+from .vocabulary import WordVocabulary
 
-MAX_WORDS = 100  # of a sentence that are read, besides <start>
+MAX_WORDS = 100  # of a sentence that are read by attention heads, besides <start>
 Finish = Callable[[Tensor], Tensor]  # (…, d) -> (…, d), see Similarity
+
+# images
+
+MAX_K = 10  # values per dimension that max-k pooling averages
+MEANS = ("average", "crop")  # poolings that average features
+
+
+def signed_root(features: Tensor) -> Tensor:
+    """sign(x) · sqrt(|x|) of features (…, D), scaled to unit length along the last dimension."""
+    return functional.normalize(features.sign() * features.abs().sqrt(), dim=-1)
+
+
+TRANSFORMS: Mapping[str, Callable[[Tensor], Tensor]] = {
+    "root": signed_root,
+    "l2": lambda features: functional.normalize(features, dim=-1),
+    "none": lambda features: features,
+}
+
+
+def linear_layer(size: int, joint: int, generator: Generator) -> nn.Linear:
+    """A linear layer with weights after Glorot and biases of 0."""
+    linear = nn.Linear(size, joint)
+    nn.init.xavier_uniform_(linear.weight, generator=generator)
+    nn.init.zeros_(linear.bias)
+    return linear
+
+
+class ImageEncoder(nn.Module):
+    """Maps image features (B, D), or regions on a grid (B, R, D), to vectors: transform, linear layer, finish.
+
+    size: D. joint: the dimension of the result. transform: a key of TRANSFORMS. pooling, over regions: average, before
+    the linear layer, as is crop, over crops; max or max-k, after it and per dimension (max-k: the mean of the 10
+    highest values; UniVSE, supplement A). finish: see Similarity; unit vectors by default.
+    """
+
+    def __init__(
+        self,
+        size: int,
+        joint: int,
+        transform: str,
+        generator: Generator,
+        pooling: str = "average",
+        finish: Finish = unit,
+    ) -> None:
+        super().__init__()
+        self.finish, self.transform, self.pooling = finish, transform, pooling
+        self.linear = linear_layer(size, joint, generator)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Vectors (B, joint), float32, of features (B, D) or (B, R, D) of any float type."""
+        features = features.float()
+        return self.with_regions(features.mean(1) if features.dim() == 3 and self.pooling in MEANS else features)[0]
+
+    def with_regions(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        """Vectors (B, joint) and (B, R, joint) of features (B, R, D); R = 1 for features (B, D) without a grid."""
+        features = features.float()
+        regions = self._map(features)
+        if features.dim() == 2:
+            image = self.finish(regions)
+            return image, image[:, None]
+        if self.pooling in MEANS:
+            image = self._map(features.mean(1))
+        else:
+            highest = 1 if self.pooling == "max" else min(MAX_K, regions.shape[1])
+            image = regions.topk(highest, dim=1, sorted=False).values.mean(1)
+        return self.finish(image), self.finish(regions)
+
+    def _map(self, features: Tensor) -> Tensor:
+        return self.linear(TRANSFORMS[self.transform](features))
+
+
+# words
+
+GROUNDED_STD = 0.3785  # of the learned part of a word's vector when training begins
+
+
+class WordEmbedding(nn.Embedding):
+    """A word embedding (words, size), some of whose rows are not trained; `fixed`: (words,) bool, which."""
+
+    fixed: Tensor
+
+    def __init__(self, words: int, size: int) -> None:
+        super().__init__(words, size)
+        self.register_buffer("fixed", torch.zeros(words, dtype=torch.bool), persistent=False)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """The vectors (…, size) of words (…), ids; the fixed ones are constants."""
+        vectors = super().forward(input)
+        return torch.where(self.fixed[input.long()][..., None], vectors.detach(), vectors)
+
+
+def word_embedding(words: int, size: int, generator: Generator, vectors: Tensor | None, tune: bool) -> WordEmbedding:
+    """A word embedding, initialized uniformly in [-0.1, 0.1], or from `vectors`.
+
+    words: the size of the vocabulary. size: the dimension. vectors: (words, size), with NaN rows for words to
+    initialize at random, which are always trained; None: all are. tune: whether the words with a vector are trained.
+    """
+    embedding = WordEmbedding(words, size)
+    nn.init.uniform_(embedding.weight, -0.1, 0.1, generator=generator)
+    if vectors is not None:
+        known = ~vectors.isnan().any(1)
+        embedding.weight.data[known] = vectors[known]
+        if not tune:
+            embedding.fixed.copy_(known)
+    return embedding
+
+
+class TwoPartEmbedding(nn.Module):
+    """A word as a fixed distributional vector joined with a learned, visually grounded one (VSE-C, section 3.1).
+
+    vectors: (words, fixed) from a file, NaN for words that it lacks, whose fixed part is 0; None: all 0, to be loaded.
+    The learned parts (words, grounded) are drawn from N(0, 0.3785²), as in VSE-C's released code.
+    """
+
+    fixed: Tensor
+
+    def __init__(self, words: int, fixed: int, grounded: int, generator: Generator, vectors: Tensor | None) -> None:
+        super().__init__()
+        self.register_buffer("fixed", torch.zeros(words, fixed) if vectors is None else vectors.nan_to_num())
+        self.learned = nn.Embedding(words, grounded)
+        nn.init.normal_(self.learned.weight, std=GROUNDED_STD, generator=generator)
+
+    def forward(self, words: Tensor) -> Tensor:
+        """The vectors (n, fixed + grounded) of words (n,), ids."""
+        return torch.cat([self.fixed[words.long()], self.learned(words)], -1)
+
+
+# sentences: encoders are called with the flat array of word ids of n sentences (total,), on their device; with offsets
+# (n + 1,), where each starts, and rows (B,), the sentences to encode, both on the CPU
 
 
 @dataclass(frozen=True)
@@ -67,13 +196,17 @@ class AttentionHeads(nn.Module):
 
     def forward(self, states: Tensor, present: Tensor) -> Attended:
         """Attend to states (B, N, H) where `present` (B, N), bool, is True; each sequence has at least one such."""
-        heads, width, size = self.of_state.shape
         wanted = torch.einsum("kwh,kh->kw", self.of_context, self.context).tanh()
-        found = functional.linear(states, self.of_state.view(heads * width, size)).tanh()
-        scores = (found.view(*states.shape[:2], heads, width) * wanted).sum(-1)
+        keys = functional.linear(states, self.of_state.flatten(0, 1)).tanh().unflatten(-1, wanted.shape)
+        scores = (keys * wanted).sum(-1)
         scores = scores.to(torch.promote_types(scores.dtype, torch.float)).masked_fill(~present[..., None], -torch.inf)
         weights = scores.softmax(1).transpose(1, 2).to(states.dtype)
         return Attended(weights, weights @ states)
+
+
+def _init_recurrent(net: nn.Module, hidden: int, generator: Generator) -> None:
+    for parameter in net.parameters():
+        nn.init.uniform_(parameter, -(hidden**-0.5), hidden**-0.5, generator=generator)
 
 
 class SentenceEncoder(nn.Module):
@@ -85,21 +218,14 @@ class SentenceEncoder(nn.Module):
 
     def __init__(self, embedding: nn.Module, shape: TextShape, generator: Generator, finish: Finish = unit) -> None:
         super().__init__()
-        self.finish = finish
-        self.embedding = embedding
+        self.finish, self.embedding = finish, embedding
         size = shape.joint // shape.heads
         self.lstm = nn.LSTM(shape.word_dim, size // 2, bidirectional=True)
-        for parameter in self.lstm.parameters():
-            bound = (size // 2) ** -0.5
-            nn.init.uniform_(parameter, -bound, bound, generator=generator)
+        _init_recurrent(self.lstm, size // 2, generator)
         self.heads = AttentionHeads(size, shape.attention_dim or size, shape.heads, generator)
 
     def attend(self, tokens: Tensor, offsets: Tensor, rows: Tensor) -> Attended:
-        """The heads over the words of sentences `rows` (B,), from <start> to <end>.
-
-        tokens: (total,) word ids, on the encoder's device. offsets: (n + 1,), where each sentence starts; on the CPU,
-        like rows.
-        """
+        """The heads over the words of sentences `rows` (B,), from <start> to <end>."""
         packed = pack_sentences(offsets, rows, MAX_WORDS + 1)
         words = self.embedding(tokens[to_device(packed.positions, tokens.device)])
         states, _ = self.lstm(PackedSequence(words, packed.sizes))
@@ -110,127 +236,8 @@ class SentenceEncoder(nn.Module):
         return Attended(*(part[inverse] for part in attended))
 
     def forward(self, tokens: Tensor, offsets: Tensor, rows: Tensor) -> Tensor:
-        """Vectors (B, joint), float32, of sentences; arguments as those of `attend`."""
+        """Vectors (B, joint), float32, of sentences."""
         return self.finish(self.attend(tokens, offsets, rows).vectors.flatten(1))
-
-
-def signed_root(features: Tensor) -> Tensor:
-    """sign(x) · sqrt(|x|) of features (…, D), scaled to unit length along the last dimension."""
-    return functional.normalize(features.sign() * features.abs().sqrt(), dim=-1)
-
-
-GROUNDED_STD = 0.3785  # of the learned part of a word's vector when training begins
-MAX_K = 10  # values per dimension that max-k pooling averages
-MEANS = ("average", "crop")  # poolings that average features
-TRANSFORMS: Mapping[str, Callable[[Tensor], Tensor]] = {
-    "root": signed_root,
-    "l2": lambda features: functional.normalize(features, dim=-1),
-    "none": lambda features: features,
-}
-
-
-class ImageEncoder(nn.Module):
-    """Maps image features (B, D), or regions on a grid (B, R, D), to vectors: transform, linear layer, finish.
-
-    size: D. joint: the dimension of the result. transform: a key of TRANSFORMS. pooling, over regions: average, before
-    the linear layer, as is crop, over crops; max or max-k, after it and per dimension (max-k: the mean of the 10
-    highest values; UniVSE, supplement A). finish: see Similarity; unit vectors by default.
-    """
-
-    def __init__(
-        self,
-        size: int,
-        joint: int,
-        transform: str,
-        generator: Generator,
-        pooling: str = "average",
-        finish: Finish = unit,
-    ) -> None:
-        super().__init__()
-        self.finish = finish
-        self.transform = transform
-        self.pooling = pooling
-        self.linear = nn.Linear(size, joint)
-        nn.init.xavier_uniform_(self.linear.weight, generator=generator)
-        nn.init.zeros_(self.linear.bias)
-
-    def forward(self, features: Tensor) -> Tensor:
-        """Vectors (B, joint), float32, of features (B, D) or (B, R, D) of any float type."""
-        if self.pooling in MEANS or features.dim() == 2:
-            features = features.float()
-            return self._mapped(features.mean(1) if features.dim() == 3 else features)
-        return self._pooled(self._map(features))
-
-    def with_regions(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        """Vectors (B, joint) and (B, R, joint) of features (B, R, D); R = 1 for features (B, D) without a grid."""
-        if features.dim() == 2:
-            image = self(features)
-            return image, image[:, None]
-        regions = self._map(features)
-        image = self(features) if self.pooling in MEANS else self._pooled(regions)
-        return image, self.finish(regions)
-
-    def _map(self, features: Tensor) -> Tensor:
-        return self.linear(TRANSFORMS[self.transform](features.float()))
-
-    def _mapped(self, features: Tensor) -> Tensor:
-        return self.finish(self._map(features))
-
-    def _pooled(self, regions: Tensor) -> Tensor:
-        highest = 1 if self.pooling == "max" else min(MAX_K, regions.shape[1])
-        return self.finish(regions.topk(highest, dim=1, sorted=False).values.mean(1))
-
-
-class WordEmbedding(nn.Embedding):
-    """A word embedding (words, size), some of whose rows are not trained; `fixed`: (words,) bool, which."""
-
-    fixed: Tensor
-
-    def __init__(self, words: int, size: int) -> None:
-        super().__init__(words, size)
-        self.register_buffer("fixed", torch.zeros(words, dtype=torch.bool), persistent=False)
-
-    def forward(self, input: Tensor) -> Tensor:
-        """The vectors (…, size) of words (…), ids; the fixed ones are constants."""
-        vectors = super().forward(input)
-        return torch.where(self.fixed[input.long()][..., None], vectors.detach(), vectors)
-
-
-def word_embedding(words: int, size: int, generator: Generator, vectors: Tensor | None, tune: bool) -> WordEmbedding:
-    """A word embedding, initialized uniformly in [-0.1, 0.1], or from `vectors`.
-
-    words: the size of the vocabulary. size: the dimension. vectors: (words, size), with NaN rows for words to
-    initialize at random, which are always trained; None: all are. tune: whether the words with a vector are trained.
-    """
-    embedding = WordEmbedding(words, size)
-    nn.init.uniform_(embedding.weight, -0.1, 0.1, generator=generator)
-    if vectors is not None:
-        known = ~vectors.isnan().any(1)
-        with torch.no_grad():
-            embedding.weight[known] = vectors[known]
-        if not tune:
-            embedding.fixed.copy_(known)
-    return embedding
-
-
-class TwoPartEmbedding(nn.Module):
-    """A word as a fixed distributional vector joined with a learned, visually grounded one (VSE-C, section 3.1).
-
-    vectors: (words, fixed) from a file, NaN for words that it lacks, whose fixed part is 0; None: all 0, to be loaded.
-    The learned parts (words, grounded) are drawn from N(0, 0.3785²), as in VSE-C's released code.
-    """
-
-    fixed: Tensor
-
-    def __init__(self, words: int, fixed: int, grounded: int, generator: Generator, vectors: Tensor | None) -> None:
-        super().__init__()
-        self.register_buffer("fixed", torch.zeros(words, fixed) if vectors is None else vectors.nan_to_num())
-        self.learned = nn.Embedding(words, grounded)
-        nn.init.normal_(self.learned.weight, std=GROUNDED_STD, generator=generator)
-
-    def forward(self, words: Tensor) -> Tensor:
-        """The vectors (n, fixed + grounded) of words (n,), ids."""
-        return torch.cat([self.fixed[words.long()], self.learned(words)], -1)
 
 
 class TextEncoder(nn.Module):
@@ -249,48 +256,23 @@ class TextEncoder(nn.Module):
         kind: type[nn.GRU] | type[nn.LSTM] = nn.GRU,
     ) -> None:
         super().__init__()
-        self.finish = finish
-        self.pooling = shape.pooling
-        self.embedding = embedding
+        self.finish, self.pooling, self.embedding = finish, shape.pooling, embedding
         hidden = shape.joint // 2 if shape.bidirectional else shape.joint
         self.net = kind(shape.word_dim, hidden, bidirectional=shape.bidirectional)
-        for parameter in self.net.parameters():
-            nn.init.uniform_(parameter, -(hidden**-0.5), hidden**-0.5, generator=generator)
+        _init_recurrent(self.net, hidden, generator)
 
     def forward(self, tokens: Tensor, offsets: Tensor, rows: Tensor) -> Tensor:
-        """Vectors (B, joint), float32, of sentences `rows` (B,) in a flat array of word ids.
-
-        tokens: (total,) on the encoder's device. offsets: (n + 1,), where each sentence starts; rows: sentence indices;
-        both on the CPU.
-        """
+        """Vectors (B, joint), float32, of sentences."""
+        texts = tokens, offsets, rows
         if tokens.is_cuda or isinstance(self.net, nn.LSTM):
-            return self.finish(run_packed(self.net, self.embedding, self.pooling, tokens, offsets, rows))
-        return self.finish(self._run_prefix_tree(tokens, offsets, rows))
-
-    def _run_prefix_tree(self, tokens: Tensor, offsets: Tensor, rows: Tensor) -> Tensor:
-        """Each common prefix is computed only once: fewer operations in more steps, fastest on a CPU."""
-        parts = []
-        vectors = None  # of the distinct words, which are the same in both directions
-        for suffix in ("", "_reverse") if self.net.bidirectional else ("",):
-            tree = prefix_tree(tokens, offsets, rows, backwards=bool(suffix))
-            words, which = tree.word.unique(return_inverse=True)
-            from_input, from_hidden = (
-                (getattr(self.net, f"weight_{x}_l0{suffix}"), getattr(self.net, f"bias_{x}_l0{suffix}"))
-                for x in ("ih", "hh")
-            )
-            vectors = self.embedding(words) if vectors is None else vectors
-            gates = functional.linear(vectors, *from_input)
-            parts.append(pooled_states(gates, *from_hidden, which, tree, self.pooling))
-        return torch.cat(parts, 1)
+            return self.finish(run_packed(self.net, self.embedding, self.pooling, *texts))
+        return self.finish(run_prefix_tree(self.net, self.embedding, self.pooling, *texts))
 
 
 def run_packed(
     net: nn.GRU | nn.LSTM, embedding: nn.Module, pooling: str, tokens: Tensor, offsets: Tensor, rows: Tensor
 ) -> Tensor:
-    """The pooled states (B, joint) of a recurrent net over sentences `rows` (B,), all in parallel.
-
-    pooling: max or last. The other arguments are those of TextEncoder.
-    """
+    """The pooled states (B, joint) of a recurrent net over sentences, all in parallel; pooling: max or last."""
     packed = pack_sentences(offsets, rows)
     words = tokens[to_device(packed.positions, tokens.device)]
     states, last = net(PackedSequence(embedding(words), packed.sizes))
@@ -302,12 +284,82 @@ def run_packed(
     return pooled[to_device(packed.inverse, tokens.device)]
 
 
+def run_prefix_tree(
+    net: nn.GRU, embedding: nn.Module, pooling: str, tokens: Tensor, offsets: Tensor, rows: Tensor
+) -> Tensor:
+    """The same as `run_packed`, where the state after a common prefix is computed once, however many sentences have it.
+
+    A negative shares with its caption all words before the first edit and, read backwards, all words after the last.
+    The input's part of the gates is computed once per distinct word. On a CPU, captions with 8 negatives each take a
+    quarter of the time.
+    """
+    pooled, vectors, size = [], None, net.hidden_size
+    for suffix in ("", "_reverse") if net.bidirectional else ("",):
+        tree = prefix_tree(tokens, offsets, rows, backwards=bool(suffix))
+        words, which = torch.cat(tree.words).unique(return_inverse=True)
+        vectors = embedding(words) if vectors is None else vectors  # the distinct words are the same in both directions
+        of_input, of_state = (
+            (getattr(net, f"weight_{x}_l0{suffix}"), getattr(net, f"bias_{x}_l0{suffix}")) for x in ("ih", "hh")
+        )
+        inputs = functional.linear(vectors, *of_input)[which].split([*map(len, tree.words)])
+        states = highest = vectors.new_zeros(1, size)
+        steps: list[Tensor] = []
+        for gates, parent in zip(inputs, tree.parents, strict=True):
+            # parents ascend, so that each state is multiplied by the weights once
+            shared, branch = parent.unique_consecutive(return_inverse=True)
+            hidden, before = functional.linear(states[shared], *of_state)[branch], states[parent]
+            # torch's order of gates is reset, update, new
+            reset, update = torch.sigmoid(gates[:, : 2 * size] + hidden[:, : 2 * size]).chunk(2, 1)
+            states = torch.lerp(torch.tanh(gates[:, 2 * size :].addcmul(reset, hidden[:, 2 * size :])), before, update)
+            highest = torch.maximum(highest[parent], states) if steps and pooling == "max" else states
+            steps.append(highest)
+        pooled.append(torch.cat(steps)[tree.leaf])
+    return torch.cat(pooled, 1)
+
+
+class PrefixTree(NamedTuple):
+    """The distinct prefixes (nodes) of B sentences, one step per length.
+
+    words: by step, the id of the last word of each prefix. parents: by step, the position in the step before of the
+    prefix that is one word shorter, ascending; 0 in the first step. leaf: (B,) the node of each whole sentence, counted
+    over all steps.
+    """
+
+    words: list[Tensor]
+    parents: list[Tensor]
+    leaf: Tensor
+
+
+def prefix_tree(tokens: Tensor, offsets: Tensor, rows: Tensor, *, backwards: bool = False) -> PrefixTree:
+    """The prefix tree of sentences, none of them empty; backwards: read them from their ends."""
+    lengths, order = (offsets[rows + 1] - offsets[rows]).sort(descending=True, stable=True)
+    first, step = (offsets[rows + 1][order] - 1, -1) if backwards else (offsets[rows][order], 1)
+    base = int(tokens.max()) + 1 if len(tokens) else 1
+    words, parents, leaf, nodes = [], [], torch.empty_like(order), 0
+    node = torch.zeros_like(order)
+    for t, longer in enumerate((len(rows) - torch.bincount(lengths).cumsum(0))[:-1].tolist()):
+        distinct, node = (node[:longer] * base + tokens[first[:longer] + t * step]).unique(return_inverse=True)
+        words.append(distinct % base)
+        parents.append(torch.div(distinct, base, rounding_mode="floor"))
+        leaf[order[:longer]] = nodes + node
+        nodes += len(distinct)
+    return PrefixTree(words, parents, leaf)
+
+
 # Encoders of sentences by name: each is built from a word embedding, a TextShape, a generator and a finish.
 TEXT_ENCODERS: Mapping[str, Callable[..., nn.Module]] = {
     "gru": TextEncoder,
     "lstm": partial(TextEncoder, kind=nn.LSTM),
     "attention": SentenceEncoder,
 }
+
+
+def encode_phrases(encoder: nn.Module, vocabulary: WordVocabulary, phrases: Sequence[Phrase]) -> Tensor:
+    """The vectors (Q, joint) of Q phrases, each encoded as a sentence; without gradients."""
+    tokens, offsets = map(torch.from_numpy, vocabulary.encode([phrase.text for phrase in phrases]))
+    device = next(encoder.parameters()).device
+    with torch.inference_mode():
+        return encoder(tokens.to(device), offsets, torch.arange(len(phrases)))
 
 
 def build_encoders(

@@ -1,4 +1,4 @@
-"""A run's image features as one memory-mapped array, and their way to the device, a batch at a time."""
+"""A run's image features as one memory-mapped array."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import hashlib
 import json
 import os
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,10 +18,8 @@ from torch import Tensor
 from ...schemas.features import TABLE
 from ..engine.tables import has_table, hash_table, no_table, shards_of
 from .checkpoint import cache_file, cached_arrays
-from .device import to_device
 
 LAYOUT = 1  # version of the array in the cache
-RESIDENT = 0.5  # the share of a GPU's free memory that features may take up
 
 
 class Features(NamedTuple):
@@ -53,8 +50,8 @@ def read_features(run: Path, image_ids: Sequence[str], table: str = TABLE) -> Fe
     try:
         values = np.load(path, mmap_mode="c")
     except (OSError, ValueError, EOFError) as error:
-        there = path.with_suffix(".safetensors")
-        raise ValueError(f"{path} is damaged ({error}): delete {there}, and it is computed again") from None
+        kept = path.with_suffix(".safetensors")
+        raise ValueError(f"{path} is damaged ({error}): delete {kept}, and it is computed again") from None
     return Features(torch.from_numpy(values), metadata["backbone"], about["available"])
 
 
@@ -70,19 +67,18 @@ def _store(run: Path, image_ids: Sequence[str], table: str, path: Path) -> bytes
     kind, seen, start = None, set[str](), 0
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
     try:
-        with temporary.open("xb") as file:
+        with temporary.open("xb") as file:  # not through a map, where a full disk would be no error but a crash
             for shard in shards_of(run, table):
                 rows = shard.read()
-                found, backbone = feature_values(rows, shard.name)
-                if kind and kind != (backbone, found.shape[1:], found.dtype):
-                    raise ValueError(f"{shard.name} must have the backbone and shape of the shards before it")
-                values = found.numpy()
-                if not kind:
-                    shape = (len(image_ids), *values.shape[1:])
-                    header = {"descr": values.dtype.str, "fortran_order": False, "shape": shape}
-                    np.lib.format.write_array_header_1_0(file, header)
+                features, backbone = feature_values(rows, shard.name)
+                values = features.numpy()
+                if kind is None:
+                    header = {"descr": values.dtype.str, "fortran_order": False}
+                    np.lib.format.write_array_header_1_0(file, {**header, "shape": (len(number), *values.shape[1:])})
                     start = file.tell()
-                kind = (backbone, found.shape[1:], found.dtype)
+                elif kind != (backbone, values.shape[1:], values.dtype):
+                    raise ValueError(f"{shard.name} must have the backbone and shape of the shards before it")
+                kind = (backbone, values.shape[1:], values.dtype)
                 for row, image in enumerate(rows["image_id"].to_pylist()):
                     if image in seen:
                         raise ValueError(f"{shard.name} must hold each image once, holds twice: {image}")
@@ -91,45 +87,13 @@ def _store(run: Path, image_ids: Sequence[str], table: str, path: Path) -> bytes
                         available[number[image]] = True
                         file.seek(start + number[image] * values[row].nbytes)
                         file.write(values[row].data)
-                file.truncate(start + len(image_ids) * values[:1].nbytes)
-            if not available.any():
-                raise ValueError(f"{table} of {run} must have features of its images, has none")
+                file.truncate(start + len(number) * values[:1].nbytes)
+        if not available.any():
+            raise ValueError(f"{table} of {run} must have features of its images, has none")
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
     return save({"available": available}, {"backbone": backbone})
-
-
-def place(values: Tensor, device: torch.device) -> Tensor:
-    """Features (I, …) on the device, or as they are if they would take up more than half of a GPU's free memory."""
-    if device.type == "cpu" or values.nbytes > RESIDENT * torch.cuda.mem_get_info(device)[0]:
-        return values
-    return values.to(device)
-
-
-def take(values: Tensor, rows: Tensor, device: torch.device) -> Tensor:
-    """The features `rows` (B,), a CPU tensor, of values (I, …), on the device.
-
-    Those that are not there yet are read to pinned memory and copied asynchronously.
-    """
-    if values.device.type != "cpu":
-        return values[to_device(rows, values.device)]
-    pinned = torch.empty((len(rows), *values.shape[1:]), dtype=values.dtype, pin_memory=device.type != "cpu")
-    np.take(values.numpy(), rows.numpy(), axis=0, out=pinned.numpy(), mode="clip")  # not on torch's threads
-    return pinned.to(device, non_blocking=True)
-
-
-def ahead(batches: Iterable[Tensor], load: Callable[[Tensor], Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
-    """Each batch with what `load` makes of it, which happens in a thread while the batch before it is in use."""
-    with ThreadPoolExecutor(1) as pool:
-        waiting = None
-        for batch in batches:
-            following = batch, pool.submit(load, batch)
-            if waiting:
-                yield waiting[0], waiting[1].result()
-            waiting = following
-        if waiting:
-            yield waiting[0], waiting[1].result()
 
 
 def feature_values(rows: pa.Table, name: str) -> tuple[Tensor, str]:
@@ -140,17 +104,12 @@ def feature_values(rows: pa.Table, name: str) -> tuple[Tensor, str]:
     metadata = {key.decode(): value.decode() for key, value in (rows.schema.metadata or {}).items()}
     if "shape" not in metadata:
         raise ValueError(f"{name} must state its shape in its metadata")
-    values = _tensor(rows["feature"], tuple(json.loads(metadata["shape"])), name)
-    return values, metadata.get("backbone", "")
-
-
-def _tensor(column: pa.ChunkedArray, shape: tuple[int, ...], name: str) -> Tensor:
-    """A column of fixed-size lists or tensors as a tensor (rows, *shape)."""
-    array = column.combine_chunks()
+    shape = tuple(json.loads(metadata["shape"]))
+    array = rows["feature"].combine_chunks()
     array = array.storage if isinstance(array, pa.ExtensionArray) else array
     if not pa.types.is_fixed_size_list(array.type) or array.type.list_size != int(np.prod(shape)):
         raise ValueError(f"{name}: feature must be lists of {int(np.prod(shape))} numbers, is: {array.type}")
     values = array.flatten().to_numpy(zero_copy_only=False).reshape(-1, *shape)
     if not np.isfinite(values).all():
         raise ValueError(f"{name}: feature must be finite, holds NaN or infinity")
-    return torch.from_numpy(np.array(values))
+    return torch.from_numpy(np.array(values)), metadata.get("backbone", "")

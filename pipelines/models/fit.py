@@ -89,15 +89,15 @@ def fit(
     for epoch in range(done + 1, epochs + 1):
         if stop(history):
             break
-        began, made = time.perf_counter(), list[Step]()
+        began, results = time.perf_counter(), list[Step]()
         with device.deterministic(where):
             for batch in batches(epoch):
-                found = step(batch, epoch)
-                optimizer = optimizers[found.optimizer]
+                result = step(batch, epoch)
+                optimizer = optimizers[result.optimizer]
                 for group in optimizer.param_groups:
                     group["lr"] = group["lr"] if rate is None else rate(epoch, steps)
                 optimizer.zero_grad(set_to_none=True)
-                found.loss.backward()
+                result.loss.backward()
                 if clip is not None:
                     clip_grad_norm_([each for group in optimizer.param_groups for each in group["params"]], clip)
                 optimizer.step()
@@ -105,9 +105,9 @@ def fit(
                 steps += 1
                 if mean is not None:
                     move_average(mean, model, steps, decay)
-                terms = {name: term.detach() for name, term in found.terms.items()}
-                made.append(found._replace(loss=found.loss.detach(), terms=terms))
-            line = {"epoch": epoch, **epoch_figures(made, epoch, began)}
+                terms = {name: term.detach() for name, term in result.terms.items()}
+                results.append(result._replace(loss=result.loss.detach(), terms=terms))
+            line = {"epoch": epoch, **epoch_figures(results, epoch, began)}
             line["learning_rate"] = optimizer.param_groups[0]["lr"]
             line |= evaluate(line)
         history.append(line)
@@ -139,19 +139,22 @@ def move_average(mean: nn.Module, model: nn.Module, step: int, decay: float) -> 
     torch._foreach_lerp_(list[Tensor](mean.parameters()), list[Tensor](model.parameters()), max(1 - decay, 1 / step))
 
 
-def epoch_figures(made: Sequence[Step], epoch: int, began: float) -> Line:
+def epoch_figures(results: Sequence[Step], epoch: int, began: float) -> Line:
     """What the steps of an epoch say, per item: `loss`; `terms`, by name; `losses` of up to LOSS_POINTS parts.
 
     Also `steps`, `seconds` since `began`, and `per_second`, items. Raises as `fit`.
     """
-    if not made:
+    if not results:
         raise ValueError(f"an epoch must have batches of at least two captions, epoch {epoch} has none")
     sizes: dict[str, list[int]] = {}
     values: dict[str, list[Tensor]] = {}
-    for step in made:
-        for name, value in {"loss": step.loss, **{f"term {name}": term for name, term in step.terms.items()}}.items():
+    for result in results:
+        for name, value in {
+            "loss": result.loss,
+            **{f"term {name}": term for name, term in result.terms.items()},
+        }.items():
             values.setdefault(name, []).append(value)
-            sizes.setdefault(name, []).append(step.size)
+            sizes.setdefault(name, []).append(result.size)
     figures = {name: torch.stack(each).double().cpu() for name, each in values.items()}  # waits for the device
     seconds = time.perf_counter() - began
     for name, each in sorted(figures.items(), reverse=True):  # terms tell more than the loss
@@ -164,7 +167,7 @@ def epoch_figures(made: Sequence[Step], epoch: int, began: float) -> Line:
         "loss": means.pop("loss"),
         "terms": {name.removeprefix("term "): value for name, value in means.items()},
         "losses": [part.mean().item() for part in parts],
-        "steps": len(made),
+        "steps": len(results),
         "seconds": round(seconds, 2),
         "per_second": round(sum(sizes["loss"]) / seconds, 1),
     }

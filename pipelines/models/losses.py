@@ -9,17 +9,17 @@ scale, 1/τ. Other captions of an image are neither true nor false for it and ar
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from .corpus import SampledNegatives
+from .batches import Drawn
 from .device import to_device
 
 TEXT_WEIGHT, RANK_WEIGHT = 0.2, 0.2  # factors of CE-CLIP's two terms, as in its released code
+SCALE, MOST = 1 / 0.07, 100.0  # the first scale of CLIP, and the highest
+SIGLIP_SCALE, SIGLIP_BIAS = 10.0, -10.0  # the first scale and bias of SigLIP (Zhai et al. 2023, section 3.2)
 
 
 def _hinges(scores: Tensor, margin: float, same_image: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -65,8 +65,7 @@ def intra_pair_hinges(true: Tensor, false: Tensor, owner: Tensor, margin: float)
     negatives adds 0. Returns a scalar.
     """
     costs = (margin + false - true[owner]).clamp(min=0)
-    hardest = torch.zeros_like(true).scatter_reduce(0, owner, costs, "amax", include_self=True)
-    return hardest.sum()
+    return torch.zeros_like(true).scatter_reduce(0, owner, costs, "amax").sum()
 
 
 def shared_hinges(true: Tensor, false: Tensor, margin: float) -> Tensor:
@@ -77,21 +76,6 @@ def shared_hinges(true: Tensor, false: Tensor, margin: float) -> Tensor:
     """
     costs = (margin + false - true[:, None]).clamp(min=0)
     return costs.amax(1).sum() if costs.shape[1] else costs.sum()
-
-
-class Drawn(NamedTuple):
-    """P negatives sampled for a batch, the family (P,) of each, and how concrete the noun is that it puts in (P,).
-
-    family: a position in the config's `negative_families`. concreteness: from 0 to 1; 0 if no noun is put in.
-    """
-
-    negatives: SampledNegatives
-    family: Tensor
-    concreteness: Tensor
-
-
-_EMPTY = torch.empty(0, dtype=torch.long)
-NONE = Drawn(SampledNegatives(_EMPTY, _EMPTY), _EMPTY, torch.empty(0))
 
 
 def info_nce(logits: Tensor, same_image: Tensor, negatives: Tensor | None = None) -> Tensor:
@@ -124,10 +108,7 @@ def intra_modal_loss(true: Tensor, between: Tensor) -> Tensor:
     -Σ_i log [exp l_ii / (exp l_ii + Σ_k exp m_ik)]: a caption is nearer to its image than to any negative. true: (B,)
     logits of the true pairs. between: (B, P) logits of each caption with every negative.
     """
-    logits = torch.cat([true[:, None], between], 1)
-    return functional.cross_entropy(
-        logits, torch.zeros(len(true), dtype=torch.long, device=true.device), reduction="sum"
-    )
+    return (torch.cat([true[:, None], between], 1).logsumexp(1) - true).sum()
 
 
 def rank_loss(true: Tensor, false: Tensor, owner: Tensor, thresholds: Tensor) -> Tensor:
@@ -147,88 +128,75 @@ def next_thresholds(thresholds: Tensor, true: Tensor, false: Tensor, owner: Tens
     A family without negatives in the batch keeps its threshold. family: (P,) that of each negative; the other
     arguments as in `rank_loss`.
     """
-    gaps = (true[owner] - false).detach()
+    gaps = (true[owner] - false).detach().to(thresholds.dtype)
     counts = torch.bincount(family, minlength=len(thresholds))
-    sums = torch.zeros_like(thresholds).index_add(0, family, gaps.to(thresholds.dtype))
-    return torch.where(counts > 0, sums / counts.clamp(min=1), thresholds)
+    means = torch.zeros_like(thresholds).index_add(0, family, gaps) / counts.clamp(min=1)
+    return torch.where(counts > 0, means, thresholds)
 
 
-class Logits(NamedTuple):
-    """A batch of B images and captions and P negatives as logits.
+class Contrast(nn.Module):
+    """A model with what contrastive losses learn beside encoders: `log_scale`, log(1/τ), and what `learn` adds."""
 
-    pairs: (B, B) images by captions. same_image: (B, B) bool, True where caption j describes image i. every: (B, P)
-    images by negatives. own: (P,) each negative with the image of its caption. between: (B, P) captions by negatives.
-    owner: (P,) the pair of each negative. family: (P,) its family.
+    log_scale: Tensor
+
+    def learn(self, kind: str, families: int) -> None:
+        """Add `bias`, SigLIP's, and `thresholds`, CE-CLIP's for each family of negatives, 0 before the first batch."""
+        siglip = kind == "siglip"
+        self.bias = nn.Parameter(torch.tensor(SIGLIP_BIAS if siglip else 0.0), requires_grad=siglip)
+        self.thresholds = nn.Parameter(torch.zeros(families), requires_grad=False)
+
+    @property
+    def scale(self) -> Tensor:
+        """1/τ, at most 100 as in CLIP."""
+        return self.log_scale.exp().clamp(max=MOST)
+
+
+def negative_scores(images: Tensor, negatives: Tensor, drawn: Drawn, margin: float = 0.0) -> tuple[Tensor, Tensor]:
+    """The cosines of images (B, d) with all negatives (P, d), (B, P), and of each negative with its own image, (P,).
+
+    margin: added to the latter, in both, times the concreteness of a negative. A caption then has to be nearer to its
+    image than a negative by that much: what a concrete noun names can be seen to be missing (after the
+    concreteness-scaled margin of ConcretePlant, Im et al. 2026; the form of the margin is negcap's own).
     """
-
-    pairs: Tensor
-    same_image: Tensor
-    every: Tensor
-    own: Tensor
-    between: Tensor
-    owner: Tensor
-    family: Tensor
-
-
-class Learned(Protocol):
-    """What a model learns beside its encoders: SigLIP's bias, and CE-CLIP's thresholds (families,)."""
-
-    bias: nn.Parameter
-    thresholds: nn.Parameter
-    training: bool
-
-
-def compare(
-    images: Tensor, captions: Tensor, negatives: Tensor, drawn: Drawn, scale: Tensor, same_image: Tensor,
-    margin: float = 0.0,
-) -> Logits:  # fmt: skip
-    """The logits of a batch of unit vectors: images and captions (B, d), negatives (P, d).
-
-    margin: added to the cosine of each negative with the image of its caption, times its concreteness. A caption then
-    has to be nearer to its image than a negative by that much: what a concrete noun names can be seen to be missing
-    (after the concreteness-scaled margin of ConcretePlant, Im et al. 2026; the form of the margin is negcap's own).
-    """
-    device = images.device
-    owner = to_device(drawn.negatives.owner, device)
-    every, own = images @ negatives.T, (images[owner] * negatives).sum(1)
+    owner = to_device(drawn.owner, images.device)
+    with_all, with_own = images @ negatives.T, (images[owner] * negatives).sum(1)
     if margin:
-        margins = margin * to_device(drawn.concreteness, device)
-        every = every.index_put((owner, torch.arange(len(owner), device=device)), margins, accumulate=True)
-        own = own + margins
-    return Logits(
-        scale * images @ captions.T,
-        same_image,
-        scale * every,
-        scale * own,
-        scale * captions @ negatives.T,
-        owner,
-        to_device(drawn.family, device),
-    )
+        margins = margin * to_device(drawn.concreteness, images.device)
+        with_all = with_all.index_put((owner, torch.arange(len(owner), device=images.device)), margins, accumulate=True)
+        with_own = with_own + margins
+    return with_all, with_own
 
 
-def _clip(model: Learned, batch: Logits) -> dict[str, Tensor]:
-    return {"itc": info_nce(batch.pairs, batch.same_image)}
+def contrastive_terms(
+    kind: str,
+    model: Contrast,
+    images: Tensor,
+    captions: Tensor,
+    negatives: Tensor,
+    drawn: Drawn,
+    same_image: Tensor,
+    margin: float = 0.0,
+) -> dict[str, Tensor]:
+    """The terms of the loss `kind`, by name, on unit vectors of images and captions (B, d), and of negatives (P, d).
 
-
-def _siglip(model: Learned, batch: Logits) -> dict[str, Tensor]:
-    return {"itc": sigmoid_loss(batch.pairs + model.bias, batch.same_image)}
-
-
-def _negclip(model: Learned, batch: Logits) -> dict[str, Tensor]:
-    return {"itc": info_nce(batch.pairs, batch.same_image, batch.every)}
-
-
-def _ce_clip(model: Learned, batch: Logits) -> dict[str, Tensor]:
-    true = batch.pairs.diagonal()
-    terms = {
-        **_negclip(model, batch),
-        "imc": TEXT_WEIGHT * intra_modal_loss(true, batch.between),
-        "cmr": RANK_WEIGHT * rank_loss(true, batch.own, batch.owner, model.thresholds[batch.family]),
-    }
-    if model.training and len(batch.own):
-        model.thresholds.copy_(next_thresholds(model.thresholds, true, batch.own, batch.owner, batch.family))
+    kind: infonce, siglip, negclip or ce-clip, which also moves the model's thresholds while it is trained. same_image:
+    as in `info_nce`. margin: see `negative_scores`.
+    """
+    scale = model.scale
+    logits = scale * images @ captions.T
+    if kind == "siglip":
+        return {"itc": sigmoid_loss(logits + model.bias, same_image)}
+    if kind == "infonce":
+        return {"itc": info_nce(logits, same_image)}
+    every_false, false = (scale * scores for scores in negative_scores(images, negatives, drawn, margin))
+    terms = {"itc": info_nce(logits, same_image, every_false)}
+    if kind == "ce-clip":
+        true, owner, family = (
+            logits.diagonal(),
+            *(to_device(part, images.device) for part in (drawn.owner, drawn.family)),
+        )
+        terms["imc"] = TEXT_WEIGHT * intra_modal_loss(true, scale * captions @ negatives.T)
+        terms["cmr"] = RANK_WEIGHT * rank_loss(true, false, owner, model.thresholds[family])
+        if model.training and len(false):
+            model.thresholds.copy_(next_thresholds(model.thresholds, true, false, owner, family))
     return terms
-
-
-Terms = Callable[[Learned, Logits], dict[str, Tensor]]  # the terms of a loss on a batch, by name
-TERMS: Mapping[str, Terms] = {"infonce": _clip, "siglip": _siglip, "negclip": _negclip, "ce-clip": _ce_clip}

@@ -70,30 +70,24 @@ class LanguageModelScorer:
             return np.array([self._known[text] for text in texts], np.float64)
 
     def _score(self, texts: list[str]) -> np.ndarray:
-        queries = (causal_queries if self.kind == CAUSAL else masked_queries)(self.tokenizer, texts, self._limit())
-        owners = np.repeat(np.arange(len(texts)), [len(rows) for rows in queries])
-        scores = self._log_probabilities([query for rows in queries for query in rows])
+        # RoBERTa counts two positions that no token of a text has
+        positions = getattr(self.config, "max_position_embeddings", None) or MAX_TOKENS + 2
+        limit = int(min(self.tokenizer.model_max_length, positions - 2, MAX_TOKENS))
+        of_texts = (causal_queries if self.kind == CAUSAL else masked_queries)(self.tokenizer, texts, limit)
+        owned = [(owner, query) for owner, queries in enumerate(of_texts) for query in queries if query.ids]
+        owners, queries = np.array([owner for owner, _ in owned], int), [query for _, query in owned]
+        scores, lengths = np.zeros(len(queries)), np.array([len(query.ids) for query in queries], int)
+        for length in np.unique(lengths).tolist():
+            rows, size = np.flatnonzero(lengths == length), max(1, BATCH_TOKENS[self._device.type] // length)
+            for batch in np.split(rows, range(size, len(rows), size)):
+                scores[batch] = self._forward([queries[row] for row in batch], size)[: len(batch)]
         return np.round(np.bincount(owners, scores, minlength=len(texts)), DECIMALS)
 
-    def _limit(self) -> int:
-        """The number of tokens that the model can read. RoBERTa counts two positions that no token of a text has."""
-        positions = getattr(self.config, "max_position_embeddings", None) or MAX_TOKENS + 2
-        return int(min(self.tokenizer.model_max_length, positions - 2, MAX_TOKENS))
-
-    def _log_probabilities(self, queries: Sequence[Query]) -> np.ndarray:
-        """The sum of log p over the labelled positions of each query, (queries,) float64."""
-        scores = np.zeros(len(queries))
-        lengths = np.array([len(query.ids) for query in queries], int)
-        for length in np.unique(lengths[lengths > 0]).tolist():
-            rows = np.flatnonzero(lengths == length)
-            size = max(1, BATCH_TOKENS[self._device.type] // length)
-            for start in range(0, len(rows), size):
-                batch = rows[start : start + size]
-                scores[batch] = self._forward([queries[row] for row in batch], size)[: len(batch)]
-        return scores
-
     def _forward(self, batch: Sequence[Query], size: int) -> np.ndarray:
-        """The scores, (size,) float64, of queries of one length, of which the first stands in for those missing."""
+        """The sums of log p over the labelled positions of each query, (size,) float64.
+
+        The queries are of one length; the first one stands in for those missing.
+        """
         import torch
 
         rows = [*batch, *[batch[0]] * (size - len(batch))]
@@ -131,17 +125,17 @@ def masked_queries(tokenizer: Any, texts: list[str], limit: int) -> list[list[Qu
     limit: of tokens in a query.
     """
     encoded = tokenizer(texts, truncation=True, max_length=limit)
-    mask = tokenizer.mask_token_id
     queries = []
     for row, ids in enumerate(encoded["input_ids"]):
-        words = encoded.word_ids(row)
-        made = []
-        for place, word in enumerate(words):
-            if word is None:  # a special token, such as [CLS]
-                continue
-            hidden = [at >= place and other == word for at, other in enumerate(words)]
-            seen = [mask if hide else token for token, hide in zip(ids, hidden, strict=True)]
-            made.append(Query(seen, [token if at == place else IGNORED for at, token in enumerate(ids)]))
+        made, tokens, words = (
+            [],
+            np.array(ids),
+            np.array([-1 if word is None else word for word in encoded.word_ids(row)]),
+        )
+        for place in np.flatnonzero(words >= 0):  # not the special tokens, such as [CLS]
+            hidden = (words == words[place]) & (np.arange(len(ids)) >= place)
+            labels = np.where(np.arange(len(ids)) == place, tokens, IGNORED)
+            made.append(Query(np.where(hidden, tokenizer.mask_token_id, tokens).tolist(), labels.tolist()))
         queries.append(made)
     return queries
 
@@ -162,19 +156,13 @@ def _load(path: Path, device: str, files: tuple[tuple[str, int], ...]) -> Langua
     parts = read_parts(path)
     import transformers
 
-    type: Any = transformers.AutoModelForCausalLM if parts.kind == CAUSAL else transformers.AutoModelForMaskedLM
     from .device import choose_device
 
+    type: Any = transformers.AutoModelForCausalLM if parts.kind == CAUSAL else transformers.AutoModelForMaskedLM
     place = choose_device(device)
+    local = {"local_files_only": True, "trust_remote_code": False, "use_safetensors": True}
     with reading(path, "weights"):
-        model, found = type.from_pretrained(
-            path,
-            config=parts.config,
-            local_files_only=True,
-            trust_remote_code=False,
-            use_safetensors=True,
-            output_loading_info=True,
-        )
+        model, found = type.from_pretrained(path, config=parts.config, output_loading_info=True, **local)
     if missing := sorted(found["missing_keys"]):
         raise ValueError(f"the weights in {path} must be those of the whole model, lack: {', '.join(missing[:3])}")
     model.config.use_cache = False
@@ -220,13 +208,13 @@ def _kind(path: Path, config: Any) -> str:
     """CAUSAL or MASKED, by the architecture that the config names, or else by what there is for its type of model."""
     import transformers
 
-    kinds = {MASKED: transformers.MODEL_FOR_MASKED_LM_MAPPING, CAUSAL: transformers.MODEL_FOR_CAUSAL_LM_MAPPING}
     named = config.architectures
+    kinds = {MASKED: transformers.MODEL_FOR_MASKED_LM_MAPPING, CAUSAL: transformers.MODEL_FOR_CAUSAL_LM_MAPPING}
     for kind, models in kinds.items():
         if type(config) in models and not getattr(config, "is_encoder_decoder", False):
-            known = models[type(config)]
-            classes = known if isinstance(known, tuple) else (known,)
-            if not named or {found.__name__ for found in classes if found} & set(named):
+            classes = models[type(config)]
+            classes = classes if isinstance(classes, tuple) else (classes,)
+            if not named or {known.__name__ for known in classes if known} & set(named):
                 return kind
     what = ", ".join(named or [config.model_type])
     raise ValueError(f"scorer must be a causal or a masked language model, was: {what} in {path}")

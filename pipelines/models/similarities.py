@@ -26,14 +26,16 @@ class Similarity(NamedTuple):
 
     finish: an encoder's output (…, d) to the vectors (…, d) that are stored and compared. pairs: images (n, d) and
     texts (n, d), row by row, to scores (n,). matrix: images (I, d) and texts (C, d) to the scores (I, C) of all pairs.
-    by_text: texts (C, d) and images (I, d) to the same scores (C, I), for which the cosine needs no transposition. All
-    are differentiable.
+    All are differentiable.
     """
 
     finish: Callable[[Tensor], Tensor]
     pairs: Callable[[Tensor, Tensor], Tensor]
     matrix: Callable[[Tensor, Tensor], Tensor]
-    by_text: Callable[[Tensor, Tensor], Tensor]
+
+    def by_text(self, texts: Tensor, images: Tensor) -> Tensor:
+        """The scores (C, I) of texts (C, d) with images (I, d)."""
+        return self.matrix(images, texts).T
 
 
 def unit(vectors: Tensor) -> Tensor:
@@ -66,60 +68,46 @@ class _OrderPenalties(torch.autograd.Function):
     def forward(ctx: Any, below: Tensor, above: Tensor) -> Tensor:
         ctx.save_for_backward(below, above)
         penalties = below.new_empty(len(below), len(above))
-        for rows, columns in _blocks(below, above):
-            penalties[rows, columns] = _excess(below[rows], above[columns]).square_().sum(-1)
+        for rows, columns, excess in _blocks(below, above):
+            penalties[rows, columns] = excess.square_().sum(-1)
         return penalties
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
         below, above = ctx.saved_tensors
         of_below, of_above = torch.zeros_like(below), torch.zeros_like(above)
-        for rows, columns in _blocks(below, above):
-            weighted = _excess(below[rows], above[columns]).mul_(2 * gradient[rows, columns, None])
+        for rows, columns, excess in _blocks(below, above):
+            weighted = excess.mul_(2 * gradient[rows, columns, None])
             of_below[rows] -= weighted.sum(1)
             of_above[columns] += weighted.sum(0)
         return of_below, of_above
 
 
-def _excess(below: Tensor, above: Tensor) -> Tensor:
-    """max(0, above - below) of all pairs of m and n vectors: (m, n, d)."""
-    return (above[None] - below[:, None]).clamp_(min=0)
-
-
-def _blocks(below: Tensor, above: Tensor) -> Iterator[tuple[slice, slice]]:
-    """Parts of the rows and columns of a matrix (m, n) with at most BLOCK differences of coordinates each."""
+def _blocks(below: Tensor, above: Tensor) -> Iterator[tuple[slice, slice, Tensor]]:
+    """Rows and columns of a matrix (m, n), and max(0, above - below) of these, (rows, columns, d): at most BLOCK
+    numbers each.
+    """
     vectors = max(1, BLOCK[below.device.type] // max(1, below.shape[1]))
-    columns = max(1, min(len(above), vectors))
-    rows = max(1, vectors // columns)
-    for row, column in product(range(0, len(below), rows), range(0, len(above), columns)):
-        yield slice(row, row + rows), slice(column, column + columns)
+    width = max(1, min(len(above), vectors))
+    height = max(1, vectors // width)
+    for row, column in product(range(0, len(below), height), range(0, len(above), width)):
+        rows, columns = slice(row, row + height), slice(column, column + width)
+        yield rows, columns, (above[None, columns] - below[rows, None]).clamp_(min=0)
 
 
-def _order(finish: Callable[[Tensor], Tensor]) -> Similarity:
-    """-E(image, text)."""
-    return Similarity(
-        finish,
-        lambda images, texts: -order_penalty(images, texts),
-        lambda images, texts: -order_penalties(images, texts),
-        lambda texts, images: -order_penalties(images, texts).T,
-    )
-
-
-COSINE = Similarity(
-    unit,
-    lambda images, texts: (images * texts).sum(-1),
-    lambda images, texts: images @ texts.T,
-    lambda texts, images: texts @ images.T,
+COSINE = Similarity(unit, lambda images, texts: (images * texts).sum(-1), lambda images, texts: images @ texts.T)
+ORDER = Similarity(
+    absolute_unit,
+    lambda images, texts: -order_penalty(images, texts),
+    lambda images, texts: -order_penalties(images, texts),
 )
-ORDER = _order(absolute_unit)
 SIMILARITIES: Mapping[str, Similarity] = {
     "cosine": COSINE,
     "order": ORDER,
-    "order-signed": _order(unit),
+    "order-signed": ORDER._replace(finish=unit),
     "order-reversed": Similarity(
         absolute_unit,
         lambda images, texts: ORDER.pairs(texts, images),
         lambda images, texts: ORDER.by_text(images, texts),
-        lambda texts, images: ORDER.matrix(texts, images),
     ),
 }

@@ -1,4 +1,4 @@
-"""The vocabulary of a model, and texts as flat arrays of word ids.
+"""The vocabulary of a model, texts as flat arrays of word ids, and pretrained word vectors.
 
 Texts are lower-cased and split at white space; each piece is tokenized on its own by NLTK's word tokenizer. A piece
 thus yields the same words in every context, and every distinct piece is tokenized and looked up only once.
@@ -12,14 +12,19 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import islice
+from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import torch
+from torch import Tensor
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+from ..readers.files import raw_lines
 
 PAD, START, END, UNKNOWN = SPECIALS = ("<pad>", "<start>", "<end>", "<unk>")
 PAD_ID, START_ID, END_ID, UNKNOWN_ID = range(len(SPECIALS))
@@ -70,16 +75,6 @@ def word_spans(text: str) -> list[tuple[int, int]]:
     return spans
 
 
-def count_words(texts: Iterable[str]) -> Counter[str]:
-    """How often each word occurs in all texts together."""
-    pieces = Counter(piece for text in texts for piece in text.lower().split())
-    counts: Counter[str] = Counter()
-    for piece, times in pieces.items():
-        for word in _tokenize_piece(piece):
-            counts[word] += times
-    return counts
-
-
 @dataclass(frozen=True)
 class WordVocabulary:
     """The words that a model knows; a word's id is its index. The first four are <pad>, <start>, <end>, <unk>.
@@ -92,7 +87,7 @@ class WordVocabulary:
     def __post_init__(self) -> None:
         if self.words[: len(SPECIALS)] != SPECIALS:
             raise ValueError(f"vocabulary must begin with {' '.join(SPECIALS)}, began with: {self.words[:4]}")
-        if len(set(self.words)) != len(self.words):
+        if len(self.ids) != len(self.words):
             twice = Counter(self.words).most_common(1)[0][0]
             raise ValueError(f"vocabulary must hold each word once, holds twice: {twice}")
 
@@ -111,44 +106,112 @@ class WordVocabulary:
 
     def encode(self, texts: pa.Array | pa.ChunkedArray | Iterable[str]) -> EncodedTexts:
         """Encode texts as word ids, each from <start> to <end>; unknown words become <unk>."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         array = texts if isinstance(texts, (pa.Array, pa.ChunkedArray)) else pa.array(list(texts), pa.string())
         array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
         split = pc.utf8_split_whitespace(pc.utf8_lower(array))
         pieces = split.flatten().dictionary_encode()
-        text_starts = np.concatenate([[0], np.cumsum(pc.list_value_length(split).to_numpy(zero_copy_only=False))])
-        ids, starts = self._encode_pieces(pieces.dictionary.to_pylist())
-        piece = pieces.indices.to_numpy(zero_copy_only=False)
-        lengths = np.diff(starts)[piece]  # number of words per piece
-        word_starts = np.concatenate([[0], np.cumsum(lengths)])  # where each piece starts among the words of all texts
-        sizes = np.diff(word_starts[text_starts])  # number of words per text
-        offsets = np.concatenate([[0], np.cumsum(sizes + 2)]).astype(np.int64)
-        word = np.arange(word_starts[-1])
-        tokens = np.empty(offsets[-1], np.int32)
-        tokens[offsets[:-1]] = self.ids[START]
-        tokens[offsets[1:] - 1] = self.ids[END]
-        position = word + 1 + 2 * np.repeat(np.arange(len(sizes)), sizes)
-        tokens[position] = ids[np.repeat(starts[piece] - word_starts[:-1], lengths) + word]
-        return EncodedTexts(tokens, offsets)
+        distinct = [_tokenize_piece(piece) for piece in pieces.dictionary.to_pylist()]
+        ids = [[self.ids.get(word, UNKNOWN_ID) for word in words] for words in distinct]
+        words = pa.array(ids, pa.list_(pa.int32())).take(pieces.indices)
+        text_ends = _ends(words)[_ends(split)]
+        marks = np.tile(np.array([START_ID, END_ID], np.int32), len(array))
+        tokens = np.insert(words.flatten().to_numpy(), np.repeat(text_ends, 2)[1:-1], marks)
+        return EncodedTexts(tokens, text_ends + 2 * np.arange(len(text_ends)))
 
-    def _encode_pieces(self, pieces: list[str]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-        """The word ids of distinct pieces, concatenated, and where each piece starts (and the last one ends)."""
-        unknown = self.ids[UNKNOWN]
-        encoded = [[self.ids.get(word, unknown) for word in _tokenize_piece(piece)] for piece in pieces]
-        starts = np.concatenate([[0], np.cumsum([len(ids) for ids in encoded])]).astype(np.int64)
-        return np.array([id for ids in encoded for id in ids], np.int32), starts
+
+def _ends(lists: pa.ListArray) -> npt.NDArray[np.int64]:
+    """0, and where each of n lists ends among the values of all: (n + 1,)."""
+    return np.concatenate([[0], np.cumsum(lists.value_lengths().to_numpy(zero_copy_only=False))]).astype(np.int64)
 
 
 def build_vocabulary(texts: Iterable[str], min_count: int = 4, more: Iterable[str] = ()) -> WordVocabulary:
-    """Special tokens, then the words that occur often enough by descending count (ties by name), then those of `more`.
-
-    min_count: the minimum number of occurrences. more: words added at any count, unless they are present already.
-    Raises ValueError for a min_count below 1.
+    """Special tokens, then the words that occur at least `min_count` times by descending count (ties by name), then
+    those of `more` that are not among them.
     """
-    if min_count < 1:
-        raise ValueError(f"min_count must be >= 1, was: {min_count}")
-    counts = count_words(texts)
+    counts: Counter[str] = Counter()
+    for piece, times in Counter(piece for text in texts for piece in text.lower().split()).items():
+        for word in _tokenize_piece(piece):
+            counts[word] += times
     kept = sorted((-count, word) for word, count in counts.items() if count >= min_count and word not in SPECIALS)
     return WordVocabulary(tuple(dict.fromkeys((*SPECIALS, *(word for _, word in kept), *more))))
+
+
+# pretrained word vectors: GloVe's text format, or npz with one array of words and one of vectors
+
+Vectors = Iterable[tuple[str, npt.NDArray[np.float32]]]
+
+
+def read_vectors(path: Path, vocabulary: WordVocabulary, size: int) -> Tensor:
+    """Read the vectors of a vocabulary's words, (V, size); the row of a word that the file lacks is NaN.
+
+    A name of several words ("tennis racket") that the file lacks gets the mean of those of its words that have a
+    vector. A text file holds one word and its numbers per line, separated by spaces; an npz file two arrays of any
+    names, words (n,) and vectors (n, size). Raises ValueError, naming the file and line, for another format or size, or
+    if the file has none of the words.
+    """
+    found = torch.full((len(vocabulary), size), torch.nan)
+    for word, values in _npz(path, size) if _is_zip(path) else _text(path, size):
+        number = vocabulary.ids.get(word)
+        if number is not None:
+            found[number] = torch.from_numpy(np.array(values, np.float32))
+    if found.isnan().any(1).all():
+        raise ValueError(f"{path}: must have vectors of the vocabulary's words, has none of {len(vocabulary)}")
+    for name, number in vocabulary.ids.items():
+        if " " in name and found[number].isnan().any():
+            parts = found[[vocabulary.ids[word] for word in name.split() if word in vocabulary.ids]]
+            found[number] = parts[~parts.isnan().any(1)].mean(0)  # NaN if none is known
+    return found
+
+
+def vector_size(path: Path) -> int:
+    """How many numbers the vectors of a file have. Raises ValueError for a file of another format."""
+    if _is_zip(path):
+        with np.load(path, allow_pickle=False) as arrays:
+            sizes = [arrays[name].shape[1] for name in arrays.files if arrays[name].ndim == 2]
+    else:
+        with path.open(encoding="utf-8", errors="replace") as text:
+            sizes = [len(line.split()) - 1 for line in islice(raw_lines(text), 1, 10)]
+    if not sizes or min(sizes) < 1:
+        raise ValueError(f"{path}: must hold words with their vectors, holds none")
+    return min(sizes)
+
+
+def _is_zip(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(2) == b"PK"
+
+
+def _text(path: Path, size: int) -> Vectors:
+    with path.open(encoding="utf-8", errors="replace") as file:
+        for number, line in enumerate(raw_lines(file), 1):
+            word, *values = line.rstrip().rsplit(" ", size)  # some published words contain spaces
+            if number == 1 and len(values) == 1 and size > 1:
+                continue  # word2vec's first line: number of words, size
+            if len(values) != size or _is_number(word.rpartition(" ")[2] if " " in word else ""):
+                raise ValueError(f"{path}:{number}: must have a word and {size} numbers, has other numbers")
+            try:
+                yield word, np.array(values, np.float32)
+            except ValueError:
+                raise ValueError(f"{path}:{number}: must have a word and {size} numbers, has other text") from None
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _npz(path: Path, size: int) -> Vectors:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = [file[name] for name in file.files]
+    except ValueError as error:
+        raise ValueError(f"{path}: must hold plain arrays: {error}") from None
+    words = [array for array in arrays if array.ndim == 1 and array.dtype.kind == "U"]
+    values = [array for array in arrays if array.ndim == 2 and array.dtype.kind == "f"]
+    if len(words) != 1 or len(values) != 1 or values[0].shape != (len(words[0]), size):
+        shapes = ", ".join(f"{array.dtype.kind}{list(array.shape)}" for array in arrays)
+        raise ValueError(f"{path}: must have words (n,) and numbers (n, {size}), has: {shapes}")
+    return zip(words[0].tolist(), values[0], strict=True)

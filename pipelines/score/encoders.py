@@ -160,7 +160,7 @@ def open_clip(rest: str, config: ScoreConfig) -> Encoder:
 
     Images and texts are read by the model's own transform and tokenizer.
     """
-    from ..models.clip.open_clip import LOCAL, locate, read
+    from ..models.clip.towers import LOCAL, locate, read
 
     architecture, weights = locate(rest)
     torch = Torch.of(config)

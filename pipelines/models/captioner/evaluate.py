@@ -18,7 +18,7 @@ from torch import Tensor
 from ...engine.storage import write_atomically, write_json
 from ...engine.tables import read_table
 from ...tables.images import Images
-from ..captions import Captions, read_captions
+from ..data import Captions, read_captions
 from ..device import choose_device
 from ..evaluation.retrieval import embed_images, embed_texts, rank, retrieval_metrics
 from ..features import Features, read_features

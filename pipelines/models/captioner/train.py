@@ -14,9 +14,9 @@ import torch
 from torch import Generator, Tensor
 
 from .. import checkpoint
-from ..captions import read_captions, split_captions
+from ..batches import shuffled_batches
 from ..checkpoint import epoch_seed
-from ..corpus import shuffled_batches
+from ..data import read_captions, split_captions
 from ..device import choose_device
 from ..features import read_features
 from ..figures import new_figure, plot_metric, write_png
@@ -26,7 +26,7 @@ from .config import RESUMABLE, CaptionerConfig
 from .evaluate import distinct
 from .generate import detokenize, join_words, sample_sentences
 from .losses import discriminator_loss, likelihood_loss, mean_of_others, policy_loss, sample_with_values
-from .model import GAN, MLE, PHASES, Nets, PaddedSentences, build_nets, transform_features
+from .model import GAN, MLE, Nets, PaddedSentences, build_nets, transform_features
 
 DISCRIMINATOR = "discriminator"
 COLOURS = {MLE: "tab:blue", DISCRIMINATOR: "tab:orange", GAN: "tab:green"}
@@ -231,8 +231,7 @@ def train(config: CaptionerConfig, *, overwrite: bool = False, say: Callable[[st
     nets, vocabulary = training.nets, training.vocabulary
     size, tables = training.features.shape[-1], ("captions", "features")
     identity = checkpoint.training_identity(config, RESUMABLE, size, training.backbone, tables)
-    weights = (*PHASES, checkpoint.LAST)
-    checkpoint.prepare_folder(folder, identity, vocabulary, overwrite=overwrite, weights=weights)
+    checkpoint.prepare_folder(folder, identity, vocabulary, overwrite=overwrite)
     counts = {MLE: config.mle_epochs, DISCRIMINATOR: config.discriminator_epochs, GAN: config.gan_epochs}
     epochs = [(phase, number) for phase, count in counts.items() for number in range(1, count + 1)]
 

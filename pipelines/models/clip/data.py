@@ -14,18 +14,16 @@ import pyarrow.compute as pc
 import torch
 from torch import Generator, Tensor
 
-from ....schemas.captions import LANGUAGE
-from ....schemas.negatives import POSITIVE
-from ...engine.tables import has_table, no_table, read_table, shards_of
+from ...engine.tables import has_table, read_table
 from ...features.preprocess import open_images
-from ...tables.columns import read_columns, stored_splits
 from ...tables.images import Images
-from ..corpus import CONCRETENESS, build_pool, concreteness
-from ..dual import Negatives
+from ...tables.pairs import earlier, pair_tables
+from ..batches import NegativePool, build_pool
+from ..data import concreteness
 from .config import NEED_NEGATIVES, TRIPLET, ClipConfig
-from .network import Towers
+from .towers import Towers
 
-NEGATIVES = ("caption_id", "text", "family", "operator")
+COLUMNS = ("caption_id", "image", "text", "negative", "operator", "family", "concreteness")
 WORD = re.compile(r"\w+|[^\w\s]")
 
 
@@ -34,9 +32,9 @@ class Pairs:
     """The captions of some splits that have an image file, their images, and their negatives.
 
     ids: (C,) caption_ids. files: one per image (I). texts: (C,) captions, in the order of their images. image: (C,) the
-    index of each caption's image. negatives: (M,) texts. owner: (M,) the caption of each. family: (M,) its position in
-    the config's `negative_families`. concreteness: (M,) see `Drawn`. operators: (M,) the name of its operator. first:
-    (M,) bool, the first that its operator made of the caption.
+    index of each caption's image. negatives: (M,) texts. owner: (M,) the caption of each. operators: (M,) the name of
+    its operator. family, concreteness: (M,) see `Drawn`; family: -1 for one that is not trained on. first: (M,) bool,
+    the first that its operator made of the caption.
     """
 
     ids: list[str]
@@ -45,55 +43,46 @@ class Pairs:
     image: Tensor
     negatives: list[str]
     owner: Tensor
+    operators: list[str]
     family: Tensor
     concreteness: Tensor
-    operators: list[str]
     first: Tensor
 
 
 def read_pairs(config: ClipConfig, splits: Sequence[str]) -> Pairs:
     """The pairs of some splits. Raises ValueError if there are none, or an image file is missing, naming the first."""
-    columns = ["caption_id", "image_id", "image", "split", "language", "text"]
-    rows = pa.concat_tables(read_table(config.run, "captions", columns))
-    rows = rows.filter(pc.is_in(rows["split"], pa.array(stored_splits(splits), pa.string()))).filter(
-        pc.field("language") == LANGUAGE
-    )
+    table = "refined" if config.refined else "negatives" if has_table(config.run, "negatives") else ""
+    parts = pair_tables(config.run, (), splits, table=table, columns=COLUMNS, every_caption=True, denials=False)
+    rows = pa.concat_tables(parts).combine_chunks()
     if not len(rows):
         raise ValueError(f"split must be one of the captions in {config.run}, have none of: {', '.join(splits)}")
-    there, names = Images(config.images), rows["image"].to_pylist()
-    files = {image: there.find(image) for image in dict.fromkeys(names)}
-    if missing := [image for image, file in files.items() if file is None]:
+    caption = rows["caption_id"].combine_chunks().dictionary_encode()
+    owner, first = torch.from_numpy(caption.indices.to_numpy().astype(np.int64)), rows.take(_first(caption.indices))
+    image = first["image"].combine_chunks().dictionary_encode()
+    images = Images(config.images)
+    files = {name: images.find(name) for name in image.dictionary.to_pylist()}
+    if missing := [name for name, file in files.items() if file is None]:
         raise FileNotFoundError(f"images must have every image of the captions, {config.images} lacks {missing[0]}")
-    number = {image: at for at, image in enumerate(files)}
-    caption = {id: at for at, id in enumerate(rows["caption_id"].to_pylist())}
-    if config.refined and not has_table(config.run, "refined"):
-        raise no_table(config.run, "refined")
-    negatives = _negatives(config, caption) if has_table(config.run, "negatives") else None
-    table = negatives.to_pydict() if negatives else {name: [] for name in NEGATIVES}
-    found = concreteness(negatives) if negatives else np.zeros(0, np.float32)
-    places = {name: at for at, name in enumerate(config.negative_families)}
-    seen: dict[tuple[str, str], int] = {}
-    keys = zip(table["caption_id"], table["operator"], strict=True)
-    first = [seen.setdefault(key, number) == number for number, key in enumerate(keys)]
+    made = pc.is_valid(rows["negative"]).to_numpy()
+    rows = rows.filter(pa.array(made))
+    family = pc.fill_null(pc.index_in(rows["family"], pa.array(config.negative_families, pa.string())), -1)
     return Pairs(
-        list(caption),
+        caption.dictionary.to_pylist(),
         [config.images / str(file) for file in files.values()],
-        rows["text"].to_pylist(),
-        torch.tensor([number[image] for image in names]),
-        table["text"],
-        torch.tensor([caption[id] for id in table["caption_id"]], dtype=torch.long),
-        torch.tensor([places.get(name, -1) for name in table["family"]], dtype=torch.long),
-        torch.tensor(found),
-        table["operator"],
-        torch.tensor(first, dtype=torch.bool),
+        first["text"].to_pylist(),
+        torch.from_numpy(image.indices.to_numpy().astype(np.int64)),
+        rows["negative"].to_pylist(),
+        owner[torch.from_numpy(made)],
+        rows["operator"].to_pylist(),
+        torch.from_numpy(family.to_numpy().astype(np.int64)),
+        concreteness(rows),
+        torch.from_numpy(earlier(rows) == 0),
     )
 
 
-def _negatives(config: ClipConfig, captions: dict[str, int]) -> pa.Table:
-    shards = shards_of(config.run, "refined" if config.refined else "negatives")
-    rows = pa.concat_tables(read_columns(shard, (*NEGATIVES, CONCRETENESS)) for shard in shards)
-    known = pc.is_in(rows["caption_id"], pa.array(list(captions), pa.string()))
-    return rows.filter(pc.and_(known, pc.not_equal(rows["family"], POSITIVE)))
+def _first(numbers: pa.Array) -> np.ndarray:
+    """Where each number occurs first."""
+    return np.unique(numbers.to_numpy(), return_index=True)[1]
 
 
 @dataclass(frozen=True)
@@ -116,10 +105,9 @@ def read_counterparts(config: ClipConfig, ids: Sequence[str]) -> Counterparts | 
         return None
     number = {id: at for at, id in enumerate(ids)}
     rows: list[tuple[int, Path, str]] = []
-    if has_table(config.run, "counterparts"):
-        for table in read_table(config.run, "counterparts", ["caption_id", "image", "text"]):
-            found = zip(*(table[name].to_pylist() for name in ("caption_id", "image", "text")), strict=True)
-            rows += [(number[id], config.images / image, text) for id, image, text in found if id in number]
+    for table in read_table(config.run, "counterparts") if has_table(config.run, "counterparts") else ():
+        mine = (row for row in table.to_pylist() if row["caption_id"] in number)
+        rows += [(number[row["caption_id"]], config.images / row["image"], row["text"]) for row in mine]
     if not rows:
         raise ValueError(f"{TRIPLET} needs pictures of negatives, {config.run} has none: run negcap counterparts")
     owner, files, texts = zip(*sorted(rows), strict=True)
@@ -138,18 +126,14 @@ def draw_counterparts(owner: Tensor, captions: Tensor, generator: Generator) -> 
 
 
 class Encoded:
-    """Pictures and texts as tensors on the CPU: pixels (I, 3, h, w) float16, and token ids of captions (C, T) int32.
-
-    Also of the pairs' negatives (M, T), or none of counterparts, each a picture with its caption. Raises ValueError
-    naming a file that is no image.
+    """Pictures and texts as tensors on the CPU: pixels (I, 3, h, w) float16, and token ids of captions (C, T) and of
+    negatives (M, T), int32. Raises ValueError naming a file that is no image.
     """
 
-    def __init__(self, pairs: Pairs | Counterparts, towers: Towers) -> None:
-        parts = (pairs.files[start : start + 64] for start in range(0, len(pairs.files), 64))
-        opened = (images for part in parts for images in open_images(part))
-        self.pixels = torch.from_numpy(np.concatenate([towers.pixels(images).astype(np.float16) for images in opened]))
-        self.captions = towers.tokens(pairs.texts).int()
-        negatives = pairs.negatives if isinstance(pairs, Pairs) else []
+    def __init__(self, towers: Towers, files: Sequence[Path], texts: Sequence[str], negatives: Sequence[str]) -> None:
+        parts = [towers.pixels(images).astype(np.float16) for images in open_images(files)]
+        self.pixels = torch.from_numpy(np.concatenate(parts))
+        self.captions = towers.tokens(texts).int()
         self.negatives = towers.tokens(negatives).int() if negatives else self.captions[:0]
 
 
@@ -159,25 +143,22 @@ def frequent_words(texts: Sequence[str], least: int = 2) -> list[str]:
     return sorted(word for word, count in counts.items() if count >= least)
 
 
-def pool_of(pairs: Pairs, config: ClipConfig) -> Negatives | None:
+def pool_of(pairs: Pairs, config: ClipConfig) -> NegativePool | None:
     """The negatives that training samples from; None if its loss has none. Raises ValueError if there are none."""
     if config.objective not in NEED_NEGATIVES:
         return None
-    named = torch.tensor([name in config.negative_operators for name in pairs.operators], dtype=torch.bool)
-    pool = build_pool(pairs.owner, pairs.family.clamp(min=0), named & (pairs.family >= 0), len(pairs.texts))
+    wanted = torch.tensor([name in config.negative_operators for name in pairs.operators]) & (pairs.family >= 0)
+    pool = build_pool(pairs.owner, pairs.family, pairs.concreteness, wanted, len(pairs.texts))
     if not len(pool.rows):
         raise ValueError(f"{config.objective} needs negatives of the families {', '.join(config.negative_families)}")
-    return Negatives(pool, pairs.family, pairs.concreteness)
+    return pool
 
 
 def batches(pairs: Pairs, config: ClipConfig, generator: Generator) -> Iterator[Tensor]:
     """Batches of captions (B,) for one epoch: of every image one random caption, the images in random order."""
-    chance = torch.rand(len(pairs.texts), generator=generator)
-    order = chance.argsort()
-    image = pairs.image[order]
-    by_image, at = image.sort(stable=True)
-    starts = torch.searchsorted(by_image, torch.arange(len(pairs.files)))
-    chosen = order[at[starts]]
+    order = torch.rand(len(pairs.texts), generator=generator).argsort()
+    by_image, at = pairs.image[order].sort(stable=True)
+    chosen = order[at[torch.searchsorted(by_image, torch.arange(len(pairs.files)))]]
     for batch in chosen[torch.randperm(len(chosen), generator=generator)].split(config.batch_size):
         if len(batch) > 1:
             yield batch

@@ -13,14 +13,15 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
+from ..batches import NONE, autocast
 from ..checkpoint import epoch_seed, write_history
 from ..device import choose_device
 from ..evaluation.retrieval import rank, retrieval_metrics
 from ..fit import Line, Step, fit
-from ..losses import NONE, TERMS, compare, info_nce
+from ..losses import contrastive_terms, info_nce
 from .config import TRIPLET, ClipConfig
 from .data import Encoded, Pairs, batches, draw_counterparts, frequent_words, pool_of, read_counterparts, read_pairs
-from .network import Clip, towers
+from .towers import Towers, towers
 
 WARM_UP = 0.05
 MAX_NORM = 1.0
@@ -41,13 +42,12 @@ def train_clip(config: ClipConfig, *, overwrite: bool = False, say: Callable[[st
     device = choose_device(config.device)
     pairs = read_pairs(config, config.train_splits)
     pool = pool_of(pairs, config)
-    clip = towers(config, frequent_words([*pairs.texts, *pairs.negatives]))
-    data = Encoded(pairs, clip)
+    model = towers(config, frequent_words([*pairs.texts, *pairs.negatives])).to(device)
+    data = Encoded(model, pairs.files, pairs.texts, pairs.negatives)
     others = read_counterparts(config, pairs.ids)
-    pictures = Encoded(others, clip) if others else None
+    pictures = Encoded(model, others.files, others.texts, ()) if others else None
     held_out = read_pairs(config, [config.validation_split])
-    validation = Encoded(held_out, clip)
-    model = Clip(clip, config).to(device)
+    validation = Encoded(model, held_out.files, held_out.texts, held_out.negatives)
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     groups = [  # as in CLIP, only matrices decay, not biases, norms and the temperature
         {"params": [one for one in trained if one.ndim > 1], "weight_decay": config.weight_decay},
@@ -55,29 +55,25 @@ def train_clip(config: ClipConfig, *, overwrite: bool = False, say: Callable[[st
     ]
     steps = config.epochs * sum(len(batch) > 1 for batch in torch.arange(len(pairs.files)).split(config.batch_size))
 
-    def embedded(pixels: Tensor, *ids: Tensor) -> list[Tensor]:
+    def embedded(pixels: Tensor, *texts: Tensor) -> list[Tensor]:
         """Vectors of pictures, and of texts by their token ids."""
-        with torch.autocast("cuda", torch.bfloat16, enabled=config.amp and device.type == "cuda"):
-            texts = (model.texts(part.long().to(device)) if len(part) else torch.empty(0) for part in ids)
-            return [model.images(pixels.to(device).float()), *texts]
+        with autocast(config, device):
+            images = model.images(pixels.to(device).float())
+            return [images, *(model.texts(ids.long().to(device)) if len(ids) else images[:0] for ids in texts)]
 
     def epoch_batches(epoch: int) -> Iterator[tuple[Tensor, Generator]]:
         generator = Generator().manual_seed(epoch_seed(config.seed, epoch))
         model.train()
-        for captions in batches(pairs, config, generator):
-            yield captions, generator
+        return ((captions, generator) for captions in batches(pairs, config, generator))
 
     def step(batch: tuple[Tensor, Generator], epoch: int) -> Step:
         captions, generator = batch
         drawn = NONE if pool is None else pool.draw(captions, config.negatives, generator)
         image = pairs.image[captions]
-        images, texts, false = embedded(
-            data.pixels[image], data.captions[captions], data.negatives[drawn.negatives.rows]
-        )
+        images, texts, false = embedded(data.pixels[image], data.captions[captions], data.negatives[drawn.rows])
         same = (image[:, None] == image[None, :]).to(device)
-        false = false if len(false) else texts[:0]
-        logits = compare(images, texts, false, drawn, model.scale, same, config.concreteness_margin)
-        terms = dict(TERMS["negclip" if config.objective == TRIPLET else config.objective](model, logits))
+        kind = "negclip" if config.objective == TRIPLET else config.objective
+        terms = contrastive_terms(kind, model, images, texts, false, drawn, same, config.concreteness_margin)
         if others is not None and pictures is not None:
             of, places = draw_counterparts(others.owner, captions, generator)
             # TripletCLIP's second term (Patel et al. 2024): NegCLIP's loss of the pictures of negatives, where the
@@ -99,6 +95,11 @@ def train_clip(config: ClipConfig, *, overwrite: bool = False, say: Callable[[st
             f"{right:.1f} %, {line['seconds']:.0f} s"
         )
 
+    def keep(line: Line) -> None:
+        model.save(config.output)
+        settings = {name: value for name, value in vars(config).items() if name not in LEFT_OUT}
+        (config.output / "training.json").write_text(json.dumps(settings, indent=1, sort_keys=True) + "\n", "utf-8")
+
     fit(
         {"model": model},
         {"optimizer": torch.optim.AdamW(groups, config.learning_rate)},
@@ -109,7 +110,7 @@ def train_clip(config: ClipConfig, *, overwrite: bool = False, say: Callable[[st
         rate=lambda epoch, done: config.learning_rate * _rate(done, steps),
         evaluate=lambda line: {"validation": evaluate(model, held_out, validation, config, device)},
         select=lambda line: line["validation"]["rsum"],
-        keep=lambda line: _save(config, model),
+        keep=keep,
         report=report,
         say=say,
         about=f"{config.objective}: {len(pairs.texts):,} captions of {len(pairs.files):,} images",
@@ -117,37 +118,34 @@ def train_clip(config: ClipConfig, *, overwrite: bool = False, say: Callable[[st
     return config.output
 
 
+LEFT_OUT = ("run", "images", "output", "threads")  # of training.json
+
+
 @torch.inference_mode()
-def evaluate(model: Clip, pairs: Pairs, data: Encoded, config: ClipConfig, device: torch.device) -> dict[str, Any]:
+def evaluate(model: Towers, pairs: Pairs, data: Encoded, config: ClipConfig, device: torch.device) -> dict[str, Any]:
     """Retrieval metrics (see `retrieval_metrics`), and `pairs`: by operator the percentage of captions that are nearer
     to their image than the first negative that the operator made of them, and the mean of these percentages.
 
     Operators with fewer than LEAST_PAIRS such captions are left out of the mean, unless all have so few.
     """
     model.eval()
-    parts = torch.arange(len(data.pixels)).split(config.batch_size)
-    images = torch.cat([model.images(data.pixels[part].to(device).float()) for part in parts])
+    images = torch.cat([model.images(part.to(device).float()) for part in data.pixels.split(config.batch_size)])
 
-    def embed(table: Tensor, rows: Tensor) -> Tensor:
-        parts = rows.split(4 * config.batch_size)
-        return torch.cat([model.texts(table[part].long().to(device)) for part in parts])
+    def embed(table: Tensor) -> Tensor:
+        return torch.cat([model.texts(part.long().to(device)) for part in table.split(4 * config.batch_size)])
 
-    captions = embed(data.captions, torch.arange(len(data.captions)))
-    owner = pairs.image.to(device)
+    captions, owner = embed(data.captions), pairs.image.to(device)
     metrics: dict[str, Any] = dict(retrieval_metrics(rank(images, captions, owner)))
-    metrics["pairs"] = {}
+    metrics["pairs"] = {"mean": math.nan}
     first = pairs.first.nonzero()[:, 0]
     if len(first):
-        false, of = embed(data.negatives, first), pairs.owner[first].to(device)
+        false, of = embed(data.negatives[first]), pairs.owner[first].to(device)
         right = (images[owner[of]] * (captions[of] - false)).sum(1).cpu() > 0
         made_by = np.array(pairs.operators)[first.numpy()]
         names, counts = np.unique(made_by, return_counts=True)
-        for name in names.tolist():
-            metrics["pairs"][name] = 100 * right[torch.from_numpy(made_by == name)].double().mean().item()
+        shares = {str(name): 100 * right[torch.from_numpy(made_by == name)].double().mean().item() for name in names}
         many = names[counts >= LEAST_PAIRS] if counts.max() >= LEAST_PAIRS else names
-        metrics["pairs"]["mean"] = fmean(metrics["pairs"][name] for name in many.tolist())
-    else:
-        metrics["pairs"]["mean"] = math.nan
+        metrics["pairs"] = {**shares, "mean": fmean(shares[name] for name in many.tolist())}
     return metrics
 
 
@@ -157,10 +155,3 @@ def _rate(step: int, steps: int) -> float:
     if step < warm_up:
         return (step + 1) / warm_up
     return 0.5 * (1 + math.cos(math.pi * min(1.0, (step - warm_up) / max(1, steps - warm_up))))
-
-
-def _save(config: ClipConfig, model: Clip) -> None:
-    model.towers.save(config.output)
-    left_out = ("run", "images", "output", "threads")
-    settings = {name: value for name, value in vars(config).items() if name not in left_out}
-    (config.output / "training.json").write_text(json.dumps(settings, indent=1, sort_keys=True) + "\n", "utf-8")

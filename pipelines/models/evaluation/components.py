@@ -23,9 +23,8 @@ import torch
 from torch import Tensor
 
 from ....augment.language.semantic_classes import attributes
-from ..corpus import PARTS
+from ..data import PARTS, Phrase
 from ..similarities import COSINE, Similarity
-from ..vectors import Phrase
 from .retrieval import EmbeddedSplit
 
 Embed = Callable[[Sequence[Phrase]], Tensor]  # phrases -> (Q, d)

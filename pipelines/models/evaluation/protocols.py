@@ -28,8 +28,7 @@ from ...engine.tables import hash_table, read_table
 from ..bootstrap import bootstrap, figures, interval
 from ..checkpoint import cached_arrays
 from ..config import EvaluateConfig
-from ..corpus import Corpus, encode_components
-from ..vectors import ComponentLists, SceneGraphs
+from ..data import ComponentLists, Corpus, SceneGraphs, encode_components
 from ..vocabulary import WordVocabulary
 from .retrieval import (
     TIE,

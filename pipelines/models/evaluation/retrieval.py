@@ -14,10 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..corpus import Corpus
-from ..features import take
+from ..data import Corpus, SceneGraphs, Texts
+from ..device import take
 from ..similarities import COSINE, Similarity
-from ..vectors import SceneGraphs, Texts
 from ..vocabulary import EncodedTexts
 
 TIE = 1e-6  # scores this close count as equal: the accuracy of scores of unit vectors in float32

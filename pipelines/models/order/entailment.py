@@ -24,8 +24,7 @@ from ..encoders import TextEncoder, TextShape, word_embedding
 from ..figures import markdown_table, mean_and_range, write_results
 from ..fit import Line, Step, fit
 from ..similarities import SIMILARITIES
-from ..vectors import read_vectors
-from ..vocabulary import WordVocabulary, build_vocabulary
+from ..vocabulary import WordVocabulary, build_vocabulary, read_vectors
 from .config import MARGINS, EntailConfig
 from .energies import accuracy, best_threshold, pair_loss
 

@@ -16,9 +16,8 @@ from torch import Tensor
 
 from ....schemas.captions import LANGUAGE
 from ...engine.tables import has_table
-from ..captions import read_captions
 from ..checkpoint import read_vocabularies
-from ..corpus import encode_run, read_caption_rows
+from ..data import Phrase, Texts, encode_run, read_caption_rows, read_captions
 from ..device import choose_device
 from ..evaluation.components import average_precision
 from ..evaluation.retrieval import TIE, embed_images, embed_sentences, own_scores
@@ -26,7 +25,6 @@ from ..figures import markdown_table, write_results
 from ..similarities import COSINE, Similarity
 from ..trainer.evaluate import features_for
 from ..trainer.objectives import OBJECTIVES, load_model
-from ..vectors import Phrase, Texts
 from .config import LengthConfig
 
 PAPER = "cosine 9.7 and 47.6, order 6.4 and 34.0"  # mean ranks of section 4.6

@@ -13,10 +13,9 @@ from torch.nn import functional
 from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
 from ....augment.language.semantic_classes import prepositions
-from ..corpus import pack_sentences, read_caption_rows
+from ..data import pack_sentences, ragged_rows, read_caption_rows
 from ..figures import markdown_table
 from ..fit import Step, fit
-from ..vectors import ragged_rows
 from ..vocabulary import SPECIALS, UNKNOWN_ID, WordVocabulary, build_vocabulary, word_spans
 from .task import FILE, NOUNS, Task, word_tables
 

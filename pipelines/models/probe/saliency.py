@@ -23,9 +23,8 @@ from torch import Tensor
 from ...engine.settings import AtLeastOne, Settings
 from ...tables.pairs import pair_tables
 from ..bootstrap import figures
-from ..captions import read_captions
 from ..config import cores
-from ..corpus import pack_sentences
+from ..data import pack_sentences, read_captions
 from ..encoders import run_packed
 from ..features import read_features
 from ..figures import format_interval, markdown_table, new_figure, write_png, write_results

@@ -13,14 +13,13 @@ from torch import Generator, Tensor, nn
 from ....schemas.features import TABLE
 from ...engine.settings import AtLeastOne, Settings
 from ...tables.columns import UNSPLIT
-from ..captions import Captions, read_captions
 from ..config import cores
+from ..data import Captions, read_captions
 from ..encoders import TwoPartEmbedding
 from ..features import read_features
 from ..trainer.objectives import load_model
 from ..univse.model import WordEncoder
-from ..vectors import read_vectors, vector_size
-from ..vocabulary import SPECIALS, UNKNOWN_ID, WordVocabulary
+from ..vocabulary import SPECIALS, UNKNOWN_ID, WordVocabulary, read_vectors, vector_size
 
 NOUNS = ("NN", "NNS")
 FILE, RANDOM = "vectors of the file", "with random numbers"  # the first rows of the tables

@@ -17,7 +17,6 @@ from ...engine.manifest import describe
 from ...engine.settings import AtLeastOne, Settings
 from ...engine.storage import write_atomically, write_json
 from ..bootstrap import Figure, bootstrap, interval
-from ..captions import read_captions
 from ..config import (
     CONFIGS,
     MODELS,
@@ -29,6 +28,7 @@ from ..config import (
     TrainConfig,
     configure,
 )
+from ..data import read_captions
 from ..evaluation.protocols import FAMILIES
 from ..evaluation.retrieval import TOP, count_hits
 from ..figures import format_difference, markdown_table

@@ -20,10 +20,9 @@ from ....schemas.features import RANKS
 from ...engine.shards import PARQUET
 from ...engine.storage import write_atomically, write_json
 from ...engine.tables import has_table, read_table
-from ..captions import Captions, read_captions
 from ..checkpoint import read_vocabularies
 from ..config import WITH_NEGATIVES, EvaluateConfig, TrainConfig
-from ..corpus import encode_run, read_caption_rows, read_graphs, read_whole_table
+from ..data import Captions, encode_run, read_caption_rows, read_captions, read_graphs, read_whole_table
 from ..device import choose_device
 from ..evaluation.components import (
     DETECTED,
@@ -36,7 +35,7 @@ from ..evaluation.components import (
 from ..evaluation.protocols import choose_attacks, complete_captions, plain_retrieval, run_protocols, with_negatives
 from ..evaluation.retrieval import EmbeddedSplit, embed_images, embed_sentences, embed_texts, rank
 from ..features import Features, read_features
-from ..mhad.model import MultiHeadAttention, head_cosines
+from ..mhad import MultiHeadAttention, head_cosines
 from ..univse.metrics import univse_metrics
 from ..univse.model import UniVSE
 from .objectives import OBJECTIVES, load_model

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 
 from .. import checkpoint
+from ..batches import Objective
 from ..config import CONFIGS
 from ..dual import INFO_NCE, NEGCLIP, VSE, VSE_C
-from ..mhad.model import MHA_D
-from ..objective import Objective
+from ..mhad import MHA_D
 from ..univse.objective import UNIVSE
 from ..vocabulary import WordVocabulary
 

@@ -18,14 +18,22 @@ from ...engine.manifest import manifest_of
 from ...engine.settings import AtLeastOne, NotNegative, Settings
 from ...features.preprocess import cropped, decode
 from ...tables.images import Images
-from ..captions import Captions, read_captions
 from ..checkpoint import read_vocabularies
-from ..corpus import PARTS, component_ids, encode_run, read_caption_rows, read_whole_table
+from ..data import (
+    PARTS,
+    Captions,
+    Phrase,
+    Texts,
+    component_ids,
+    encode_run,
+    read_caption_rows,
+    read_captions,
+    read_whole_table,
+)
 from ..features import read_features
 from ..figures import new_figure, write_png
-from ..mhad.model import MultiHeadAttention
+from ..mhad import MultiHeadAttention
 from ..univse.model import UniVSE
-from ..vectors import Phrase, Texts
 from ..vocabulary import UNKNOWN_ID, WordVocabulary
 from .objectives import load_model
 

@@ -13,12 +13,12 @@ from torch import Generator, Tensor
 
 from ....schemas.captions import LANGUAGE
 from .. import checkpoint
-from ..captions import read_captions, split_captions
+from ..batches import Batch, RunTables, shuffled_batches
 from ..checkpoint import epoch_seed
 from ..config import PER_FAMILY, RESUMABLE, TrainConfig
-from ..corpus import TABLES as COMPONENT_TABLES
-from ..corpus import component_names, encode_run, read_graphs, shuffled_batches
-from ..device import choose_device, to_device
+from ..data import TABLES as COMPONENT_TABLES
+from ..data import Texts, component_names, encode_run, read_captions, read_graphs, split_captions
+from ..device import ahead, choose_device, place, take, to_device
 from ..evaluation.protocols import first_negatives, ranks_with_own_negatives
 from ..evaluation.retrieval import (
     TOP,
@@ -29,11 +29,9 @@ from ..evaluation.retrieval import (
     recall_metrics,
     retrieval_metrics,
 )
-from ..features import ahead, place, read_features, take
+from ..features import read_features
 from ..fit import Line, Step, fit
-from ..objective import Batch, RunTables
-from ..vectors import Texts, read_vectors
-from ..vocabulary import WordVocabulary, build_vocabulary
+from ..vocabulary import WordVocabulary, build_vocabulary, read_vectors
 from .evaluate import believed, left_out
 from .objectives import OBJECTIVES
 from .report import draw_curves

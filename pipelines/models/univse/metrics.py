@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..corpus import component_ids
+from ..data import Texts, component_ids
 from ..evaluation.components import Score, Words, accuracy, read_questions
 from ..evaluation.protocols import Attacks
 from ..evaluation.retrieval import (
@@ -23,7 +23,6 @@ from ..evaluation.retrieval import (
     recall_metrics,
     retrieval_metrics,
 )
-from ..vectors import Texts
 from ..vocabulary import UNKNOWN_ID, WordVocabulary
 from .model import UniVSE, blend
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 from torch import Generator, Tensor, nn
@@ -10,11 +11,10 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from ..config import UniVseConfig
-from ..corpus import component_ids
+from ..data import Phrase, SceneGraphs, Texts, component_ids, ragged_rows
 from ..device import to_device
-from ..encoders import build_encoders, word_embedding
+from ..encoders import build_encoders, encode_phrases, linear_layer, word_embedding
 from ..similarities import COSINE
-from ..vectors import Phrase, SceneGraphs, Texts, ragged_rows
 from ..vocabulary import WordVocabulary
 
 
@@ -30,9 +30,7 @@ class WordEncoder(nn.Module):
         super().__init__()
         self.basic = word_embedding(words, config.word_dim, generator, vectors, config.tune_vectors)
         self.modifier = word_embedding(words, config.modifier_dim, generator, None, True)
-        self.linear = nn.Linear(config.word_dim + config.modifier_dim, 2 * config.joint)
-        nn.init.xavier_uniform_(self.linear.weight, generator=generator)
-        nn.init.zeros_(self.linear.bias)
+        self.linear = linear_layer(config.word_dim + config.modifier_dim, 2 * config.joint, generator)
 
     def forward(self, words: Tensor, modifiers: Tensor | None = None) -> Tensor:
         """Unit vectors (n, joint), float32, of words (n,) with modifiers (n,), both ids; None: each word's own."""
@@ -85,35 +83,24 @@ class Composition(nn.Module):
         components of a caption in ascending order; None: as they come.
         """
         if self.kind in ("self-attention", "gru"):
-            by = owner.argsort(stable=True) if order is None else _by_owner(owner, order)
+            by = torch.arange(len(owner)) if order is None else order.argsort(stable=True)
+            by = by[owner[by].argsort(stable=True)]
             padded, lengths = _padded(vectors[to_device(by, vectors.device)], owner[by], captions)
-            composed = self._attended(padded, lengths) if self.kind == "self-attention" else self._read(padded, lengths)
+            present = to_device(torch.arange(padded.shape[1]) < lengths[:, None], vectors.device)
+            if self.kind == "gru":
+                read = pack_padded_sequence(padded, lengths.clamp(min=1), batch_first=True, enforce_sorted=False)
+                composed = self.gru(read)[1][0] * present[:, :1]
+            else:
+                scores = self.weight(torch.tanh(self.hidden(padded)))[:, :, 0].masked_fill(~present, -1e9)
+                composed = (scores.softmax(1)[:, None] @ padded)[:, 0]
         else:
             at = to_device(owner, vectors.device)
-            sums = vectors.new_zeros(captions, vectors.shape[1])
+            zeros = vectors.new_zeros(captions, vectors.shape[1])
             if self.kind == "max":
-                composed = sums.scatter_reduce(0, at[:, None].expand_as(vectors), vectors, "amax", include_self=False)
+                composed = zeros.scatter_reduce(0, at[:, None].expand_as(vectors), vectors, "amax", include_self=False)
             else:
-                composed = sums.index_add(0, at, vectors)
+                composed = zeros.index_add(0, at, vectors)
         return functional.normalize(composed, dim=-1)
-
-    def _attended(self, padded: Tensor, lengths: Tensor) -> Tensor:
-        """The weighted means (B, d) of padded components (B, M, d); lengths: (B,), on the CPU."""
-        present = torch.arange(padded.shape[1]) < lengths[:, None]
-        scores = self.weight(torch.tanh(self.hidden(padded)))[:, :, 0]
-        scores = scores.masked_fill(to_device(~present, scores.device), -1e9)
-        return (scores.softmax(1)[:, None] @ padded)[:, 0]
-
-    def _read(self, padded: Tensor, lengths: Tensor) -> Tensor:
-        """The last states (B, d) of the GRU over padded components (B, M, d); 0 for captions without any."""
-        packed = pack_padded_sequence(padded, lengths.clamp(min=1), batch_first=True, enforce_sorted=False)
-        return self.gru(packed)[1][0] * to_device(lengths > 0, padded.device)[:, None]
-
-
-def _by_owner(owner: Tensor, order: Tensor) -> Tensor:
-    """The permutation (m,) that sorts by owner, and within one by `order`."""
-    by = order.argsort(stable=True)
-    return by[owner[by].argsort(stable=True)]
 
 
 def _padded(vectors: Tensor, owner: Tensor, captions: int) -> tuple[Tensor, Tensor]:
@@ -142,10 +129,8 @@ class UniVSE(nn.Module):
         if config.learn_alpha:
             self.alpha_logit = nn.Parameter(torch.tensor(config.alpha).logit())
 
-        def embedding(generator: Generator) -> nn.Module:
-            return WordEncoder(config, words, generator, vectors)
-
-        self.image, self.text = build_encoders(config, features, embedding, config.joint, COSINE)
+        word_encoder = partial(WordEncoder, config, words, vectors=vectors)
+        self.image, self.text = build_encoders(config, features, word_encoder, config.joint, COSINE)
 
     @property
     def alpha(self) -> Tensor | float:
@@ -155,7 +140,7 @@ class UniVSE(nn.Module):
     @property
     def alpha_value(self) -> float:
         """α as a number."""
-        return self.alpha_logit.sigmoid().item() if hasattr(self, "alpha_logit") else self.fixed_alpha
+        return self.alpha.item() if isinstance(self.alpha, Tensor) else self.alpha
 
     @property
     def word_encoder(self) -> WordEncoder:
@@ -233,9 +218,7 @@ class UniVSE(nn.Module):
 
     def sentence_queries(self, vocabulary: WordVocabulary, phrases: Sequence[Phrase]) -> Tensor:
         """Unit vectors (Q, d) of Q phrases, each read by ψ as a sentence, the paper's other way to encode a query."""
-        tokens, offsets = map(torch.from_numpy, vocabulary.encode([phrase.text for phrase in phrases]))
-        with torch.inference_mode():
-            return self.text(tokens.to(self.image.linear.weight.device), offsets, torch.arange(len(phrases)))
+        return encode_phrases(self.text, vocabulary, phrases)
 
 
 def blend(sentences: Tensor, components: Tensor, present: Tensor, alpha: Tensor | float) -> Tensor:

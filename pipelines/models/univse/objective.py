@@ -1,13 +1,9 @@
-"""How UniVSE is trained: the terms of its loss on a batch.
-
-UniVSE's losses of components: hinges against each negative, reduced to one value per component (supplement A.1).
+"""How UniVSE is trained: false components sampled for a batch, and the terms of its loss (supplement A.1).
 
 s is the inner product of unit vectors; v is an image and v_i its region i; w is an object or attributed object, t a
 triple, with ⁺ for true and ⁻ for false ones; α is the margin. A component has several kinds of negatives, such as those
 with another noun and those with another attribute. Each kind is reduced on its own, and the kinds are added; a
 caption's value is the mean over its components.
-
-The components of a batch, and false ones made by replacing a word, with the counts of UniVSE's supplement (A.1).
 
 The 16 nouns sampled for a caption serve all of its components, the first four as ends of its triples. So that a batch
 has fewer distinct words and triples to encode, its captions draw from the same 64 nouns, and its pairs and triples
@@ -16,7 +12,6 @@ share one random order of false attributes and relations.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -24,12 +19,11 @@ import torch
 from torch import Generator, Tensor
 
 from ....augment.components.sampling import Sampler
+from ..batches import Batch, Objective, RunTables, autocast
 from ..config import UniVseConfig
-from ..corpus import KINDS, component_ids, read_caption_rows, read_whole_table
+from ..data import KINDS, SceneGraphs, component_ids, read_caption_rows, read_whole_table
 from ..device import to_device
 from ..losses import max_of_hinges, sum_of_hinges
-from ..objective import Batch, Objective, RunTables, autocast
-from ..vectors import SceneGraphs
 from .model import UniVSE, blend, require_graphs
 
 
@@ -53,85 +47,57 @@ def triple_hinges(true: Tensor, false: Tensor, margin: float) -> Tensor:
     return (margin + false - true[:, None]).clamp(min=0)
 
 
-def hardest(costs: Tensor, present: Tensor) -> Tensor:
-    """The cost (m,) of the hardest of N negatives, max_n; 0 without any. costs: (m, N) >= 0. present: (m, N) bool."""
-    return (costs * present).amax(1) if costs.shape[1] else costs.sum(1)
+def sum_over_kinds(costs: Tensor, present: Tensor, kinds: tuple[int, ...], reduction: str) -> Tensor:
+    """The sum (m,) over the kinds of negatives of the hardest, mean or summed cost of a kind; 0 for one without any.
 
-
-def mean(costs: Tensor, present: Tensor) -> Tensor:
-    """The mean cost (m,) of the negatives that are present; 0 without any. Arguments as those of `hardest`."""
-    return total(costs, present) / present.sum(1).clamp(min=1)
-
-
-def total(costs: Tensor, present: Tensor) -> Tensor:
-    """The sum (m,) of the costs of the negatives that are present. Arguments as those of `hardest`."""
-    return (costs * present).sum(1)
-
-
-Reduce = Callable[[Tensor, Tensor], Tensor]  # costs (m, N), present (m, N) -> (m,)
-REDUCTIONS: Mapping[str, Reduce] = {"hardest": hardest, "mean": mean, "sum": total}
-
-
-def sum_over_kinds(costs: Tensor, present: Tensor, kinds: tuple[int, ...], reduce: Reduce) -> Tensor:
-    """The sum (m,) over the kinds of negatives of what `reduce` makes of the costs of a kind.
-
-    costs, present: (m, N), as those of `hardest`. kinds: how many consecutive columns belong to each kind.
+    costs: (m, N) >= 0. present: (m, N) bool, which negatives there are. kinds: how many consecutive columns belong to
+    each kind.
     """
-    parts = zip(costs.split(kinds, 1), present.split(kinds, 1), strict=True)
-    return torch.stack([reduce(*part) for part in parts]).sum(0)
-
-
-def sum_of_caption_means(values: Tensor, owner: Tensor, captions: int) -> Tensor:
-    """The sum over captions of the mean of their components' values, a scalar.
-
-    values: (m,). owner: (m,) the caption of each component, 0 … captions - 1.
-    """
-    counts = torch.bincount(owner, minlength=captions).clamp(min=1)
-    return (values / counts[owner]).sum()
+    total = costs.new_zeros(len(costs))
+    for part, those in zip((costs * present).split(kinds, 1), present.split(kinds, 1), strict=True):
+        if reduction == "hardest":
+            total = total + (part.amax(1) if part.shape[1] else 0)
+        else:
+            total = total + part.sum(1) / (those.sum(1).clamp(min=1) if reduction == "mean" else 1)
+    return total
 
 
 FALSE_NOUNS, FALSE_ATTRIBUTES = 16, 8  # per object: nouns; per pair: attributes and nouns
 OF_A_BATCH = 64  # words of a kind from which those of a batch's captions are drawn
 FALSE_RELATIONS, FALSE_ENDS = 4, 2  # per triple: relations; subjects, and as many objects
-REPLACED_WORD = (
-    (0,) * FALSE_ENDS + (1,) * FALSE_RELATIONS + (2,) * FALSE_ENDS
-)  # the index in the triple that each false word replaces
+# the index in the triple that each false word replaces
+REPLACED_WORD = (0,) * FALSE_ENDS + (1,) * FALSE_RELATIONS + (2,) * FALSE_ENDS
 
 
 class ComponentSource(NamedTuple):
-    """The captions' scene graphs, a sampler of false components, and the word ids of what it samples, by kind."""
+    """The captions' scene graphs, a sampler of false components, and the word ids of what it samples, by kind.
+
+    The ids of a kind end with -1, so that a sample of -1, no word, has the id -1.
+    """
 
     graphs: SceneGraphs
     sampler: Sampler
     word_ids: dict[str, np.ndarray]
 
 
-class FalseWords(NamedTuple):
-    """N sampled words for each of m components; ids: (m, N); present: (m, N) bool, False where there is no word."""
-
-    ids: np.ndarray
-    present: np.ndarray
-
-
 class SampledComponents(NamedTuple):
     """m components of a batch, with up to N words for each; a word put into the component makes it false.
 
     rows: (m,) indices in the lists of the scene graphs. owner: (m,) the index in the batch of the caption of each.
-    false: (m, N) word ids. present: (m, N) bool, False where there are fewer words. All on the CPU.
+    false: (m, N) word ids, -1 where there are fewer words. All on the CPU.
     """
 
     rows: Tensor
     owner: Tensor
     false: Tensor
-    present: Tensor
 
 
 class ComponentBatch(NamedTuple):
     """All objects, pairs (attributed objects) and triples of a batch's captions, with false ones.
 
-    absent: (B, 16) nouns that are not in the captions' images. one_each: (b,) a random triple of each caption that has
-    any, as an index into `triples`: those that are negatives of the other captions' triples. order: a random number for
-    each object, pair and triple, in this order.
+    absent: (B, 16) nouns that are not in the captions' images, or -1. one_each: (b,) a random triple of each caption
+    that has any, as an index into `triples`: those that are negatives of the other captions' triples. order: a random
+    number for each object, pair and triple, in this order.
     """
 
     objects: SampledComponents
@@ -147,8 +113,8 @@ def component_source(config: UniVseConfig, tables: RunTables) -> ComponentSource
     components = read_caption_rows(config.run, "components", tables.captions.ids)
     exclusions = read_whole_table(config.run, "component_exclusions")
     sampler = Sampler(components, read_whole_table(config.run, "component_vocabulary"), exclusions, config.false_words)
-    word_ids = {kind: np.array(component_ids(tables.vocabulary, sampler.words[kind]), np.int64) for kind in KINDS}
-    return ComponentSource(require_graphs(tables.texts), sampler, word_ids)
+    ids = {kind: np.array([*component_ids(tables.vocabulary, sampler.words[kind]), -1]) for kind in KINDS}
+    return ComponentSource(require_graphs(tables.texts), sampler, ids)
 
 
 def sample_components(
@@ -156,48 +122,26 @@ def sample_components(
 ) -> ComponentBatch:
     """The components of captions (B,), and sampled false ones, which no caption of the image may state."""
     rng = np.random.default_rng(int(torch.randint(2**62, (1,), generator=generator)))
-    sampler, graphs, rows = source.sampler, source.graphs, captions.numpy()
+    sampler, graphs = source.sampler, source.graphs
 
-    def words(kind: str, sampled: np.ndarray) -> FalseWords:
-        ids = source.word_ids[kind]
-        return FalseWords(ids[sampled] if len(ids) else np.zeros(sampled.shape, np.int64), sampled >= 0)
+    def ids(kind: str, sampled: np.ndarray) -> Tensor:
+        return torch.from_numpy(source.word_ids[kind][sampled])
 
-    absent = words("noun", sampler.nouns(rows, FALSE_NOUNS, rng, OF_A_BATCH))
-
-    def absent_for(owner: Tensor) -> FalseWords:
-        return FalseWords(absent.ids[owner.numpy()], absent.present[owner.numpy()])
-
-    at, owner = graphs.objects.known_components(captions)
-    objects = _sampled(at, owner, absent_for(owner))
-    at, owner = graphs.pairs.known_components(captions)
-    attributes = words("attribute", sampler.attributes(at.numpy(), FALSE_ATTRIBUTES, rng, OF_A_BATCH))
-    pairs = _sampled(at, owner, attributes, absent_for(owner))
-    at, owner = graphs.triples.known_components(captions)
-    ends = absent_for(owner)
-    false_subjects, false_objects = (
-        FalseWords(ends.ids[:, part], ends.present[:, part])
-        for part in (slice(FALSE_ENDS), slice(FALSE_ENDS, 2 * FALSE_ENDS))
-    )
-    false_relations = words("relation", sampler.relations(at.numpy(), FALSE_RELATIONS, rng, OF_A_BATCH))
-    triples = _sampled(at, owner, false_subjects, false_relations, false_objects)
-    one_each = _choose_one_each(owner, rng)
+    absent = ids("noun", sampler.nouns(captions.numpy(), FALSE_NOUNS, rng, OF_A_BATCH))
+    rows, owner = graphs.objects.known_components(captions)
+    objects = SampledComponents(rows, owner, absent[owner])
+    rows, owner = graphs.pairs.known_components(captions)
+    attributes = ids("attribute", sampler.attributes(rows.numpy(), FALSE_ATTRIBUTES, rng, OF_A_BATCH))
+    pairs = SampledComponents(rows, owner, torch.cat([attributes, absent[owner]], 1))
+    rows, owner = graphs.triples.known_components(captions)
+    subjects, others = absent[owner, : 2 * FALSE_ENDS].split(FALSE_ENDS, 1)
+    relations = ids("relation", sampler.relations(rows.numpy(), FALSE_RELATIONS, rng, OF_A_BATCH))
+    triples = SampledComponents(rows, owner, torch.cat([subjects, relations, others], 1))
+    shuffled = torch.from_numpy(rng.permutation(len(owner)))
+    shuffled = shuffled[owner[shuffled].argsort(stable=True)]
+    first = owner[shuffled].diff(prepend=owner.new_full((1,), -1)) != 0
     order = torch.from_numpy(rng.random(len(objects.rows) + len(pairs.rows) + len(triples.rows)))
-    return ComponentBatch(objects, torch.from_numpy(absent.ids), pairs, triples, one_each, order)
-
-
-def _sampled(rows: Tensor, owner: Tensor, *parts: FalseWords) -> SampledComponents:
-    """Components with the false words of all parts concatenated."""
-    ids, present = (torch.from_numpy(np.concatenate(arrays, 1)) for arrays in zip(*parts, strict=True))
-    return SampledComponents(rows, owner, ids, present)
-
-
-def _choose_one_each(owner: Tensor, rng: np.random.Generator) -> Tensor:
-    """One random component per caption, uniformly, as indices into owner (m,), the caption of each component."""
-    order = torch.from_numpy(rng.permutation(len(owner)))
-    order = order[owner[order].argsort(stable=True)]
-    first = torch.ones(len(owner), dtype=torch.bool)
-    first[1:] = owner[order][1:] != owner[order][:-1]
-    return order[first]
+    return ComponentBatch(objects, absent, pairs, triples, shuffled[first], order)
 
 
 def univse_losses(
@@ -206,8 +150,8 @@ def univse_losses(
     """The terms of the loss that config selects, by name, each a weighted scalar summed over the batch.
 
     `sent`, `comp`: of sentence vectors and of composed component vectors with images; `cap`: of caption vectors with
-    images, if α is learned; `obj`, `attr`, `rel`: of objects,
-    attributed objects and triples against false ones. sampled: the components. epoch: from 1.
+    images, if α is learned; `obj`, `attr`, `rel`: of objects, attributed objects and triples against false ones.
+    sampled: the components. epoch: from 1.
     """
     graphs, device, size = require_graphs(batch.texts), batch.features.device, len(batch.captions)
     pair_loss = sum_of_hinges if epoch <= config.warm_up else max_of_hinges
@@ -217,8 +161,7 @@ def univse_losses(
         images, regions = model.image.with_regions(batch.features)
         triples = graphs.triples.words[to_device(sampled.triples.rows, device)]
         false_triples = _replace_words(graphs.triples.words, sampled.triples, device) if with_relations else triples[:0]
-        sequences = torch.cat([triples, false_triples])
-        sentences, relations = model.sequences(batch.texts, batch.captions, sequences)
+        sentences, relations = model.sequences(batch.texts, batch.captions, torch.cat([triples, false_triples]))
         words = _word_encoder_inputs(graphs, sampled, config, device)
         vectors, which = model.word_encoder.distinct(*(torch.cat(ids) for ids in zip(*words, strict=True)))
     nouns, pairs, absent, false_pairs = which.split([len(ids) for ids, _ in words])
@@ -258,17 +201,20 @@ def univse_losses(
 def _word_encoder_inputs(
     graphs: SceneGraphs, sampled: ComponentBatch, config: UniVseConfig, device: torch.device
 ) -> list[tuple[Tensor, Tensor]]:
-    """The input of φ as (words, modifiers): objects, pairs, absent nouns (B · 16,), false pairs (m · 24,)."""
+    """The input of φ as (words, modifiers): objects, pairs, absent nouns (B · 16,), false pairs (m · 24,).
+
+    Any word stands for one that there is not.
+    """
     nouns = graphs.objects.words[to_device(sampled.objects.rows, device), 0]
     pairs = graphs.pairs.words[to_device(sampled.pairs.rows, device)]
-    absent = to_device(sampled.absent, device).flatten() if "obj" in config.contrast else nouns[:0]
+    absent = to_device(sampled.absent.clamp(min=0), device).flatten() if "obj" in config.contrast else nouns[:0]
     inputs = [(nouns, nouns), (pairs[:, 1], pairs[:, 0]), (absent, absent)]
     if "attr" not in config.contrast:
         return [*inputs, (nouns[:0], nouns[:0])]
-    false = to_device(sampled.pairs.false, device)
-    true = pairs[:, None].expand(-1, false.shape[1], -1)
-    words = torch.cat([true[:, :FALSE_ATTRIBUTES, 1], false[:, FALSE_ATTRIBUTES:]], 1)
-    modifiers = torch.cat([false[:, :FALSE_ATTRIBUTES], true[:, FALSE_ATTRIBUTES:, 0]], 1)
+    attributes, others = to_device(sampled.pairs.false.clamp(min=0), device).tensor_split([FALSE_ATTRIBUTES], 1)
+    attribute, noun = pairs.T[:, :, None]
+    words = torch.cat([noun.expand_as(attributes), others], 1)
+    modifiers = torch.cat([attributes, attribute.expand_as(others)], 1)
     return [*inputs, (words.flatten(), modifiers.flatten())]
 
 
@@ -277,11 +223,13 @@ def _replace_words(words: Tensor, triples: SampledComponents, device: torch.devi
 
     A negative that is not present equals the triple, whose states the text encoder then computes only once.
     """
-    true = words[to_device(triples.rows, device)]
-    places = torch.tensor(REPLACED_WORD, device=device)
-    false = torch.where(to_device(triples.present, device), to_device(triples.false, device), true[:, places])
-    copies = true[:, None].repeat(1, len(places), 1)
-    return copies.scatter(2, places[None, :, None].expand(len(copies), -1, 1), false[..., None]).flatten(0, 1)
+    true = words[to_device(triples.rows, device)][:, None].repeat(1, len(REPLACED_WORD), 1)
+    places, false = (
+        torch.tensor(REPLACED_WORD, device=device)[None, :, None],
+        to_device(triples.false, device)[..., None],
+    )
+    places = places.expand(len(true), -1, -1)
+    return true.scatter(2, places, torch.where(false >= 0, false, true.gather(2, places))).flatten(0, 1)
 
 
 def _region_scores(vectors: Tensor, which: Tensor, owner: Tensor, regions: Tensor) -> Tensor:
@@ -294,13 +242,21 @@ def _region_scores(vectors: Tensor, which: Tensor, owner: Tensor, regions: Tenso
     return torch.bmm(vectors[which], regions[owner].transpose(1, 2))
 
 
-def _loss(costs: Tensor, components: SampledComponents, kinds: tuple[int, ...], size: int, reduce: str) -> Tensor:
-    """A component loss of a batch of `size` captions, a scalar, from the costs (m, N) of the components' negatives.
+def _loss(
+    costs: Tensor,
+    components: SampledComponents,
+    kinds: tuple[int, ...],
+    size: int,
+    reduction: str,
+    others: Tensor | None = None,
+) -> Tensor:
+    """The sum over a batch of `size` captions of the mean of what `sum_over_kinds` makes of their components' costs.
 
-    kinds: how many of the N negatives belong to each kind. reduce: a key of REDUCTIONS.
+    others: (m, N - n) bool, which there are of the negatives behind those that were sampled (m, n).
     """
-    present, owner = (to_device(part, costs.device) for part in (components.present, components.owner))
-    return sum_of_caption_means(sum_over_kinds(costs, present, kinds, REDUCTIONS[reduce]), owner, size)
+    present, owner = (to_device(part, costs.device) for part in (components.false >= 0, components.owner))
+    values = sum_over_kinds(costs, present if others is None else torch.cat([present, others], 1), kinds, reduction)
+    return (values / torch.bincount(owner, minlength=size).clamp(min=1)[owner]).sum()
 
 
 def _relation_loss(
@@ -312,14 +268,11 @@ def _relation_loss(
     """
     owner, others = (to_device(part, images.device) for part in (sampled.triples.owner, sampled.one_each))
     own = images[owner]
-    true_scores = (own * true).sum(1)
-    made = triple_hinges(true_scores, (false @ own[:, :, None])[:, :, 0], config.margin)
-    in_batch = triple_hinges(true_scores, own @ true[others].T, config.margin)
+    scores = torch.cat([(false @ own[:, :, None])[:, :, 0], own @ true[others].T], 1)
+    costs = triple_hinges((own * true).sum(1), scores, config.margin)
     different_images = ~batch.same_image[owner][:, owner[others]]
-    present = torch.cat([to_device(sampled.triples.present, images.device), different_images], 1)
-    triples = sampled.triples._replace(present=present)
-    kinds = (made.shape[1], in_batch.shape[1])
-    return _loss(torch.cat([made, in_batch], 1), triples, kinds, len(images), config.reduce_rel)
+    kinds = (false.shape[1], len(others))
+    return _loss(costs, sampled.triples, kinds, len(images), config.reduce_rel, different_images)
 
 
 UNIVSE = Objective(

@@ -1,4 +1,3 @@
-from functools import partial
 from typing import Any
 
 import pytest
@@ -13,11 +12,12 @@ from negcap.pipelines.models.encoders import (
     TextEncoder,
     TextShape,
     TwoPartEmbedding,
+    prefix_tree,
     run_packed,
+    run_prefix_tree,
     signed_root,
     word_embedding,
 )
-from negcap.pipelines.models.prefix_gru import pooled_states, prefix_tree
 from negcap.pipelines.models.similarities import absolute_unit
 
 SENTENCES = st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=6), min_size=1, max_size=7)
@@ -40,15 +40,14 @@ def flat(sentences: list[list[int]]) -> tuple[Tensor, Tensor]:
 def test_a_prefix_tree_has_one_node_per_distinct_prefix(sentences: list[list[int]], backwards: bool) -> None:
     tokens, offsets = flat(sentences)
     tree = prefix_tree(tokens, offsets, torch.arange(len(sentences)), backwards=backwards)
-    read = [s[::-1] if backwards else s for s in sentences]
-    assert len(tree.word) == len({tuple(s[: n + 1]) for s in read for n in range(len(s))})
-    for sentence, leaf in zip(read, tree.leaf.tolist(), strict=True):
-        found, node = [], leaf
-        while node >= 0:
-            found.append(int(tree.word[node]))
-            node = int(tree.parent[node])
-        assert found[::-1] == sentence
-    assert tree.steps == sorted(tree.steps) and tree.steps[-1] == len(tree.word)
+    read = [tuple(s[::-1] if backwards else s) for s in sentences]
+    prefixes: list[tuple[int, ...]] = []
+    before: list[tuple[int, ...]] = [()]
+    for words, parents in zip(tree.words, tree.parents, strict=True):
+        before = [(*before[at], word) for at, word in zip(parents.tolist(), words.tolist(), strict=True)]
+        prefixes += before
+    assert len(prefixes) == len({s[: n + 1] for s in read for n in range(len(s))})
+    assert [prefixes[node] for node in tree.leaf.tolist()] == read
 
 
 @pytest.mark.parametrize("pooling", ["max", "last"])
@@ -61,30 +60,14 @@ def test_packed_and_prefix_tree_states_agree(sentences: list[list[int]], bidirec
     rows = torch.arange(len(sentences)).flip(0)
     towards = torch.randn(len(rows), 6, dtype=torch.double, generator=Generator().manual_seed(1))
     found = []
-    apart = partial(run_packed, encoder.net, encoder.embedding, pooling)
-    for states in (encoder._run_prefix_tree, apart):
+    for run in (run_prefix_tree, run_packed):
         encoder.zero_grad()
-        pooled = states(tokens, offsets, rows)
+        pooled = run(encoder.net, encoder.embedding, pooling, tokens, offsets, rows)
         (pooled * towards).sum().backward()
-        found.append((pooled.detach(), [p.grad.clone() for p in encoder.parameters() if p.grad is not None]))
-    (shared, gradients), (packed, others) = found
-    assert torch.allclose(shared, packed, atol=1e-12)
-    assert len(gradients) == len(others) == len(list(encoder.parameters()))
-    for mine, torchs in zip(gradients, others, strict=True):
-        assert torch.allclose(mine, torchs, atol=1e-12)
-
-
-def test_gradients_of_pooled_states() -> None:
-    generator = Generator().manual_seed(3)
-    tokens, offsets = flat([[0, 1, 2], [0, 1], [0, 2, 2, 1], [3]])
-    tree = prefix_tree(tokens, offsets, torch.arange(4))
-    words, which = tree.word.unique(return_inverse=True)
-    gates, weight, bias = (
-        torch.randn(shape, dtype=torch.double, generator=generator).requires_grad_()
-        for shape in ((len(words), 6), (6, 2), (6,))
-    )
-    for pooling in ("max", "last"):
-        assert torch.autograd.gradcheck(lambda *x, p=pooling: pooled_states(*x, which, tree, p), (gates, weight, bias))
+        gradients = [torch.zeros_like(p) if p.grad is None else p.grad.clone() for p in encoder.parameters()]
+        found.append([pooled.detach(), *gradients])
+    for shared, packed in zip(*found, strict=True):
+        assert torch.allclose(shared, packed, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", TEXT_ENCODERS)

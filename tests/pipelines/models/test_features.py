@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from negcap.pipelines.models import features
-from negcap.pipelines.models.features import ahead, place, read_features, take
+from negcap.pipelines.models.device import ahead, place, take
+from negcap.pipelines.models.features import read_features
 from tests.pipelines.models.trainer_world import write_features
 
 

@@ -12,7 +12,7 @@ import torch
 from negcap.pipelines.cli import main
 from negcap.pipelines.engine.tables import verify
 from negcap.pipelines.models.captioner.generate import normalize
-from negcap.pipelines.models.captions import read_captions, split_captions
+from negcap.pipelines.models.data import read_captions, split_captions
 from negcap.pipelines.stages.caption import CaptionConfig
 from negcap.schemas.captions import CAPTION_REASONS, GENERATED, REFUSED_CAPTIONS
 from negcap.schemas.fields import check

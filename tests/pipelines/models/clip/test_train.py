@@ -14,7 +14,7 @@ import torch
 from negcap.pipelines.cli import main
 from negcap.pipelines.models.clip.config import ClipConfig
 from negcap.pipelines.models.clip.data import batches, draw_counterparts, frequent_words, read_pairs
-from negcap.pipelines.models.clip.network import towers
+from negcap.pipelines.models.clip.towers import towers
 from negcap.pipelines.models.clip.train import train_clip
 from tests.pipelines.models.golden_losses import losses_as_before
 from tests.pipelines.score.models import open_clip as random_open_clip
@@ -37,7 +37,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def config(run: Path, output: Path, **given: Any) -> ClipConfig:
-    return ClipConfig(run, run / "images", output, **{**TINY, **given})
+    return ClipConfig(run=run, images=run / "images", output=output, **{**TINY, **given})
 
 
 def quiet(line: str) -> None:
@@ -80,7 +80,7 @@ def test_what_is_trained_on(run: Path, counterparts: Path, tmp_path: Path) -> No
     assert places.tolist() == [0, 2] and owner[found].tolist() == [4, 1]
 
 
-@pytest.mark.parametrize("objective", ["infonce", "siglip", "ce-clip", "triplet-clip"])
+@pytest.mark.parametrize("objective", ["infonce", "siglip", "triplet-clip"])
 def test_a_clip_trains_and_is_read_by_transformers(
     run: Path, counterparts: Path, tmp_path: Path, objective: str
 ) -> None:

@@ -7,11 +7,10 @@ import torch
 from torch import Tensor
 
 from negcap.pipelines.models.config import EvaluateConfig
-from negcap.pipelines.models.corpus import Corpus
+from negcap.pipelines.models.data import Corpus, Texts
 from negcap.pipelines.models.evaluation.protocols import choose_attacks, complete_captions, run_protocols
 from negcap.pipelines.models.evaluation.retrieval import EmbeddedSplit
 from negcap.pipelines.models.similarities import COSINE
-from negcap.pipelines.models.vectors import Texts
 
 OPERATORS = ("numeral", "noun", "uniform_noun", "uniform_object", "object", "shuffle")
 

@@ -15,6 +15,7 @@ from sklearn.metrics import average_precision_score
 from torch import Generator, Tensor
 from torch.nn.functional import normalize
 
+from negcap.pipelines.models.data import Phrase
 from negcap.pipelines.models.evaluation import retrieval
 from negcap.pipelines.models.evaluation.components import (
     Question,
@@ -32,7 +33,6 @@ from negcap.pipelines.models.evaluation.retrieval import (
     recall_metrics,
 )
 from negcap.pipelines.models.similarities import COSINE
-from negcap.pipelines.models.vectors import Phrase
 
 
 def space(images: int, captions: int, seed: int, noise: float = 0.6) -> tuple[Tensor, Tensor, Tensor]:

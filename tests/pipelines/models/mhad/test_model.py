@@ -1,12 +1,17 @@
 """Attention heads, the encoders that end in them, and the diversity loss in its three readings."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from torch import Generator, Tensor
 
+from negcap.pipelines.models.config import configure
 from negcap.pipelines.models.encoders import MAX_WORDS, AttentionHeads, SentenceEncoder, TextShape, word_embedding
-from negcap.pipelines.models.mhad.model import HINGES, RegionEncoder, diversity_loss, head_cosines
+from negcap.pipelines.models.mhad import HINGES, RegionEncoder, diversity_loss, head_cosines
 from tests.pipelines.models.test_encoders import flat
+
+CONFIG = configure(Path(), Path(), "mha-d", joint=4, attention_dim=4, heads=2, transform="root", region_tanh=True)
 
 
 def random_numbers(*shape: int, seed: int = 0) -> torch.Tensor:
@@ -31,17 +36,8 @@ def test_weights_are_those_of_the_equation() -> None:
         assert torch.allclose(attended.vectors[0, k], weights @ states[0], atol=1e-6)
 
 
-def test_padding_changes_no_sentence() -> None:
-    encoder = sentence_encoder()
-    tokens, offsets = flat([[1, 4, 5, 2], [1, 6, 2], [1, 7, 8, 4, 5, 6, 2]])
-    together = encoder(tokens, offsets, torch.tensor([1, 2, 0]))
-    for place, row in enumerate([1, 2, 0]):
-        assert torch.allclose(encoder(tokens, offsets, torch.tensor([row]))[0], together[place], atol=1e-12)
-    assert torch.allclose(together.norm(dim=1), torch.ones(3, dtype=torch.double))
-
-
 def test_padding_changes_no_image() -> None:
-    encoder = RegionEncoder(5, 4, 4, 2, "root", True, Generator().manual_seed(0))
+    encoder = RegionEncoder(CONFIG, 5, Generator().manual_seed(0))
     features = random_numbers(2, 3, 5).float()
     padded = torch.cat([features, torch.zeros(2, 4, 5)], 1)
     assert torch.allclose(encoder(features), encoder(padded), atol=1e-6)

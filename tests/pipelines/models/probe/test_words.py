@@ -29,8 +29,7 @@ from negcap.pipelines.models.probe.objects import (
     train_classifier,
 )
 from negcap.pipelines.models.probe.task import learned_vectors, word_tables
-from negcap.pipelines.models.vectors import vector_size
-from negcap.pipelines.models.vocabulary import build_vocabulary, tokenize, word_spans
+from negcap.pipelines.models.vocabulary import build_vocabulary, tokenize, vector_size, word_spans
 from tests.pipelines.models.golden_losses import losses_as_before
 from tests.tables import write_table
 

@@ -10,9 +10,8 @@ import pytest
 import torch
 
 from negcap.pipelines.cli import main
-from negcap.pipelines.models.captions import read_captions
 from negcap.pipelines.models.config import EvaluateConfig, configure
-from negcap.pipelines.models.corpus import encode_run
+from negcap.pipelines.models.data import Texts, encode_run, read_captions
 from negcap.pipelines.models.evaluation.protocols import first_negatives
 from negcap.pipelines.models.evaluation.retrieval import embed_images, embed_sentences
 from negcap.pipelines.models.features import read_features
@@ -20,7 +19,6 @@ from negcap.pipelines.models.trainer.evaluate import evaluate, measure
 from negcap.pipelines.models.trainer.objectives import load_model
 from negcap.pipelines.models.trainer.report import to_markdown
 from negcap.pipelines.models.trainer.train import train
-from negcap.pipelines.models.vectors import Texts
 from negcap.schemas.features import RANKS
 from negcap.schemas.negatives import NEGATIVES
 from tests.pipelines.models.trainer_world import write_table, write_world

@@ -10,10 +10,10 @@ from PIL import Image
 
 from negcap.pipelines.cli import main
 from negcap.pipelines.models.config import configure
+from negcap.pipelines.models.data import Phrase
 from negcap.pipelines.models.trainer.pictures import PictureConfig, draw_pictures, find_relevance, read_query
 from negcap.pipelines.models.trainer.train import train
 from negcap.pipelines.models.univse.model import UniVSE
-from negcap.pipelines.models.vectors import Phrase
 from negcap.pipelines.models.vocabulary import SPECIALS, WordVocabulary
 from tests.pipelines.models.univse.test_training import SMALL
 from tests.pipelines.models.univse.univse_world import write_univse_world

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from negcap.pipelines.models import checkpoint
-from negcap.pipelines.models.captions import read_captions
+from negcap.pipelines.models.batches import Batch
 from negcap.pipelines.models.config import CONTRASTIVE, MODELS, EvaluateConfig, configure
+from negcap.pipelines.models.data import read_captions
 from negcap.pipelines.models.dual import VSE_C
-from negcap.pipelines.models.objective import Batch
 from negcap.pipelines.models.trainer.evaluate import left_out, measure
 from negcap.pipelines.models.trainer.objectives import load_model
 from negcap.pipelines.models.trainer.train import make_batch, read_training_data, train
@@ -89,7 +89,7 @@ def test_negatives_may_be_shared_and_come_later(world: Path, tmp_path: Path, sha
     data = read_training_data(settings)
     captions = data.train[:6]
     drawn = VSE_C.sample(data.sampler, captions, settings, torch.Generator().manual_seed(0))
-    model, sampled = VSE_C.build(settings, 22, len(data.vocabulary), None), drawn.negatives
+    model, sampled = VSE_C.build(settings, 22, len(data.vocabulary), None), drawn
     features, image = data.features[data.image[captions]], data.image[captions]
     batch = Batch(captions, features, image[:, None] == image[None, :], data.texts)
     before, after = (VSE_C.losses(model, batch, drawn, settings, epoch)["sent"].item() for epoch in (2, 3))

@@ -9,10 +9,10 @@ from torch import Generator, Tensor
 from torch.nn import functional
 
 from negcap.pipelines.models.config import configure
+from negcap.pipelines.models.data import ComponentLists, SceneGraphs, Texts
 from negcap.pipelines.models.encoders import ImageEncoder
 from negcap.pipelines.models.univse.model import Composition, UniVSE, WordEncoder
-from negcap.pipelines.models.univse.objective import REDUCTIONS, relevance_hinges, sum_over_kinds, triple_hinges
-from negcap.pipelines.models.vectors import ComponentLists, SceneGraphs, Texts
+from negcap.pipelines.models.univse.objective import relevance_hinges, sum_over_kinds, triple_hinges
 from negcap.pipelines.models.vocabulary import UNKNOWN_ID
 
 DOG, CAT, RED, ON = 4, 5, 6, 7
@@ -188,8 +188,8 @@ def test_triple_hinges() -> None:
 def test_each_kind_of_negatives_is_reduced_on_its_own(reduce: str, expected: list[float]) -> None:
     costs = torch.tensor([[1.0, 4, 5, 7, 9], [2, 8, 8, 8, 8], [1, 1, 1, 1, 1]])
     there = torch.tensor([[True] * 5, [True] + [False] * 4, [False] * 5])
-    assert sum_over_kinds(costs, there, (2, 3), REDUCTIONS[reduce]).tolist() == pytest.approx(expected)
-    assert sum_over_kinds(costs[:, :2], there[:, :2], (2, 0), REDUCTIONS[reduce]).tolist()[1:] == [2, 0]
+    assert sum_over_kinds(costs, there, (2, 3), reduce).tolist() == pytest.approx(expected)
+    assert sum_over_kinds(costs[:, :2], there[:, :2], (2, 0), reduce).tolist()[1:] == [2, 0]
 
 
 @pytest.mark.parametrize(

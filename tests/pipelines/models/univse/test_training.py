@@ -12,12 +12,11 @@ import torch
 from torch import Generator
 
 from negcap.pipelines.cli import main
-from negcap.pipelines.models.captions import read_captions
+from negcap.pipelines.models.batches import Batch
 from negcap.pipelines.models.config import EvaluateConfig, configure
-from negcap.pipelines.models.corpus import encode_run, read_graphs
+from negcap.pipelines.models.data import encode_run, read_captions, read_graphs
 from negcap.pipelines.models.evaluation.protocols import with_negatives
 from negcap.pipelines.models.features import read_features
-from negcap.pipelines.models.objective import Batch
 from negcap.pipelines.models.trainer.evaluate import measure
 from negcap.pipelines.models.trainer.objectives import load_model
 from negcap.pipelines.models.trainer.train import read_training_data, train
@@ -82,15 +81,15 @@ def test_sampled_components_are_false_and_belong_to_their_captions(world: Path, 
         for at, n in zip(drawn.objects.rows, drawn.objects.owner, strict=True)
     ]
     assert objects == [(n, item["object"]) for n, row in enumerate(components) for item in row["objects"]]
-    assert drawn.absent.shape == (20, 16) and drawn.objects.present.all()
+    assert drawn.absent.shape == (20, 16) and (drawn.objects.false >= 0).all()
     for row, absent in zip(components, drawn.absent, strict=True):
         assert not {item["object"] for item in row["objects"]} & {word[n] for n in absent}
-    for at, owner, false, there in zip(*drawn.pairs, strict=True):
+    for at, owner, false in zip(*drawn.pairs, strict=True):
         attribute, noun = (word[n] for n in graphs.pairs.words[at])
         assert {"attribute": attribute, "object": noun}.items() <= components[owner]["attributes"][0].items() or len(
             components[owner]["attributes"]
         ) > 1
-        assert attribute not in {word[n] for n, real in zip(false[:8], there[:8], strict=True) if real}
+        assert attribute not in {word[n] for n in false[:8] if n >= 0}
         assert (false[8:] == drawn.absent[owner]).all()
     triples = [
         (int(n), tuple(word[k] for k in graphs.triples.words[at]))
@@ -120,7 +119,7 @@ def test_the_component_losses_of_a_batch(world: Path, tmp_path: Path, grid: bool
     material = read_training_data(settings)
     captions = material.train[:7]  # both captions of some images
     drawn = UNIVSE.sample(material.sampler, captions, settings, Generator().manual_seed(5))
-    drawn.pairs.present[0, :8], drawn.pairs.present[1, 3], drawn.triples.present[0, 2:6] = False, False, False
+    drawn.pairs.false[0, :8], drawn.pairs.false[1, 3], drawn.triples.false[0, 2:6] = -1, -1, -1
     model = UNIVSE.build(settings, 22, len(material.vocabulary), None).eval()
     features, image = material.features[material.image[captions]], material.image[captions]
     features = features if grid else features.float().mean(1)
@@ -144,21 +143,19 @@ def test_the_component_losses_of_a_batch(world: Path, tmp_path: Path, grid: bool
             scores = [region_scores(int(word), int(word), int(of)) for word in drawn.absent[of]]
             hinges = [(true.softmax(0) * (0.2 + score - true).clamp(min=0)).sum().item() for score in scores]
             means["obj"][of] += torch.tensor([float(np.mean(hinges)), 1.0])
-        for at, of, false, there in zip(*drawn.pairs, strict=True):
+        for at, of, false in zip(*drawn.pairs, strict=True):
             attribute, noun = graphs.pairs.words[at].tolist()
             true = region_scores(noun, attribute, int(of))
             costs: tuple[list[float], list[float]] = ([], [])
-            for n in there.nonzero()[:, 0].tolist():
+            for n in (false >= 0).nonzero()[:, 0].tolist():
                 word = int(false[n])
                 score = region_scores(noun, word, int(of)) if n < 8 else region_scores(word, attribute, int(of))
                 costs[n >= 8].append(float((true.softmax(0) * (0.2 + score - true).clamp(min=0)).sum()))
             means["attr"][of] += torch.tensor([sum(np.mean(kind) for kind in costs if kind), 1.0])
         words = graphs.triples.words[drawn.triples.rows].tolist()
-        for (subject, relation, object), (_, of, false, there) in zip(
-            words, zip(*drawn.triples, strict=True), strict=True
-        ):
+        for (subject, relation, object), (_, of, false) in zip(words, zip(*drawn.triples, strict=True), strict=True):
             true_score, cost = triple_score([subject, relation, object], int(of)), 0.0
-            for n in there.nonzero()[:, 0].tolist():
+            for n in (false >= 0).nonzero()[:, 0].tolist():
                 made = [subject, relation, object]
                 made[REPLACED_WORD[n]] = int(false[n])
                 cost += max(0.0, 0.2 + triple_score(made, int(of)) - true_score)

@@ -1,4 +1,4 @@
-"""MHA-D's model: images, and sentences of each of its languages, as unit vectors of one space."""
+"""MHA-D: multi-head attention with diversity, for images and captions of several languages (Huang et al. 2019)."""
 
 from __future__ import annotations
 
@@ -6,42 +6,41 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations, combinations_with_replacement
-from types import MappingProxyType
 
 import torch
 from torch import Generator, Tensor, nn
 
-from ....schemas.captions import LANGUAGE
-from ..config import MhadConfig
-from ..corpus import NegativePool, SampledNegatives, sample_negatives
-from ..device import to_device
-from ..dual import negative_pool
-from ..encoders import TRANSFORMS, Attended, AttentionHeads, SentenceEncoder, TextShape, word_embedding
-from ..losses import intra_pair_hinges, max_of_hinges, sum_of_hinges
-from ..objective import Batch, Objective, RunTables, autocast
-from ..similarities import COSINE, unit
-from ..vectors import Phrase, Texts
-from ..vocabulary import WordVocabulary
+from ...schemas.captions import LANGUAGE
+from .batches import Batch, Drawn, NegativePool, Objective, RunTables, autocast, negative_pool
+from .config import MhadConfig
+from .data import Phrase, Texts
+from .device import to_device
+from .encoders import (
+    TRANSFORMS,
+    Attended,
+    AttentionHeads,
+    SentenceEncoder,
+    TextShape,
+    encode_phrases,
+    linear_layer,
+    word_embedding,
+)
+from .losses import intra_pair_hinges, max_of_hinges, sum_of_hinges
+from .similarities import COSINE, unit
+from .vocabulary import WordVocabulary
 
 
 class RegionEncoder(nn.Module):
     """Maps the regions of images (B, R, D) to unit vectors (B, K · joint): transform, linear layer, K attention heads.
 
-    size: D. joint: the size of a head's vector. width, heads: see AttentionHeads. transform: a key of TRANSFORMS. tanh:
-    whether it follows the linear layer. Regions whose features are all 0 are padding. Features (B, D) without regions
-    count as one region.
+    size: D. Regions whose features are all 0 are padding. Features (B, D) without regions count as one region.
     """
 
-    def __init__(
-        self, size: int, joint: int, width: int, heads: int, transform: str, tanh: bool, generator: Generator
-    ) -> None:
+    def __init__(self, config: MhadConfig, size: int, generator: Generator) -> None:
         super().__init__()
-        self.transform = transform
-        self.tanh = tanh
-        self.linear = nn.Linear(size, joint)
-        nn.init.xavier_uniform_(self.linear.weight, generator=generator)
-        nn.init.zeros_(self.linear.bias)
-        self.heads = AttentionHeads(joint, width, heads, generator)
+        self.transform, self.tanh = config.transform, config.region_tanh
+        self.linear = linear_layer(size, config.joint, generator)
+        self.heads = AttentionHeads(config.joint, config.attention_dim or config.joint, config.heads, generator)
 
     def attend(self, features: Tensor) -> Attended:
         """The heads over the regions of features (B, R, D) of any float type; an image of zeros attends to all."""
@@ -74,16 +73,11 @@ class MultiHeadAttention(nn.Module):
     ) -> None:
         super().__init__()
         generator = Generator().manual_seed(config.seed)
-        self.similarity = COSINE
-        self.languages = config.languages
-        self.head_count = config.heads
+        self.similarity, self.languages, self.head_count = COSINE, config.languages, config.heads
         width = config.attention_dim or config.joint
-        joint = config.heads * config.joint
-        shape = TextShape(config.word_dim, joint, heads=config.heads, attention_dim=width)
+        shape = TextShape(config.word_dim, config.heads * config.joint, heads=config.heads, attention_dim=width)
         with torch.random.fork_rng(devices=[]):  # the layers' default initialization must not change the global state
-            self.image = RegionEncoder(
-                features, config.joint, width, config.heads, config.transform, config.region_tanh, generator
-            )
+            self.image = RegionEncoder(config, features, generator)
             self.text = nn.ModuleDict()
             for language, (size, known) in zip(config.languages, [(words, vectors), *others], strict=True):
                 embedding = word_embedding(size, config.word_dim, generator, known, config.tune_vectors)
@@ -91,9 +85,9 @@ class MultiHeadAttention(nn.Module):
 
     def encoder(self, language: str) -> SentenceEncoder:
         """The encoder of sentences in one of the model's languages."""
-        found = self.text[language]
-        assert isinstance(found, SentenceEncoder)
-        return found
+        encoder = self.text[language]
+        assert isinstance(encoder, SentenceEncoder)
+        return encoder
 
     def heads(self, joined: Tensor) -> Tensor:
         """The vectors of the K heads, (B, K, H), in joined vectors (B, K · H)."""
@@ -101,23 +95,17 @@ class MultiHeadAttention(nn.Module):
 
     def sentences(self, texts: Texts, rows: Tensor) -> Tensor:
         """Unit vectors (B, K · H) of texts `rows` (B,), each by the encoder of its language."""
-        spoken = torch.zeros(len(rows), dtype=torch.long) if texts.language is None else texts.language[rows]
-        found = spoken.unique().tolist()
-        encoders = [self.encoder(language) for language in self.languages]
-        if len(found) == 1:
-            return encoders[found[0]](texts.tokens, texts.offsets, rows)
-        places = [(spoken == language).nonzero()[:, 0] for language in found]
-        parts = [encoders[at](texts.tokens, texts.offsets, rows[its]) for at, its in zip(found, places, strict=True)]
-        back = torch.cat(places).argsort() if places else rows
-        empty = self.image.linear.weight.new_empty(0, self.head_count * self.image.linear.out_features)
-        return torch.cat([empty, *parts])[back.to(empty.device)]
+        language = torch.zeros(len(rows), dtype=torch.long) if texts.language is None else texts.language[rows]
+        numbers, order = language.unique().tolist(), language.argsort(stable=True)
+        parts = rows[order].split([int((language == number).sum()) for number in numbers])
+        vectors = [self.image.linear.weight.new_empty(0, self.head_count * self.image.linear.out_features)]
+        for number, rows in zip(numbers, parts, strict=True):
+            vectors.append(self.encoder(self.languages[number])(texts.tokens, texts.offsets, rows))
+        return torch.cat(vectors)[order.argsort().to(texts.tokens.device)]
 
     def queries(self, vocabulary: WordVocabulary, phrases: Sequence[Phrase]) -> Tensor:
         """Unit vectors (Q, K · H) of Q phrases of the first language, each encoded as a sentence."""
-        tokens, offsets = map(torch.from_numpy, vocabulary.encode([phrase.text for phrase in phrases]))
-        encoder = self.encoder(self.languages[0])
-        with torch.inference_mode():
-            return encoder(tokens.to(self.image.linear.weight.device), offsets, torch.arange(len(phrases)))
+        return encode_phrases(self.encoder(self.languages[0]), vocabulary, phrases)
 
 
 # The hinge of a pair of heads, from their cosine s and the margin α_D, in three readings. The paper's equation has the
@@ -129,11 +117,13 @@ HINGES: Mapping[str, Callable[[Tensor, float], Tensor]] = {
 }
 
 
-def head_cosines(heads: Tensor) -> Tensor:
-    """The cosines (B, K · (K - 1)) of all pairs of different heads of the same instance; heads: (B, K, H)."""
-    units = unit(heads)
-    different = ~torch.eye(heads.shape[1], dtype=torch.bool, device=heads.device)
-    return (units @ units.transpose(1, 2))[:, different]
+def head_cosines(heads: Tensor, others: Tensor | None = None) -> Tensor:
+    """The cosines (B, K · (K - 1)) of all pairs of different heads of the same instance; heads: (B, K, H).
+
+    others: (B, K, H), the second head of each pair; None: `heads`, too.
+    """
+    cosines = unit(heads) @ unit(heads if others is None else others).transpose(1, 2)
+    return cosines[:, ~torch.eye(heads.shape[1], dtype=torch.bool, device=heads.device)]
 
 
 def diversity_loss(views: Sequence[Tensor], margin: float, reading: str) -> Tensor:
@@ -143,12 +133,8 @@ def diversity_loss(views: Sequence[Tensor], margin: float, reading: str) -> Tens
     unordered and include a view with itself; pairs of heads (k, r), k ≠ r, are ordered. margin: α_D. reading: a key of
     HINGES.
     """
-    units = [unit(view) for view in views]
-    different = ~torch.eye(units[0].shape[1], dtype=torch.bool, device=units[0].device)
-    total = units[0].new_zeros(())
-    for one, other in combinations_with_replacement(units, 2):
-        total = total + HINGES[reading](one @ other.transpose(1, 2), margin)[:, different].sum()
-    return total
+    pairs = combinations_with_replacement(views, 2)
+    return torch.stack([HINGES[reading](head_cosines(*pair), margin).sum() for pair in pairs]).sum()
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,30 +161,21 @@ class Sample:
     """
 
     captions: Mapping[str, Tensor]
-    negatives: SampledNegatives | None
+    negatives: Drawn | None
 
 
 def caption_pool(config: MhadConfig, tables: RunTables) -> CaptionPool:
     """The pool of a run's train captions. Raises ValueError if negatives are wanted and there are none."""
-    captions, train = tables.captions, tables.train
-    images, size = captions.image, len(captions.image_ids)
-    rows, starts = {}, {}
-    for number, language in enumerate(captions.languages):
-        its = train[captions.language[train] == number]
-        rows[language] = its[images[its].argsort(stable=True)]
-        starts[language] = torch.zeros(size + 1, dtype=torch.long)
-        starts[language][1:] = torch.bincount(images[its], minlength=size).cumsum(0)
-    first = captions.languages[0]
-    position = torch.zeros(len(images), dtype=torch.long)
-    position[rows[first]] = torch.arange(len(rows[first])) - starts[first][images[rows[first]]]
-    negatives = negative_pool(config, tables) if config.negative_families else None
-    others = captions.languages[1:]
+    captions, image = tables.captions, tables.captions.image
+    by_image = tables.train[image[tables.train].argsort(stable=True)]
+    rows = {language: captions.in_language(by_image, language) for language in captions.languages}
+    image_numbers = torch.arange(len(captions.image_ids) + 1)
+    starts = {language: torch.searchsorted(image[own], image_numbers) for language, own in rows.items()}
+    first = rows.pop(captions.languages[0])
+    position = torch.zeros(len(image), dtype=torch.long)
+    position[first] = torch.arange(len(first)) - starts[captions.languages[0]][image[first]]
     return CaptionPool(
-        images,
-        position,
-        MappingProxyType({name: rows[name] for name in others}),
-        MappingProxyType({name: starts[name] for name in others}),
-        negatives,
+        image, position, rows, starts, negative_pool(config, tables) if config.negative_families else None
     )
 
 
@@ -219,17 +196,15 @@ def sample(pool: CaptionPool, captions: Tensor, config: MhadConfig, generator: G
     In an epoch, the captions of an image in one language are paired with a random permutation of those in another one
     (repeated if there are fewer). generator: of the epoch; the permutations depend on the seed it began with.
     """
-    order = epoch_order(pool, generator.initial_seed())
     image = pool.image[captions]
     drawn = {}
-    for language, rows in order.items():
+    for language, rows in epoch_order(pool, generator.initial_seed()).items():
         starts, ends = pool.starts[language][image], pool.starts[language][image + 1]
         drawn[language] = rows[starts + pool.position[captions] % (ends - starts)]
-    negatives = None
-    if pool.negatives is not None:
-        english = captions if config.languages[0] == LANGUAGE else drawn[LANGUAGE]
-        negatives = sample_negatives(pool.negatives, english, config.negatives, generator)
-    return Sample(drawn, negatives)
+    if pool.negatives is None:
+        return Sample(drawn, None)
+    english = drawn.get(LANGUAGE, captions)
+    return Sample(drawn, pool.negatives.draw(english, config.negatives, generator))
 
 
 def mhad_losses(
@@ -244,25 +219,26 @@ def mhad_losses(
     size, device = len(batch.captions), batch.features.device
     negatives = sampled.negatives if epoch > config.negatives_after else None
     rows = {config.languages[0]: batch.captions, **sampled.captions}
+    if negatives is not None:
+        rows[LANGUAGE] = torch.cat([rows[LANGUAGE], batch.texts.captions + negatives.rows])
     with autocast(config, device):
         images = model.image(batch.features)
-        texts = {}
-        for language, captions in rows.items():
-            if negatives is not None and language == LANGUAGE:
-                captions = torch.cat([captions, batch.texts.captions + negatives.rows])
-            texts[language] = model.encoder(language)(batch.texts.tokens, batch.texts.offsets, captions)
+        words = batch.texts.tokens, batch.texts.offsets
+        texts = {language: model.encoder(language)(*words, captions) for language, captions in rows.items()}
     pair_loss = sum_of_hinges if epoch <= config.warm_up else max_of_hinges
     terms = {}
     if negatives is not None:
         owner = to_device(negatives.owner, device)
-        false = (images[owner] * texts[LANGUAGE][size:]).sum(1)
-        texts[LANGUAGE] = texts[LANGUAGE][:size]
-        terms["negatives"] = intra_pair_hinges((images * texts[LANGUAGE]).sum(1), false, owner, config.margin)
+        texts[LANGUAGE], false = texts[LANGUAGE].tensor_split([size])
+        true = (images * texts[LANGUAGE]).sum(1)
+        terms["negatives"] = intra_pair_hinges(true, (images[owner] * false).sum(1), owner, config.margin)
     for language, vectors in texts.items():
         terms[language] = pair_loss(images @ vectors.T, config.margin, batch.same_image)
     if config.gamma:
-        for (one, its), (other, others) in combinations(texts.items(), 2):
-            terms[f"{one}-{other}"] = config.gamma * pair_loss(its @ others.T, config.margin, batch.same_image)
+        for (one, first_vectors), (other, other_vectors) in combinations(texts.items(), 2):
+            terms[f"{one}-{other}"] = config.gamma * pair_loss(
+                first_vectors @ other_vectors.T, config.margin, batch.same_image
+            )
     if config.diversity != "none":
         views = [model.heads(vectors) for vectors in (images, *texts.values())]
         terms["diversity"] = config.diversity_weight * diversity_loss(views, config.diversity_margin, config.diversity)

@@ -1,6 +1,8 @@
+"""Captions, negatives and batches of a run as tensors."""
+
 from pathlib import Path
 
-import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
@@ -8,16 +10,63 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Generator
 
-from negcap.pipelines.models.captions import read_captions
-from negcap.pipelines.models.corpus import build_pool, encode_run, pack_sentences, sample_negatives, shuffled_batches
-from negcap.pipelines.models.vectors import read_vectors
-from negcap.pipelines.models.vocabulary import SPECIALS, WordVocabulary, build_vocabulary, tokenize
-from tests.pipelines.models.trainer_world import write_world
+from negcap.pipelines.models.batches import build_pool, shuffled_batches
+from negcap.pipelines.models.data import encode_run, pack_sentences, read_captions, split_captions
+from negcap.pipelines.models.vocabulary import build_vocabulary, tokenize
+from negcap.schemas.captions import CAPTIONS
+from tests.pipelines.models.trainer_world import write_table, write_world
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_world(tmp_path_factory.mktemp("world"), [("train", 30), ("test", 10)])
+
+
+def test_split_captions(world: Path) -> None:
+    captions = read_captions(world)
+    there = torch.ones(40, dtype=torch.bool)
+    train, held = split_captions(captions, ["train"], "val", 5, there)
+    assert (len(train), len(held)) == (50, 10)
+    assert not set(captions.image[train].tolist()) & set(captions.image[held].tolist())
+    assert held.tolist() != train.tolist()[-10:] and held.tolist() != list(range(10))  # not the first or last ones
+    train, held = split_captions(captions, ["train", "none"], "test", 5, there)
+    assert (len(train), len(held)) == (60, 20)
+    there[captions.image[0]] = False
+    assert len(split_captions(captions, ["train"], "test", 5, there)[0]) == 58
+    with pytest.raises(ValueError, match="have none: the splits are 'train', 'test'"):
+        split_captions(captions, ["trian"], "test", 5, there)
+    with pytest.raises(ValueError, match="no split 'val' and validation_images is 0"):
+        split_captions(captions, ["train"], "val", 0, there)
+
+
+def test_captions_beyond_an_images_fifth_are_left_out(tmp_path: Path) -> None:
+    row = {"image": "b.png", "split": "test", "origin": "human", "text": "A hen.", "language": "en"}
+    images = ["a", "b", "a", "b", "b", "a", "a", "a", "a", "b", "a", "c"]  # 7, 4 and 1 captions
+    rows = [{**row, "caption_id": f"x:{n}", "image_id": image} for n, image in enumerate(images)]
+    write_table(tmp_path, "captions", pa.Table.from_pylist(rows, CAPTIONS))
+    captions, there = read_captions(tmp_path), torch.ones(3, dtype=torch.bool)
+    assert captions.to_evaluate("test", there, None, 5).tolist() == [0, 1, 2, 3, 4, 5, 6, 7, 9, 11]
+    assert captions.to_evaluate("test", there, 2, 1).tolist() == [0, 1]
+    assert captions.to_evaluate("test", there, None).tolist() == list(range(12))
+
+
+def test_captions_of_several_languages(tmp_path: Path) -> None:
+    row = {"image": "b.png", "split": "train", "origin": "human", "text": "x"}
+    said = [("a", "de"), ("a", "en"), ("b", "en"), ("b", "fr"), ("c", "de"), ("c", "en")]
+    rows = [
+        {**row, "caption_id": f"x:{n}", "image_id": image, "language": code} for n, (image, code) in enumerate(said)
+    ]
+    write_table(tmp_path, "captions", pa.Table.from_pylist(rows, CAPTIONS))
+    captions = read_captions(tmp_path, languages=("en", "de"))
+    assert captions.ids == ["x:0", "x:1", "x:2", "x:4", "x:5"] and captions.language.tolist() == [1, 0, 0, 1, 0]
+    assert captions.in_language(torch.arange(5), "de").tolist() == [0, 3]
+    assert captions.to_evaluate("train", torch.ones(3, dtype=torch.bool), None, 1, "de").tolist() == [0, 3]
+    captions.require_every_language(torch.tensor([0, 1, 3, 4]), "to train on")
+    message = r"every image to train on must have captions in en and de, b has none in: de \(1 of 3 images lack"
+    with pytest.raises(ValueError, match=message):
+        captions.require_every_language(torch.arange(5), "to train on")
+    with pytest.raises(ValueError, match="languages must be of the captions in .*, de, en, fr, were: it"):
+        read_captions(tmp_path, languages=("en", "it"))
 
 
 def test_a_run_is_encoded_in_its_order(world: Path) -> None:
@@ -52,11 +101,12 @@ def test_sampled_negatives_belong_to_their_captions_and_are_distinct(
 ) -> None:
     caption, family = (torch.tensor([row[k] for row in negatives], dtype=torch.long) for k in (0, 1))
     wanted = torch.tensor([row[2] for row in negatives], dtype=torch.bool)
-    pool = build_pool(caption, family, wanted, 5)
+    pool = build_pool(caption, family, torch.zeros(len(caption)), wanted, 5)
     batch = torch.tensor([3, 0, 4, 3])
-    drawn = sample_negatives(pool, batch, n, Generator().manual_seed(seed))
+    drawn = pool.draw(batch, n, Generator().manual_seed(seed))
     assert wanted[drawn.rows].all()
     assert caption[drawn.rows].tolist() == batch[drawn.owner].tolist()
+    assert drawn.family.tolist() == family[drawn.rows].tolist()
     for place, of in enumerate(batch.tolist()):
         mine = drawn.rows[drawn.owner == place].tolist()
         assert len(set(mine)) == len(mine) == min(n, int((wanted & (caption == of)).sum()))
@@ -65,14 +115,14 @@ def test_sampled_negatives_belong_to_their_captions_and_are_distinct(
 def test_families_are_equally_likely_whatever_their_sizes() -> None:
     caption = torch.zeros(22, dtype=torch.long)
     family = torch.tensor([0] * 20 + [1, 1])
-    pool = build_pool(caption, family, torch.ones(22, dtype=torch.bool), 1)
+    pool = build_pool(caption, family, torch.zeros(22), torch.ones(22, dtype=torch.bool), 1)
     batch, generator = torch.zeros(4000, dtype=torch.long), Generator().manual_seed(0)
-    rows = sample_negatives(pool, batch, 1, generator).rows
+    rows = pool.draw(batch, 1, generator).rows
     assert (rows >= 20).double().mean().item() == pytest.approx(0.5, abs=0.03)
     assert torch.bincount(rows, minlength=22)[:20].min() > 50  # 100 expected
-    again = sample_negatives(pool, batch, 1, generator).rows
+    again = pool.draw(batch, 1, generator).rows
     assert (rows != again).double().mean() > 0.5  # sampled anew each time
-    assert torch.equal(rows, sample_negatives(pool, batch, 1, Generator().manual_seed(0)).rows)
+    assert torch.equal(rows, pool.draw(batch, 1, Generator().manual_seed(0)).rows)
 
 
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=9), st.data())
@@ -96,85 +146,3 @@ def test_batches_contain_every_caption_once() -> None:
     seen = torch.cat(list(shuffled_batches(captions, 5, Generator().manual_seed(0)))[:4])
     assert len(seen.unique()) == 20 and seen.tolist() != sorted(seen.tolist())
     assert torch.equal(batches[0], next(shuffled_batches(captions, 4, Generator().manual_seed(0))))
-
-
-TEXTS = ["Two dogs, one's wet.", "A dog isn't two dogs!", "", "  a  DOG (wet) "]
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("Two dogs, one's wet.", "two dogs , one 's wet ."),
-        ("They can't see 3.5 boats", "they ca n't see 3.5 boats"),
-        ("A dog. A cat", "a dog . a cat"),
-        ("black-and-white \t T-shirt\n", "black-and-white t-shirt"),
-        ("", ""),
-    ],
-)
-def test_tokenize(text: str, expected: str) -> None:
-    assert tokenize(text) == expected.split()
-
-
-def decoded(vocabulary: WordVocabulary, texts: list[str]) -> list[list[str]]:
-    tokens, offsets = vocabulary.encode(texts)
-    return [[vocabulary.words[n] for n in tokens[a:b]] for a, b in zip(offsets, offsets[1:], strict=False)]
-
-
-def test_encode() -> None:
-    vocabulary = build_vocabulary(TEXTS, 2)
-    assert decoded(vocabulary, TEXTS) == [
-        "<start> two dogs <unk> <unk> <unk> wet <unk> <end>".split(),
-        "<start> a dog <unk> <unk> two dogs <unk> <end>".split(),
-        ["<start>", "<end>"],
-        "<start> a dog <unk> wet <unk> <end>".split(),
-    ]
-    assert decoded(vocabulary, []) == []
-
-
-@given(st.lists(st.text(st.sampled_from("aB .,'!\n\té漢"), max_size=30), max_size=8))
-def test_a_text_is_encoded_independently_of_other_texts(texts: list[str]) -> None:
-    vocabulary = WordVocabulary((*SPECIALS, "a", "b", ".", "'s", "ab"))
-    expected = [
-        ["<start>", *(w if w in vocabulary.ids else "<unk>" for w in tokenize(text)), "<end>"] for text in texts
-    ]
-    assert decoded(vocabulary, texts) == expected
-
-
-def test_read_vectors(tmp_path: Path) -> None:
-    vocabulary = build_vocabulary(["dog cat new york"], 1)
-    (tmp_path / "v.txt").write_text("dog 1 2\nhen 3 4\nnew 5 -6.5\n")
-    (tmp_path / "w.txt").write_text("2 2\ndog 1 2\nnew 5 -6.5\n")
-    np.savez(tmp_path / "v.npz", words=np.array(["new", "dog"]), vecs=np.array([[5, -6.5], [1, 2]], np.float32))
-    for name in ("v.txt", "w.txt", "v.npz"):
-        read = read_vectors(tmp_path / name, vocabulary, 2)
-        assert read[vocabulary.ids["dog"]].tolist() == [1, 2] and read[vocabulary.ids["new"]].tolist() == [5, -6.5]
-        assert read.isnan().all(1).sum() == len(vocabulary) - 2
-
-
-def test_a_name_of_several_words_gets_the_mean_of_their_vectors(tmp_path: Path) -> None:
-    vocabulary = build_vocabulary(["tennis racket"], 1, ["tennis racket", "tennis shoe", "tank top"])
-    (tmp_path / "v.txt").write_text("tennis 1 2\nracket 3 6\n")
-    read = read_vectors(tmp_path / "v.txt", vocabulary, 2)
-    assert read[vocabulary.ids["tennis racket"]].tolist() == [2, 4]
-    assert read[vocabulary.ids["tennis shoe"]].tolist() == [1, 2] and read[vocabulary.ids["tank top"]].isnan().all()
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("dog 1 2 3\n", "v.txt:1: must have a word and 2 numbers"),
-        ("dog 1 2\ncat 1 x\n", "v.txt:2: must have a word and 2 numbers, has other text"),
-        ("cat 1 2\n", "must have vectors of the vocabulary's words, has none of 5"),
-    ],
-)
-def test_bad_vectors(tmp_path: Path, text: str, message: str) -> None:
-    (tmp_path / "v.txt").write_text(text)
-    with pytest.raises(ValueError) as error:
-        read_vectors(tmp_path / "v.txt", build_vocabulary(["dog"], 1), 2)
-    assert message in str(error.value)
-
-
-def test_a_pickle_in_an_npz_is_not_loaded(tmp_path: Path) -> None:
-    np.savez(tmp_path / "v.npz", words=np.array([{"a": 1}], object))
-    with pytest.raises(ValueError, match="must hold plain arrays"):
-        read_vectors(tmp_path / "v.npz", build_vocabulary(["dog"], 1), 2)

@@ -1,0 +1,159 @@
+"""Batches of a training: captions in random order, negatives sampled for them, and what a model makes of both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Generator, Tensor
+
+from .config import NegativesConfig
+from .data import Captions, Corpus, Texts
+from .vocabulary import WordVocabulary
+
+
+class RunTables(NamedTuple):
+    """The tables of a run as tensors, from which an Objective's sampler is built.
+
+    train: (n,) the indices of the captions to train on.
+    """
+
+    captions: Captions
+    corpus: Corpus
+    vocabulary: WordVocabulary
+    texts: Texts
+    train: Tensor
+
+
+class Batch(NamedTuple):
+    """B pairs of an image and a caption.
+
+    captions: (B,) indices into `texts`, on the CPU. features: (B, …) of the images, on the device. same_image: (B, B)
+    bool, on the device, True where caption j describes image i. texts: all captions and negatives of the run.
+    """
+
+    captions: Tensor
+    features: Tensor
+    same_image: Tensor
+    texts: Texts
+
+
+@dataclass(frozen=True)
+class Objective:
+    """How a model is built and trained.
+
+    build(config, features, words, vectors): a new model; features: the size of an image's feature vector; words: the
+        size of the vocabulary; vectors: (words, word_dim) initial word vectors, or None for random ones. A model of
+        several languages gets those of the first one here, and in a fifth argument, a list, those of the others.
+    losses(model, batch, sample, config, epoch): the terms of the loss by name, each a scalar summed over the batch;
+        sample: what the function `sample` returned; epoch: from 1.
+    sampler(config, tables): the data that negatives are sampled from; called once per training.
+    sample(sampler, captions, config, generator): negatives for a batch of captions (B,).
+    describe(sampler): a phrase on its size, for the first line of progress.
+    needs_components: whether the model reads the captions' scene graphs.
+    """
+
+    build: Callable[..., Any]
+    losses: Callable[[Any, Batch, Any, Any, int], dict[str, Tensor]]
+    sampler: Callable[[Any, RunTables], Any] = lambda config, tables: None
+    sample: Callable[[Any, Tensor, Any, Generator], Any] = lambda sampler, captions, config, generator: None
+    describe: Callable[[Any], str] = lambda sampler: ""
+    needs_components: bool = False
+
+
+def autocast(config: Any, device: torch.device) -> AbstractContextManager:
+    """A context in which a GPU computes in bf16 if the config has `amp`; on a CPU it does nothing."""
+    return torch.autocast("cuda", torch.bfloat16) if config.amp and device.type == "cuda" else nullcontext()
+
+
+def shuffled_batches(captions: Tensor, batch_size: int, generator: Generator) -> Iterator[Tensor]:
+    """Batches of `batch_size` captions (n,), shuffled; a last batch of one, which has no negatives, is left out."""
+    order = captions[torch.randperm(len(captions), generator=generator)]
+    return (batch for batch in order.split(batch_size) if len(batch) > 1)
+
+
+class Drawn(NamedTuple):
+    """P negatives drawn for a batch.
+
+    rows: (P,) indices among all negatives. owner: (P,) the index in the batch of the caption of each. family: (P,) a
+    position in the config's `negative_families`. concreteness: (P,) how concrete the noun is that a negative puts in,
+    from 0 to 1; 0 if it puts in none.
+    """
+
+    rows: Tensor
+    owner: Tensor
+    family: Tensor
+    concreteness: Tensor
+
+
+_EMPTY = torch.empty(0, dtype=torch.long)
+NONE = Drawn(_EMPTY, _EMPTY, _EMPTY, torch.empty(0))
+
+
+class NegativePool(NamedTuple):
+    """Negatives to sample from, grouped by caption: those of caption c are `rows[starts[c]:starts[c + 1]]`.
+
+    rows: (m,) indices among all M negatives. starts: (C + 1,). weights: (m,) sampling weights of `rows`. family,
+    concreteness: (M,) see `Drawn`.
+    """
+
+    rows: Tensor
+    starts: Tensor
+    weights: Tensor
+    family: Tensor
+    concreteness: Tensor
+
+    def draw(self, captions: Tensor, n: int, generator: Generator) -> Drawn:
+        """Sample n negatives per caption of a batch (B,), by weight and without replacement; all, if it has at most n.
+
+        Draws an exponential variable per negative, with its weight as rate, and takes the n smallest (Efraimidis and
+        Spirakis 2006).
+        """
+        starts = self.starts[captions]
+        counts = self.starts[captions + 1] - starts
+        width = int(counts.max()) if len(counts) else 0
+        if width == 0:
+            return NONE
+        slots = torch.arange(width)[None, :]
+        present = slots < counts[:, None]
+        at = (starts[:, None] + slots).clamp(max=len(self.rows) - 1)
+        arrival = torch.empty(at.shape).exponential_(generator=generator) / self.weights[at]
+        chosen = arrival.masked_fill(~present, float("inf")).topk(min(n, width), dim=1, largest=False).indices
+        kept = present.gather(1, chosen)
+        rows, owner = self.rows[at.gather(1, chosen)][kept], kept.nonzero()[:, 0]
+        return Drawn(rows, owner, self.family[rows], self.concreteness[rows])
+
+
+def build_pool(caption: Tensor, family: Tensor, concreteness: Tensor, wanted: Tensor, captions: int) -> NegativePool:
+    """A pool of the wanted negatives, weighted so that all families that a caption has are equally likely.
+
+    caption, family, concreteness: (M,) of each negative. wanted: (M,) bool. captions: C.
+    """
+    rows = wanted.nonzero()[:, 0]
+    rows = rows[caption[rows].argsort(stable=True)]
+    owner = caption[rows]
+    starts = torch.searchsorted(owner, torch.arange(captions + 1))
+    kind = owner * (int(family.max()) + 1 if len(family) else 1) + family[rows]
+    weights = 1.0 / torch.bincount(kind, minlength=1)[kind].float()
+    return NegativePool(rows, starts, weights, family, concreteness)
+
+
+def negative_pool(config: NegativesConfig, tables: RunTables) -> NegativePool:
+    """The negatives of train captions from which a model samples. Raises ValueError if there are none."""
+    corpus = tables.corpus
+    wanted = corpus.of_families(config.negative_families) & corpus.made_by(config.negative_operators)
+    wanted &= torch.isin(corpus.negative_caption, tables.train)
+    positions = {name: position for position, name in enumerate(config.negative_families)}
+    family = torch.tensor([positions.get(name, 0) for name in corpus.families], dtype=torch.long)[corpus.family]
+    pool = build_pool(corpus.negative_caption, family, corpus.concreteness, wanted, corpus.captions)
+    if not len(pool.rows):
+        known = ", ".join(corpus.families) or "none: run negcap build first"
+        raise ValueError(
+            "negative_families must have negatives of train captions, have none: "
+            f"{', '.join(config.negative_families)} by {', '.join(config.negative_operators)} "
+            f"(families in {config.run}: {known})"
+        )
+    return pool

@@ -1,0 +1,272 @@
+"""What is trained: a CLIP of transformers or of OpenCLIP, and what losses learn beside it.
+
+Both kinds have the same methods: `pixels` and `tokens` make what the model reads of pictures and texts, `images` and
+`texts` make unit vectors of these, and `save` writes a folder that the kind's own library reads.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ..losses import Contrast
+from ..scorer import reading
+from ..similarities import unit
+from .config import ClipConfig
+
+NEEDED = 'training a CLIP needs PyTorch, transformers and Pillow: pip install "negcap[score]"'
+SPECIAL = ("<pad>", "<unk>", "<start>", "<end>")
+LONGEST = 40  # tokens of a text of the tiny CLIP
+TOGETHER = 64  # texts that are read at a time
+MEAN, STD = (0.5,) * 3, (0.5,) * 3  # of its pictures
+
+
+class HuggingFace(Contrast):
+    """A CLIP of transformers, with its tokenizer and image processor."""
+
+    clip: Any
+
+    def __init__(self, clip: nn.Module, tokenizer: Any, processor: Any) -> None:
+        super().__init__()
+        self.clip, self.tokenizer, self.processor = clip, tokenizer, processor
+        tokenizer.padding_side = "right"  # `texts` cuts columns off
+        limit = getattr(self.clip.config.get_text_config(), "max_position_embeddings", LONGEST)
+        self.longest = min(tokenizer.model_max_length, limit)
+        self.padding = tokenizer.pad_token_id or 0
+        # CLIP's own tokenizer fills up with the end token, which its mask does not need
+        self.masked = self.padding != tokenizer.eos_token_id
+
+    @property
+    def log_scale(self) -> Tensor:  # type: ignore[override]
+        """The learned log(1/τ)."""
+        return self.clip.logit_scale
+
+    def pixels(self, images: Sequence[Any]) -> np.ndarray:
+        """Pictures (PIL) as the image processor makes them, (n, 3, height, width)."""
+        return self.processor(images=list(images), return_tensors="np")["pixel_values"]
+
+    def tokens(self, texts: Sequence[str]) -> Tensor:
+        """The token ids of texts (n, T), filled up with the tokenizer's padding."""
+        settings: dict[str, Any] = {"padding": True, "truncation": True, "max_length": self.longest}
+        return torch.from_numpy(self.tokenizer(list(texts), **settings, return_tensors="np")["input_ids"])
+
+    def images(self, pixels: Tensor) -> Tensor:
+        """Unit vectors (B, d) of pixels."""
+        return unit(_pooled(self.clip.get_image_features(pixel_values=pixels)))
+
+    def texts(self, ids: Tensor) -> Tensor:
+        """Unit vectors (B, d) of token ids (B, T). Texts of like length are read together: padding costs little."""
+        lengths = (ids != self.padding).sum(1)
+        order, parts = lengths.argsort(stable=True), []
+        for rows in order.split(TOGETHER):
+            some = ids[rows, : int(lengths[rows[-1]]) + 1]  # with the end token if it is the padding
+            mask = some != self.padding if self.masked else torch.ones_like(some)
+            parts.append(_pooled(self.clip.get_text_features(input_ids=some, attention_mask=mask.long())))
+        return unit(torch.cat(parts)[order.argsort()])
+
+    def save(self, folder: Path) -> None:
+        """Write what transformers' `from_pretrained` reads."""
+        for part in (self.clip, self.tokenizer, self.processor):
+            part.save_pretrained(folder)
+
+
+def _pooled(output: Any) -> Tensor:
+    return output if isinstance(output, Tensor) else output.pooler_output
+
+
+def load(folder: Path) -> HuggingFace:
+    """A CLIP from a folder of Hugging Face; code in it is never run.
+
+    Raises FileNotFoundError for a folder without a model, ValueError for one that cannot be read or is no CLIP,
+    ImportError if a library is missing.
+    """
+    transformers = _transformers()
+    if not (folder / "config.json").is_file() or not any(folder.glob("*.safetensors")):
+        raise FileNotFoundError(f"model must be a folder with config.json and *.safetensors, {folder} has none")
+    with reading(folder, "model"):
+        clip = transformers.AutoModel.from_pretrained(folder, local_files_only=True, use_safetensors=True)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        processor = transformers.AutoImageProcessor.from_pretrained(folder, local_files_only=True, use_fast=False)
+    if not hasattr(clip, "get_text_features") or not hasattr(clip, "logit_scale"):
+        raise ValueError(f"model must be a CLIP, {folder} has a {type(clip).__name__}")
+    return HuggingFace(clip.float(), tokenizer, processor)
+
+
+def tiny(config: ClipConfig, words: Sequence[str]) -> HuggingFace:
+    """A CLIP with random weights from the config's seed, that knows `words`, and small pictures.
+
+    Raises ImportError if a library is missing.
+    """
+    transformers = _transformers()
+    torch.manual_seed(config.seed)
+    tokens = {word: number for number, word in enumerate((*SPECIAL, *words))}
+    text = {"vocab_size": len(tokens), "max_position_embeddings": LONGEST, "pad_token_id": 0}
+    text |= {"bos_token_id": tokens["<start>"], "eos_token_id": tokens["<end>"]}
+    vision = {"image_size": config.size, "patch_size": config.patch}
+    for part, width in ((text, config.width // 2), (vision, config.width)):
+        part |= {"hidden_size": width, "intermediate_size": 4 * width, "projection_dim": config.width}
+        part |= {"num_hidden_layers": config.layers, "num_attention_heads": config.heads}
+    sizes = transformers.CLIPConfig(text_config=text, vision_config=vision, projection_dim=config.width)
+    processor = transformers.CLIPImageProcessorPil(
+        size={"height": config.size, "width": config.size}, do_center_crop=False, image_mean=MEAN, image_std=STD
+    )
+    return HuggingFace(transformers.CLIPModel(sizes), _tokenizer(transformers, tokens), processor)
+
+
+def _tokenizer(transformers: Any, tokens: dict[str, int]) -> Any:
+    """A tokenizer of lower-case words and punctuation that puts a start and an end token around a text."""
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+
+    words = Tokenizer(models.WordLevel(tokens, unk_token="<unk>"))
+    words.normalizer = normalizers.Lowercase()
+    words.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    ends = [(name, tokens[name]) for name in ("<start>", "<end>")]
+    words.post_processor = processors.TemplateProcessing(single="<start> $A <end>", special_tokens=ends)
+    special = dict(zip(("pad_token", "unk_token", "bos_token", "eos_token"), SPECIAL, strict=True))
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=words, model_max_length=LONGEST, **special)
+
+
+def _transformers() -> Any:
+    try:
+        import transformers
+        from PIL import Image  # noqa: F401
+        from transformers.utils import logging
+    except ImportError as error:
+        raise ImportError(NEEDED) from error
+    logging.disable_progress_bar()
+    return transformers
+
+
+# OpenCLIP: an architecture with weights, or a saved folder
+
+OPEN_CLIP_NEEDED = "models of OpenCLIP need open_clip and a torchvision that fits PyTorch: pip install open-clip-torch"
+CONFIG, WEIGHTS = "open_clip_config.json", "open_clip_model.safetensors"
+BESIDE = (".json", ".txt", ".model")  # files of a tokenizer in a saved folder
+LOCAL = "local-dir:"  # before the folder of a saved model, in OpenCLIP's own names
+
+
+class Loaded(NamedTuple):
+    """A model of OpenCLIP, its image transform without augmentation, and its tokenizer."""
+
+    model: Any
+    transform: Any
+    tokenizer: Any
+
+
+def locate(rest: str) -> tuple[str, Path]:
+    """The architecture, as OpenCLIP names it, and the path of the weights in `ARCHITECTURE:WEIGHTS` or `FOLDER`.
+
+    Raises FileNotFoundError for files that are not there, ValueError for an unknown architecture, ImportError if
+    open_clip cannot be imported.
+    """
+    folder = Path(rest)
+    if folder.is_dir():
+        if not (folder / CONFIG).is_file():
+            raise FileNotFoundError(f"open_clip must be a folder with {CONFIG}, {folder} has none")
+        _open_clip()
+        return f"{LOCAL}{folder}", folder
+    architecture, colon, path = rest.partition(":")
+    if not colon:
+        raise ValueError(f"open_clip must be open_clip:ARCHITECTURE:WEIGHTS or open_clip:FOLDER, was: {rest}")
+    if not Path(path).exists():
+        raise FileNotFoundError(f"{path}: no such file of weights")
+    known = _open_clip().list_models()
+    if architecture not in known:
+        hint = "".join(f"; did you mean {name}?" for name in get_close_matches(architecture, known, 1))
+        raise ValueError(f"open_clip has no architecture {architecture}{hint}")
+    return architecture, Path(path)
+
+
+def read(architecture: str, weights: Path, device: Any = "cpu") -> Loaded:
+    """Load what `locate` found; pickled code in it is never run. Raises ValueError if it cannot be read."""
+    open_clip = _open_clip()
+    pretrained = None if architecture.startswith(LOCAL) else str(weights)
+    try:
+        model, _, transform = open_clip.create_model_and_transforms(
+            architecture, pretrained=pretrained, device=device, weights_only=True
+        )
+        return Loaded(model.eval(), transform, open_clip.get_tokenizer(architecture))
+    except Exception as error:  # of many types, by the library that reads the file
+        why = next(iter(str(error).splitlines()), type(error).__name__)
+        raise ValueError(f"open_clip cannot make {architecture} from {weights}: {why}") from error
+
+
+def _open_clip() -> Any:
+    try:
+        import open_clip
+    except (ImportError, RuntimeError) as error:  # RuntimeError: torchvision was built for another PyTorch
+        raise ImportError(f"{OPEN_CLIP_NEEDED} ({next(iter(str(error).splitlines()), '')})") from error
+    return open_clip
+
+
+class OpenClip(Contrast):
+    """A CLIP of OpenCLIP, with its tokenizer and image transform."""
+
+    clip: Any
+
+    def __init__(self, rest: str) -> None:
+        """Load `ARCHITECTURE:WEIGHTS` or `FOLDER`. Raises as `locate` and `read`."""
+        super().__init__()
+        self.architecture, self.source = locate(rest)
+        self.clip, self.transform, self.tokenizer = read(self.architecture, self.source)
+
+    @property
+    def log_scale(self) -> Tensor:  # type: ignore[override]
+        """The learned log(1/τ)."""
+        return self.clip.logit_scale
+
+    def pixels(self, images: Sequence[Any]) -> np.ndarray:
+        """Pictures (PIL) as the model's transform makes them, (n, 3, height, width)."""
+        return torch.stack([self.transform(image) for image in images]).numpy()
+
+    def tokens(self, texts: Sequence[str]) -> Tensor:
+        """The token ids of texts (n, T), T the model's context length."""
+        return self.tokenizer(list(texts))
+
+    def images(self, pixels: Tensor) -> Tensor:
+        """Unit vectors (B, d) of pixels."""
+        return unit(self.clip.encode_image(pixels))
+
+    def texts(self, ids: Tensor) -> Tensor:
+        """Unit vectors (B, d) of token ids (B, T)."""
+        return unit(self.clip.encode_text(ids))
+
+    def save(self, folder: Path) -> None:
+        """Write what OpenCLIP reads as `local-dir:FOLDER`: its config, weights, and the tokenizer's files if any."""
+        import open_clip
+        from safetensors.torch import save_file
+
+        folder.mkdir(parents=True, exist_ok=True)
+        if self.architecture.startswith(LOCAL):
+            for file in self.source.iterdir():
+                if file.suffix in BESIDE:
+                    shutil.copyfile(file, folder / file.name)
+        else:
+            about = {"model_cfg": open_clip.get_model_config(self.architecture)}
+            about["preprocess_cfg"] = open_clip.get_model_preprocess_cfg(self.clip)
+            (folder / CONFIG).write_text(json.dumps(about, indent=1) + "\n", "utf-8")
+        state = {name: value.detach().cpu().contiguous().clone() for name, value in self.clip.state_dict().items()}
+        save_file(state, folder / WEIGHTS)
+
+
+Towers = HuggingFace | OpenClip
+
+
+def towers(config: ClipConfig, words: Sequence[str]) -> Towers:
+    """The CLIP that a config names: one from local files, or a tiny random one that knows `words`.
+
+    Raises FileNotFoundError for files that are not there, ValueError for ones that cannot be read or are no CLIP,
+    ImportError if a library is missing.
+    """
+    kind, _, rest = config.model.partition(":")
+    model = OpenClip(rest) if kind == "open_clip" else load(Path(rest)) if rest else tiny(config, words)
+    model.learn(config.objective, len(config.negative_families))
+    return model

@@ -1,0 +1,444 @@
+"""A run's captions, negatives and components as tensors: what models are trained on, and evaluated with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import torch
+from torch import Generator, Tensor
+
+from ...augment.rng import record_rng
+from ...schemas.captions import LANGUAGE
+from ...schemas.negatives import NEGATIVES
+from ..engine.tables import has_table, read_table
+from ..tables.columns import UNSPLIT, check_splits, columns_of, stored_splits
+from ..tables.pairs import draws
+from .device import to_device
+from .vocabulary import UNKNOWN_ID, WordVocabulary
+
+
+class Captions(NamedTuple):
+    """The C captions of a run in some languages, in the run's order.
+
+    ids, texts, splits: one entry per caption. image_ids: one per image (I). image: (C,) the index into image_ids of
+    each caption's image. human: (C,) bool, True for a caption written by a person. language: (C,) the index into
+    `languages`, ISO 639 codes, of each caption's language. extra: the number of captions, at the end, that come from
+    the table `extra` (see `read_captions`). Captions are chosen as indices (n,) into these.
+    """
+
+    ids: list[str]
+    texts: pa.Array
+    splits: pa.Array
+    image_ids: list[str]
+    image: Tensor
+    human: Tensor
+    language: Tensor
+    languages: tuple[str, ...]
+    extra: int = 0
+
+    def in_language(self, captions: Tensor, language: str) -> Tensor:
+        """Those of the captions that are in this language."""
+        return captions[self.language[captions] == self.languages.index(language)]
+
+    def require_every_language(self, captions: Tensor, what: str) -> None:
+        """Raise ValueError, naming the first such image, if the captions of an image lack one of the languages.
+
+        what: the role of the captions, for the message.
+        """
+        present = torch.zeros(len(self.image_ids), len(self.languages), dtype=torch.bool)
+        present[self.image[captions], self.language[captions]] = True
+        lacking = (present.any(1) & ~present.all(1)).nonzero()[:, 0]
+        if len(lacking):
+            first = int(lacking[0])
+            missing = self.languages[int(present[first].long().argmin())]
+            count = f"{len(lacking):,} of {int(present.any(1).sum()):,} images lack a language"
+            raise ValueError(
+                f"every image {what} must have captions in {' and '.join(self.languages)}, "
+                f"{self.image_ids[first]} has none in: {missing} ({count})"
+            )
+
+    def of_splits(self, splits: Sequence[str]) -> Tensor:
+        """The captions in these splits, in ascending order; empty if there are none."""
+        return torch.from_numpy(np.flatnonzero(pc.is_in(self.splits, pa.array(stored_splits(splits), pa.string()))))
+
+    def of_split(self, split: str) -> Tensor:
+        """The captions in this split. Raises ValueError, listing the splits, if there are none."""
+        check_splits([split], self.splits.unique().to_pylist(), "captions")
+        return self.of_splits([split])
+
+    def for_metrics(self, captions: Tensor) -> Tensor:
+        """Those of the captions that metrics may be computed on: none of the extra table, and none that was generated
+        unless that leaves none.
+        """
+        captions = captions[~self.are_extra(captions)]
+        human = captions[self.human[captions]]
+        return human if len(human) else captions
+
+    def to_evaluate(
+        self, split: str, available: Tensor, limit: int | None, per_image: int | None = None, language: str = LANGUAGE
+    ) -> Tensor:
+        """The captions in a language that an evaluation on a split uses.
+
+        available: (I,) bool, images with features. limit: of the first images; per_image: of the first captions of each
+        image; None: all. Raises ValueError for an unknown split, or one without captions of images with features.
+        """
+        chosen = self.for_metrics(self.in_language(self.of_split(split), language))
+        chosen = chosen[available[self.image[chosen]]]
+        if not len(chosen):
+            spoken = f" in {language}" if len(self.languages) > 1 else ""
+            raise ValueError(f"split {split!r} must have captions{spoken} of images with features, has none")
+        if limit:
+            chosen = chosen[torch.isin(self.image[chosen], self.image[chosen].unique()[:limit])]
+        return self.first_of_images(chosen, per_image) if per_image else chosen
+
+    def first_of_images(self, captions: Tensor, n: int) -> Tensor:
+        """Those of the captions that are among the first n of their image; in the same order."""
+        image, order = self.image[captions].sort(stable=True)
+        first = torch.searchsorted(image, image)  # where each image begins
+        return captions[order[torch.arange(len(image)) - first < n].sort().values]
+
+    def are_extra(self, captions: Tensor) -> Tensor:
+        """Which of the captions come from the table `extra`; (n,) bool."""
+        return captions >= len(self.ids) - self.extra
+
+
+def read_captions(run: Path, extra: str = "", languages: tuple[str, ...] = (LANGUAGE,)) -> Captions:
+    """Read the captions of a run in these languages, followed by those of its table `extra` if the name is not empty.
+
+    Raises FileNotFoundError for a missing table, ValueError for an extra table without the columns of captions, or a
+    language of which the run has no captions.
+    """
+    columns = ["caption_id", "image_id", "split", "language", "origin", "text"]
+    tables = [pa.concat_tables(read_table(run, name, columns)) for name in ("captions", extra) if name]
+    if lacking := [name for table in tables for name in columns if name not in table.column_names]:
+        raise ValueError(f"extra must be a table of captions, {extra} lacks: {', '.join(lacking)}")
+    known = tables[0]["language"].unique().to_pylist()
+    if missing := [language for language in languages if language not in known]:
+        raise ValueError(
+            f"languages must be of the captions in {run}, {', '.join(sorted(known)) or 'none'}, "
+            f"were: {', '.join(missing)}"
+        )
+    tables = [rows.filter(pc.is_in(rows["language"], pa.array(languages))) for rows in tables]
+    rows = pa.concat_tables(rows.replace_schema_metadata() for rows in tables).combine_chunks()
+    images = rows["image_id"].combine_chunks().dictionary_encode()
+    return Captions(
+        rows["caption_id"].to_pylist(),
+        rows["text"].combine_chunks(),
+        rows["split"].combine_chunks(),
+        images.dictionary.to_pylist(),
+        torch.from_numpy(images.indices.to_numpy().astype(np.int64)),
+        torch.from_numpy(pc.equal(rows["origin"], "human").to_numpy()),
+        torch.from_numpy(pc.index_in(rows["language"], pa.array(languages)).to_numpy().astype(np.int64)),
+        languages,
+        sum(len(table) for table in tables[1:]),
+    )
+
+
+def split_captions(
+    captions: Captions, train: Sequence[str], validation: str, held_out: int, available: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The indices of the captions to train on, and of those to validate on.
+
+    train: the splits to train on. validation: the split to validate on; if the run has no captions in it, `held_out`
+    images of the train splits are validated on instead, chosen by a hash of their ids. available: (I,) bool, images
+    with features; captions of other images are left out. Raises ValueError if either result is empty.
+    """
+    train_rows, validation_rows = (
+        rows[available[captions.image[rows]]]
+        for rows in (captions.of_splits(train), captions.for_metrics(captions.of_splits([validation])))
+    )
+    if not len(validation_rows):
+        images = captions.image[train_rows].unique().tolist()
+        images.sort(key=lambda image: record_rng(0, "validation", captions.image_ids[image]).random())
+        held = torch.isin(captions.image[train_rows], torch.tensor(images[:held_out], dtype=torch.long))
+        train_rows, validation_rows = train_rows[~held], captions.for_metrics(train_rows[held])
+    if not len(train_rows):
+        known = ", ".join(repr(name or UNSPLIT) for name in pc.unique(captions.splits).to_pylist())
+        raise ValueError(f"train_splits must have captions of images with features, have none: the splits are {known}")
+    if not len(validation_rows):
+        raise ValueError(f"validation needs captions: there is no split {validation!r} and validation_images is 0")
+    return train_rows, validation_rows
+
+
+# components
+
+
+class Phrase(NamedTuple):
+    """An object, attributed object or triple, used as a query.
+
+    words: the object ("dog",), attribute and object ("black", "dog"), or subject, relation and object ("dog", "run on",
+    "grass"), as the tables of components spell them. text: the phrase as people write it: "dog running on grass".
+    """
+
+    words: tuple[str, ...]
+    text: str
+
+
+class ComponentLists(NamedTuple):
+    """The components of one kind in n texts; those of text i are `words[offsets[i]:offsets[i + 1]]`.
+
+    words: (total, k) word ids; k is 1 for objects, 2 for pairs, 3 for triples. offsets: (n + 1,).
+    """
+
+    words: Tensor
+    offsets: Tensor
+
+    def known_components(self, texts: Tensor) -> tuple[Tensor, Tensor]:
+        """The components of texts (B,), without those that have an unknown word.
+
+        Returns rows of `words` (m,), and for each the position in `texts` of its text (m,).
+        """
+        rows, owner = ragged_rows(self.offsets, texts)
+        known = (self.words[rows] != UNKNOWN_ID).all(1)
+        return rows[known], owner[known]
+
+
+class SceneGraphs(NamedTuple):
+    """Components of texts by kind: objects (noun,), pairs (attribute, noun), triples (subject, relation, object)."""
+
+    objects: ComponentLists
+    pairs: ComponentLists
+    triples: ComponentLists
+
+    def thinned(self, texts: Tensor, share: float, seed: int) -> SceneGraphs:
+        """These scene graphs without a share of the pairs and of the triples of some texts, chosen at random by `seed`.
+
+        texts: (B,). What is left out stays in its place, as an unknown word, which `known_components` leaves out.
+        """
+        generator = Generator().manual_seed(seed)
+        parts = {}
+        for kind in ("pairs", "triples"):
+            words, offsets = getattr(self, kind)
+            inside = torch.zeros(len(words), dtype=torch.bool)
+            inside[ragged_rows(offsets, texts)[0]] = True
+            out = inside & (torch.rand(len(words), generator=generator) < share)
+            parts[kind] = ComponentLists(torch.where(to_device(out, words.device)[:, None], UNKNOWN_ID, words), offsets)
+        return self._replace(**parts)
+
+
+def ragged_rows(offsets: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """The indices of all entries in rows (B,) of a ragged array, and the position in `rows` of each; both (m,).
+
+    offsets: (n + 1,), where each row starts and the last one ends.
+    """
+    counts = offsets[rows + 1] - offsets[rows]
+    owner = torch.repeat_interleave(torch.arange(len(rows)), counts)
+    return torch.arange(len(owner)) + (offsets[rows] - counts.cumsum(0) + counts)[owner], owner
+
+
+TABLES = ("components", "component_vocabulary", "component_exclusions")
+KINDS = ("noun", "attribute", "relation")
+PARTS = {
+    "objects": ("object",),
+    "attributes": ("attribute", "object"),
+    "relations": ("subject", "relation", "object"),
+}  # columns of `components`, and the words that make up an entry of each
+
+
+def read_whole_table(run: Path, name: str) -> pa.Table:
+    """Read all shards of a table that the stage components writes. Raises FileNotFoundError if there are none."""
+    return pa.concat_tables(read_table(run, name)).combine_chunks()
+
+
+def component_names(run: Path) -> list[str]:
+    """The nouns, attributes and relations in a run's component_vocabulary: "dog", "tennis racket", "sit on".
+
+    Raises FileNotFoundError if the run lacks that table.
+    """
+    vocabulary = read_whole_table(run, "component_vocabulary").select(["kind", "words"]).to_pylist()
+    return [row["words"][0] for row in vocabulary if row["kind"] in KINDS]
+
+
+def read_caption_rows(run: Path, name: str, caption_ids: Sequence[str]) -> pa.Table:
+    """The rows of a table with one row per caption, for these captions and in their order.
+
+    Raises FileNotFoundError for a missing table, ValueError for a caption without a row.
+    """
+    rows = read_whole_table(run, name)
+    ids = pa.array(caption_ids, pa.string())
+    positions = pc.index_in(ids, rows["caption_id"].combine_chunks())
+    if positions.null_count:
+        first = ids.filter(pc.is_null(positions))[0]
+        raise ValueError(f"{name} of {run} must have a row for each caption, has none for: {first}")
+    return rows.take(positions).combine_chunks()
+
+
+def read_graphs(run: Path, captions: Captions, vocabulary: WordVocabulary, device: torch.device) -> SceneGraphs:
+    """The scene graphs of a run's captions, as word ids on `device`. Raises as `read_caption_rows`."""
+    return encode_components(read_caption_rows(run, "components", captions.ids), vocabulary, device)
+
+
+def encode_components(components: pa.Table, vocabulary: WordVocabulary, device: torch.device) -> SceneGraphs:
+    """The rows of a table `components` as scene graphs: word ids on `device`, offsets on the CPU."""
+    lists = []
+    for column, parts in PARTS.items():
+        entries = components[column].combine_chunks()
+        names = [entries.flatten().field(part).dictionary_encode() for part in parts]
+        ids = [np.array(component_ids(vocabulary, name.dictionary.to_pylist()), np.int64) for name in names]
+        words = np.stack([known[name.indices.to_numpy()] for known, name in zip(ids, names, strict=True)], 1)
+        sizes = entries.value_lengths().to_numpy(zero_copy_only=False)
+        offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        lists.append(ComponentLists(torch.from_numpy(words).to(device), torch.from_numpy(offsets)))
+    return SceneGraphs(*lists)
+
+
+def component_ids(vocabulary: WordVocabulary, names: Iterable[str]) -> list[int]:
+    """The word id of each name of an object, attribute or relation.
+
+    A name that is not in the vocabulary gets the id of its last word ("soccer game": that of "game"), or else that of
+    <unk>.
+    """
+    ids = vocabulary.ids
+    return [ids.get(name, ids.get(name.rpartition(" ")[2], UNKNOWN_ID)) for name in names]
+
+
+# word ids
+
+
+class Texts(NamedTuple):
+    """A run's captions followed by its negatives, n texts; text i is `tokens[offsets[i]:offsets[i + 1]]`.
+
+    tokens: (total,) word ids, on the device, each by the vocabulary of its text's language. offsets: (n + 1,), on the
+    CPU. captions: how many of the n texts are captions. graphs: the components of the texts; None for models that do
+    not use them. language: (n,) the index of each text's language among those of the model; None: all 0.
+    """
+
+    tokens: Tensor
+    offsets: Tensor
+    captions: int
+    graphs: SceneGraphs | None = None
+    language: Tensor | None = None
+
+
+class PackedSentences(NamedTuple):
+    """B sentences in the layout of torch's PackedSequence: all first words, then all second words, …; longest first.
+
+    positions: (total,) indices of the words in the flat array of word ids. sizes: (T,) how many sentences have a word
+    at each step. inverse: (B,) the position of each sentence in the packed order. All on the CPU.
+    """
+
+    positions: Tensor
+    sizes: Tensor
+    inverse: Tensor
+
+
+def pack_sentences(offsets: Tensor, rows: Tensor, longest: int | None = None) -> PackedSentences:
+    """The packed layout of sentences `rows` (B,) of a flat array of word ids; offsets: (n + 1,), where each starts.
+
+    longest: how many of a sentence's words are used, at most; None: all.
+    """
+    starts = offsets[rows]
+    lengths = (offsets[rows + 1] - starts).clamp(0, longest)
+    lengths, order = lengths.sort(descending=True, stable=True)
+    steps = torch.arange(int(lengths[0]))[:, None]
+    present = steps < lengths[None, :]
+    return PackedSentences((starts[order][None, :] + steps)[present], present.sum(1), order.argsort())
+
+
+SINGULAR = ("a", "an", "one")  # quantities of one
+COLUMNS = ("caption_id", "text", "operator", "family", "negative_id", "replaced", "replacement", "concreteness")
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """The C captions of a run and their M negatives as one flat array of word ids.
+
+    tokens: (total,) int32. offsets: (C + M + 1,); text i is `tokens[offsets[i]:offsets[i + 1]]`, captions first, then
+    negatives. captions: C. negative_caption: (M,) the caption index of each negative. operator, family: (M,) indices
+    into `operators` and `families`. language: (C + M,) the index of each text's language among those of the captions;
+    negatives are English. draw: (M,) from 0, the position of a negative among those of its caption and
+    operator. was_plural, is_plural: (M,) bool, whether the quantity that a numeral negative replaces, or puts in its
+    place, is above one; False for negatives of other operators. concreteness: (M,) float32, that of the noun which a
+    negative puts in, from 0 to 1; 0 if it puts in none.
+    """
+
+    tokens: Tensor
+    offsets: Tensor
+    captions: int
+    negative_caption: Tensor
+    operator: Tensor
+    family: Tensor
+    language: Tensor
+    draw: Tensor
+    was_plural: Tensor
+    is_plural: Tensor
+    concreteness: Tensor
+    operators: tuple[str, ...]
+    families: tuple[str, ...]
+
+    def texts(self, device: torch.device, graphs: SceneGraphs | None = None) -> Texts:
+        """All captions and negatives, with their words on a device."""
+        return Texts(self.tokens.to(device), self.offsets, self.captions, graphs, self.language)
+
+    def made_by(self, operators: Sequence[str]) -> Tensor:
+        """(M,) bool: True for negatives made by one of these operators."""
+        return torch.tensor([name in operators for name in self.operators] or [False])[self.operator]
+
+    def of_families(self, families: Sequence[str]) -> Tensor:
+        """(M,) bool: True for negatives of one of these families."""
+        return torch.tensor([name in families for name in self.families] or [False])[self.family]
+
+
+def encode_run(
+    run: Path,
+    captions: Captions,
+    vocabulary: WordVocabulary,
+    others: Mapping[str, WordVocabulary] = MappingProxyType({}),
+) -> Corpus:
+    """Encode the captions and negatives of a run.
+
+    vocabulary: of the first language of the captions. others: of each further language. A run without negatives has M =
+    0, and so have captions of which none are English. Raises ValueError for a negative of an unknown caption.
+    """
+    vocabularies = {captions.languages[0]: vocabulary, **others}
+    shards = columns_of(run, "negatives", COLUMNS) if has_table(run, "negatives") and LANGUAGE in vocabularies else ()
+    rows = pa.concat_tables([pa.schema([NEGATIVES.field(name) for name in COLUMNS]).empty_table(), *shards])
+    owner = pc.index_in(rows["caption_id"], pa.array(captions.ids, pa.string()))
+    if owner.null_count:
+        first = rows["caption_id"].filter(pc.is_null(owner))[0]
+        raise ValueError(f"negatives of {run} must belong to its captions, one belongs to: {first}")
+    english = captions.languages.index(LANGUAGE) if LANGUAGE in vocabularies else 0
+    language = torch.cat([captions.language, torch.full((len(rows),), english)])
+    texts = pa.chunked_array([captions.texts, *rows["text"].chunks])
+    encoded = [
+        words.encode(texts if len(vocabularies) == 1 else texts.filter(pa.array((language == number).numpy())))
+        for number, words in enumerate(vocabularies.values())
+    ]
+    tokens = torch.from_numpy(np.concatenate([part.tokens for part in encoded]))
+    lengths = torch.from_numpy(np.concatenate([np.diff(part.offsets) for part in encoded]))
+    if len(vocabularies) > 1:  # they are sorted by language, and go back to their order
+        place = language.argsort(stable=True).argsort()
+        starts = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
+        tokens, lengths = tokens[ragged_rows(starts, place)[0]], lengths[place]
+    operator, family = (rows[name].combine_chunks().dictionary_encode() for name in ("operator", "family"))
+    above_one = {
+        name: pc.and_(pc.equal(rows["family"], "numeral"), pc.invert(pc.is_in(rows[name], pa.array(SINGULAR))))
+        for name in ("replaced", "replacement")
+    }
+    return Corpus(
+        tokens=tokens,
+        offsets=torch.cat([lengths.new_zeros(1), lengths.cumsum(0)]),
+        captions=len(captions.ids),
+        negative_caption=torch.from_numpy(owner.to_numpy().astype(np.int64)),
+        operator=torch.from_numpy(operator.indices.to_numpy().astype(np.int64)),
+        family=torch.from_numpy(family.indices.to_numpy().astype(np.int64)),
+        language=language,
+        draw=torch.tensor(draws(rows["negative_id"])),
+        was_plural=torch.from_numpy(above_one["replaced"].to_numpy()),
+        is_plural=torch.from_numpy(above_one["replacement"].to_numpy()),
+        concreteness=concreteness(rows),
+        operators=tuple(operator.dictionary.to_pylist()),
+        families=tuple(family.dictionary.to_pylist()),
+    )
+
+
+def concreteness(rows: pa.Table) -> Tensor:
+    """(n,) the concreteness of negatives, float32; 0 for null."""
+    return torch.from_numpy(np.array(pc.fill_null(rows["concreteness"].cast(pa.float32()), 0).to_numpy()))

@@ -1,1 +1,0 @@
-"""MHA-D: multi-head attention with diversity, for images and captions of several languages (Huang et al. 2019)."""

@@ -1,0 +1,91 @@
+"""Words and their ids, and vectors of words from files."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from negcap.pipelines.models.vocabulary import SPECIALS, WordVocabulary, build_vocabulary, read_vectors, tokenize
+
+TEXTS = ["Two dogs, one's wet.", "A dog isn't two dogs!", "", "  a  DOG (wet) "]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Two dogs, one's wet.", "two dogs , one 's wet ."),
+        ("They can't see 3.5 boats", "they ca n't see 3.5 boats"),
+        ("A dog. A cat", "a dog . a cat"),
+        ("black-and-white \t T-shirt\n", "black-and-white t-shirt"),
+        ("", ""),
+    ],
+)
+def test_tokenize(text: str, expected: str) -> None:
+    assert tokenize(text) == expected.split()
+
+
+def decoded(vocabulary: WordVocabulary, texts: list[str]) -> list[list[str]]:
+    tokens, offsets = vocabulary.encode(texts)
+    return [[vocabulary.words[n] for n in tokens[a:b]] for a, b in zip(offsets, offsets[1:], strict=False)]
+
+
+def test_encode() -> None:
+    vocabulary = build_vocabulary(TEXTS, 2)
+    assert decoded(vocabulary, TEXTS) == [
+        "<start> two dogs <unk> <unk> <unk> wet <unk> <end>".split(),
+        "<start> a dog <unk> <unk> two dogs <unk> <end>".split(),
+        ["<start>", "<end>"],
+        "<start> a dog <unk> wet <unk> <end>".split(),
+    ]
+    assert decoded(vocabulary, []) == []
+
+
+@given(st.lists(st.text(st.sampled_from("aB .,'!\n\té漢"), max_size=30), max_size=8))
+def test_a_text_is_encoded_independently_of_other_texts(texts: list[str]) -> None:
+    vocabulary = WordVocabulary((*SPECIALS, "a", "b", ".", "'s", "ab"))
+    expected = [
+        ["<start>", *(w if w in vocabulary.ids else "<unk>" for w in tokenize(text)), "<end>"] for text in texts
+    ]
+    assert decoded(vocabulary, texts) == expected
+
+
+def test_read_vectors(tmp_path: Path) -> None:
+    vocabulary = build_vocabulary(["dog cat new york"], 1)
+    (tmp_path / "v.txt").write_text("dog 1 2\nhen 3 4\nnew 5 -6.5\n")
+    (tmp_path / "w.txt").write_text("2 2\ndog 1 2\nnew 5 -6.5\n")
+    np.savez(tmp_path / "v.npz", words=np.array(["new", "dog"]), vecs=np.array([[5, -6.5], [1, 2]], np.float32))
+    for name in ("v.txt", "w.txt", "v.npz"):
+        read = read_vectors(tmp_path / name, vocabulary, 2)
+        assert read[vocabulary.ids["dog"]].tolist() == [1, 2] and read[vocabulary.ids["new"]].tolist() == [5, -6.5]
+        assert read.isnan().all(1).sum() == len(vocabulary) - 2
+
+
+def test_a_name_of_several_words_gets_the_mean_of_their_vectors(tmp_path: Path) -> None:
+    vocabulary = build_vocabulary(["tennis racket"], 1, ["tennis racket", "tennis shoe", "tank top"])
+    (tmp_path / "v.txt").write_text("tennis 1 2\nracket 3 6\n")
+    read = read_vectors(tmp_path / "v.txt", vocabulary, 2)
+    assert read[vocabulary.ids["tennis racket"]].tolist() == [2, 4]
+    assert read[vocabulary.ids["tennis shoe"]].tolist() == [1, 2] and read[vocabulary.ids["tank top"]].isnan().all()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("dog 1 2 3\n", "v.txt:1: must have a word and 2 numbers"),
+        ("dog 1 2\ncat 1 x\n", "v.txt:2: must have a word and 2 numbers, has other text"),
+        ("cat 1 2\n", "must have vectors of the vocabulary's words, has none of 5"),
+    ],
+)
+def test_bad_vectors(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "v.txt").write_text(text)
+    with pytest.raises(ValueError) as error:
+        read_vectors(tmp_path / "v.txt", build_vocabulary(["dog"], 1), 2)
+    assert message in str(error.value)
+
+
+def test_a_pickle_in_an_npz_is_not_loaded(tmp_path: Path) -> None:
+    np.savez(tmp_path / "v.npz", words=np.array([{"a": 1}], object))
+    with pytest.raises(ValueError, match="must hold plain arrays"):
+        read_vectors(tmp_path / "v.npz", build_vocabulary(["dog"], 1), 2)
