@@ -18,8 +18,8 @@ from .caption import Caption, cached, read_only
 from .cloze.model import ClozeModel, Reading, Span, cloze_model
 from .cloze.states import normalised
 from .edits import Candidate, Edit
-from .elementary import log
 from .lexicon.lexicon import Lexicon
+from .reproducible import log
 from .slots.nouns import noun_slots
 from .slots.verbs import inflected, preposition_uses
 

@@ -2,24 +2,6 @@
 
 `observe` and `count` count captions, `select` keeps the usable entries, and operators query a `Lexicon`.
 
-Balance: one factor per entry, so that entries enter captions as often as they leave them.
-
-Checks are one-sided. That a person is in the picture is nearly always mentioned by a sibling caption, so "man" is often
-replaced and hardly ever accepted as a replacement. A model that sees only text can exploit such differences between
-words in true captions and in negatives. So each entry w has a factor exp(b_w), which multiplies its weight as a
-replacement and divides its weight to be replaced. The factors are fitted on the corpus' own captions. For each caption,
-let its exchanges that pass all checks be (x, y, m): y replaces x, with weight m. The first one sampled is (x, y) with
-probability
-
-    p(x, y) = m exp(b_y - b_x) / sum of the same over the caption's exchanges.
-
-A noun's plural is an entry of its own. Let left_w and entered_w be the sums of p over all captions with x = w and with
-y = w. They are made equal by repeating
-
-    b_w <- b_w + STEP * log((left_w + PRIOR) / (entered_w + PRIOR)),    |b_w| <= BOUND.
-
-Factors multiply only the weights of plausible entries, those above an operator's floor, and the ratio of two factors is
-at most e^(2 BOUND): balance makes no implausible replacement likely.
 """
 
 from __future__ import annotations
@@ -31,12 +13,11 @@ from functools import cached_property
 from itertools import accumulate, chain
 from math import inf
 from random import Random
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..caption import Caption, cached, read_only
-from ..elementary import exp, log
 from ..language.coreference import CoreferenceIndex, entry_numbers
 from ..language.grammar import plural
 from ..language.semantic_classes import head, is_person, overlaps
@@ -56,8 +37,6 @@ PAPER_RARE = 200  # VSE-C: "more than 200 occurrences"
 PAPER_CAPTIONS = 566_435  # COCO train + restval, the corpus of the papers' thresholds
 FLOOR = 5
 NOUNS = 4096  # number of nouns whose results are cached
-UPDATES, STEP, PRIOR, BOUND = 120, 0.7, 1.0, 1.0  # of balance
-Factors = dict[tuple[str, bool], float]  # key: entry, whether plural
 
 
 def default_min_count(captions: int) -> int:
@@ -115,8 +94,7 @@ def count(captions: Iterable[Caption]) -> pa.Table:
 def select(
     counts: pa.Table, min_count: int, concreteness: Concreteness, theta: float, attributes: frozenset[str] | None = None
 ) -> pa.Table:
-    """Of counted words those that may replace others, with their counts, sorted by kind, word and context (column
-    `place`).
+    """Of counted words those that may replace others, with their counts, sorted by kind, word and context (`place`).
 
     counts: as of `count`. Nouns need at least `min_count` occurrences as the head of a noun phrase and a concreteness
     of at least `theta`, and must not be vague. Words for persons count as concrete, since photos show persons, whatever
@@ -156,8 +134,7 @@ def is_concrete(noun: str, concreteness: Concreteness, theta: float) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Lexicon:
-    """The words and phrases (entries) of a corpus that may replace one another, their written forms, and the model that
-    draws from them.
+    """The entries of a corpus, which may replace one another, their written forms, and the model that draws from them.
 
     singular, plural: the most frequent written form of each noun. inflected: by Penn tag in lower case, the most
     frequent written form of each verb. countable: the nouns that the corpus has in the plural or with "a". cloze: the
@@ -194,9 +171,7 @@ class Lexicon:
         return (self.plural.get(noun) or plural(noun)) if many else self.singular.get(noun, noun)
 
     def entries(self, kind: str) -> Entries:
-        """The words or phrases of one kind that may replace one another. kind: noun, preposition, numeral, attribute or
-        verb.
-        """
+        """The entries of one of the KINDS."""
         return getattr(self, f"{kind}s")
 
     @classmethod
@@ -242,7 +217,7 @@ def sample(slot_weights: Sequence[np.ndarray], rng: Random, limit: int) -> Itera
     slot_weights: for each slot, non-negative weights of shape (entries,). They are not normalised per slot: a slot is
     chosen in proportion to the sum of its weights, so a word that is nearly certain in its place is replaced less
     often. Exchanges of x for y are then about as frequent as exchanges of y for x (detailed balance),
-    which gives a text-only model few cues; negcap.augment.lexicon.lexicon corrects for rejections.
+    which gives a text-only model few cues; negcap.augment.balance corrects for rejections.
 
     Uses exponential keys (Efraimidis and Spirakis 2006).
     """
@@ -263,37 +238,3 @@ def sample(slot_weights: Sequence[np.ndarray], rng: Random, limit: int) -> Itera
     flat = open[order]
     slots = starts.searchsorted(flat, side="right") - 1
     yield from zip(slots.tolist(), (flat - starts[slots]).tolist(), strict=True)
-
-
-class Exchanges(NamedTuple):
-    """Exchanges that pass all checks, as columns: number of the caption, replaced entry, replacing entry, weight.
-
-    Entries are numbered as in the lexicon; the plural of noun i has number i + the number of nouns. All have shape
-    (exchanges,).
-    """
-
-    row: np.ndarray
-    old: np.ndarray
-    new: np.ndarray
-    weight: np.ndarray
-
-
-def fit(kind: str, lexicon: Lexicon, exchanges: Exchanges) -> Factors:
-    """The weights exp(b_w) that balance the words of one kind: with them, words enter captions as often as they leave
-    them.
-
-    kind: noun, preposition, attribute or verb. exchanges: of words of this kind, as negatives of a sample of captions
-    would make them. Returns the weight by (word, plural).
-    """
-    forms = (False, True) if kind == "noun" else (False,)
-    entries = [(name, plural) for plural in forms for name in lexicon.entries(kind).names]
-    size, rows = len(entries), int(exchanges.row.max(initial=-1)) + 1
-    log_factors = np.zeros(size)
-    for _ in range(UPDATES if rows else 0):
-        factors = exp(log_factors)
-        weights = exchanges.weight * factors[exchanges.new] / factors[exchanges.old]
-        share = weights / np.bincount(exchanges.row, weights, rows)[exchanges.row]
-        left, entered = np.bincount(exchanges.old, share, size), np.bincount(exchanges.new, share, size)
-        log_factors += STEP * log((left + PRIOR) / (entered + PRIOR))
-        np.clip(log_factors, -BOUND, BOUND, out=log_factors)
-    return dict(zip(entries, exp(log_factors).tolist(), strict=True))

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
-from random import Random
 
 import numpy as np
 
 from ..caption import Caption, cached_on_caption, cached_on_context, read_only
 from ..context import Context
 from ..edits import Candidate, Edit, cased_like, replace
-from ..language.determiners import is_negated
-from ..language.grammar import agreement_edits, article, plural, pronoun_edits
+from ..language.grammar import agreement_edits, article, is_negated, plural, pronoun_edits
 from ..language.semantic_classes import gender, overlaps
 from ..lexicon.lexicon import Lexicon
 from ..slots.nouns import QuantitySlot, quantity_slots, quantity_value
-from .choices import Choice, draw
+from .replacement import Choice
 
 # Words next to a noun that also count it, so that the quantity is not replaced: "a single dog".
 COUNTING = frozenset(
@@ -33,14 +30,9 @@ MUTUAL = frozenset("together each both another others".split())
 MIN_RATIO = 0.02  # quantities below this ratio to the likeliest one in a slot are not tried
 
 
-def numeral(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
-    """Replace a quantity (VSE-C, Section 3.1): "A dog is running" -> "Two dogs are running"."""
-    return draw(numeral_choices(caption, context), rng, draws)
-
-
 @cached_on_context
 def numeral_choices(caption: Caption, context: Context) -> list[Choice]:
-    """The quantities that may replace each quantity of a caption (VSE-C, Section 3.1), by the lexicon's counts.
+    """Replace a quantity (VSE-C, Section 3.1): "A dog is running" -> "Two dogs are running".
 
     "a"/"an"/"one", number words and digits are quantities; digits are replaced by digits. Mass nouns, set phrases ("a
     lot of") and predicates ("the man is a doctor") are not counted. Since other words have to agree with a quantity,
@@ -60,7 +52,7 @@ def numeral_choices(caption: Caption, context: Context) -> list[Choice]:
             likely[[value == 1 for value in values]] = 0.0
         weights = read_only(entries.balanced(likely, own))
         candidate = partial(_candidate, caption, context.lexicon, slot)
-        choices.append(Choice((slot.noun,), slot.entry, False, entries.names, weights, None, candidate))
+        choices.append(Choice((slot.noun,), slot.entry, entries.names, weights, None, candidate))
     return choices
 
 

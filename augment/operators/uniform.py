@@ -13,21 +13,17 @@ from itertools import permutations
 from random import Random
 
 from ..caption import Caption, cached
-from ..context import Context
+from ..context import Context, chunk_heads
 from ..edits import Candidate, Edit, cased, cased_like, replace
 from ..language.grammar import article, with_article
 from ..language.semantic_classes import attributes, prepositions
 from ..language.wordnet import WordNet, first_sense
 from ..lexicon.entries import Entries
 from ..lexicon.lexicon import Lexicon
-from ..mentions import chunk_heads
 from ..scene_graph import scene_graph
 from ..slots.nouns import attribute_slots, noun_slots, quantity_slots, quantity_value
 from ..slots.verbs import preposition_units, preposition_uses, verb_slots
-from .attribute import attribute_candidate
-from .noun import appended
-from .preposition import preposition_candidate
-from .verb import verb_candidate
+from .replacement import appended, attribute_candidate, preposition_candidate, verb_candidate
 
 ENUMERATED = 6  # of up to so many noun phrases, all permutations are listed
 
@@ -96,14 +92,14 @@ def uniform_shuffle(caption: Caption, context: Context, rng: Random, draws: int)
     chunks = [chunk for chunk in caption.chunks if tokens[chunk.root].pos in ("NOUN", "PROPN")]
     for order in _orders(len(chunks), rng, draws):
         edits = []
-        for place, source in zip(chunks, (chunks[n] for n in order), strict=True):
-            if place is not source:
+        for target, source in zip(chunks, (chunks[n] for n in order), strict=True):
+            if target is not source:
                 text = caption.span(source.start, source.end)
                 if source.start == 0 and tokens[0].pos != "PROPN":
                     text = text[:1].lower() + text[1:]
-                here = caption.span(place.start, place.end)
-                edit = cased(text, here, first=True) if place.start == 0 else text
-                edits.append(Edit(tokens[place.start].start, tokens[place.end - 1].end, edit))
+                here = caption.span(target.start, target.end)
+                edit = cased(text, here, first=True) if target.start == 0 else text
+                edits.append(Edit(tokens[target.start].start, tokens[target.end - 1].end, edit))
         moved = [n for n, source in enumerate(order) if n != source]
         old, new = ([tokens[chunks[n].root].lemma for n in which] for which in (moved, [order[n] for n in moved]))
         slots = tuple(chunks[n].root for n in moved)
@@ -114,8 +110,8 @@ def _orders(n: int, rng: Random, limit: int) -> Iterator[tuple[int, ...]]:
     """Up to `limit` distinct random permutations of 0 … n - 1, without the identity."""
     identity = tuple(range(n))
     if n <= ENUMERATED:
-        every = [order for order in permutations(identity) if order != identity]
-        yield from rng.sample(every, min(limit, len(every)))
+        orders = [order for order in permutations(identity) if order != identity]
+        yield from rng.sample(orders, min(limit, len(orders)))
         return
     seen = {identity}
     while len(seen) <= min(limit, math.factorial(ENUMERATED)):
@@ -135,8 +131,10 @@ def uniform_preposition(caption: Caption, context: Context, rng: Random, draws: 
     for start, end in preposition_units(caption):
         written = " ".join(caption.lowered[start:end])
         old = table.same.get(written, written)
-        own = set(table.sets.get(old, ()))
-        pairs += [(start, end, old, name) for name in names if name != old and own.isdisjoint(table.sets.get(name, ()))]
+        sets = set(table.sets.get(old, ()))
+        pairs += [
+            (start, end, old, name) for name in names if name != old and sets.isdisjoint(table.sets.get(name, ()))
+        ]
     for start, end, old, name in rng.sample(pairs, min(draws, len(pairs))):
         yield preposition_candidate(caption, start, end, end - 1, old, name)
 

@@ -9,10 +9,12 @@ from typing import NamedTuple
 from ..caption import Caption, Token
 from ..language.wordnet import WordNet
 from ..slots.verbs import verbs
-from .nouns import BETWEEN, CONTAINERS, INVERTED, PLACES, SUBSTANCE_SYNSETS, SUBSTANCES, Nouns, Relation
+from .nouns import WORDS, Nouns, Relation
 
 RELATIVE = frozenset(("who", "which", "that", "whom"))
 PRONOUNS = frozenset(("he", "she", "they", "it"))
+INVERTED = frozenset(("cover", "surround"))
+SUBSTANCE_SYNSETS = ("food.n.01", "food.n.02", "substance.n.01", "body_of_water.n.01")
 _ADVERBS = ("ADV", "ADJ", "SCONJ", "ADP", "PART")
 _SHARED = ("conj", "xcomp", "advcl", "ccomp", "pcomp", "dep", "prep", "prt", "aux")
 
@@ -129,9 +131,9 @@ def _downward(caption: Caption, index: int) -> tuple[tuple[int, ...], int | None
             words.append(preposition)
             continue
         ofs = [token.index for token in caption.dependents(noun, "prep") if token.lower == "of"]
-        if lowered[noun] not in PLACES or not ofs:
+        if lowered[noun] not in WORDS["places"] or not ofs:
             return tuple(words), noun
-        words += [child for child in caption.children[noun] if child < noun and lowered[child] in BETWEEN]
+        words += [child for child in caption.children[noun] if child < noun and lowered[child] in WORDS["between"]]
         words += [noun, ofs[-1]]
     return tuple(words), None
 
@@ -159,10 +161,11 @@ def relations(caption: Caption, nouns: Nouns) -> tuple[tuple[Relation, ...], lis
 
 @cache
 def is_substance(noun: str) -> bool:
-    """Whether a noun's first WordNet sense is a food, liquid or substance, or it is listed in SUBSTANCES."""
+    """Whether a noun's first WordNet sense is a food, liquid or substance, or it is listed."""
     wordnet = WordNet.load()
-    above = frozenset[int]().union(*map(wordnet.closure, wordnet.senses(noun, "n")[:1]))
-    return noun in SUBSTANCES or not above.isdisjoint(map(wordnet.synset, SUBSTANCE_SYNSETS))
+    first = wordnet.senses(noun, "n")[:1]
+    is_below = bool(first) and wordnet.first_above(*SUBSTANCE_SYNSETS)[first[0]] < len(SUBSTANCE_SYNSETS)
+    return noun in WORDS["substances"] or bool(is_below)
 
 
 class _Reader:
@@ -204,7 +207,7 @@ class _Reader:
             if phrase.name == "of":
                 if not is_noun or token.index in self.nouns.stands_for:
                     continue
-                if token.lemma in CONTAINERS or self._is_substance(phrase.object):
+                if token.lemma in WORDS["containers"] or self._is_substance(phrase.object):
                     self.add(subjects, objects, phrase.tokens, "have")
                 else:
                     self.add(objects, subjects, phrase.tokens, "have")

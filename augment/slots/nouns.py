@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from ..caption import Caption, Chunk, Token, cached_on_caption
-from ..language.determiners import ARTICLES, NUMBERS, PLURAL_DETERMINERS, SINGULAR_DETERMINERS, singular_form
+from ..language.grammar import ARTICLES, NUMBERS, PLURAL_DETERMINERS, SINGULAR_DETERMINERS, singular_form
 from ..language.semantic_classes import (
     attributes,
     has_other_sense_of_persons,
@@ -75,8 +75,7 @@ class NounSlot(NamedTuple):
     """A common noun that heads a noun phrase, with its compound modifiers: tokens `start` to `end` (exclusive).
 
     entry: the noun as counted in a lexicon, "tennis racket". form: "plural", "a", "some" (a mass noun), "the" or
-    "bare". contexts (see negcap.augment.slots.nouns): its governor, what that backs off to, the words before, the
-    word after.
+    "bare". contexts: its governor, what that backs off to, the words before, the word after.
     """
 
     start: int
@@ -118,9 +117,9 @@ def noun_slots(caption: Caption) -> tuple[NounSlot, ...]:
         if start == chunk.root > chunk.start and tokens[start - 1].dep == "amod":
             start -= is_part_of_name(lowered[start - 1], root.lemma)
         entry = " ".join([*lowered[start : chunk.root], root.lemma])
-        own = [token for token in tokens[chunk.start : start] if token.head == root.index]
-        plural = root.tag == "NNS" or not PLURAL_DETERMINERS.isdisjoint([token.lower for token in own])
-        form = "plural" if plural else singular_form(own, start > 0 and tokens[start - 1].dep == "case")
+        dependents = [token for token in tokens[chunk.start : start] if token.head == root.index]
+        plural = root.tag == "NNS" or not PLURAL_DETERMINERS.isdisjoint([token.lower for token in dependents])
+        form = "plural" if plural else singular_form(dependents, start > 0 and tokens[start - 1].dep == "case")
         governed = governor(caption, root)
         left, right = f"left:{before(caption, start)}", f"right:{after(caption, chunk.root + 1)}"
         slots.append(NounSlot(start, chunk.root + 1, entry, plural, form, (governed, broader(governed), left, right)))
@@ -143,8 +142,7 @@ def _number_unclear(caption: Caption, chunk: Chunk) -> bool:
 class AttributeSlot(NamedTuple):
     """The adjective at token index `index` describes the noun at token index `noun`: "a **red** car".
 
-    form: "attributive", or "predicative" ("the car is **red**"). contexts (see negcap.augment.slots.nouns): the
-    noun, the words before, the word after.
+    form: "attributive", or "predicative" ("the car is **red**"). contexts: the noun, the words before, the word after.
     """
 
     index: int  # type: ignore[assignment]  # hides tuple.index
@@ -206,8 +204,8 @@ def _hyphened(caption: Caption, index: int) -> bool:
 class QuantitySlot(NamedTuple):
     """The article or number at token index `index` counts the noun at token index `noun`; entry "a" has value 1.
 
-    contexts (see negcap.augment.slots.nouns): the noun, its governor, what that backs off to, the words before the
-    quantity, the word after it or after the noun.
+    contexts: the noun, its governor, what that backs off to, the words before the quantity, the word after it or after
+    the noun.
     """
 
     index: int  # type: ignore[assignment]  # hides tuple.index
@@ -218,9 +216,7 @@ class QuantitySlot(NamedTuple):
 
 
 def quantity(token: Token) -> tuple[str, int] | None:
-    """The entry and value of a quantity word, None for another: "an" -> ("a", 1), "three" -> ("three", 3), "12" ->
-    ("12", 12).
-    """
+    """The entry and value of a quantity word, None for another: "an" -> ("a", 1), "12" -> ("12", 12)."""
     lower = token.lower
     if lower in ARTICLES and token.tag == "DT":
         return "a", 1

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from itertools import chain, product
 from typing import NamedTuple
 
 from ..caption import Caption, Token, cached_on_caption
-from ..data import data_path
+from ..data import data_path, word_lists
 from ..language.grammar import third_person
 from ..language.semantic_classes import LIVING, pairs, prepositions, semantic_class
 from ..language.wordnet import WordNet
@@ -26,7 +24,7 @@ ARGUMENTS = {"prt", "dative", "xcomp", "ccomp", "acomp", "oprd", "attr", "auxpas
 class VerbSlot(NamedTuple):
     """The verb at token index `index`, its lemma `entry`, Penn tag, and pattern: "object", "prep:on" or "bare".
 
-    contexts (see negcap.augment.slots.nouns): its subject and what that backs off to, its object or the
+    contexts: its subject and what that backs off to, its object or the
     preposition's and what that backs off to, the words before, the word after.
     """
 
@@ -37,18 +35,17 @@ class VerbSlot(NamedTuple):
     contexts: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Verbs:
+class Verbs(NamedTuple):
     """The table of verbs.
 
-    vague: verbs that are never replaced. body: intransitive verbs of the whole body; two of them are incompatible
-    unless in `body_pairs`. objects: transitive verbs; two of them are incompatible unless in `object_pairs`. postures:
-    verbs that are only replaced if their subject is alive.
+    vague: verbs that are never replaced. postures: verbs that are only replaced if their subject is alive. body:
+    intransitive verbs of the whole body; two of them are incompatible unless in `body_pairs`. objects: transitive
+    verbs; two of them are incompatible unless in `object_pairs`.
     """
 
     vague: frozenset[str]
-    body: frozenset[str]
     postures: frozenset[str]
+    body: frozenset[str]
     objects: frozenset[str]
     body_pairs: frozenset[tuple[str, str]]
     object_pairs: frozenset[tuple[str, str]]
@@ -57,15 +54,15 @@ class Verbs:
 @cache
 def verbs() -> Verbs:
     """The shipped table data/verbs.toml, read once per process."""
-    table = tomllib.loads(data_path("verbs.toml").read_text("utf-8"))
-    holding, held = table["holding"], table["held"]
+    table = word_lists(data_path("verbs.toml"))
+    holding, held, body, objects = table["holding"], table["held"], table["body"], table["object"]
     return Verbs(
-        frozenset(table["vague"]),
-        frozenset(chain.from_iterable(table["body"])),
-        frozenset(table["postures"]),
-        frozenset(chain(*table["object"], holding, held)),
-        pairs(table["body"], map(str.split, table["together"])),
-        pairs(table["object"], [holding], product(holding, held)),
+        table["vague"],
+        table["postures"],
+        frozenset(chain.from_iterable(body)),
+        frozenset(chain(*objects, holding, held)),
+        pairs(body, map(str.split, table["together"])),
+        pairs(objects, [holding], product(holding, held)),
     )
 
 
@@ -126,27 +123,21 @@ def verb_slots(caption: Caption) -> tuple[VerbSlot, ...]:
         if doer is None or (token.lemma in verbs().postures and semantic_class(doer.lemma) not in LIVING):
             continue
         left, right = f"left:{before(caption, token.index)}", f"right:{after(caption, following)}"
-        contexts = (*_with_broader(f"subj:{doer.lemma}", context), left, right)
+        subject_context = f"subj:{doer.lemma}"
+        contexts = (subject_context, broader(subject_context), context, broader(context), left, right)
         slots.append(VerbSlot(token.index, token.lemma, token.tag, pattern, contexts))
     return tuple(slots)
-
-
-def _with_broader(*contexts: str) -> Iterator[str]:
-    """Contexts, each followed by the one that it backs off to."""
-    for context in contexts:
-        yield context
-        yield broader(context)
 
 
 def subject(caption: Caption, verb: Token) -> Token | None:
     """The subject of a verb, also through relative clauses and coordination; None if the parse does not show it."""
     for _ in caption.tokens:
-        own = next(caption.dependents(verb.index, "nsubj", "nsubjpass"), None)
+        doer = next(caption.dependents(verb.index, "nsubj", "nsubjpass"), None)
         head = caption.tokens[verb.head]
-        if verb.dep in ("acl", "relcl") and (own is None or own.tag in ("WDT", "WP")):
-            own = head
-        if own is not None:
-            return own
+        if verb.dep in ("acl", "relcl") and (doer is None or doer.tag in ("WDT", "WP")):
+            return head
+        if doer is not None:
+            return doer
         if verb.dep not in ("conj", "advcl") or head.index == verb.index:
             break
         verb = head
@@ -175,10 +166,9 @@ class PrepositionUse(NamedTuple):
 
 
 class PrepositionSlot(NamedTuple):
-    """A preposition at tokens `start` to `end` (exclusive) that may be replaced; `object` is the token index of its
-    noun.
+    """A preposition at tokens `start` to `end` (exclusive) that may be replaced; `object`: the token of its noun.
 
-    contexts (see negcap.augment.slots.nouns): its governor and what that backs off to, its object and what that
+    contexts: its governor and what that backs off to, its object and what that
     backs off to, the word before, the words after, governor and object together.
     """
 
@@ -230,8 +220,10 @@ def preposition_slots(caption: Caption) -> tuple[PrepositionSlot, ...]:
         if _is_set(caption, use, above) or _is_bound(caption, use):
             continue
         governed, object = f"{'gov' if above.pos == 'NOUN' else 'verb'}:{above.lemma}", use.object.lemma
+        of_object = f"obj:{object}"
         left, right = f"left:{before(caption, use.start)}", f"right:{caption.lowered[use.end]} {object}"
-        contexts = (*_with_broader(governed, f"obj:{object}"), left, right, f"{above.lemma}..{object}")
+        both = f"{above.lemma}..{object}"
+        contexts = (governed, broader(governed), of_object, broader(of_object), left, right, both)
         slots.append(PrepositionSlot(use.start, use.end, use.entry, use.object.index, contexts))
     return tuple(slots)
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import torch
 from torch import Tensor
 
-from ...augment.rng import record_rng
+from ...augment.reproducible import record_rng
 from ...schemas.captions import LANGUAGE
 from ..engine.tables import read_table
 from ..tables.columns import UNSPLIT, check_splits, stored_splits

@@ -10,7 +10,7 @@ from itertools import groupby
 from pathlib import Path
 
 from ...augment.operators import OPERATORS
-from ...augment.rng import record_rng
+from ...augment.reproducible import record_rng
 from ..engine.tables import has_table
 from ..readers.files import raw_lines
 from ..readers.pairs import Foreign, NoColumnError, read_pairs

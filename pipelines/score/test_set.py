@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...augment.language.determiners import NEGATIONS
+from ...augment.language.grammar import NEGATIONS
 from ..engine.bounds import above_zero, at_least, one_of
 
 ALL = "all"  # the group of all cases

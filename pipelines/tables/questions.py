@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from random import Random
 from typing import NamedTuple
 
-from ...augment.rng import record_rng
+from ...augment.reproducible import record_rng
 from .examples import Example, source_of
 from .pairs import BOTH, DENIED, NEGATION
 

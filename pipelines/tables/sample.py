@@ -7,7 +7,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from ...augment.language.english import looks_english
+from ...augment.cloze.file import looks_english
 from ...schemas.captions import LANGUAGE
 from ...schemas.negatives import POSITIVE
 from ..engine.tables import Shard, shards_of

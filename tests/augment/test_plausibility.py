@@ -10,11 +10,10 @@ import pytest
 
 from negcap.augment.caption import Caption, from_parses
 from negcap.augment.cloze.model import Reading, cloze_model
-from negcap.augment.context import Context, contexts
+from negcap.augment.context import Context, Mentions, contexts
 from negcap.augment.edits import Candidate, Edit
 from negcap.augment.generate import Settings, generate_tables
 from negcap.augment.language.parse import parse
-from negcap.augment.mentions import Mentions
 from negcap.augment.operators import PRESETS
 from negcap.augment.plausibility import Change, compare, entry_units, log_probabilities, read, words_after
 from tests.augment.fixtures import sample_lexicon, sample_parses

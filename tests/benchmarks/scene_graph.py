@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import fsspec
 
 from negcap.augment.caption import Caption
-from negcap.augment.language.determiners import NUMBERS
+from negcap.augment.language.grammar import NUMBERS
 from negcap.augment.language.parse import SHIPPED, parse
 from negcap.augment.language.wordnet import WordNet
 from negcap.augment.scene_graph import scene_graph

@@ -25,18 +25,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from negcap.augment.balance import BALANCED, exchanges
 from negcap.augment.caption import Caption, Token, from_parses
-from negcap.augment.exchanges import BALANCED, exchanges
+from negcap.augment.context import VERB_TAGS, mentioned_nouns, mentioned_verbs
 from negcap.augment.generate import Settings, generate_tables
 from negcap.augment.language.coreference import may_corefer
 from negcap.augment.language.wordnet import WordNet
 from negcap.augment.lexicon import lexicon as balance
 from negcap.augment.lexicon.lexicon import Lexicon
-from negcap.augment.mentions import VERB_TAGS, mentioned_nouns, mentioned_verbs
 from negcap.augment.slots.nouns import attribute_slots, quantity_slots, quantity_value
 from negcap.augment.slots.verbs import preposition_slots, subject
-from negcap.augment.truth.estimates import MAX_P_TRUE, Truth
-from negcap.augment.truth.exchange import ASSERTIONS, is_mentioned_once, value, values_of
+from negcap.augment.truth.estimates import ASSERTIONS, MAX_P_TRUE, Truth, is_mentioned_once, value, values_of
 from negcap.augment.truth.fit import estimate, in_turn
 from negcap.pipelines.engine.cluster import executor
 from negcap.pipelines.engine.progress import report

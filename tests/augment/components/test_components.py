@@ -11,13 +11,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from negcap.augment.caption import Caption, from_parses
-from negcap.augment.components import relations
-from negcap.augment.components.sampling import NOTHING, Exclusions, Ragged, Sampler
-from negcap.augment.components.vocabulary import ComponentVocabulary, are_incompatible, default_min_count, tabulate
+from negcap.augment.components import vocabulary as relations
+from negcap.augment.components.sampling import NOTHING, Ragged, Sampler
+from negcap.augment.components.vocabulary import (
+    ComponentVocabulary,
+    Exclusions,
+    are_incompatible,
+    default_min_count,
+    tabulate,
+)
+from negcap.augment.context import mentioned_attributes, mentioned_nouns
 from negcap.augment.language import semantic_classes
 from negcap.augment.language.coreference import coreference, may_corefer
 from negcap.augment.language.semantic_classes import overlaps
-from negcap.augment.mentions import mentioned_attributes, mentioned_nouns
 from negcap.augment.scene_graph import SceneGraph, scene_graph
 from negcap.pipelines.engine.stage import StageResult
 from negcap.pipelines.stages.components import ComponentsConfig, add_counts, choose, count_shard, find_exclusions, read

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from negcap.augment.language.english import looks_english
+from negcap.augment.cloze.file import looks_english
 
 ENGLISH = """A brown dog runs across a field with a ball.; AN OLD MAN, sitting.; red Škoda; Photomicrograph; 12:30; ;
     Axial CT of the thorax shows a small left pleural effusion."""

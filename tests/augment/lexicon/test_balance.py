@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from negcap.augment.balance import exchanges
 from negcap.augment.caption import Caption, by_image, from_parses
 from negcap.augment.context import contexts
-from negcap.augment.exchanges import exchanges
 from negcap.augment.lexicon import lexicon as balance
 from negcap.augment.lexicon.lexicon import BOUND, Factors, Lexicon
-from negcap.augment.rng import record_rng
+from negcap.augment.reproducible import record_rng
 from negcap.augment.truth.contradiction import check
 from negcap.pipelines.engine.tables import WholeTable, hash_table, read_table
 from negcap.pipelines.stages.balance import TRAIN, BalanceConfig, cut_by_image, first_images, fit, sample_shard

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from negcap.augment.edits import Candidate
-from negcap.augment.operators.choices import Choice, draw, weigh
+from negcap.augment.operators.replacement import Choice, draw, weigh
 from tests.augment.fixtures import sample_lexicon
 
 NOUNS = sample_lexicon().nouns

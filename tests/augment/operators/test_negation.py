@@ -4,7 +4,7 @@ import pytest
 
 from negcap.augment.edits import Candidate
 from negcap.augment.language.parse import parse
-from negcap.augment.slots.denials import assertion, existence, places
+from negcap.augment.operators.negation_sites import assertion, existence, places
 from tests.augment.fixtures import accepted, sentences
 
 pytestmark = pytest.mark.usefixtures("without_floors")

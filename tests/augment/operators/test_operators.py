@@ -5,16 +5,16 @@ from random import Random
 
 import pytest
 
+from negcap.augment.balance import CHOICES
 from negcap.augment.context import contexts
-from negcap.augment.exchanges import CHOICES
 from negcap.augment.generate import Settings, generate_tables
 from negcap.augment.language.parse import parse
 from negcap.augment.language.semantic_classes import are_incompatible, attributes, prepositions
 from negcap.augment.operators import OPERATORS, PRESETS, operator, preset
-from negcap.augment.operators.attribute import added_attribute
 from negcap.augment.operators.numeral import MIN_RATIO, numeral_choices
-from negcap.augment.rng import record_rng
-from negcap.augment.truth.exchange import interchangeable
+from negcap.augment.operators.univse import added_attribute
+from negcap.augment.reproducible import record_rng
+from negcap.augment.truth.contradiction import interchangeable
 from tests.augment.fixtures import accepted, proposals, sample_lexicon, sample_parses, sentences
 
 pytestmark = pytest.mark.usefixtures("without_floors")

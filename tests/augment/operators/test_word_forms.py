@@ -12,7 +12,7 @@ from negcap.augment.language.grammar import plural
 from negcap.augment.language.parse import parse
 from negcap.augment.lexicon.lexicon import Lexicon
 from negcap.augment.operators import OPERATORS, PRESETS
-from negcap.augment.slots.denials import KINDS, deniable
+from negcap.augment.operators.negation_sites import KINDS, deniable
 from negcap.augment.truth.estimates import MAX_P_TRUE
 from negcap.pipelines.api.augmenter import _load
 from tests.augment.fixtures import sample_lexicon

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from negcap.augment.context import contexts
 from negcap.augment.edits import Edit, apply
 from negcap.augment.language.parse import parse
-from negcap.augment.recovery.judge import Judging, faults, judge
-from negcap.augment.recovery.recover import FAMILIES_OF, align, least, recover
+from negcap.augment.recovery import FAMILIES_OF, Judging, align, faults, judge, least, recover
 from negcap.augment.truth.estimates import Truth
 from negcap.pipelines.cli.choices import RECOVERED
 from negcap.pipelines.engine.tables import read_table

@@ -11,15 +11,14 @@ from negcap.augment.generate import Settings, generate_tables
 from negcap.augment.language.concreteness import Concreteness
 from negcap.augment.language.parse import parse
 from negcap.augment.lexicon.lexicon import Lexicon, count, select
-from negcap.augment.rng import record_rng
-from negcap.augment.truth import associations, exchange
-from negcap.augment.truth.associations import Associations
-from negcap.augment.truth.contradiction import Entailment, assess
-from negcap.augment.truth.counts import EntailedEntries, add, total
-from negcap.augment.truth.counts import count as count_pairs
-from negcap.augment.truth.estimates import Truth
-from negcap.augment.truth.exchange import Transitions
-from negcap.augment.truth.fit import estimate, in_turn
+from negcap.augment.reproducible import record_rng
+from negcap.augment.truth import estimates as associations
+from negcap.augment.truth import estimates as exchange
+from negcap.augment.truth.contradiction import assess
+from negcap.augment.truth.estimates import Associations, Transitions, Truth
+from negcap.augment.truth.fit import EntailedEntries, add, estimate, in_turn, total
+from negcap.augment.truth.fit import EntailedEntries as Entailment
+from negcap.augment.truth.fit import count as count_pairs
 from negcap.pipelines.stages.balance import BalanceConfig
 from negcap.pipelines.stages.truth import TruthConfig
 from negcap.schemas.captions import TRUTH

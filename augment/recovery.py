@@ -1,18 +1,33 @@
-"""Tell what a negative of unknown origin changes in its caption: which word is replaced by which, what is swapped."""
+"""Negatives that others wrote: find what they change in their caption, and judge them as the operators' are judged.
+
+`recover` tells which word is replaced by which, or what is swapped; `judge` applies the checks that operators'
+candidates pass: truth, grammar, plausibility.
+"""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import accumulate, pairwise
+from pathlib import Path
 from typing import NamedTuple
 
-from ..caption import Caption
-from ..edits import Candidate, Edit, exchanged
-from ..language.wordnet import first_sense
-from ..slots.nouns import attribute_slots, noun_slots, quantity_slots
-from ..slots.verbs import preposition_uses
+from .caption import Caption
+from .context import Context, Mentions
+from .edits import Accepted, Candidate, Edit, Rejected, exchanged
+from .language.coreference import coreference, may_corefer
+from .language.grammar import article
+from .language.semantic_classes import prepositions
+from .language.wordnet import first_sense
+from .operators import OPERATORS, Limits
+from .plausibility import SentenceScorer, compare
+from .slots.nouns import attribute_slots, noun_slots, quantity_slots
+from .slots.verbs import preposition_uses
+from .truth.contradiction import assess, relation_said
+from .truth.estimates import KIND_OF_CHANGE, MAX_P_TRUE, check_max_p_true
 
 Span = tuple[int, int, int, int]  # tokens of the caption, start and end; of the negative, start and end
 NEGATIONS = frozenset({"no", "not", "without", "never", "none", "nobody", "nothing", "neither", "nor", "n't"})
@@ -32,12 +47,23 @@ FAMILIES_OF = {
     REWRITE: "other",
 }
 _PIECE = re.compile(r"\s+|[^\W_]+(?:['’][^\W_]+)*|[^\w\s]|_")
+# The operator whose limits a recovered change must keep to, if limits hold; others keep to the default limits.
+LIKE = {
+    "replace_noun": "noun",
+    "replace_numeral": "numeral",
+    "replace_preposition": "preposition",
+    "replace_attribute": "attribute",
+    "replace_verb": "verb",
+    "swap": "shuffle",
+    "swap_attribute": "swap_attribute",
+}
+NOT_COMPARED = ("unchanged", "too_long")  # reasons for which a negative is not compared with its caption
 
 
 class Slot(NamedTuple):
-    """A word or phrase that may be replaced: tokens `start` to `end` (exclusive), its entry, and its head's index.
+    """A word or phrase that may be replaced: tokens `start` to `end` (exclusive), and its entry.
 
-    kind: as `Candidate.change`. of: the tokens that `Candidate.slots` names. operator: what replacing it is called.
+    kind: as `Candidate.change`. of: the tokens that `Candidate.slots` names.
     """
 
     kind: str
@@ -45,7 +71,6 @@ class Slot(NamedTuple):
     end: int
     entry: str
     of: tuple[int, ...]
-    operator: str
 
 
 class Recovered(NamedTuple):
@@ -82,7 +107,7 @@ def recover(caption: Caption, negative: Caption) -> Recovered:
         before, after = found
         senses = (first_sense(before.entry), first_sense(after.entry)) if before.kind == "noun" else (None, None)
         change = Candidate(before.kind, edits, before.of, before.entry, after.entry, *senses)  # type: ignore[arg-type]
-        return Recovered(before.operator, change)
+        return Recovered(f"replace_{'numeral' if before.kind == 'quantity' else before.kind}", change)
     if not any(old):
         return Recovered("add", plain._replace(replaced=""))
     return Recovered("remove" if not any(new) else REWRITE, plain)
@@ -131,9 +156,8 @@ def least(caption: str, edits: tuple[Edit, ...]) -> tuple[Edit, ...]:
     Edits that people or operators wrote down may hold words that stay ("dog" -> "green dog"); the least edits of a
     change are the same however it is written down.
     """
-    made = []
-    for edit in edits:
-        start, end, new = edit
+    cut = []
+    for start, end, new in edits:
         while (first := _PIECE.match(caption, start, end)) and new.startswith(first[0]):
             start, new = first.end(), new[len(first[0]) :]
         while (rest := _PIECE.findall(caption[start:end])) and _PIECE.findall(new)[-1:] == rest[-1:]:
@@ -144,9 +168,9 @@ def least(caption: str, edits: tuple[Edit, ...]) -> tuple[Edit, ...]:
                 start, pieces = start - len(pieces[-1]), [pieces[-1], *pieces[:-1]]
             end, new = start, "".join(pieces)
         if start != end or new:
-            made.append(Edit(start, end, new))
-    joined: list[Edit] = made[:1]
-    for left, right in pairwise(made):
+            cut.append(Edit(start, end, new))
+    joined: list[Edit] = cut[:1]
+    for left, right in pairwise(cut):
         if left.end == right.start:
             joined[-1] = Edit(joined[-1].start, right.end, joined[-1].new + right.new)
         else:
@@ -185,20 +209,17 @@ def _follows(caption: Caption, negative: Caption, span: Span) -> bool:
 
 def _slots(caption: Caption) -> list[Slot]:
     """What may be replaced in a caption, the most specific kinds first."""
-    found = [
-        Slot("quantity", q.index, q.index + 1, q.entry, (q.noun,), "replace_numeral") for q in quantity_slots(caption)
+    return [
+        *(Slot("quantity", q.index, q.index + 1, q.entry, (q.noun,)) for q in quantity_slots(caption)),
+        *(Slot("attribute", a.index, a.index + 1, a.entry, (a.index, a.noun)) for a in attribute_slots(caption)),
+        *(Slot("preposition", p.start, p.end, p.entry, (p.start, p.object.index)) for p in preposition_uses(caption)),
+        *(Slot("noun", noun.start, noun.end, noun.entry, (noun.root,)) for noun in noun_slots(caption)),
+        *(
+            Slot("verb", token.index, token.index + 1, token.lemma, (token.index,))
+            for token in caption.tokens
+            if token.tag.startswith("VB") and token.pos != "AUX"
+        ),
     ]
-    for one in attribute_slots(caption):
-        found.append(Slot("attribute", one.index, one.index + 1, one.entry, (one.index, one.noun), "replace_attribute"))
-    for use in preposition_uses(caption):
-        of = (use.start, use.object.index)
-        found.append(Slot("preposition", use.start, use.end, use.entry, of, "replace_preposition"))
-    for noun in noun_slots(caption):
-        found.append(Slot("noun", noun.start, noun.end, noun.entry, (noun.root,), "replace_noun"))
-    for token in caption.tokens:
-        if token.tag.startswith("VB") and token.pos != "AUX":
-            found.append(Slot("verb", token.index, token.index + 1, token.lemma, (token.index,), "replace_verb"))
-    return found
 
 
 def _replaced(caption: Caption, negative: Caption, span: Span) -> tuple[Slot, Slot] | None:
@@ -259,3 +280,149 @@ def word_slots(caption: Caption) -> list[tuple[str, int]]:
         if slot.end - slot.start == 1 or slot.kind == "noun":
             found.setdefault(index, slot.kind)
     return [(kind, index) for index, kind in sorted(found.items()) if caption.lowered[index] not in ("a", "an")]
+
+
+@dataclass(frozen=True)
+class Judging:
+    """How negatives of unknown origin are judged.
+
+    max_true: the highest estimated probability that one more caption of the image would make a negative true, lower
+    numbers excepted. plausible: whether those that the cloze model finds implausible are rejected, by the limits of the
+    operators they are like. min_plausibility: the lowest plausibility in nats; None: no such limit. scorer: the folder
+    of a language model that gives the plausibility, loaded by the caller. cloze: the file of a cloze model, loaded by
+    the caller; None: the shipped one. spacy_model: parses the negatives; None: the shipped parser. Raises ValueError if
+    max_true is not between 0 and 1.
+    """
+
+    max_true: float = MAX_P_TRUE
+    plausible: bool = False
+    min_plausibility: float | None = None
+    scorer: Path | None = None
+    cloze: Path | None = None
+    spacy_model: str | None = None
+
+    def __post_init__(self) -> None:
+        check_max_p_true(self.max_true)
+
+
+class Judged(NamedTuple):
+    """What became of a negative: its operator (see `recover`), and the negative, or why it is rejected."""
+
+    operator: str
+    outcome: Accepted | Rejected
+
+
+def judge(
+    contexts: Sequence[Context],
+    negatives: Sequence[Sequence[Caption]],
+    settings: Judging,
+    scorer: SentenceScorer | None = None,
+) -> list[list[Judged]]:
+    """Judge the negatives of some captions; for each caption, the results in the order of its negatives.
+
+    contexts: of each caption, with the truth estimates of its image. negatives: of each caption, parsed. A negative is
+    rejected if it is its caption (`unchanged`), an earlier negative of it (`repeated`) or another caption of the image
+    (`sibling_says_so`); has a grammatical fault that its caption lacks (`ungrammatical`); may be true (as `assess`
+    says); or is implausible, where the settings ask for that; and if it or its caption is too long to be parsed
+    (`too_long`). All but those that are unchanged or too long get a plausibility.
+    """
+    items: list[tuple[Context, Caption, Recovered, str | None, float | None]] = []
+    for context, of_caption in zip(contexts, negatives, strict=True):
+        seen = set[str]()
+        for negative in of_caption:
+            recovered = recover(context.caption, negative)
+            items.append((context, negative, recovered, *_reason(recovered.candidate, negative, context, seen)))
+            seen.add(negative.text.lower())
+    compared = [item for item in items if item[3] not in NOT_COMPARED]
+    changes = compare([context for context, *_ in compared], [recovered.candidate for _, _, recovered, *_ in compared])
+    if scorer is not None:
+        odds = scorer.log_likelihoods([negative.text for _, negative, *_ in compared])
+        odds = odds - scorer.log_likelihoods([context.caption.text for context, *_ in compared])
+        changes = [change._replace(log_odds=float(value)) for change, value in zip(changes, odds, strict=True)]
+    following, judged = iter(changes), []
+    for _, negative, (operator, candidate), reason, p_true in items:
+        log_odds = loss = None
+        if reason not in NOT_COMPARED:
+            change = next(following)
+            log_odds, loss = change.log_odds, change.loss
+            limits = OPERATORS[LIKE[operator]].limits if operator in LIKE else Limits()
+            allowed = not settings.plausible or limits is None or limits.allow(change)
+            if settings.min_plausibility is not None and log_odds < settings.min_plausibility:
+                allowed = False
+            reason = reason or (None if allowed else "implausible")
+        candidate = candidate._replace(plausibility=log_odds)
+        if reason is None:
+            judged.append(Judged(operator, Accepted(candidate, negative.text, p_true, log_odds, loss)))
+        else:
+            judged.append(Judged(operator, Rejected(candidate, reason, p_true, log_odds, loss)))
+    results = iter(judged)
+    return [[next(results) for _ in of_caption] for of_caption in negatives]
+
+
+def _reason(
+    candidate: Candidate, negative: Caption, context: Context, seen: Iterable[str]
+) -> tuple[str | None, float | None]:
+    """Why a negative is rejected before its plausibility is known, or None; and its p_true, if estimated."""
+    caption, image, lower = context.caption, context.image, negative.text.lower()
+    assert image is not None  # `judge` asks for it
+    if candidate.rejected is not None:
+        return candidate.rejected, None
+    if caption.too_long or negative.too_long:
+        return "too_long", None
+    if lower in seen:
+        return "repeated", None
+    if lower in context.texts:
+        return "sibling_says_so", None
+    if faults(negative.text) > faults(caption.text):
+        return "ungrammatical", None
+    if candidate.change == "none":
+        return _already_said(negative, context), None
+    known = context.lexicon.nouns.number
+    if candidate.change == "noun" and candidate.replacement not in known:
+        return _may_be_there(candidate.replacement, context), None
+    if candidate.change == "preposition":
+        object = caption.tokens[candidate.slots[1]].lemma
+        if prepositions().may_both_hold(candidate.replaced, candidate.replacement, object):
+            return "preposition_overlap", None
+        if reason := relation_said(candidate, object, context):
+            return reason, None
+        p_true = image.p_true(candidate, caption)
+        return ("likely_true" if p_true is not None and p_true > image.truth.max_p_true else None), p_true
+    kind = KIND_OF_CHANGE.get(candidate.change, "")
+    words = image.truth.associations.get(kind)
+    unknown = words is not None and candidate.replacement not in words.entries
+    return assess(candidate, caption, context, None if unknown else image)
+
+
+def _may_be_there(noun: str, context: Context) -> str | None:
+    """Why a noun that is not in the lexicon may be in the image, as `check_noun` says of those that are."""
+    for where, mentions in (("caption", context.own), ("sibling", context.siblings)):
+        reasons = {coreference(noun, other) for other in mentions.nouns}
+        for reason in ("related", "overlap"):
+            if reason in reasons:
+                return f"{reason}_in_{where}"
+    return None
+
+
+def _already_said(negative: Caption, context: Context) -> str | None:
+    """`sibling_says_so` if all that a negative newly mentions is mentioned by other captions of the image."""
+    new = Mentions((negative,))
+    own, siblings = context.own, context.siblings
+    nouns = {noun for noun in new.nouns - own.nouns if not any(may_corefer(noun, other) for other in own.nouns)}
+    added = [
+        (nouns, siblings.nouns),
+        (new.attributes - own.attributes, siblings.attributes),
+        (new.verbs - own.verbs, siblings.verbs),
+        (new.relations - own.relations, siblings.relations),
+    ]
+    said = any(mentions for mentions, _ in added) and all(mentions <= theirs for mentions, theirs in added)
+    return "sibling_says_so" if said else None
+
+
+def faults(text: str) -> int:
+    """The number of a/an that do not fit the next word, and of words that are written twice in a row."""
+    number = 0
+    for word, following in pairwise(text.lower().split()):
+        number += word == following and word.isalpha()
+        number += word in ("a", "an") and following[:1].isalnum() and article(following) != word
+    return number
