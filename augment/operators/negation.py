@@ -107,8 +107,8 @@ class Contrast(NamedTuple):
     def candidate(self, edits: tuple[Edit, ...], replaced: str, replacement: str) -> Candidate:
         """The candidate with these edits, which says `replacement`."""
         # The senses are of the nouns that are asserted, or else negated: "hat | not dog" -> "hat", "not dog" -> "dog".
-        nouns = (said.partition(BOTH)[0].removeprefix(NO) for said in (replaced, replacement))
-        senses = [first_sense(noun) if noun else None for noun in nouns]
+        old, new = (said.partition(BOTH)[0].removeprefix(NO) for said in (replaced, replacement))
+        senses = first_sense(old) if old else None, first_sense(new) if new else None
         return Candidate("negated_noun", edits, (self.site.index,), replaced, replacement, *senses, absent=self.absent)
 
 

@@ -253,7 +253,7 @@ def preposition_candidate(caption: Caption, start: int, end: int, object: int, o
 
     object: the token of its noun, or another that the check of truth is to read (see `Candidate.slots`).
     """
-    sets = (prepositions().table8_sets(entry) for entry in (old, new))
+    sets = prepositions().table8_sets(old), prepositions().table8_sets(new)
     return Candidate("preposition", (replace(caption, start, end, new),), (start, object), old, new, *sets)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from negcap.augment.caption import Caption, Token, by_image, from_parses
-from negcap.augment.context import CAPTIONS, TOKENS, Mentions, batches, contexts, mentioned_nouns
+from negcap.augment.context import CAPTIONS, TOKENS, Mentions, _union, batches, contexts, mentioned_nouns
 from negcap.augment.operators.replacement import attribute_choices, noun_choices, preposition_choices, verb_choices
 from tests.augment.fixtures import sample_lexicon, sample_parses
 
@@ -53,6 +53,8 @@ def test_batches_are_of_whole_images_in_order(sizes: list[int], tokens: int) -> 
 def test_the_captions_of_an_image_are_read_once_however_many_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     captions, read = from_parses(sample_parses())[:60], list[Caption]()
     reads = lambda caption: read.append(caption) or mentioned_nouns(caption)  # noqa: E731
-    monkeypatch.setattr("negcap.augment.context.mentioned_nouns", reads)
+    nouns = _union(reads)
+    nouns.__set_name__(Mentions, "nouns")
+    monkeypatch.setattr(Mentions, "nouns", nouns)
     assert all(context.siblings.nouns and context.texts for context in contexts([captions], sample_lexicon()))
     assert len(read) <= 2 * len(captions)

@@ -344,7 +344,7 @@ def test_the_groups_of_univse_are_kept_together() -> None:
     groups = """white snowy polar; red pink; blue cloudy; green grassy; brown sandy yellow orange; rocky concrete"""
     for group in map(str.split, groups.split(";")):
         assert not [(a, b) for a in group for b in group if are_incompatible(a, b)]
-    assert {"red", "blue", "wooden"} <= attributes().words and "other" not in attributes().words
+    assert {"red", "blue", "wooden"} <= attributes().dimensions.keys() and "other" in attributes().vague
 
 
 def test_attribute_replaces_by_what_excludes_it() -> None:
@@ -364,7 +364,7 @@ def test_an_attribute_is_added_only_where_none_is_replaced() -> None:
 
 
 def test_an_added_attribute_is_one_that_the_corpus_never_gives_the_noun(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(import_module("negcap.augment.operators.attribute"), "EXPECTED", 0.05)
+    monkeypatch.setattr(import_module("negcap.augment.operators.univse"), "EXPECTED", 0.05)
     attributes = sample_lexicon().attributes
     (caption,) = parse(["A car is parked on the street."])
     made = list(added_attribute(caption, contexts([[caption]], sample_lexicon())[0], Random(0), 50))
