@@ -24,6 +24,7 @@ from .slots.nouns import noun_slots
 from .slots.verbs import inflected, preposition_uses
 
 if TYPE_CHECKING:
+    from .context import Context
     from .lexicon.entries import Entries
 
 WORD = re.compile(r"['’]s\b|[^\W_]+|[^\w\s]|_")
@@ -36,20 +37,6 @@ class SentenceScorer(Protocol):
 
     def log_likelihoods(self, texts: Sequence[str]) -> np.ndarray:
         """The log-likelihood of each text in nats: (texts,)."""
-        ...
-
-
-class Read(Protocol):
-    """A caption that the cloze model has read, such as negcap.augment.context.Context."""
-
-    @property
-    def caption(self) -> Caption:
-        """The caption."""
-        ...
-
-    @property
-    def reading(self) -> Reading:
-        """What the cloze model reads in it."""
         ...
 
 
@@ -156,7 +143,7 @@ class Change(NamedTuple):
     lowest: float = 0.0
 
 
-def compare(contexts: Sequence[Read], candidates: Sequence[Candidate]) -> list[Change]:
+def compare(contexts: Sequence[Context], candidates: Sequence[Candidate]) -> list[Change]:
     """Let the cloze model read each negative (false caption) as a whole, and compare it with its caption.
 
     contexts, candidates: for each negative, the context of its caption, and the edits. The log-odds are those of the
@@ -167,27 +154,28 @@ def compare(contexts: Sequence[Read], candidates: Sequence[Candidate]) -> list[C
     """
     if not contexts:
         return []
-    edited = [words_after(own.caption, candidate.edits) for own, candidate in zip(contexts, candidates, strict=True)]
-    numbers = [_number_at(after.starts, candidate) for after, candidate in zip(edited, candidates, strict=True)]
+    pairs = list(zip(contexts, candidates, strict=True))
+    edited = [words_after(context.caption, candidate.edits) for context, candidate in pairs]
+    numbers = [_number_at(after.starts, candidate) for after, (_, candidate) in zip(edited, pairs, strict=True)]
     first: dict[tuple[str | None, ...], int] = {}
     same = []  # for each negative, the index of the first one that is read in its place
-    for i, (own, (words, _, _), number) in enumerate(zip(contexts, edited, numbers, strict=True)):
+    for i, (context, (words, _, _), number) in enumerate(zip(contexts, edited, numbers, strict=True)):
         blanked = [None if position == number else word for position, word in enumerate(words)]
-        same.append(first.setdefault((own.caption.caption_id, *blanked), i))
+        same.append(first.setdefault((context.caption.caption_id, *blanked), i))
     distinct = sorted(set(same))
     readings = [contexts[i].reading for i in distinct]
     edited_readings = readings[0].model.read_edited(readings, [edited[i].words for i in distinct])
     read_as = dict(zip(distinct, edited_readings, strict=True))
     changes: list[Change] = []
-    for i, (own, candidate, number) in enumerate(zip(contexts, candidates, numbers, strict=True)):
+    for i, ((context, candidate), number) in enumerate(zip(pairs, numbers, strict=True)):
         new, odds, other = read_as[same[i]], candidate.plausibility, same[i] != i and number is not None
         if odds is None:
-            total = new.own_with(number, edited[i].words[number]) if other and number is not None else sum(new.scores)
-            odds = total - sum(own.reading.scores)
+            total = new.score_with(number, edited[i].words[number]) if other and number is not None else sum(new.scores)
+            odds = total - sum(context.reading.scores)
         if other:
             changes.append(changes[same[i]]._replace(log_odds=odds))
         else:
-            loss = _loss(own.reading, new, edited[i].kept)
+            loss = _loss(context.reading, new, edited[i].kept)
             changes.append(Change(odds, loss, _lowest(new, edited[i].starts, candidate.edits)))
     return changes
 

@@ -150,34 +150,6 @@ def _tidy(caption: str, edit: Edit) -> Edit:
     return Edit(start, end, new)
 
 
-def least(caption: str, edits: tuple[Edit, ...]) -> tuple[Edit, ...]:
-    """The same change with each edit cut to the words that differ, and words put in as early as they can be.
-
-    Edits that people or operators wrote down may hold words that stay ("dog" -> "green dog"); the least edits of a
-    change are the same however it is written down.
-    """
-    cut = []
-    for start, end, new in edits:
-        while (first := _PIECE.match(caption, start, end)) and new.startswith(first[0]):
-            start, new = first.end(), new[len(first[0]) :]
-        while (rest := _PIECE.findall(caption[start:end])) and _PIECE.findall(new)[-1:] == rest[-1:]:
-            end, new = end - len(rest[-1]), new[: len(new) - len(rest[-1])]
-        if start == end:
-            pieces = _PIECE.findall(new)
-            while (before := _PIECE.findall(caption[:start])) and pieces and before[-1] == pieces[-1]:
-                start, pieces = start - len(pieces[-1]), [pieces[-1], *pieces[:-1]]
-            end, new = start, "".join(pieces)
-        if start != end or new:
-            cut.append(Edit(start, end, new))
-    joined: list[Edit] = cut[:1]
-    for left, right in pairwise(cut):
-        if left.end == right.start:
-            joined[-1] = Edit(joined[-1].start, right.end, joined[-1].new + right.new)
-        else:
-            joined.append(right)
-    return tuple(joined)
-
-
 def _spans(caption: Caption, negative: Caption, edits: tuple[Edit, ...]) -> list[Span]:
     """The tokens that each edit takes out of the caption, and those that it puts into the negative."""
     spans, shift = [], 0

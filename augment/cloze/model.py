@@ -159,12 +159,7 @@ class Reading:
         place = self.place_of[token] - 1
         return self.scores[place] if place < len(self.scores) else 0.0
 
-    @property
-    def own(self) -> np.ndarray:
-        """`scores` as an array: (units without START and END,)."""
-        return np.array(self.scores, np.float32)
-
-    def own_with(self, token: int, word: str) -> float:
+    def score_with(self, token: int, word: str) -> float:
         """The sum of `scores` if `word` replaced the unit of a token, and log p of all other units stayed as it is."""
         place, number = self.place_of[token] - 1, self.model.units.of(word)
         unit = np.array([self.model.units.number[UNKNOWN] if number is None else number])

@@ -91,17 +91,6 @@ def relations_are_incompatible(one: str, other: str) -> bool:
     return verbs.are_incompatible(verb, verb2, f"prep:{preposition}")
 
 
-@cache
-def relation_may_be_same(one: str, other: str) -> bool:
-    """Whether a caption that states `other` of two things may mean `one`: on~atop, on~sit on; not sit on~stand on."""
-    (verb, preposition), (verb2, preposition2) = verb_and_preposition(one), verb_and_preposition(other)
-    if one == other:
-        return True
-    if bool(preposition) != bool(preposition2) or verb and verb2 and not verbs.may_be_same(verb, verb2):
-        return False
-    return not preposition or prepositions().overlap(preposition, preposition2)
-
-
 def _is_verb(word: str) -> bool:
     return bool(WordNet.load().senses(word, "v"))
 
@@ -310,7 +299,7 @@ class Exclusions:
 
     @cached(MENTIONED)
     def relations(self, mentioned: str) -> Ids:
-        """The ids of the relations that may be true if `mentioned` is: `relation_may_be_same` for all at once."""
+        """The ids of the relations that may be true if `mentioned` is: on~atop, on~sit on; not sit on~stand on."""
         verb, preposition = verb_and_preposition(mentioned)
         overlap = prepositions().overlap
         same = {other for other in self._prepositions if other and preposition and overlap(other, preposition)}

@@ -121,12 +121,6 @@ def _cache_attribute_rulers(nlp: Language) -> None:
             cached.ruler = ruler
 
 
-def identity(spacy_model: str | None = None) -> str:
-    """Language, name and version of a pipeline, e.g. `en_negcap_captions-1.0.0`: recorded as provenance of parses."""
-    meta = load(spacy_model).meta
-    return f"{meta['lang']}_{meta['name']}-{meta['version']}"
-
-
 def parse(texts: Sequence[str], spacy_model: str | None = None) -> list[Caption]:
     """Parse independent texts, for tests and interactive use; caption and image ids are positions, from 0."""
     import pyarrow as pa

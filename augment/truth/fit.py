@@ -70,7 +70,7 @@ def estimate(parses: pa.Table, spread: Spread) -> pa.Table:
     parses = with_siblings(parses)
     images = parses["image_id"].unique()
     folds = by_fold(parses, images)
-    counts = encoded(add(spread(tally, [[part] for part in folds])))
+    counts = add(spread(tally, [[part] for part in folds]))
     fitted_on = by_fold(parses, images[:IMAGES])
     labelled = spread(label, [[fitted_on[number], total(counts, number)] for number in range(FOLDS)])
     return calibrated(counts, labelled)
@@ -116,8 +116,8 @@ def by_fold(table: pa.Table, images: pa.Array) -> list[pa.Table]:
 
 
 def tally(parses: pa.Table, lexicon: Lexicon) -> pa.Table:
-    """A table of counts of the images in `parses`, dictionary-encoded."""
-    return encoded(count(by_image(from_parses(parses)), EntailedEntries(lexicon)))
+    """A table of counts of the images in `parses`."""
+    return count(by_image(from_parses(parses)), EntailedEntries(lexicon))
 
 
 class EntailedEntries:
@@ -255,39 +255,16 @@ def add(folds: Sequence[pa.Table]) -> pa.Table:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    owner = np.repeat(np.arange(len(folds)), [len(own) for own in folds])
-    rows = pa.concat_tables(map(encoded, folds)).unify_dictionaries()
-    numbers, texts = zip(*(_numbered(rows[key].combine_chunks()) for key in KEYS), strict=True)
-    shape = [len(own) for own in texts]
-    keys, at = np.unique(np.ravel_multi_index(numbers, shape), return_inverse=True)
-    pairs = np.zeros((len(folds), len(keys)), int)
-    np.add.at(pairs, (owner, at), rows[PAIRS].to_numpy())
-    columns = [own.take(pa.array(n)) for own, n in zip(texts, np.unravel_index(keys, shape), strict=True)]
-    table = pa.table([*columns, *map(pa.array, pairs)], [*KEYS, *(f"{PAIRS}_{number}" for number in range(len(folds)))])
+    names = [f"{PAIRS}_{number}" for number in range(len(folds))]
+    rows = [fold.rename_columns([*KEYS, name]) for name, fold in zip(names, folds, strict=True)]
+    joined = pa.concat_tables(rows, promote_options="default").group_by(list(KEYS), use_threads=False)
+    summed = joined.aggregate([(name, "sum") for name in names]).sort_by([(key, "ascending") for key in KEYS])
+    columns = [summed[f"{name}_sum"].fill_null(0) for name in names]
+    table = pa.table([*map(summed.column, KEYS), *columns], [*KEYS, *names])
     word = pc.and_(pc.is_in(table["kind"], pa.array(WORDS)), pc.not_equal(table["said"], ""))
     few = pc.and_(pc.equal(table["entry"], ""), pc.less(_total(table), MIN_PAIRS))
     rare = table["said"].filter(pc.and_(word, few)).combine_chunks()
     return table.filter(pc.invert(pc.and_(word, pc.is_in(table["said"], rare)))).combine_chunks()
-
-
-def encoded(table: pa.Table) -> pa.Table:
-    """A table with its string columns dictionary-encoded, which makes it smaller to send to workers."""
-    import pyarrow as pa
-
-    texts = [name for name in table.column_names if pa.types.is_string(table.schema.field(name).type)]
-    for name in texts:
-        table = table.set_column(table.schema.get_field_index(name), name, table[name].dictionary_encode())
-    return table
-
-
-def _numbered(coded: pa.DictionaryArray) -> tuple[np.ndarray, pa.Array]:
-    """Integer codes of texts, and the sorted vocabulary that they index."""
-    import pyarrow.compute as pc
-
-    order = pc.sort_indices(coded.dictionary)
-    number = np.empty(len(order), int)
-    number[order.to_numpy()] = np.arange(len(order))
-    return number[coded.indices.to_numpy()], coded.dictionary.take(order)
 
 
 def _total(counts: pa.Table) -> pa.ChunkedArray:

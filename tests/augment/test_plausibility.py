@@ -53,7 +53,7 @@ def words_read(words: Sequence[str]) -> Reading:
 
 def log_likelihood(text: str) -> float:
     """The pseudo-log-likelihood of a caption."""
-    return float(words_read(caption(text).lowered).own.sum())
+    return sum(words_read(caption(text).lowered).scores)
 
 
 def replaced(text: str, *exchanges: tuple[str, str], change: str = "noun") -> Candidate:
@@ -165,8 +165,8 @@ def test_loss_is_what_the_words_lose_that_stay(
     text: str, exchanges: list[tuple[str, str]], stay: list[tuple[int, int]]
 ) -> None:
     candidate = replaced(text, *exchanges)
-    old = words_read(caption(text).lowered).own
-    new = words_read(words_after(caption(text), candidate.edits)[0]).own
+    old = words_read(caption(text).lowered).scores
+    new = words_read(words_after(caption(text), candidate.edits)[0]).scores
     lost = sum(max(old[before] - new[after], 0.0) for before, after in stay)
     assert changed(text, candidate).loss == pytest.approx(lost, abs=1e-5) and lost > 0.1
 
@@ -200,7 +200,7 @@ def test_the_probability_of_a_word_is_that_of_its_unit_in_its_place() -> None:
         found = reading.log_probabilities(token, token + 1, own)
         assert found[0] == pytest.approx(reading.log_probability(token), abs=1e-4)
     assert reading.log_probability(4) == reading.log_probability(5) == reading.log_probability(6)
-    assert reading.log_probability(8) == reading.own.min() < -8  # unknown
+    assert reading.log_probability(8) == min(reading.scores) < -8  # unknown
     assert reading.log_probability(9) == 0.0
     assert reading.log_probabilities(1, 2, np.array([-1]))[0] == -np.inf
 

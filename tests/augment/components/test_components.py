@@ -18,7 +18,6 @@ from negcap.augment.components.vocabulary import (
     are_incompatible,
     default_min_count,
     inverses,
-    relation_may_be_same,
     relations_are_incompatible,
     tabulate,
     verb_and_preposition,
@@ -26,8 +25,9 @@ from negcap.augment.components.vocabulary import (
 from negcap.augment.context import mentioned_attributes, mentioned_nouns
 from negcap.augment.language import semantic_classes
 from negcap.augment.language.coreference import coreference, may_corefer
-from negcap.augment.language.semantic_classes import overlaps
+from negcap.augment.language.semantic_classes import overlaps, prepositions
 from negcap.augment.scene_graph import SceneGraph, scene_graph
+from negcap.augment.slots.verbs import may_be_same
 from negcap.pipelines.engine.stage import StageResult
 from negcap.pipelines.stages.components import ComponentsConfig, add_counts, choose, count_shard, find_exclusions, read
 from negcap.schemas.captions import COMPONENT_EXCLUSIONS, COMPONENT_VOCABULARY, COMPONENTS
@@ -74,6 +74,15 @@ def images() -> dict[str, list[tuple[Caption, SceneGraph]]]:
     for caption in from_parses(sample_parses()):
         found.setdefault(caption.image_id, []).append((caption, scene_graph(caption)))
     return found
+
+
+def relation_may_be_same(one: str, other: str) -> bool:
+    """Whether a caption that states `other` of two things may mean `one`: on~atop, on~sit on; not sit on~stand on."""
+    (verb, preposition), (verb2, preposition2) = verb_and_preposition(one), verb_and_preposition(other)
+    if one == other or bool(preposition) != bool(preposition2):
+        return one == other
+    may_be = not verb or not verb2 or may_be_same(verb, verb2)
+    return may_be and (not preposition or prepositions().overlap(preposition, preposition2))
 
 
 def test_a_row_is_the_graph_of_its_caption() -> None:
