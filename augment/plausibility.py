@@ -41,9 +41,8 @@ class SentenceScorer(Protocol):
 
 
 def read(captions: Sequence[Caption], model: ClozeModel | None = None) -> list[Reading]:
-    """Each caption as a cloze model (None: the shipped one) has read it; faster for many captions in one call.
-
-    Nouns and prepositions of several words can be asked for as a whole.
+    """Each caption as a cloze model (None: the shipped one) has read it; faster for many captions in one call. Nouns
+    and prepositions of several words can be asked for as a whole.
     """
     phrases: list[list[Span]] = []
     for caption in captions:
@@ -55,10 +54,10 @@ def read(captions: Sequence[Caption], model: ClozeModel | None = None) -> list[R
 
 @cached(CACHED)
 def entry_units(lexicon: Lexicon, kind: str, form: str = "") -> np.ndarray:
-    """The number of each lexicon entry of a kind in the vocabulary of the lexicon's cloze model: (entries,), read-only.
+    """The number of each lexicon entry of a kind in the vocabulary of the lexicon's cloze model: (entries,), read-only;
+    -1 for one that the model does not know in this form.
 
-    -1 for an entry that the model does not know in this form. form: for nouns "nn" (singular) or "nns" (plural); for
-    verbs a Penn tag, such as "VBZ"; other kinds have one form.
+    form: of nouns "nn" (singular) or "nns" (plural); of verbs a Penn tag, such as "VBZ"; other kinds have one form.
     """
     names: Sequence[str | None] = lexicon.entries(kind).names
     if kind == "noun":
@@ -87,9 +86,8 @@ def log_probabilities(
     """log p(entry | rest of the caption) of each lexicon entry of a kind in one slot of a caption: (entries,).
 
     units: the entries' numbers from `entry_units`. span: the first token of the slot, and the one after its last. An
-    entry that the cloze model does not know gets the probability that the lexicon's counts give it in the `contexts` of
-    the slot (such as its governing verb), so that it can be drawn, too; -inf if they never have it there. vectors: of
-    the units, from `entry_vectors`; None: they are looked up.
+    entry that the cloze model does not know gets the probability that the lexicon gives it in the `contexts` of the
+    slot, so that it can be drawn, too. vectors: of the units, from `entry_vectors`; None: they are looked up.
     """
     likely = reading.log_probabilities(*span, units, vectors)
     unknown = (units < 0).nonzero()[0]
@@ -101,8 +99,8 @@ def log_probabilities(
 class Edited(NamedTuple):
     """A caption after edits.
 
-    words: its words in lower case. starts: for each edit, the position in `words` of its first new word; if it only
-    deletes, of the word that follows. kept: (index of the token, position in `words`) of each token that is not edited.
+    words: in lower case. starts: for each edit, the position in `words` of its first new word; if it only deletes, of
+    the word that follows. kept: (index of the token, position in `words`) of each token that is not edited.
     """
 
     words: list[str]
@@ -147,10 +145,9 @@ def compare(contexts: Sequence[Context], candidates: Sequence[Candidate]) -> lis
     """Let the cloze model read each negative (false caption) as a whole, and compare it with its caption.
 
     contexts, candidates: for each negative, the context of its caption, and the edits. The log-odds are those of the
-    candidate if its operator gave them, else the pseudo-log-likelihood of the negative minus that of the caption. To
-    save time, equal negatives of a caption (of different operators) are read once, as are those that differ only in the
-    number they put in ("three dogs", "four dogs"). Of the latter the first is read: the log-odds of the others differ
-    by log p(number | rest) alone, and the loss and lowest of the first are used for them.
+    candidate if its operator gave them, else the pseudo-log-likelihood of the negative minus that of the caption. Equal
+    negatives of a caption are read once, as are those that differ only in the number they put in ("three dogs", "four
+    dogs"): their log-odds differ by log p(number | rest) alone, and loss and lowest of the first are used for all.
     """
     if not contexts:
         return []

@@ -30,9 +30,8 @@ LATIN = "\u024f"  # the last letter of Latin Extended-B
 
 
 def stored(name: str, values: np.ndarray) -> dict[str, np.ndarray]:
-    """The arrays of the file, by name, for a parameter in float32.
-
-    Raises ValueError, naming it, if it is not finite or too large for sums of it to be exact, see `Quantised.of`.
+    """The arrays of the file, by name, for a parameter in float32. Raises ValueError, naming it, if it is not finite or
+    too large for sums of it to be exact, see `Quantised.of`.
     """
     if values.ndim != 2:
         if not (np.abs(values) <= np.finfo(np.float16).max).all():
@@ -48,9 +47,8 @@ def stored(name: str, values: np.ndarray) -> dict[str, np.ndarray]:
 def read_model(path: Path) -> tuple[Units, dict[str, np.ndarray]]:
     """The vocabulary of a model, and its parameters by name, in float32 without rounding.
 
-    Raises FileNotFoundError if there is no such file, and ValueError, with one line that names the file, if it is no
-    archive, lacks an array, has one of another shape or type than the units and the other arrays require, or whole
-    numbers so large that sums of them would not be exact.
+    Raises FileNotFoundError, and ValueError, with one line that names the file, if it is no archive, lacks an array,
+    has one of another shape or type than required, or whole numbers so large that sums of them would not be exact.
     """
     stored = _read(path)
     units = Units(tuple(_text(path, stored, UNITS).split("\n")))
@@ -108,10 +106,10 @@ def read_about(path: Path) -> dict[str, Any]:
 
 
 def shapes(arrays: dict[str, np.ndarray], units: int) -> dict[str, tuple[int, ...]]:
-    """The shape that each parameter must have, by name, in a model with this number of units.
+    """The shape of each parameter, by name, in a model with this number of units; the other sizes are taken from
+    `embedding.weight`, `query.bias`, `hidden.bias` and `distance`.
 
-    The other sizes are taken from `embedding.weight`, `query.bias`, `hidden.bias` and `distance`. Raises KeyError if
-    one of these is missing, IndexError or ValueError if one has another number of dimensions.
+    Raises KeyError if one of these is missing, IndexError or ValueError if one has another number of dimensions.
     """
     words = arrays["embedding.weight"].shape[1]
     (states,), (hidden,) = arrays["query.bias"].shape, arrays["hidden.bias"].shape

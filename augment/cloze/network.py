@@ -44,8 +44,7 @@ def single_threaded() -> Iterator[None]:
     """Let the BLAS library of this process use one thread, until all that have asked for it are done.
 
     Matrix products of the cloze network are small, and several threads wait for each other in them: on two busy cores a
-    second thread made a batch of captions take five times as long. The number holds for the whole process, so NumPy's
-    matrix products in other threads are limited meanwhile.
+    second thread made a batch of captions take five times as long. Other threads are limited meanwhile, too.
     """
     with _lock:
         _limits.append(_libraries().limit(limits=1, user_api="blas") if not _limits else None)
@@ -67,8 +66,8 @@ def _libraries() -> ThreadpoolController:
 
 
 class Read(NamedTuple):
-    """Where a caption's states are: the rows of the forward ones, after each unit but END, and of the backward ones,
-    from each unit but START, among the `states` of all captions that were read together.
+    """The rows of a caption's forward states (after each unit but END) and backward ones (from each unit but START),
+    among the `states` of all captions that were read together.
     """
 
     states: States
@@ -104,9 +103,8 @@ class Network:
     ) -> list[tuple[np.ndarray, Read]]:
         """For each caption, the vectors of its places, (places, width of the word vectors), and its states.
 
-        captions: the numbers of the units of each caption, from START to END. places: of each caption, any number. The
-        vectors are multiples of 2^-VECTOR and do not depend on which other captions are read with it, see
-        `negcap.augment.cloze.fixed_point`.
+        captions: the numbers of the units of each, from START to END. places: of each caption, any number. The vectors
+        are multiples of 2^-VECTOR and do not depend on which other captions are read with it, see `fixed_point`.
         """
         made: dict[int, tuple[np.ndarray, Read]] = {}
         for numbers in _groups(captions, TOGETHER, [len(own) for own in places]):
@@ -124,10 +122,8 @@ class Network:
 
     @single_threaded()
     def read_edited(self, captions: Sequence[Sequence[int]], shared: Sequence[Shared]) -> list[np.ndarray]:
-        """For each caption, the vectors of the places of its units: (units without START and END, width).
-
-        captions: as for `read`, which gives the same vectors but takes longer. shared: what each caption has in common
-        with another.
+        """For each caption, the vectors of the places of its units: (units without START and END, width), as `read`
+        gives them in more time. shared: what each caption has in common with another.
         """
         made: dict[int, np.ndarray] = {}
         for numbers in _groups(captions, EDITED):
@@ -173,8 +169,7 @@ class Network:
         """Run the forward GRU over the sequences `ahead`, and the backward one over `behind`.
 
         forward, backward: the states they begin with, (sequences, S). Returns all states, and the rows of those of each
-        sequence. after: number of rows for other states in front of them; if given, the states lie in memory that the
-        next such call overwrites.
+        sequence. after: number of rows for other states in front; if given, the next such call overwrites the memory.
         """
         used = after or 0
         middle = used + sum(map(len, ahead))
@@ -300,9 +295,8 @@ def singles(units: int) -> list[Place]:
 
 
 def _groups(captions: Sequence[Sequence[int]], most: int, also: Sequence[int] | None = None) -> Iterator[list[int]]:
-    """The numbers of captions in groups of at most `most`, or fewer if they are long.
-
-    Each group is sorted by the captions' numbers of units and then by `also`.
+    """The numbers of captions in groups of at most `most`, fewer if long, each sorted by numbers of units, then by
+    `also`.
     """
 
     def order(i: int) -> tuple[int, int]:

@@ -93,8 +93,7 @@ class Entries:
     def gains(self, contexts: tuple[str, ...], own: int | None = None) -> np.ndarray:
         """Log lift of each entry in the contexts of a slot, in nats, up to a constant: shape (entries,), read-only.
 
-        own: the number of the entry that is in the slot now, whose occurrence there is not counted; None: nothing to
-        leave out.
+        own: the number of the entry that is in the slot now, whose occurrence there is not counted; None: none is.
         """
         gains, at = np.zeros(len(self.names)), self.at.data
         for context in contexts:
@@ -156,19 +155,16 @@ class Entries:
     def balanced(
         self, probabilities: np.ndarray, own: int | None, *, plural: bool = False, at: np.ndarray | slice = slice(None)
     ) -> np.ndarray:
-        """Probabilities of replacements for entry number `own`, multiplied by the ratio of the balance factors.
-
-        at: the numbers of the replacements; by default, all entries.
+        """Probabilities of replacements for entry number `own`, times the ratio of the balance factors; at: their
+        numbers.
         """
         factors = self.balance[int(plural)]
         return probabilities * (factors[at] if own is None else factors[at] / factors[own])
 
 
 def read_entries(rows: pa.Table, *, nouns: bool) -> Entries:
-    """The entries in the rows of one kind of a `lexicon` table, with all balance factors 1.
-
-    nouns: whether the kind is nouns, which have the classes of negcap.augment.language.semantic_classes; other kinds
-    have only class 0.
+    """The entries in the rows of one kind of a `lexicon` table, with all balance factors 1; nouns: whether the kind is
+    nouns, the only one with classes (negcap.augment.language.semantic_classes).
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -247,13 +243,11 @@ def blend(counts: pa.Table, usable: pa.Table, reference: pa.Table, weight: float
 
     for each entry w (a noun, a verb ...) in each context c (such as the verb that governs it), and likewise for its
     count in all contexts and those of its written forms. A corpus of a few captions then has about the probabilities of
-    the reference, so that it has words and contexts enough, and a large corpus its own.
+    the reference, and a large corpus its own.
 
-    counts, usable, reference: `lexicon` tables (see negcap.schemas.captions): all counts of the corpus; those that
-    `negcap.augment.lexicon.lexicon.select` keeps, which say which of its entries are frequent and concrete enough; and
-    the reference. The result has these entries and all of the reference, each with all its counts in the corpus,
-    except that a count of 1 in a context is dropped as noise unless the reference has it, too. weight: what the counts
-    of the reference are multiplied by: REFERENCE_CAPTIONS over the number of captions that it was counted on.
+    counts, usable, reference: `lexicon` tables: all counts of the corpus; those that `select` keeps; and the reference.
+    The result has the entries of the last two with all their counts; a count of 1 in a context is dropped as noise
+    unless the reference has it, too. weight: REFERENCE_CAPTIONS over the number of captions of the reference.
     """
     import pyarrow as pa
     import pyarrow.compute as pc

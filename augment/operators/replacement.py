@@ -55,12 +55,11 @@ WITHOUT = "without"  # never put in: readers called all of 10 odd
 class Choice:
     """One slot of a caption (a noun, a number, a preposition, an attribute or a verb), and what may replace it.
 
-    tokens: the token indices of the slot's head and of what it belongs to (see `Candidate.slots`). entry: the lexicon
-    entry that the caption has there. names: all lexicon entries of its kind. weights: for each entry, its chance of
-    being drawn, not normalised; 0 for entries that are implausible here or may be true of the image as well:
-    (entries,). log_odds: for each entry, the plausibility of the negative with it, (entries,); None if only reading the
-    whole negative tells. candidate: a function that makes the candidate with an entry; it returns None if the entry has
-    no form that fits. plural: whether the slot is a plural noun.
+    tokens: as `Candidate.slots`. entry: the lexicon entry in the slot. names: all entries of its kind. weights: for
+    each, its chance of being drawn, not normalised; 0 where it is implausible or may be true of the image as well:
+    (entries,). log_odds: for each, the plausibility of the negative with it, (entries,); None if only reading the whole
+    negative tells. candidate: makes the candidate with an entry; None if the entry has no form that fits. plural: of a
+    noun.
     """
 
     tokens: tuple[int, ...]
@@ -75,8 +74,7 @@ class Choice:
 def draw(choices: Sequence[Choice], rng: Random, limit: int) -> Iterator[Candidate]:
     """Candidates in random order: at most `limit` pairs of a slot and an entry, drawn by weight without replacement.
 
-    Weights are not normalised by slot, so a slot with many likely replacements is changed more often than one whose
-    word is nearly certain (see negcap.augment.balance). Pairs without a candidate are left out.
+    A slot with many likely replacements is changed more often than one whose word is nearly certain, see `sample`.
     """
     for slot, number in sample([choice.weights for choice in choices], rng, limit):
         choice = choices[slot]
@@ -92,10 +90,8 @@ def weigh(
 ) -> np.ndarray:
     """The weights of all entries as replacements for `entry` in a slot: (entries,), read-only.
 
-    weight(new) = p(new) * balance(new) / balance(entry), and 0 if log p(new) < floor
-
-    log_probabilities: log p of each entry in the slot, -inf for those that must not replace `entry`. balance: the
-    factors in `entries`, see negcap.augment.balance; those of plural nouns with `plural`.
+    weight(new) = p(new) * balance(new) / balance(entry), and 0 if log p(new) < floor, which is -inf for what must not
+    replace `entry`. balance: the factors in `entries`, see negcap.augment.balance; those of plural nouns with `plural`.
     """
     weights = np.zeros(len(log_probabilities))
     open = np.flatnonzero(log_probabilities >= floor)
@@ -121,8 +117,7 @@ def noun_choices(caption: Caption, context: Context) -> list[Choice]:
 def noun_weights(context: Context, slot: NounSlot) -> tuple[np.ndarray, np.ndarray] | None:
     """The weight of each noun of the lexicon in a slot, and its log-odds to the slot's noun: each (entries,).
 
-    The weight is 0 for nouns that are implausible there or may name the same thing. None if no noun of the lexicon has
-    the slot's form.
+    0 for what is implausible there or may name the same thing. None if no noun of the lexicon has the slot's form.
     """
     nouns = context.lexicon.nouns
     prior = nouns.priors.get(slot.form)
@@ -173,8 +168,7 @@ def known_slots(caption: Caption, nouns: Entries) -> list[NounSlot]:
 def _excludes_others(caption: Caption, slot: NounSlot) -> bool:
     """Whether another noun in a slot would make the caption false of the photo.
 
-    Not what somebody wears or has ("a man in a shirt" may have a hat as well), and not what is beside something else
-    ("by a tree" may be by a river).
+    Not what is worn ("a man in a shirt" may have a hat as well), nor beside something ("by a tree" may be by a river).
     """
     noun = caption.tokens[slot.root]
     object = caption.first_conjunct(noun)
@@ -184,9 +178,8 @@ def _excludes_others(caption: Caption, slot: NounSlot) -> bool:
 
 
 def appended(caption: Caption, index: int, words: str, name: str, verbs: Iterable[Edit] | None = ()) -> Candidate:
-    """The candidate that says more behind the noun at token `index`, "and a cat" or "on a couch".
-
-    name: the noun that is put in. verbs: the edits of verbs that agree with it; None if they are not known.
+    """The candidate that says more behind the noun at token `index`, "and a cat" or "on a couch"; name: the noun that
+    is put in. verbs: the edits of verbs that agree with it; None if they are not known.
     """
     end = caption.tokens[index].end
     edits = sorted([Edit(end, end, f" {words}"), *(verbs or ())])
@@ -221,8 +214,8 @@ def preposition_choices(caption: Caption, context: Context) -> list[Choice]:
 def _is_visible(caption: Caption, slot: PrepositionSlot, context: Context) -> bool:
     """Whether the object of a preposition is a visible thing or location: nothing abstract, no body part.
 
-    A noun that is not in WordNet counts as visible if it is in the lexicon. A singular noun without an article is
-    likely a wrongly parsed verb ("to furrow"), unless the corpus often has it bare.
+    A singular noun without an article is likely a wrongly parsed verb ("to furrow"), unless the corpus often has it
+    bare.
     """
     object, nouns = caption.tokens[slot.object], context.lexicon.nouns
     noun = object.lemma
@@ -238,7 +231,7 @@ def _is_visible(caption: Caption, slot: PrepositionSlot, context: Context) -> bo
 def _exchanged(entry: str, noun: str, several: bool, names: tuple[str, ...]) -> np.ndarray:
     """A read-only mask of the entries that are incompatible with `entry` before a noun and may replace it.
 
-    None may in "a man in a hat", nor "between" and "among" before one thing. several: whether the noun is more.
+    None may in "a man in a hat", nor "between" and "among" before one thing; several: whether the noun is more.
     """
     table = prepositions()
     if entry == "in" and (is_worn(noun) or noun in table.worn):
@@ -249,9 +242,8 @@ def _exchanged(entry: str, noun: str, several: bool, names: tuple[str, ...]) -> 
 
 
 def preposition_candidate(caption: Caption, start: int, end: int, object: int, old: str, new: str) -> Candidate:
-    """The candidate that puts the preposition `new` in place of `old`, at tokens `start` to `end` (exclusive).
-
-    object: the token of its noun, or another that the check of truth is to read (see `Candidate.slots`).
+    """The candidate that puts the preposition `new` in place of `old`, at tokens `start` to `end` (exclusive); object:
+    the token of its noun, or another for the check of truth (see `Candidate.slots`).
     """
     sets = prepositions().table8_sets(old), prepositions().table8_sets(new)
     return Candidate("preposition", (replace(caption, start, end, new),), (start, object), old, new, *sets)
