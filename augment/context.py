@@ -47,7 +47,7 @@ def mentioned_quantities(caption: Caption) -> frozenset[tuple[str, int]]:
 @cached_on_caption
 def mentioned_relations(caption: Caption) -> frozenset[tuple[str, str]]:
     """The (preposition, object) pairs of a caption: "a dog on a couch" -> (on, couch)."""
-    return frozenset((use.entry, use.object.lemma) for use in preposition_uses(caption))
+    return frozenset((use.entry, caption.tokens[use.noun].lemma) for use in preposition_uses(caption))
 
 
 @cached_on_caption
@@ -55,7 +55,7 @@ def mentioned_attributes(caption: Caption) -> frozenset[tuple[str, str]]:
     """The (attribute, noun) pairs of a caption; the noun is "" if the parse gives none: "a man in red" -> (red, "")."""
     known = attributes().dimensions
     described = {index: (word, "") for index, word in enumerate(caption.lowered) if word in known}
-    described.update((slot.index, (slot.entry, caption.tokens[slot.noun].lemma)) for slot in attribute_slots(caption))
+    described.update((slot.start, (slot.entry, caption.tokens[slot.noun].lemma)) for slot in attribute_slots(caption))
     return frozenset(described.values())
 
 

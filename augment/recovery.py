@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .caption import Caption
 from .context import Context, Mentions
@@ -24,7 +24,7 @@ from .language.semantic_classes import prepositions
 from .language.wordnet import first_sense
 from .operators import OPERATORS, Limits
 from .plausibility import SentenceScorer, compare
-from .slots.nouns import attribute_slots, noun_slots, quantity_slots
+from .slots.nouns import Slot, attribute_slots, noun_slots, quantity_slots
 from .slots.verbs import preposition_uses
 from .truth.contradiction import assess, relation_said
 from .truth.estimates import KIND_OF_CHANGE, MAX_P_TRUE, check_max_p_true
@@ -60,19 +60,6 @@ LIKE = {
 NOT_COMPARED = ("unchanged", "too_long")  # reasons for which a negative is not compared with its caption
 
 
-class Slot(NamedTuple):
-    """A word or phrase that may be replaced: tokens `start` to `end` (exclusive), and its entry.
-
-    kind: as `Candidate.change`. of: the tokens that `Candidate.slots` names.
-    """
-
-    kind: str
-    start: int
-    end: int
-    entry: str
-    of: tuple[int, ...]
-
-
 class Recovered(NamedTuple):
     """What a negative does to its caption: the operator, a key of FAMILIES_OF, and the change."""
 
@@ -106,8 +93,10 @@ def recover(caption: Caption, negative: Caption) -> Recovered:
     if (found := _replaced(caption, negative, whole)) is not None:
         before, after = found
         senses = (first_sense(before.entry), first_sense(after.entry)) if before.kind == "noun" else (None, None)
-        change = Candidate(before.kind, edits, before.of, before.entry, after.entry, *senses)  # type: ignore[arg-type]
-        return Recovered(f"replace_{'numeral' if before.kind == 'quantity' else before.kind}", change)
+        change: Any = "quantity" if before.kind == "numeral" else before.kind
+        place = (before.noun,) if before.kind in ("noun", "numeral", "verb") else (before.start, before.noun)
+        candidate = Candidate(change, edits, place, before.entry, after.entry, *senses)
+        return Recovered(f"replace_{before.kind}", candidate)
     if not any(old):
         return Recovered("add", plain._replace(replaced=""))
     return Recovered("remove" if not any(new) else REWRITE, plain)
@@ -180,17 +169,14 @@ def _follows(caption: Caption, negative: Caption, span: Span) -> bool:
 
 
 def _slots(caption: Caption) -> list[Slot]:
-    """What may be replaced in a caption, the most specific kinds first."""
+    """What may be replaced in a caption, the most specific kinds first, and among verbs all."""
+    verbs = [token for token in caption.tokens if token.tag.startswith("VB") and token.pos != "AUX"]
     return [
-        *(Slot("quantity", q.index, q.index + 1, q.entry, (q.noun,)) for q in quantity_slots(caption)),
-        *(Slot("attribute", a.index, a.index + 1, a.entry, (a.index, a.noun)) for a in attribute_slots(caption)),
-        *(Slot("preposition", p.start, p.end, p.entry, (p.start, p.object.index)) for p in preposition_uses(caption)),
-        *(Slot("noun", noun.start, noun.end, noun.entry, (noun.root,)) for noun in noun_slots(caption)),
-        *(
-            Slot("verb", token.index, token.index + 1, token.lemma, (token.index,))
-            for token in caption.tokens
-            if token.tag.startswith("VB") and token.pos != "AUX"
-        ),
+        *quantity_slots(caption),
+        *attribute_slots(caption),
+        *preposition_uses(caption),
+        *noun_slots(caption),
+        *(Slot("verb", verb.index, verb.index + 1, verb.lemma, verb.index) for verb in verbs),
     ]
 
 
@@ -205,12 +191,12 @@ def _replaced(caption: Caption, negative: Caption, span: Span) -> tuple[Slot, Sl
         start, end = slot.start, slot.end
         inside = start <= a and b <= end
         others = [other for other in there if other.kind == slot.kind and other.entry != slot.entry]
-        if slot.kind == "quantity":
-            noun = caption.tokens[slot.of[0]]
+        if slot.kind == "numeral":
+            noun = caption.tokens[slot.noun]
             if start == a and a < b:
                 lemmas = {token.lemma for token in negative.tokens[c:d]}
                 inside = b <= noun.index + 1 and (b == end or noun.lemma in lemmas)
-            alike = [o for o in others if o.start == c and noun.lemma == negative.tokens[o.of[0]].lemma]
+            alike = [o for o in others if o.start == c and noun.lemma == negative.tokens[o.noun].lemma]
         else:
             if slot.kind == "noun" and not inside and a == start - 1 and caption.lowered[a] in ("a", "an"):
                 inside, start = b <= end, a
@@ -228,12 +214,12 @@ def _swapped(caption: Caption, negative: Caption, main: list[Span], edits: tuple
     one, other = caption.lowered[a:b], caption.lowered[e:f]
     if not one or not other or negative.lowered[c:d] != other or negative.lowered[g:h] != one:
         return None
-    nouns = [n for x, y in ((a, b), (e, f)) for n in noun_slots(caption) if x <= n.root < y]
+    nouns = [n for x, y in ((a, b), (e, f)) for n in noun_slots(caption) if x <= n.noun < y]
     if len(nouns) == 2:
         first, second = nouns
         words, senses = exchanged(first.entry, second.entry), (first_sense(first.entry), first_sense(second.entry))
-        return Recovered("swap", Candidate("swap", edits, (first.root, second.root), *words, *senses))
-    attributes = [s for x, y in ((a, b), (e, f)) for s in attribute_slots(caption) if x <= s.index < y]
+        return Recovered("swap", Candidate("swap", edits, (first.noun, second.noun), *words, *senses))
+    attributes = [s for x, y in ((a, b), (e, f)) for s in attribute_slots(caption) if x <= s.start < y]
     if len(attributes) == 2:
         left, right = attributes
         words = exchanged(left.entry, right.entry)
@@ -250,7 +236,7 @@ def word_slots(caption: Caption) -> list[tuple[str, int]]:
     for slot in _slots(caption):
         index = slot.end - 1
         if slot.end - slot.start == 1 or slot.kind == "noun":
-            found.setdefault(index, slot.kind)
+            found.setdefault(index, "quantity" if slot.kind == "numeral" else slot.kind)
     return [(kind, index) for index, kind in sorted(found.items()) if caption.lowered[index] not in ("a", "an")]
 
 

@@ -50,33 +50,25 @@ def scaled_min_count(rare: int, captions: int) -> int:
 
 
 def observe(caption: Caption) -> Iterator[tuple[str, str, str]]:
-    """What a caption adds to the counts: (kind, entry, context) triples; see negcap.schemas.captions."""
+    """What a caption adds to the counts: (kind, entry, context) triples; see negcap.schemas.captions.
+
+    An entry is counted in all and in each of its contexts, and so are the written forms of nouns and verbs.
+    """
+    for slots in (noun_slots, preposition_slots, quantity_slots, attribute_slots, verb_slots):
+        for slot in slots(caption):
+            yield slot.kind, slot.entry, ""
+            for context in (f"form:{slot.form}" if slot.form else "", *slot.contexts):
+                if context:
+                    yield slot.kind, slot.entry, context
     for noun in noun_slots(caption):
-        yield from _counted("noun", noun.entry, (f"form:{noun.form}", *noun.contexts))
-        tag = "nns:" if noun.plural else "nn:"
+        tag, root = "nns:" if noun.plural else "nn:", caption.tokens[noun.noun]
         yield "surface", noun.entry, tag + caption.span(noun.start, noun.end).lower()
-        root = caption.tokens[noun.root]
         if noun.end - noun.start > 1:
             yield "surface", root.lemma, tag + root.lower
         if noun.form == "a":
             yield "surface", root.lemma, "counted"
-    for preposition in preposition_slots(caption):
-        yield from _counted("preposition", preposition.entry, preposition.contexts)
-    for quantity in quantity_slots(caption):
-        yield from _counted("numeral", quantity.entry, quantity.contexts)
-    for attribute in attribute_slots(caption):
-        yield from _counted("attribute", attribute.entry, (f"form:{attribute.form}", *attribute.contexts))
     for verb in verb_slots(caption):
-        yield from _counted("verb", verb.entry, (f"form:{verb.pattern}", *verb.contexts))
-        yield "surface", verb.entry, f"{verb.tag.lower()}:{caption.lowered[verb.index]}"
-
-
-def _counted(kind: str, entry: str, contexts: Sequence[str]) -> Iterator[tuple[str, str, str]]:
-    """An entry, counted in all and in each of its contexts."""
-    yield kind, entry, ""
-    for context in contexts:
-        if context:
-            yield kind, entry, context
+        yield "surface", verb.entry, f"{caption.tokens[verb.start].tag.lower()}:{caption.lowered[verb.start]}"
 
 
 def count(captions: Iterable[Caption]) -> pa.Table:

@@ -170,7 +170,7 @@ def _weights_at(caption: Caption, context: Context, site: Site) -> np.ndarray:
     nothing = np.zeros(len(nouns.names))
     if slot is None or slot.entry not in nouns.number:
         return nothing
-    if any(may_corefer(slot.entry, other.entry) for other in noun_slots(caption) if other.root != slot.root):
+    if any(may_corefer(slot.entry, other.entry) for other in noun_slots(caption) if other.noun != slot.noun):
         return nothing  # "a dog jumps on another dog"
     weighed = noun_weights(context, slot)
     if weighed is None:
@@ -277,7 +277,7 @@ def _both(caption: Caption, context: Context, contrast: Contrast, asserted: str,
     if wording is None:
         return None
     if site.slot is not None:  # the adjectives of the caption's noun stay
-        first = caption.tokens[caption.phrase_start(site.slot.root)]
+        first = caption.tokens[caption.phrase_start(site.slot.noun)]
         before = caption.text[first.start : caption.tokens[site.slot.start].start]
         if before.lower() == "the ":
             before = "a "  # "with the ball" -> "with a stick but no ball"
@@ -326,7 +326,7 @@ def _corrections(caption: Caption, context: Context) -> list[Correction]:
         return []
     choices = [*noun_choices(caption, context), *verb_choices(caption, context)]
     choices = [choice for choice in choices if _correctable(caption, choice.tokens[0])]
-    slots = {slot.root: slot for slot in noun_slots(caption)}
+    slots = {slot.noun: slot for slot in noun_slots(caption)}
     corrections = []
     for exchange in draw(choices, record_rng(0, "corrections", caption.caption_id), CORRECTIONS):
         if exchange.plausibility is not None and exchange.plausibility < MIN_CORRECTION:

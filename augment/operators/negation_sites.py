@@ -12,8 +12,8 @@ from ..data import data_path
 from ..edits import Edit, replace
 from ..language.grammar import NEGATIONS
 from ..language.semantic_classes import is_person
-from ..slots.nouns import NounSlot, noun_slots
-from ..slots.verbs import PrepositionUse, preposition_uses
+from ..slots.nouns import Slot, noun_slots
+from ..slots.verbs import preposition_uses
 
 # Nouns with one of these dependents are not negated: "without a man and his dog" may leave the man.
 LISTED = {"conj", "cc", "appos", "acl", "relcl", "nummod", "poss", "preconj", "prep", "prt"}
@@ -51,7 +51,7 @@ class Site(NamedTuple):
     start: int
     end: int
     verb: str = ""
-    slot: NounSlot | None = None
+    slot: Slot | None = None
     variant: int = 0
 
     def negate(self, **words: str) -> Edit:
@@ -72,7 +72,7 @@ def noun_sites(caption: Caption) -> tuple[Site, ...]:
     """The nouns of a caption that can be negated, in text order; none in a caption that has a negation."""
     if _is_negative(caption):
         return ()
-    nouns = {slot.root: slot for slot in noun_slots(caption)}
+    nouns = {slot.noun: slot for slot in noun_slots(caption)}
     variant, sites = Random(caption.caption_id).randrange(4), []
     for find in (_objects_of_prepositions, _objects_of_verbs, _existing, _last_of_two):
         for site in find(caption):
@@ -98,7 +98,7 @@ def added_sites(caption: Caption) -> dict[str, Site]:
         sites["around"] = Site("around", words[-1].index, last, last, variant=variant)
     persons = [slot for slot in noun_slots(caption) if is_person(slot.entry)]
     if len(persons) == 1 and not persons[0].plural:
-        root = caption.tokens[persons[0].root]
+        root = caption.tokens[persons[0].noun]
         following = caption.tokens[root.index + 1 : root.index + 2]
         verbal = any(token.pos in ("VERB", "AUX") or token.lower in ("on", "at") for token in following)
         if verbal and root.dep in ("nsubj", "ROOT", "nsubjpass"):
@@ -115,15 +115,15 @@ def shown_nouns(caption: Caption, frame: str) -> frozenset[tuple[str, bool]]:
     """
     if _is_negative(caption):
         return frozenset()
-    prepositions = {use.object.index: use.entry for use in preposition_uses(caption)}
+    prepositions = {use.noun: use.entry for use in preposition_uses(caption)}
     return frozenset(
         (slot.entry, slot.plural)
         for slot in noun_slots(caption)
         if slot.entry in FRAMES[frame].nouns
         and caption.word(slot.end) != "of"
         and (
-            caption.tokens[slot.root].dep in ("nsubj", "ROOT", "attr", "dobj")
-            or prepositions.get(slot.root) in WORDS["shown"]
+            caption.tokens[slot.noun].dep in ("nsubj", "ROOT", "attr", "dobj")
+            or prepositions.get(slot.noun) in WORDS["shown"]
         )
     )
 
@@ -134,7 +134,7 @@ def negated_nouns(caption: Caption) -> tuple[tuple[str, int, Edit], ...]:
     the edit that asserts it.
     """
     negated: list[tuple[str, int, Edit]] = []
-    nouns = {slot.root: slot for slot in noun_slots(caption)}
+    nouns = {slot.noun: slot for slot in noun_slots(caption)}
     for word in caption.tokens:
         if word.lower == "without" and word.dep == "prep":
             object = next(caption.dependents(word.index, "pobj"), None)
@@ -154,18 +154,18 @@ def _objects_of_prepositions(caption: Caption) -> Iterator[Site]:
     """The objects of "with" (not "filled with", "along with"), "in" and prepositions of neighbourhood."""
     for use in preposition_uses(caption):
         word = caption.tokens[use.start]
-        if not _stands_alone(caption, use.object) or word.dep != "prep":
+        if not _stands_alone(caption, caption.tokens[use.noun]) or word.dep != "prep":
             continue
         frame = ""
         if use.entry == "with":
             bound = caption.tokens[word.head].tag == "VBN" or caption.word(word.index - 1) in WORDS["bound_with"]
             frame = "" if bound else "with"
-        elif use.entry == "in" and use.object.lemma in FRAMES["in"].nouns:
+        elif use.entry == "in" and caption.tokens[use.noun].lemma in FRAMES["in"].nouns:
             frame = "in"
         elif use.entry in WORDS["shown"] and _is_last(caption, use):
             frame = "near"
         if frame:
-            yield Site(frame, use.object.index, word.start, use.object.end)
+            yield Site(frame, use.noun, word.start, caption.tokens[use.noun].end)
 
 
 def _objects_of_verbs(caption: Caption) -> Iterator[Site]:
@@ -207,12 +207,12 @@ def _last_of_two(caption: Caption) -> Iterator[Site]:
             yield Site("and", things[0].index, words[0].start, things[0].end)
 
 
-def _is_last(caption: Caption, use: PrepositionUse) -> bool:
+def _is_last(caption: Caption, use: Slot) -> bool:
     """Whether a prepositional phrase ends the caption, and can be left out: it belongs to no other one, and its verb
     does not need it.
     """
     above = caption.tokens[caption.tokens[use.start].head]
-    if not use.start or any(word.pos != "PUNCT" for word in caption.tokens[use.object.index + 1 :]):
+    if not use.start or any(word.pos != "PUNCT" for word in caption.tokens[use.noun + 1 :]):
         return False
     bound = above.lemma in WORDS["need_preposition"] or caption.has(above.index, "dobj", "prt")
     return above.dep not in ("pobj", "prep") and not bound

@@ -35,8 +35,8 @@ from ..lexicon.entries import Entries
 from ..lexicon.lexicon import sample
 from ..reproducible import exp, log
 from ..slots import verbs
-from ..slots.nouns import AttributeSlot, NounSlot, attribute_slots, noun_slots
-from ..slots.verbs import PrepositionSlot, VerbSlot, inflected, preposition_slots, preposition_uses, verb_slots
+from ..slots.nouns import Slot, attribute_slots, noun_slots
+from ..slots.verbs import inflected, preposition_slots, preposition_uses, verb_slots
 
 # The lowest log p(replacement | rest of the caption), by operator; of shuffle, the lowest sum of the log-odds of both
 # nouns in each other's place. Of nouns also the lowest score, which is log p + LIFT * the log lift given the governor
@@ -110,11 +110,11 @@ def noun_choices(caption: Caption, context: Context) -> list[Choice]:
     for slot in known_slots(caption, nouns):
         if _excludes_others(caption, slot) and (weighed := noun_weights(context, slot)) is not None:
             candidate = noun_candidates(caption, context, slot)
-            choices.append(Choice((slot.root,), slot.entry, nouns.names, *weighed, candidate, slot.plural))
+            choices.append(Choice((slot.noun,), slot.entry, nouns.names, *weighed, candidate, slot.plural))
     return choices
 
 
-def noun_weights(context: Context, slot: NounSlot) -> tuple[np.ndarray, np.ndarray] | None:
+def noun_weights(context: Context, slot: Slot) -> tuple[np.ndarray, np.ndarray] | None:
     """The weight of each noun of the lexicon in a slot, and its log-odds to the slot's noun: each (entries,).
 
     0 for what is implausible there or may name the same thing. None if no noun of the lexicon has the slot's form.
@@ -134,10 +134,10 @@ def noun_weights(context: Context, slot: NounSlot) -> tuple[np.ndarray, np.ndarr
     return weigh(nouns, slot.entry, likely, MIN_SCORE, plural=slot.plural), odds
 
 
-def noun_candidates(caption: Caption, context: Context, slot: NounSlot) -> Callable[[str], Candidate]:
+def noun_candidates(caption: Caption, context: Context, slot: Slot) -> Callable[[str], Candidate]:
     """A function that makes the candidate with a noun of the lexicon in this slot, adjusting article and pronouns."""
     surfaces = context.lexicon.forms(many=slot.plural)
-    first, root, slots, entry = caption.tokens[slot.start], slot.root, (slot.root,), slot.entry
+    first, root, slots, entry = caption.tokens[slot.start], slot.noun, (slot.noun,), slot.entry
     start, end, old = first.start, caption.tokens[root].end, first.text
     casing, sense = None if old.islower() else caption.casing, first_sense(entry)
     old_gender = None if slot.plural else gender(entry)
@@ -155,24 +155,24 @@ def noun_candidates(caption: Caption, context: Context, slot: NounSlot) -> Calla
     return candidate
 
 
-def known_slots(caption: Caption, nouns: Entries) -> list[NounSlot]:
+def known_slots(caption: Caption, nouns: Entries) -> list[Slot]:
     """The slots whose entry is in the lexicon; if there are none, those whose head alone is."""
     slots = [
-        slot for slot in noun_slots(caption) if caption.word(slot.end) != "of" and not is_negated(caption, slot.root)
+        slot for slot in noun_slots(caption) if caption.word(slot.end) != "of" and not is_negated(caption, slot.noun)
     ]
     headed = (slot._replace(entry=head(slot.entry)) for slot in slots)
     known = [slot for slot in slots if slot.entry in nouns.number]
     return known or [slot for slot in headed if slot.entry in nouns.number]
 
 
-def _excludes_others(caption: Caption, slot: NounSlot) -> bool:
+def _excludes_others(caption: Caption, slot: Slot) -> bool:
     """Whether another noun in a slot would make the caption false of the photo.
 
     Not what is worn ("a man in a shirt" may have a hat as well), nor beside something ("by a tree" may be by a river).
     """
-    noun = caption.tokens[slot.root]
+    noun = caption.tokens[slot.noun]
     object = caption.first_conjunct(noun)
-    preposition = next((use.entry for use in preposition_uses(caption) if use.object.index == object.index), "")
+    preposition = next((use.entry for use in preposition_uses(caption) if use.noun == object.index), "")
     worn = is_worn(slot.entry) and (preposition == "in" or noun.dep == "conj")
     return preposition not in prepositions().beside and not worn and "dobj:wear" not in slot.contexts
 
@@ -200,28 +200,28 @@ def preposition_choices(caption: Caption, context: Context) -> list[Choice]:
         if slot.entry not in entries.number or not _is_visible(caption, slot, context):
             continue
         likely = context.log_probabilities("preposition", (slot.start, slot.end), slot.contexts)
-        object = caption.tokens[slot.object]
-        several = object.tag == "NNS" or caption.has(slot.object, "conj")
+        object = caption.tokens[slot.noun]
+        several = object.tag == "NNS" or caption.has(slot.noun, "conj")
         likely[~_exchanged(slot.entry, object.lemma, several, entries.names)] = -np.inf
         for contexts in (slot.contexts[:2], slot.contexts[2:4]):
             likely[holding & ((slot.entry in table.next_to) | (entries.lift(contexts) < MIN_LIFT))] = -np.inf
         weights = weigh(entries, slot.entry, likely, FLOORS["preposition"])
-        candidate = partial(preposition_candidate, caption, slot.start, slot.end, slot.object, slot.entry)
-        choices.append(Choice((slot.start, slot.object), slot.entry, entries.names, weights, None, candidate))
+        candidate = partial(preposition_candidate, caption, slot.start, slot.end, slot.noun, slot.entry)
+        choices.append(Choice((slot.start, slot.noun), slot.entry, entries.names, weights, None, candidate))
     return choices
 
 
-def _is_visible(caption: Caption, slot: PrepositionSlot, context: Context) -> bool:
+def _is_visible(caption: Caption, slot: Slot, context: Context) -> bool:
     """Whether the object of a preposition is a visible thing or location: nothing abstract, no body part.
 
     A singular noun without an article is likely a wrongly parsed verb ("to furrow"), unless the corpus often has it
     bare.
     """
-    object, nouns = caption.tokens[slot.object], context.lexicon.nouns
+    object, nouns = caption.tokens[slot.noun], context.lexicon.nouns
     noun = object.lemma
     if object.index == slot.end and object.tag == "NN" and not nouns.has_form(noun, "bare"):
         return False
-    if object.pos != "NOUN" or (slot.entry != WITHOUT and is_negated(caption, slot.object)):
+    if object.pos != "NOUN" or (slot.entry != WITHOUT and is_negated(caption, slot.noun)):
         return False
     known = noun in nouns.number or semantic_class(noun) != ABSTRACT or noun in prepositions().visible
     return known and not is_body_part(noun)
@@ -254,10 +254,10 @@ def attribute_choices(caption: Caption, context: Context) -> list[Choice]:
     """Replace an attribute by an incompatible one (UniVSE, supplement B.2): "a red car" -> "a blue car"."""
     choices = []
     for slot in attribute_slots(caption):
-        if not is_negated(caption, slot.noun) and context.reading.is_unit(slot.index):  # "a leather jacket" is one unit
+        if not is_negated(caption, slot.noun) and context.reading.is_unit(slot.start):  # "a leather jacket" is one unit
             compatible = _compatible(semantic_classes.are_incompatible, slot.entry, context.lexicon.attributes.names)
             candidate = partial(attribute_candidate, caption, slot)
-            choices.append(_choice_of_word(context, "attribute", slot, compatible, (slot.index, slot.noun), candidate))
+            choices.append(_choice_of_word(context, slot, compatible, (slot.start, slot.noun), candidate))
     return choices
 
 
@@ -270,27 +270,28 @@ def verb_choices(caption: Caption, context: Context) -> list[Choice]:
     """
     choices, names = [], context.lexicon.verbs.names
     for slot in verb_slots(caption):
-        compatible = _compatible(verbs.are_incompatible, slot.entry, names, slot.pattern)
+        compatible = _compatible(verbs.are_incompatible, slot.entry, names, slot.form)
         candidate = partial(verb_candidate, caption, context, slot)
-        choices.append(_choice_of_word(context, "verb", slot, compatible, (slot.index,), candidate, slot.tag))
+        choices.append(
+            _choice_of_word(context, slot, compatible, (slot.start,), candidate, caption.tokens[slot.start].tag)
+        )
     return choices
 
 
 def _choice_of_word(
     context: Context,
-    kind: str,
-    slot: AttributeSlot | VerbSlot,
+    slot: Slot,
     compatible: list[int],
     tokens: tuple[int, ...],
     candidate: Callable[[str], Candidate | None],
     form: str = "",
 ) -> Choice:
     """What may replace a single word, by its probability there; compatible: the entries that may be true as well."""
-    entries = context.lexicon.entries(kind)
-    likely = context.log_probabilities(kind, (slot.index, slot.index + 1), slot.contexts, form)
-    odds = likely - context.reading.log_probability(slot.index)
+    entries = context.lexicon.entries(slot.kind)
+    likely = context.log_probabilities(slot.kind, (slot.start, slot.start + 1), slot.contexts, form)
+    odds = likely - context.reading.log_probability(slot.start)
     likely[compatible] = -np.inf
-    weights = weigh(entries, slot.entry, likely, FLOORS[kind])
+    weights = weigh(entries, slot.entry, likely, FLOORS[slot.kind])
     return Choice(tokens, slot.entry, entries.names, weights, odds, candidate)
 
 
@@ -300,17 +301,18 @@ def _compatible(excludes: Callable[..., bool], entry: str, names: tuple[str, ...
     return [number for number, name in enumerate(names) if not excludes(name, entry, *pattern)]
 
 
-def attribute_candidate(caption: Caption, slot: AttributeSlot, name: str) -> Candidate:
+def attribute_candidate(caption: Caption, slot: Slot, name: str) -> Candidate:
     """The candidate that puts the attribute `name` in a slot, with a/an adjusted."""
-    edits = with_article(caption, slot.index, replace(caption, slot.index, slot.index + 1, name), name)
-    return Candidate("attribute", edits, (slot.index, slot.noun), slot.entry, name)
+    edits = with_article(caption, slot.start, replace(caption, slot.start, slot.start + 1, name), name)
+    return Candidate("attribute", edits, (slot.start, slot.noun), slot.entry, name)
 
 
-def verb_candidate(caption: Caption, context: Context, slot: VerbSlot, name: str) -> Candidate | None:
+def verb_candidate(caption: Caption, context: Context, slot: Slot, name: str) -> Candidate | None:
     """The candidate that puts the verb `name` in a slot; None if the corpus never has it in the form needed."""
-    surface = inflected(name, slot.tag, context.lexicon.inflected.get(slot.tag.lower(), {}))
+    tag = caption.tokens[slot.start].tag
+    surface = inflected(name, tag, context.lexicon.inflected.get(tag.lower(), {}))
     if surface is None:
         return None
-    edit = replace(caption, slot.index, slot.index + 1, surface)
+    edit = replace(caption, slot.start, slot.start + 1, surface)
     senses = first_sense(slot.entry, "v"), first_sense(name, "v")
-    return Candidate("verb", (edit,), (slot.index,), slot.entry, name, *senses)
+    return Candidate("verb", (edit,), (slot.start,), slot.entry, name, *senses)

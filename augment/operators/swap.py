@@ -16,7 +16,7 @@ from ..edits import Candidate, Edit, cased, exchanged
 from ..language.grammar import agreement_edits, is_negated, pronoun_edits
 from ..language.semantic_classes import are_incompatible, gender, is_location, is_worn
 from ..language.wordnet import first_sense
-from ..slots.nouns import ADJECTIVE_TAGS, NounSlot, attribute_slots, noun_slots
+from ..slots.nouns import ADJECTIVE_TAGS, Slot, attribute_slots, noun_slots
 from .replacement import FLOORS, attribute_candidate
 
 PARTICLES = ("on", "off", "in", "out", "inside", "outside", "up", "down", "around", "together")
@@ -52,7 +52,7 @@ def shuffle(caption: Caption, context: Context, rng: Random, draws: int) -> Iter
         slot
         for slot in noun_slots(caption)
         if slot.entry in nouns.number
-        and _moves(caption, chunks[slot.root])
+        and _moves(caption, chunks[slot.noun])
         # "book on a table" is a headline
         and (slot.plural or slot.form != "bare" or nouns.has_form(slot.entry, "bare"))
     ]
@@ -67,12 +67,12 @@ def shuffle(caption: Caption, context: Context, rng: Random, draws: int) -> Iter
         rejected = None if edits else "ungrammatical"
         if _pronouns_change(caption, one, other) or _pronouns_change(caption, other, one):
             rejected = "dangling_pronoun"
-        roots, words = (one.root, other.root), exchanged(one.entry, other.entry)
+        roots, words = (one.noun, other.noun), exchanged(one.entry, other.entry)
         senses = first_sense(one.entry), first_sense(other.entry)
         yield Candidate("swap", edits, roots, *words, *senses, rejected)
 
 
-def _log_odds(caption: Caption, context: Context, one: NounSlot, other: NounSlot) -> float:
+def _log_odds(caption: Caption, context: Context, one: Slot, other: Slot) -> float:
     """The log-odds of two nouns in each other's place to where they are, each given the caption as it is."""
     reading = context.reading
     words = [" ".join(caption.lowered[slot.start : slot.end]) for slot in (one, other)]
@@ -84,10 +84,10 @@ def _log_odds(caption: Caption, context: Context, one: NounSlot, other: NounSlot
     return float(here[1] - here[0] + there[0] - there[1])
 
 
-def _pronouns_change(caption: Caption, old: NounSlot, new: NounSlot) -> bool:
+def _pronouns_change(caption: Caption, old: Slot, new: Slot) -> bool:
     """Whether a pronoun that may refer to a noun would not agree with the noun that takes its position."""
     old_gender = None if old.plural else gender(old.entry)
-    return pronoun_edits(caption, old.root, old=old_gender, new=new.entry, plural=new.plural) != []
+    return pronoun_edits(caption, old.noun, old=old_gender, new=new.entry, plural=new.plural) != []
 
 
 def _moves(caption: Caption, chunk: Chunk) -> bool:
@@ -111,15 +111,15 @@ def _moves(caption: Caption, chunk: Chunk) -> bool:
     return behind not in ("of", "'s") and not stranded
 
 
-def _alike(one: NounSlot, other: NounSlot) -> bool:
+def _alike(one: Slot, other: Slot) -> bool:
     """Whether two nouns may swap positions: both or neither name locations, and they are not both clothing."""
     worn = is_worn(one.entry) and is_worn(other.entry)
     return one.entry != other.entry and is_location(one.entry) == is_location(other.entry) and not worn
 
 
-def _edits(caption: Caption, chunks: Mapping[int, Chunk], one: NounSlot, other: NounSlot) -> tuple[Edit, ...]:
+def _edits(caption: Caption, chunks: Mapping[int, Chunk], one: Slot, other: Slot) -> tuple[Edit, ...]:
     """The edits that swap two noun phrases, and make their verbs agree; () if no edit of a verb is known to be safe."""
-    a, b = chunks[one.root], chunks[other.root]
+    a, b = chunks[one.noun], chunks[other.noun]
     edits = _exchange(caption, (a.start, a.end), (b.start, b.end))
     if one.plural != other.plural:
         for root, plural in ((a.root, other.plural), (b.root, one.plural)):

@@ -69,9 +69,9 @@ def uniform_numeral(caption: Caption, context: Context, rng: Random, draws: int)
         surface = noun.text
         if many != (slot.value > 1):
             surface = cased_like(context.lexicon.in_number(noun.lemma, many=many), noun.text, caption.casing)
-        following = surface if slot.index + 1 == slot.noun else caption.tokens[slot.index + 1].text
+        following = surface if slot.start + 1 == slot.noun else caption.tokens[slot.start + 1].text
         word = article(following) if name == "a" else name
-        edits = [replace(caption, slot.index, slot.index + 1, word)]
+        edits = [replace(caption, slot.start, slot.start + 1, word)]
         if surface != noun.text:
             edits.append(Edit(noun.start, noun.end, surface))
         yield Candidate("quantity", tuple(edits), (slot.noun,), slot.entry, name)
@@ -151,7 +151,7 @@ def uniform_object(caption: Caption, context: Context, rng: Random, draws: int) 
 
     "a dog on a couch" -> "a dog on a wave" or "a dog and a wave on a couch".
     """
-    roots = [slot.root for slot in noun_slots(caption)]
+    roots = [slot.noun for slot in noun_slots(caption)]
     names = _not_said(context)
     if not roots or not names:
         return
@@ -187,7 +187,7 @@ def uniform_attribute(caption: Caption, context: Context, rng: Random, draws: in
         if noun.start == 0:
             edit = Edit(first.start, first.end, f"{cased(name, first.text, caption.casing, first=True)} {first.lower}")
         edits = with_article(caption, noun.start, edit, name)
-        yield Candidate("attribute", edits, (noun.root, noun.root), "", name)
+        yield Candidate("attribute", edits, (noun.noun, noun.noun), "", name)
 
 
 def uniform_relation(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
@@ -204,8 +204,8 @@ def uniform_relation(caption: Caption, context: Context, rng: Random, draws: int
     ends = [index for triple in graph.relations for index in (triple.subject, triple.object)]
     ends = [index for index in ends if caption.tokens[index].tag in ("NN", "NNS")]
     uses = [use for use in preposition_uses(caption) if use.start in words]
-    verbs = [slot for slot in verb_slots(caption) if slot.index in words]
-    alone = [slot.root for slot in noun_slots(caption)] if not graph.relations else []
+    verbs = [slot for slot in verb_slots(caption) if slot.start in words]
+    alone = [slot.noun for slot in noun_slots(caption)] if not graph.relations else []
     parts = [name for name, here in (("end", ends), ("over", uses), ("act", verbs), ("alone", alone)) if here]
     for _ in range(draws if parts else 0):
         candidate: Candidate | None = None

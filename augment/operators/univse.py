@@ -14,7 +14,7 @@ from ..language.grammar import agreement_edits, article, is_negated, with_articl
 from ..language.semantic_classes import NOT_OF_PERSONS, attributes, is_animal, is_person
 from ..lexicon.lexicon import sample
 from ..scene_graph import scene_graph
-from ..slots.nouns import NounSlot, broader, noun_slots
+from ..slots.nouns import Slot, broader, noun_slots
 from .replacement import appended, draw, known_slots, noun_choices, preposition_choices, verb_choices
 
 APPENDED = {"nsubj", "nsubjpass", "dobj", "pobj", "ROOT"}
@@ -43,21 +43,21 @@ def object_(caption: Caption, context: Context, rng: Random, draws: int) -> Iter
             slot, name = open[drawn[0]], names[drawn[1]]
             surface = context.lexicon.forms(many=slot.plural)[name]
             words = f"{article(surface)} {surface}" if _form(slot) == "a" else surface
-            verbs = [] if slot.plural else agreement_edits(caption, slot.root, plural=True)
-            yield appended(caption, slot.root, f"and {words}", name, verbs)
+            verbs = [] if slot.plural else agreement_edits(caption, slot.noun, plural=True)
+            yield appended(caption, slot.noun, f"and {words}", name, verbs)
 
 
-def _appends(caption: Caption, slot: NounSlot) -> bool:
+def _appends(caption: Caption, slot: Slot) -> bool:
     """Whether "and a cat" can follow a noun: no list, no "of" after it, no possessor, no predicate, no mass noun."""
     if not slot.plural and slot.form not in ("a", "the"):
         return False
-    root = caption.tokens[slot.root]
-    listed = root.dep == "conj" or caption.has(slot.root, "conj", "cc", "appos")
+    root = caption.tokens[slot.noun]
+    listed = root.dep == "conj" or caption.has(slot.noun, "conj", "cc", "appos")
     continued = caption.word(slot.end) in ("of", "'s", "'", "and", "or", ",", "-")
     return root.dep in APPENDED and not listed and not continued
 
 
-def _weights_of_appended(slot: NounSlot, context: Context) -> np.ndarray:
+def _weights_of_appended(slot: Slot, context: Context) -> np.ndarray:
     """The weight of each noun as an addition to that of a slot: its probability there; 0 for another semantic class."""
     nouns = context.lexicon.nouns
     number = nouns.number[slot.entry]
@@ -67,23 +67,23 @@ def _weights_of_appended(slot: NounSlot, context: Context) -> np.ndarray:
     return weights
 
 
-def _form(slot: NounSlot) -> str:
+def _form(slot: Slot) -> str:
     return "a" if slot.form == "the" else slot.form
 
 
 def added_attribute(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
     """Add an attribute that the corpus never gives the noun: "a dog" -> "a cloudy dog"."""
     names = context.lexicon.attributes.names
-    nouns = [slot for slot in noun_slots(caption) if slot.start + 1 == slot.end and not is_negated(caption, slot.root)]
+    nouns = [slot for slot in noun_slots(caption) if slot.start + 1 == slot.end and not is_negated(caption, slot.noun)]
     for number, entry in sample([_weights_of_absent(caption, slot, context) for slot in nouns], rng, draws):
-        root, name = nouns[number].root, names[entry]
+        root, name = nouns[number].noun, names[entry]
         token, first = caption.tokens[root], root == 0
         noun = token.lower if first and caption.casing == "sentence" else token.text
         edit = Edit(token.start, token.end, f"{cased(name, token.text, caption.casing, first=first)} {noun}")
         yield Candidate("attribute", with_article(caption, root, edit, name), (root, root), "", name)
 
 
-def _weights_of_absent(caption: Caption, slot: NounSlot, context: Context) -> np.ndarray:
+def _weights_of_absent(caption: Caption, slot: Slot, context: Context) -> np.ndarray:
     """The weight of each attribute as an addition to a noun: its frequency, 0 if the corpus has it with the noun."""
     entries, known = context.lexicon.attributes, attributes().dimensions
     seen = entries.counts_in(f"noun:{slot.entry}")
@@ -91,7 +91,7 @@ def _weights_of_absent(caption: Caption, slot: NounSlot, context: Context) -> np
     least = EXPECTED * min(1.0, np.add.reduce(context.lexicon.nouns.counts) / NOUNS)
     weights = np.where((expected >= least) & (seen == 0), entries.counts, 0.0)
     # Dimensions that the noun has already, and those whose words mean something else: "a black man", "a wooden dog".
-    never = {name for token in caption.dependents(slot.root, "amod") for name in known.get(token.lower, ())}
+    never = {name for token in caption.dependents(slot.noun, "amod") for name in known.get(token.lower, ())}
     never |= NOT_OF_PERSONS if is_person(slot.entry) else {"material", "shape"} if is_animal(slot.entry) else set()
     weights[_not_added(entries.names, frozenset(never))] = 0.0
     return weights
@@ -135,11 +135,11 @@ def _added_relations(caption: Caption, context: Context, rng: Random, draws: int
     slots = [
         slot
         for slot in noun_slots(caption)
-        if caption.word(slot.end) not in ("of", "'s") and not is_negated(caption, slot.root)
+        if caption.word(slot.end) not in ("of", "'s") and not is_negated(caption, slot.noun)
     ]
     heads = [lexicon.prepositions.probabilities((f"gov:{slot.entry}",)) for slot in slots]
     for number, word in sample(heads, rng, draws):
-        root, preposition = slots[number].root, lexicon.prepositions.names[word]
+        root, preposition = slots[number].noun, lexicon.prepositions.names[word]
         *_, above, last = (caption.tokens[root].lemma, *preposition.split())
         governed = f"pobj:{above} {last}"
         contexts = governed, broader(governed), f"left:{last} a"

@@ -12,27 +12,13 @@ from ..data import data_path, word_lists
 from ..language.grammar import third_person
 from ..language.semantic_classes import LIVING, pairs, prepositions, semantic_class
 from ..language.wordnet import WordNet
-from .nouns import after, before, broader
+from .nouns import Slot, after, before, broader
 
 CLAUSES = {"ROOT", "acl", "relcl", "advcl", "conj", "ccomp"}
 FINITE = {"VBG", "VBZ", "VBP", "VBD"}
 OBJECT = "object"
 # A verb with one of these dependents is not replaced: particles, clauses, a second object, negation.
 ARGUMENTS = {"prt", "dative", "xcomp", "ccomp", "acomp", "oprd", "attr", "auxpass", "agent", "neg", "expl"}
-
-
-class VerbSlot(NamedTuple):
-    """The verb at token index `index`, its lemma `entry`, Penn tag, and pattern: "object", "prep:on" or "bare".
-
-    contexts: its subject and what that backs off to, its object or the
-    preposition's and what that backs off to, the words before, the word after.
-    """
-
-    index: int  # type: ignore[assignment]  # hides tuple.index
-    entry: str
-    tag: str
-    pattern: str
-    contexts: tuple[str, ...]
 
 
 class Verbs(NamedTuple):
@@ -70,7 +56,7 @@ def verbs() -> Verbs:
 def are_incompatible(one: str, other: str, pattern: str) -> bool:
     """Whether two verbs cannot both be true of a subject (and object): sit~stand, throw~eat; not sit~rest.
 
-    pattern: as in VerbSlot. Both must be in the table and not listed as compatible, and neither may entail the other
+    pattern: as `Slot.form`. Both must be in the table and not listed as compatible, and neither may entail the other
     (WordNet's troponymy, entailment and cause).
     """
     table, wordnet = verbs(), WordNet.load()
@@ -92,7 +78,7 @@ def may_be_same(one: str, other: str) -> bool:
     return one == other or listed or wordnet.entails(one, other) or wordnet.entails(other, one)
 
 
-def verb_slots(caption: Caption) -> tuple[VerbSlot, ...]:
+def verb_slots(caption: Caption) -> tuple[Slot, ...]:
     """Verbs with one object, one preposition or neither: "a man **throws** a ball", "a dog **sitting** on a bed"."""
     slots = []
     tokens, known = caption.tokens, prepositions().entries
@@ -125,7 +111,7 @@ def verb_slots(caption: Caption) -> tuple[VerbSlot, ...]:
         left, right = f"left:{before(caption, token.index)}", f"right:{after(caption, following)}"
         subject_context = f"subj:{doer.lemma}"
         contexts = (subject_context, broader(subject_context), context, broader(context), left, right)
-        slots.append(VerbSlot(token.index, token.lemma, token.tag, pattern, contexts))
+        slots.append(Slot("verb", token.index, following, token.lemma, token.index, pattern, contexts))
     return tuple(slots)
 
 
@@ -156,29 +142,6 @@ def inflected(lemma: str, tag: str, surfaces: Mapping[str, str]) -> str | None:
     return surfaces.get(lemma)
 
 
-class PrepositionUse(NamedTuple):
-    """A preposition at tokens `start` to `end` (exclusive), its entry in the table, and its noun object."""
-
-    start: int
-    end: int
-    entry: str
-    object: Token
-
-
-class PrepositionSlot(NamedTuple):
-    """A preposition at tokens `start` to `end` (exclusive) that may be replaced; `object`: the token of its noun.
-
-    contexts: its governor and what that backs off to, its object and what that
-    backs off to, the word before, the words after, governor and object together.
-    """
-
-    start: int
-    end: int
-    entry: str
-    object: int
-    contexts: tuple[str, ...]
-
-
 def preposition_units(caption: Caption) -> Iterator[tuple[int, int]]:
     """Token spans of prepositions, those of several words as one: (2, 5) for "a dog in front of a car"."""
     lowered, tokens = caption.lowered, caption.tokens
@@ -197,7 +160,7 @@ def preposition_units(caption: Caption) -> Iterator[tuple[int, int]]:
 
 
 @cached_on_caption
-def preposition_uses(caption: Caption) -> tuple[PrepositionUse, ...]:
+def preposition_uses(caption: Caption) -> tuple[Slot, ...]:
     """The prepositions of data/prepositions.toml with a noun object in a caption, also those in set phrases."""
     table, lowered = prepositions(), caption.lowered
     found = []
@@ -206,11 +169,11 @@ def preposition_uses(caption: Caption) -> tuple[PrepositionUse, ...]:
         entry = table.same.get(written, written)
         object = next(caption.dependents(end - 1, "pobj"), None)
         if entry in table.entries and object is not None and object.pos in ("NOUN", "PROPN") and object.index >= end:
-            found.append(PrepositionUse(start, end, entry, object))
+            found.append(Slot("preposition", start, end, entry, object.index))
     return tuple(found)
 
 
-def preposition_slots(caption: Caption) -> tuple[PrepositionSlot, ...]:
+def preposition_slots(caption: Caption) -> tuple[Slot, ...]:
     """The prepositions that may be replaced: no particle, no agent, no part of a set phrase."""
     slots = []
     for use in preposition_uses(caption):
@@ -219,19 +182,20 @@ def preposition_slots(caption: Caption) -> tuple[PrepositionSlot, ...]:
             above = caption.tokens[above.head]
         if _is_set(caption, use, above) or _is_bound(caption, use):
             continue
-        governed, object = f"{'gov' if above.pos == 'NOUN' else 'verb'}:{above.lemma}", use.object.lemma
+        governed = f"{'gov' if above.pos == 'NOUN' else 'verb'}:{above.lemma}"
+        object = caption.tokens[use.noun].lemma
         of_object = f"obj:{object}"
         left, right = f"left:{before(caption, use.start)}", f"right:{caption.lowered[use.end]} {object}"
         both = f"{above.lemma}..{object}"
         contexts = (governed, broader(governed), of_object, broader(of_object), left, right, both)
-        slots.append(PrepositionSlot(use.start, use.end, use.entry, use.object.index, contexts))
+        slots.append(use._replace(contexts=contexts))
     return tuple(slots)
 
 
-def _is_set(caption: Caption, use: PrepositionUse, above: Token) -> bool:
+def _is_set(caption: Caption, use: Slot, above: Token) -> bool:
     """Whether a preposition is part of a set phrase, or forms one with its governor `above`."""
-    table = prepositions()
-    start, end, entry, object = use
+    table, (_, start, end, entry, noun, *_) = prepositions(), use
+    object = caption.tokens[noun]
     return (
         caption.word(start - 1) in table.adverbs
         or (object.lemma in table.idioms and (object.index == end or end - start == 1))
@@ -242,10 +206,11 @@ def _is_set(caption: Caption, use: PrepositionUse, above: Token) -> bool:
     )
 
 
-def _is_bound(caption: Caption, use: PrepositionUse) -> bool:
+def _is_bound(caption: Caption, use: Slot) -> bool:
     """Whether a preposition belongs to other words: "a carry-on", "side by side", "in and out", "from end to end"."""
-    start, end, _, object = use
+    start, end = use.start, use.end
     tokens, lowered, text = caption.tokens, caption.lowered, caption.text
+    object = tokens[use.noun]
     if lowered[start] in ("from", "to") and end - start == 1:
         beside = {token.lower for token in caption.dependents(tokens[start].head, "prep")}
         if beside >= {"from", "to"}:

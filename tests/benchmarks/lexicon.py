@@ -41,7 +41,7 @@ def slots(caption: Caption) -> Iterator[Slot]:
     """The words of a caption whose probability is measured."""
     yield from (("noun", slot.entry, slot.form, slot.contexts) for slot in noun_slots(caption))
     yield from (("preposition", slot.entry, "", slot.contexts) for slot in preposition_slots(caption))
-    yield from (("verb", slot.entry, slot.pattern, slot.contexts) for slot in verb_slots(caption))
+    yield from (("verb", slot.entry, slot.form, slot.contexts) for slot in verb_slots(caption))
     yield from (("attribute", slot.entry, "", slot.contexts) for slot in attribute_slots(caption))
 
 

@@ -91,9 +91,9 @@ def noun_verdict(noun: str, surfaces: set[str], held: Sequence[Caption]) -> str 
 def thing(kind: str, caption: Caption, row: dict) -> str | None:
     """The lemma of the noun whose quantity, preposition or attribute a negative changes; None if it is not found."""
     slots = {
-        "numeral": [(slot.index, slot.noun) for slot in quantity_slots(caption)],
+        "numeral": [(slot.start, slot.noun) for slot in quantity_slots(caption)],
         "preposition": [(slot.start, slot.object) for slot in preposition_slots(caption)],
-        "attribute": [(slot.index, slot.noun) for slot in attribute_slots(caption)],
+        "attribute": [(slot.start, slot.noun) for slot in attribute_slots(caption)],
     }[kind]
     starts = {edit["start"] for edit in row["edits"]}
     return next((caption.tokens[noun].lemma for at, noun in slots if caption.tokens[at].start in starts), None)
