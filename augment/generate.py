@@ -39,7 +39,7 @@ DRAWS_PER_NEGATIVE, EXTRA_DRAWS = 4, 16
 IMPLAUSIBLE, OPERATOR_ERROR, TOO_LONG = "implausible", "operator_error", "too_long"  # reasons of rejections
 KEYS = ("caption_id", "image_id", "split", "origin")
 CHANGES = ("replaced", "replacement", "replaced_synset", "replacement_synset")
-NOUNS = 1 << 14  # number of nouns whose concreteness is cached
+NOUNS = 1 << 14  # number of replacements whose concreteness is cached
 FAMILIES = FAMILIES_OF | {name: operator.family for name, operator in OPERATORS.items()}
 
 
@@ -229,8 +229,8 @@ def reject_implausible(
                 limited += [(context, kept, negative, limits) for negative in accepted]
     # A negative is read if its operator does not know its plausibility, or limits more than that.
     read = [limits.read_whole or negative.plausibility is None for _, _, negative, limits in limited]
-    compared = [(context, negative.candidate) for context, _, negative, _ in compress(limited, read)]
-    changes = iter(compare([context for context, _ in compared], [candidate for _, candidate in compared]))
+    compared = [(context.caption, context.reading, one.candidate) for context, _, one, _ in compress(limited, read)]
+    changes = iter(compare(*zip(*compared, strict=True)) if compared else [])
     left: list[tuple[Caption, Generated, Accepted]] = []
     for (context, kept, negative, limits), is_read in zip(limited, read, strict=True):
         change = next(changes) if is_read else Change(negative.plausibility or 0.0)
@@ -295,24 +295,16 @@ class Rows:
         return pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema)
 
 
+@cached(NOUNS)
 def concreteness(change: str, replacement: str) -> float | None:
     """The concreteness of the noun that a candidate puts in, or the lowest of those it moves, by the shipped score.
 
-    change, replacement: of the candidate, see `negcap.augment.edits.Candidate`. None if it puts in no noun, or one
-    without a score.
+    change, replacement: of the candidate. None if it puts in no noun, or one without a score.
     """
-    if change == "noun":
-        return _score(replacement)
-    if change == "swap":
-        scores = [_score(noun) for noun in replacement.split(" | ")]
-        known = [score for score in scores if score is not None]
-        return min(known) if len(known) == len(scores) else None
-    return None
-
-
-@cached(NOUNS)
-def _score(noun: str) -> float | None:
-    return Concreteness.load().score(noun)
+    nouns = [replacement] if change == "noun" else replacement.split(" | ") if change == "swap" else []
+    scores = [Concreteness.load().score(noun) for noun in nouns]
+    known = [score for score in scores if score is not None]
+    return min(known) if known and len(known) == len(scores) else None
 
 
 def _edits(edits: Sequence[Sequence[Edit]], captions: Iterable[str]) -> pa.Array:

@@ -24,7 +24,6 @@ from .slots.nouns import noun_slots
 from .slots.verbs import inflected, preposition_uses
 
 if TYPE_CHECKING:
-    from .context import Context
     from .lexicon.entries import Entries
 
 WORD = re.compile(r"['’]s\b|[^\W_]+|[^\w\s]|_")
@@ -141,38 +140,38 @@ class Change(NamedTuple):
     lowest: float = 0.0
 
 
-def compare(contexts: Sequence[Context], candidates: Sequence[Candidate]) -> list[Change]:
+def compare(captions: Sequence[Caption], readings: Sequence[Reading], candidates: Sequence[Candidate]) -> list[Change]:
     """Let the cloze model read each negative (false caption) as a whole, and compare it with its caption.
 
-    contexts, candidates: for each negative, the context of its caption, and the edits. The log-odds are those of the
-    candidate if its operator gave them, else the pseudo-log-likelihood of the negative minus that of the caption. Equal
-    negatives of a caption are read once, as are those that differ only in the number they put in ("three dogs", "four
-    dogs"): their log-odds differ by log p(number | rest) alone, and loss and lowest of the first are used for all.
+    captions, readings, candidates: for each negative, its caption, how that was read, and the edits. The log-odds are
+    those of the candidate if its operator gave them, else the pseudo-log-likelihood of the negative minus that of the
+    caption. Equal negatives of a caption are read once, as are those that differ only in the number they put in ("three
+    dogs", "four dogs"): their log-odds differ by log p(number | rest) alone, and loss and lowest of the first are used
+    for all.
     """
-    if not contexts:
+    if not captions:
         return []
-    pairs = list(zip(contexts, candidates, strict=True))
-    edited = [words_after(context.caption, candidate.edits) for context, candidate in pairs]
-    numbers = [_number_at(after.starts, candidate) for after, (_, candidate) in zip(edited, pairs, strict=True)]
+    edited = [words_after(caption, one.edits) for caption, one in zip(captions, candidates, strict=True)]
+    numbers = [_number_at(after.starts, candidate) for after, candidate in zip(edited, candidates, strict=True)]
     first: dict[tuple[str | None, ...], int] = {}
     same = []  # for each negative, the index of the first one that is read in its place
-    for i, (context, (words, _, _), number) in enumerate(zip(contexts, edited, numbers, strict=True)):
+    for i, (caption, (words, _, _), number) in enumerate(zip(captions, edited, numbers, strict=True)):
         blanked = [None if position == number else word for position, word in enumerate(words)]
-        same.append(first.setdefault((context.caption.caption_id, *blanked), i))
+        same.append(first.setdefault((caption.caption_id, *blanked), i))
     distinct = sorted(set(same))
-    readings = [contexts[i].reading for i in distinct]
-    edited_readings = readings[0].model.read_edited(readings, [edited[i].words for i in distinct])
+    texts = [edited[i].words for i in distinct]
+    edited_readings = readings[0].model.read_edited([readings[i] for i in distinct], texts)
     read_as = dict(zip(distinct, edited_readings, strict=True))
     changes: list[Change] = []
-    for i, ((context, candidate), number) in enumerate(zip(pairs, numbers, strict=True)):
+    for i, (old, candidate, number) in enumerate(zip(readings, candidates, numbers, strict=True)):
         new, odds, other = read_as[same[i]], candidate.plausibility, same[i] != i and number is not None
         if odds is None:
             total = new.score_with(number, edited[i].words[number]) if other and number is not None else sum(new.scores)
-            odds = total - sum(context.reading.scores)
+            odds = total - sum(old.scores)
         if other:
             changes.append(changes[same[i]]._replace(log_odds=odds))
         else:
-            loss = _loss(context.reading, new, edited[i].kept)
+            loss = _loss(old, new, edited[i].kept)
             changes.append(Change(odds, loss, _lowest(new, edited[i].starts, candidate.edits)))
     return changes
 

@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .caption import Caption
-from .context import Context, Mentions
+from .context import Context
 from .edits import Accepted, Candidate, Edit, Rejected, exchanged
 from .language.coreference import coreference, may_corefer
 from .language.grammar import article
 from .language.semantic_classes import prepositions
 from .language.wordnet import first_sense
+from .mentions import Mentions
 from .operators import OPERATORS, Limits
 from .plausibility import SentenceScorer, compare
 from .slots.nouns import Slot, attribute_slots, noun_slots, quantity_slots
@@ -292,7 +293,8 @@ def judge(
             items.append((context, negative, recovered, *_reason(recovered.candidate, negative, context, seen)))
             seen.add(negative.text.lower())
     compared = [item for item in items if item[3] not in NOT_COMPARED]
-    changes = compare([context for context, *_ in compared], [recovered.candidate for _, _, recovered, *_ in compared])
+    pairs = [(context.caption, context.reading, recovered.candidate) for context, _, recovered, *_ in compared]
+    changes = compare(*zip(*pairs, strict=True)) if pairs else []
     if scorer is not None:
         odds = scorer.log_likelihoods([negative.text for _, negative, *_ in compared])
         odds = odds - scorer.log_likelihoods([context.caption.text for context, *_ in compared])

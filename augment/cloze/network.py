@@ -15,8 +15,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -86,16 +85,17 @@ class Shared(NamedTuple):
     end: int
 
 
-@dataclass(frozen=True, eq=False)
 class Network:
     """A trained network. arrays: its parameters, multiples of units as `read_model` gives them, in float32."""
 
-    arrays: Mapping[str, np.ndarray]
-
-    @cached_property
-    def _sides(self) -> tuple[Recurrent, Recurrent]:
-        """The forward and the backward GRU."""
-        return Recurrent.of(self.arrays, 0), Recurrent.of(self.arrays, 1)
+    def __init__(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Scale the weights to the units of what they are multiplied with."""
+        size = len(arrays["query.bias"])
+        self.arrays, self._size = arrays, size
+        self._sides = Recurrent.of(arrays, 0), Recurrent.of(arrays, 1)  # the forward and the backward GRU
+        # Hidden layer of what attention finds, (states, hidden), to points of GELU; the last layer, (hidden, width).
+        self._found = transposed(arrays["hidden.weight"][:, 2 * size :]) * np.float32(2.0**-FOUND * GELU.scale)
+        self._output = transposed(arrays["output.weight"]) * np.float32(2.0**-HIDDEN)
 
     @single_threaded()
     def read(
@@ -181,21 +181,6 @@ class Network:
             states = States(*(buffer(name, (total, width)) for name, width in shapes.items()))
         first, second = self._sides
         return states, run(first, ahead, forward, states, used), run(second, behind, backward, states, middle)
-
-    @cached_property
-    def _size(self) -> int:
-        """The size of a state."""
-        return len(self.arrays["query.bias"])
-
-    @cached_property
-    def _found(self) -> np.ndarray:
-        """The weights of the hidden layer for what attention finds: (states, hidden), from units to points of GELU."""
-        return transposed(self.arrays["hidden.weight"][:, 2 * self._size :]) * np.float32(2.0**-FOUND * GELU.scale)
-
-    @cached_property
-    def _output(self) -> np.ndarray:
-        """The weights of the last layer: (hidden, width), from units."""
-        return transposed(self.arrays["output.weight"]) * np.float32(2.0**-HIDDEN)
 
     def _vectors(
         self,

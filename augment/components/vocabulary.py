@@ -18,7 +18,6 @@ from ...schemas.captions import (
     COMPONENTS,
 )
 from ..caption import Caption, cached
-from ..context import mentioned_attributes, mentioned_nouns, mentioned_quantities
 from ..language import semantic_classes
 from ..language.concreteness import Concreteness
 from ..language.coreference import CoreferenceIndex, entry_numbers, may_corefer
@@ -26,6 +25,7 @@ from ..language.grammar import NUMBERS
 from ..language.semantic_classes import prepositions
 from ..language.wordnet import WordNet
 from ..lexicon.lexicon import is_concrete, scaled_min_count
+from ..mentions import mentioned_attributes, mentioned_nouns, mentioned_quantities
 from ..scene_graph import SceneGraph
 from ..slots import verbs
 from ..slots.verbs import OBJECT
@@ -82,17 +82,14 @@ def relations_are_incompatible(one: str, other: str) -> bool:
     if bool(preposition) != bool(preposition2) or bool(verb) != bool(verb2):
         return False
     if not preposition:
-        return _is_verb(verb) and _is_verb(verb2) and verbs.are_incompatible(verb, verb2, OBJECT)
+        known = all(WordNet.load().senses(word, "v") for word in (verb, verb2))
+        return known and verbs.are_incompatible(verb, verb2, OBJECT)
     apart = not prepositions().overlap(preposition, preposition2)
     if not verb:
         return apart
     if verb == verb2:
         return apart and verb in verbs.verbs().body
     return verbs.are_incompatible(verb, verb2, f"prep:{preposition}")
-
-
-def _is_verb(word: str) -> bool:
-    return bool(WordNet.load().senses(word, "v"))
 
 
 @cache

@@ -269,18 +269,13 @@ def article(word: str) -> str:
     if lower[:1].isdigit():
         return "an" if _NUMBER.match(lower) else "a"
     first = plain[: len(plain) - len(plain.lstrip(ascii_letters))]
-    if len(first) == 1 or (first and _is_spelled(first)):
+    word = first.lower()  # a word of several letters may be read letter by letter: "TV", "MRI", "suv"; not "NASA"
+    listed = word in SPELLED or first in SPELLED_IN_CAPITALS
+    if len(first) == 1 or (first and word not in READ_AS_WORDS and (listed or _LETTERS.match(word))):
         return "an" if lower[0] in VOWEL_NAMES else "a"
     if lower[:1] in "aeiou":
         return "a" if _A.match(lower) else "an"
     return "an" if _AN.match(lower) else "a"
-
-
-def _is_spelled(word: str) -> bool:
-    """Whether a word of several letters is read letter by letter: "TV", "MRI", "suv"; not "NASA"."""
-    lower = word.lower()
-    listed = lower in SPELLED or word in SPELLED_IN_CAPITALS
-    return lower not in READ_AS_WORDS and (listed or _LETTERS.match(lower) is not None)
 
 
 def with_article(caption: Caption, index: int, edit: Edit, following: str) -> tuple[Edit, ...]:

@@ -59,7 +59,10 @@ def shuffle(caption: Caption, context: Context, rng: Random, draws: int) -> Iter
     pairs = [
         (one, other)
         for one, other in combinations(slots, 2)
-        if _alike(one, other) and _log_odds(caption, context, one, other) >= FLOORS["shuffle"]
+        if one.entry != other.entry
+        and is_location(one.entry) == is_location(other.entry)
+        and not (is_worn(one.entry) and is_worn(other.entry))
+        and _log_odds(caption, context, one, other) >= FLOORS["shuffle"]
     ]
     rng.shuffle(pairs)
     for one, other in pairs[:draws]:
@@ -109,12 +112,6 @@ def _moves(caption: Caption, chunk: Chunk) -> bool:
     behind = caption.word(chunk.end)
     stranded = behind in PARTICLES and not caption.has(chunk.end, "pobj", "prep")
     return behind not in ("of", "'s") and not stranded
-
-
-def _alike(one: Slot, other: Slot) -> bool:
-    """Whether two nouns may swap positions: both or neither name locations, and they are not both clothing."""
-    worn = is_worn(one.entry) and is_worn(other.entry)
-    return one.entry != other.entry and is_location(one.entry) == is_location(other.entry) and not worn
 
 
 def _edits(caption: Caption, chunks: Mapping[int, Chunk], one: Slot, other: Slot) -> tuple[Edit, ...]:

@@ -13,13 +13,14 @@ from itertools import permutations
 from random import Random
 
 from ..caption import Caption, cached
-from ..context import Context, chunk_heads
+from ..context import Context
 from ..edits import Candidate, Edit, cased, cased_like, replace
 from ..language.grammar import article, with_article
 from ..language.semantic_classes import attributes, prepositions
 from ..language.wordnet import WordNet, first_sense
 from ..lexicon.entries import Entries
 from ..lexicon.lexicon import Lexicon
+from ..mentions import chunk_heads
 from ..scene_graph import scene_graph
 from ..slots.nouns import attribute_slots, noun_slots, quantity_slots, quantity_value
 from ..slots.verbs import preposition_units, preposition_uses, verb_slots

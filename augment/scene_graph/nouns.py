@@ -117,9 +117,13 @@ class Nouns:
             while start < index and _is_attribute(tokens[start], caption):
                 modifiers[start] = index
                 start += 1
-            if start > 0 and _is_named(tokens[start - 1], token, start == index):
-                start -= 1
-                named.add(start)
+            adjective = tokens[start - 1]
+            if start > 0 and adjective.dep == "amod" and adjective.head == index:
+                # "Hot dog", which WordNet has; not "young man", since young is visible.
+                compound = start == index and is_part_of_name(adjective.lower, token.lemma)
+                if compound or adjective.lower in WORDS["sides"]:
+                    start -= 1
+                    named.add(start)
             objects[index] = Object(index, start, " ".join([*lowered[start:index], token.lemma]))
         return cls(caption, objects, stands_for, modifiers, frozenset(named), covers, mutual)
 
@@ -203,15 +207,6 @@ def _names_nothing(caption: Caption, token: Token) -> bool:
     if is_colour(token):
         return token.dep != "conj" or caption.tokens[token.head].pos in ("ADJ", "VERB")
     return in_colour(caption, token)
-
-
-def _is_named(adjective: Token, noun: Token, alone: bool) -> bool:
-    """Whether an adjective is part of a name, as in "hot dog", which WordNet has; not "young man", since young is
-    visible.
-    """
-    if adjective.dep != "amod" or adjective.head != noun.index:
-        return False
-    return adjective.lower in WORDS["sides"] or alone and is_part_of_name(adjective.lower, noun.lemma)
 
 
 def _covers(caption: Caption) -> dict[int, int]:

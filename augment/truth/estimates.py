@@ -32,11 +32,11 @@ import numpy as np
 
 from .. import reproducible
 from ..caption import Caption, cached, read_only
-from ..context import chunk_heads, mentioned_attributes, mentioned_nouns, mentioned_quantities, mentioned_relations
 from ..edits import Candidate
 from ..language.coreference import may_corefer
 from ..language.semantic_classes import CLASSES, PERSON, semantic_class
 from ..lexicon.lexicon import Lexicon
+from ..mentions import chunk_heads, mentioned_attributes, mentioned_nouns, mentioned_quantities, mentioned_relations
 from ..slots.nouns import quantity_value
 
 if TYPE_CHECKING:

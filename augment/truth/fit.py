@@ -22,11 +22,12 @@ import numpy as np
 
 from ...schemas.captions import TRUTH, TRUTH_KINDS
 from ..caption import Caption, by_image, cached, from_parses
-from ..context import Context, Mentions, batches, mentioned_nouns, mentioned_verbs
+from ..context import Context, batches
 from ..edits import Candidate
 from ..language.semantic_classes import head
 from ..language.wordnet import WordNet
 from ..lexicon.lexicon import Lexicon
+from ..mentions import Mentions, mentioned_nouns, mentioned_verbs
 from ..operators import OPERATORS
 from ..plausibility import read
 from ..reproducible import record_rng

@@ -124,7 +124,7 @@ def cut_by_image(table: pa.Table, size: int) -> list[pa.Table]:
 def find_exchanges(table: pa.Table, config: BalanceConfig, lexicon: WholeTable, truth: WholeTable) -> pa.Table:
     """The exchanges of words that negatives of these captions would make, from which the weights are fitted.
 
-    table: parses. Returns the columns of negcap.augment.exchanges.Exchanges, and `kind`, an index into BALANCED.
+    table: parses. Returns the columns of negcap.augment.balance.Exchanges, and `kind`, an index into BALANCED.
     """
     import pyarrow as pa
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from negcap.augment.caption import Caption, Token, by_image, from_parses
-from negcap.augment.context import CAPTIONS, TOKENS, Mentions, _union, batches, contexts, mentioned_nouns
+from negcap.augment.context import CAPTIONS, TOKENS, batches, contexts
+from negcap.augment.mentions import Mentions, _union, mentioned_nouns
 from negcap.augment.operators.replacement import attribute_choices, noun_choices, preposition_choices, verb_choices
 from tests.augment.fixtures import sample_lexicon, sample_parses
 

@@ -57,7 +57,7 @@ def test_negatives_below_the_limit_are_rejected(monkeypatch: pytest.MonkeyPatch)
 def test_negatives_of_unknown_plausibility_are_compared_with_their_caption(monkeypatch: pytest.MonkeyPatch) -> None:
     own = context()
     known, unknown = accepted(2, 5, "cat", 1.0), accepted(5, 5, " and a cat", None)
-    (change,) = compare([own], [unknown.candidate])
+    (change,) = compare([own.caption], [own.reading], [unknown.candidate])
     for limits, passes in (
         (Limits(change.log_odds - 0.01), True),
         (Limits(change.log_odds + 0.01), False),
@@ -89,7 +89,7 @@ def test_a_scorer_gives_the_plausibility_of_what_keeps_to_the_limits(monkeypatch
 
     made = judged(None)
     assert made["noun"] == Generated([one._replace(plausibility=0.0)], [Rejected(refused.candidate, IMPLAUSIBLE, 0.01)])
-    (change,) = compare([context()], [longer.candidate])
+    (change,) = compare([context().caption], [context().reading], [longer.candidate])
     longer = longer._replace(loss=change.loss)
     assert made["object"] == Generated([longer._replace(plausibility=-3.0)], [])
     assert made["paraphrase"] == Generated([true], [])

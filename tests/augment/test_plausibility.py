@@ -10,7 +10,7 @@ import pytest
 
 from negcap.augment.caption import Caption, from_parses
 from negcap.augment.cloze.model import Reading, cloze_model
-from negcap.augment.context import Context, Mentions, contexts
+from negcap.augment.context import contexts
 from negcap.augment.edits import Candidate, Edit
 from negcap.augment.generate import Settings, generate_tables
 from negcap.augment.language.parse import parse
@@ -19,14 +19,8 @@ from negcap.augment.plausibility import Change, compare, entry_units, log_probab
 from tests.augment.fixtures import sample_lexicon, sample_parses
 
 
-def compared(captions: Sequence[Caption], readings: Sequence[Reading], candidates: Sequence[Candidate]) -> list[Change]:
-    pairs = zip(captions, readings, strict=True)
-    every = [Context(sample_lexicon(), Mentions((one,)), Mentions(()), reading) for one, reading in pairs]
-    return compare(every, candidates)
-
-
 def changed(text: str, candidate: Candidate) -> Change:
-    return compared([caption(text)], read([caption(text)]), [candidate])[0]
+    return compare([caption(text)], read([caption(text)]), [candidate])[0]
 
 
 @pytest.fixture
@@ -113,8 +107,8 @@ def test_what_is_compared_does_not_depend_on_the_other_negatives() -> None:
     words = (("ball", "hat"), ("cat", "dog"), ("river", "street"))
     candidates = [replaced(text, pair) for text, pair in zip(texts, words, strict=True)]
     alone = list(map(changed, texts, candidates))
-    assert compared(captions, read(captions), candidates) == alone
-    assert compared([], [], []) == []
+    assert compare(captions, read(captions), candidates) == alone
+    assert compare([], [], []) == []
 
 
 def test_numbers_and_equal_negatives_of_one_caption_share_a_reading(asked: list[int]) -> None:
@@ -124,7 +118,7 @@ def test_numbers_and_equal_negatives_of_one_caption_share_a_reading(asked: list[
         for number in ("Two", "Five", "Three")
     ]
     other = [replaced(text, ("two", number), change="quantity") for number in ("four", "three")]
-    changes = compared([caption(text)] * 5, read([caption(text)]) * 5, [*several, *other])
+    changes = compare([caption(text)] * 5, read([caption(text)]) * 5, [*several, *other])
     assert asked == [2]
     assert (changes[0], changes[3]) == (changed(text, several[0]), changed(text, other[0]))
     # The others differ from the one that was read by their own number alone.
@@ -136,7 +130,7 @@ def test_numbers_and_equal_negatives_of_one_caption_share_a_reading(asked: list[
         assert change.loss == changes[0].loss
     asked.clear()
     horse, bear, again = (replaced(text, ("dog", new)) for new in ("horse", "bear", "horse"))
-    found = compared([caption(text)] * 3, read([caption(text)]) * 3, [horse, bear, again])
+    found = compare([caption(text)] * 3, read([caption(text)]) * 3, [horse, bear, again])
     assert asked == [2] and found == [changed(text, horse), changed(text, bear), found[0]]
 
 

@@ -17,9 +17,10 @@ from pathlib import Path
 import numpy as np
 
 from negcap.augment.caption import Caption, by_image, from_parses
-from negcap.augment.context import Context, Mentions
+from negcap.augment.context import Context
 from negcap.augment.data import data_path
 from negcap.augment.lexicon.lexicon import Lexicon
+from negcap.augment.mentions import Mentions
 from negcap.augment.operators import OPERATORS
 from negcap.augment.plausibility import read
 from negcap.augment.reproducible import record_rng

@@ -27,12 +27,12 @@ import pyarrow.compute as pc
 
 from negcap.augment.balance import BALANCED, exchanges
 from negcap.augment.caption import Caption, Token, from_parses
-from negcap.augment.context import VERB_TAGS, mentioned_nouns, mentioned_verbs
 from negcap.augment.generate import Settings, generate_tables
 from negcap.augment.language.coreference import may_corefer
 from negcap.augment.language.wordnet import WordNet
 from negcap.augment.lexicon import lexicon as balance
 from negcap.augment.lexicon.lexicon import Lexicon
+from negcap.augment.mentions import VERB_TAGS, mentioned_nouns, mentioned_verbs
 from negcap.augment.slots.nouns import attribute_slots, quantity_slots, quantity_value
 from negcap.augment.slots.verbs import preposition_slots, subject
 from negcap.augment.truth.estimates import ASSERTIONS, MAX_P_TRUE, Truth, is_mentioned_once, value, values_of
@@ -92,7 +92,7 @@ def thing(kind: str, caption: Caption, row: dict) -> str | None:
     """The lemma of the noun whose quantity, preposition or attribute a negative changes; None if it is not found."""
     slots = {
         "numeral": [(slot.start, slot.noun) for slot in quantity_slots(caption)],
-        "preposition": [(slot.start, slot.object) for slot in preposition_slots(caption)],
+        "preposition": [(slot.start, slot.noun) for slot in preposition_slots(caption)],
         "attribute": [(slot.start, slot.noun) for slot in attribute_slots(caption)],
     }[kind]
     starts = {edit["start"] for edit in row["edits"]}

@@ -22,10 +22,10 @@ from negcap.augment.components.vocabulary import (
     tabulate,
     verb_and_preposition,
 )
-from negcap.augment.context import mentioned_attributes, mentioned_nouns
 from negcap.augment.language import semantic_classes
 from negcap.augment.language.coreference import coreference, may_corefer
 from negcap.augment.language.semantic_classes import overlaps, prepositions
+from negcap.augment.mentions import mentioned_attributes, mentioned_nouns
 from negcap.augment.scene_graph import SceneGraph, scene_graph
 from negcap.augment.slots.verbs import may_be_same
 from negcap.pipelines.engine.stage import StageResult

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from negcap.augment.caption import cached_on_caption
-from negcap.augment.context import contexts, mentioned_nouns
+from negcap.augment.context import contexts
 from negcap.augment.language.coreference import CoreferenceIndex, Coreferent, coreference, entry_numbers, union
 from negcap.augment.language.parse import parse
+from negcap.augment.mentions import mentioned_nouns
 from tests.augment.fixtures import sample_lexicon, sample_parses
 
 NAMES = ("boy", "girl", "woman", "player", "dog", "puppy", "pizza", "food", "tennis racket", "racket", "couch", "bike")
