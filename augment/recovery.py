@@ -91,8 +91,8 @@ def recover(caption: Caption, negative: Caption) -> Recovered:
     if any(NEGATIONS & words for words in said):
         return Recovered("negate", plain)
     whole = main[0][0], main[-1][1], main[0][2], main[-1][3]
-    if (found := _replaced(caption, negative, whole)) is not None:
-        before, after = found
+    if (exchange := _replaced(caption, negative, whole)) is not None:
+        before, after = exchange
         senses = (first_sense(before.entry), first_sense(after.entry)) if before.kind == "noun" else (None, None)
         change: Any = "quantity" if before.kind == "numeral" else before.kind
         place = (before.noun,) if before.kind in ("noun", "numeral", "verb") else (before.start, before.noun)
@@ -233,12 +233,12 @@ def word_slots(caption: Caption) -> list[tuple[str, int]]:
 
     Kinds: noun (its last word), attribute, preposition, verb, quantity.
     """
-    found: dict[int, str] = {}
+    kinds: dict[int, str] = {}
     for slot in _slots(caption):
         index = slot.end - 1
         if slot.end - slot.start == 1 or slot.kind == "noun":
-            found.setdefault(index, "quantity" if slot.kind == "numeral" else slot.kind)
-    return [(kind, index) for index, kind in sorted(found.items()) if caption.lowered[index] not in ("a", "an")]
+            kinds.setdefault(index, "quantity" if slot.kind == "numeral" else slot.kind)
+    return [(kind, index) for index, kind in sorted(kinds.items()) if caption.lowered[index] not in ("a", "an")]
 
 
 @dataclass(frozen=True)

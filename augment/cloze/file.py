@@ -123,17 +123,17 @@ def shapes(arrays: dict[str, np.ndarray], units: int) -> dict[str, tuple[int, ..
     }
     if states % heads:
         raise ValueError(f"states must be a multiple of heads, was: {states} states, {heads} heads")
-    made: dict[str, tuple[int, ...]] = {
+    expected: dict[str, tuple[int, ...]] = {
         "embedding.weight": (units, words),
         "bias": (units,),
         "distance": (heads, 2, distances),
     }
     for gru in ("forward_gru", "backward_gru"):
-        made |= {f"{gru}.weight_ih_l0": (3 * states, words), f"{gru}.weight_hh_l0": (3 * states, states)}
-        made |= {f"{gru}.bias_ih_l0": (3 * states,), f"{gru}.bias_hh_l0": (3 * states,)}
+        expected |= {f"{gru}.weight_ih_l0": (3 * states, words), f"{gru}.weight_hh_l0": (3 * states, states)}
+        expected |= {f"{gru}.bias_ih_l0": (3 * states,), f"{gru}.bias_hh_l0": (3 * states,)}
     for name, shape in linear.items():
-        made |= {f"{name}.weight": shape, f"{name}.bias": shape[:1]}
-    return made
+        expected |= {f"{name}.weight": shape, f"{name}.bias": shape[:1]}
+    return expected
 
 
 def _values(path: Path, name: str, array: np.ndarray, bits: np.ndarray | None) -> np.ndarray:

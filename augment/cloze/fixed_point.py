@@ -118,12 +118,12 @@ class Table(NamedTuple):
 
     def take(self, points: np.ndarray, out: np.ndarray) -> np.ndarray:
         """The values at points, which are not whole yet; points, out: arrays of one shape, in memory order."""
-        flat, found = points.reshape(-1), out.reshape(-1)
+        flat, values = points.reshape(-1), out.reshape(-1)
         for start in range(0, len(flat), TAKEN):
             part = flat[start : start + TAKEN]
             index = buffer("index", part.shape, np.int64)
             np.copyto(index, part, casting="unsafe")
-            np.take(self.values, index, out=found[start : start + TAKEN], mode="clip")
+            np.take(self.values, index, out=values[start : start + TAKEN], mode="clip")
         return out
 
 

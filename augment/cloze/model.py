@@ -62,20 +62,20 @@ class ClozeModel:
         """
         encoded = [self.units.read(words) for words in texts]
         all_places, rows = [], []
-        for (units, of_token), own in zip(encoded, spans or [()] * len(texts), strict=True):
+        for (units, of_token), its in zip(encoded, spans or [()] * len(texts), strict=True):
             places, row = singles(len(units)), dict[Place, int]()
-            for start, end in own:
+            for start, end in its:
                 before, after = place = _place(units, of_token, start, end)
                 if after - before != 2 and place not in row:
                     row[place] = len(places)
                     places.append(place)
             all_places.append(places)
             rows.append(row)
-        found = self.network.read([units for units, _ in encoded], all_places)
-        owns = self._own([units for units, _ in encoded], [vectors for vectors, _ in found])
+        results = self.network.read([units for units, _ in encoded], all_places)
+        owns = self._own([units for units, _ in encoded], [vectors for vectors, _ in results])
         return [
-            Reading(self, units, of_token, own, vectors, row, states)
-            for (units, of_token), row, (vectors, states), own in zip(encoded, rows, found, owns, strict=True)
+            Reading(self, units, of_token, its, vectors, row, states)
+            for (units, of_token), row, (vectors, states), its in zip(encoded, rows, results, owns, strict=True)
         ]
 
     def read_edited(self, readings: Sequence[Reading], texts: Sequence[Sequence[str]]) -> list[Reading]:

@@ -106,36 +106,36 @@ class Network:
         captions: the numbers of the units of each, from START to END. places: of each caption, any number. The vectors
         are multiples of 2^-VECTOR and do not depend on which other captions are read with it, see `fixed_point`.
         """
-        made: dict[int, tuple[np.ndarray, Read]] = {}
-        for numbers in _groups(captions, TOGETHER, [len(own) for own in places]):
-            own = [captions[i] for i in numbers]
-            begin = np.zeros((len(own), self._size), np.float32)
+        results: dict[int, tuple[np.ndarray, Read]] = {}
+        for numbers in _groups(captions, TOGETHER, [len(group) for group in places]):
+            group = [captions[i] for i in numbers]
+            begin = np.zeros((len(group), self._size), np.float32)
             states, ahead, behind = self._run(
-                [caption[:-1] for caption in own], [caption[:0:-1] for caption in own], begin, begin
+                [caption[:-1] for caption in group], [caption[:0:-1] for caption in group], begin, begin
             )
             behind = [rows[::-1] for rows in behind]
             rows = [np.concatenate(both) for both in zip(ahead, behind, strict=True)]
-            vectors = self._vectors(own, [places[i] for i in numbers], states, rows)
+            vectors = self._vectors(group, [places[i] for i in numbers], states, rows)
             for number, found, forward, backward in zip(numbers, vectors, ahead, behind, strict=True):
-                made[number] = found, Read(states, forward, backward)
-        return [made[i] for i in range(len(captions))]
+                results[number] = found, Read(states, forward, backward)
+        return [results[i] for i in range(len(captions))]
 
     @single_threaded()
     def read_edited(self, captions: Sequence[Sequence[int]], shared: Sequence[Shared]) -> list[np.ndarray]:
         """For each caption, the vectors of the places of its units: (units without START and END, width), as `read`
         gives them in more time. shared: what each caption has in common with another.
         """
-        made: dict[int, np.ndarray] = {}
+        results: dict[int, np.ndarray] = {}
         for numbers in _groups(captions, EDITED):
-            own, known = [captions[i] for i in numbers], [shared[i] for i in numbers]
+            group, known = [captions[i] for i in numbers], [shared[i] for i in numbers]
             reads = {id(one.read): one.read for one in known}
             at, used = dict[int, int](), 0  # the first row of the states of each other caption, forward ones first
             for key, read in reads.items():
                 at[key], used = used, used + 2 * len(read.forward)
             # Neither the forward state before END nor the backward one after START is needed.
             states, ahead, behind = self._run(
-                [caption[start:-2] for caption, (_, start, _) in zip(own, known, strict=True)],
-                [caption[2 : len(caption) - end][::-1] for caption, (_, _, end) in zip(own, known, strict=True)],
+                [caption[start:-2] for caption, (_, start, _) in zip(group, known, strict=True)],
+                [caption[2 : len(caption) - end][::-1] for caption, (_, _, end) in zip(group, known, strict=True)],
                 np.stack([read.states.state[read.forward[start - 1]] for read, start, _ in known]),
                 np.stack([read.states.state[read.backward[-end]] for read, _, end in known]),
                 after=used,
@@ -145,7 +145,7 @@ class Network:
                 for rows_of, values in zip(states, read.states, strict=True):
                     np.take(values, theirs, axis=0, out=rows_of[at[key] : at[key] + len(theirs)], mode="clip")
             rows = []
-            for caption, (read, start, end), forward, backward in zip(own, known, ahead, behind, strict=True):
+            for caption, (read, start, end), forward, backward in zip(group, known, ahead, behind, strict=True):
                 first, size = at[id(read)], len(caption) - 1
                 last = first + 2 * len(read.forward)
                 row = np.zeros(2 * size, np.int64)
@@ -154,8 +154,10 @@ class Network:
                 row[2 * size - end :] = np.arange(last - end, last)
                 row[2 * size - end - len(backward) : 2 * size - end] = backward[::-1]
                 rows.append(row)
-            made |= zip(numbers, self._vectors(own, [singles(len(one)) for one in own], states, rows), strict=True)
-        return [made[i] for i in range(len(captions))]
+            results |= zip(
+                numbers, self._vectors(group, [singles(len(one)) for one in group], states, rows), strict=True
+            )
+        return [results[i] for i in range(len(captions))]
 
     def _run(
         self,
@@ -256,8 +258,8 @@ class Network:
         before, after = self._near(units)
         if (at == at[:1]).all():
             at = at[:1]
-        made = np.concatenate([before[:, at[..., 0]], after[:, at[..., 1] - 1]], -1)
-        return made.transpose(1, 0, 2, 3)
+        biases = np.concatenate([before[:, at[..., 0]], after[:, at[..., 1] - 1]], -1)
+        return biases.transpose(1, 0, 2, 3)
 
     @cached(LENGTHS)
     def _near(self, units: int) -> tuple[np.ndarray, np.ndarray]:

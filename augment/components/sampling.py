@@ -134,8 +134,8 @@ class Sampler:
         images = components["image_id"].combine_chunks().dictionary_encode()
         self._image = images.indices.to_numpy().astype(np.int64)
         excluded = Ragged.from_lists(exclusions["ids"].combine_chunks())
-        every = np.arange(len(images.dictionary))
-        nouns = _exclusion_rows("noun", exclusions, images.dictionary, every, pa.repeat("", len(every)))
+        numbers = np.arange(len(images.dictionary))
+        nouns = _exclusion_rows("noun", exclusions, images.dictionary, numbers, pa.repeat("", len(numbers)))
         self._nouns = Ragged(excluded.entries(nouns)[0], _offsets(np.diff(excluded.offsets)[nouns]))
         self._rule, known = rule, attributes().univse
         self._papers = np.array([n for n, word in enumerate(self.words["attribute"]) if word in known], np.int64)
@@ -150,7 +150,7 @@ class Sampler:
             image = self._image[captions[kind]]
             if rule == "any":  # the words that captions state of each image; a word of -1 is left out
                 keys = np.unique((image * STRIDE + word)[word >= 0])
-                sizes = np.bincount(keys // STRIDE, minlength=len(every))
+                sizes = np.bincount(keys // STRIDE, minlength=len(numbers))
                 self._negatives[kind] = Ragged((keys % STRIDE).astype(np.int32), _offsets(sizes))
                 self._row[kind] = image
                 continue
@@ -206,9 +206,9 @@ def _exclusion_rows(kind: str, table: pa.Table, images: pa.Array, image: np.ndar
     order = np.argsort(keys, kind="stable")
     wanted = image * STRIDE + _indices(objects, known.dictionary)
     at = np.searchsorted(keys[order], wanted)
-    found = np.append(keys[order], -1)[at] == wanted
-    if not found.all():
-        lacking = int(np.argmin(found))
+    has_row = np.append(keys[order], -1)[at] == wanted
+    if not has_row.all():
+        lacking = int(np.argmin(has_row))
         key = images[int(image[lacking])].as_py(), kind, objects[lacking].as_py()
         raise KeyError(f"component_exclusions must have a row for each image and object, has none for {key}")
     return rows[order][at]

@@ -151,9 +151,9 @@ class WordNet:
 
     def derived(self, lemma: str, pos: str, target: str) -> frozenset[str]:
         """The lemmas with part of speech `target` that are derivationally related: "ride" (v) -> "rider" (n)."""
-        found = {other for sense in self._flat(lemma, pos).tolist() for other in _item(self._derived, sense)}
+        derived = {other for sense in self._flat(lemma, pos).tolist() for other in _item(self._derived, sense)}
         return frozenset(
-            self._lemmas[int(self._lemma[other])] for other in found if self.pos(int(self._synset[other])) == target
+            self._lemmas[int(self._lemma[other])] for other in derived if self.pos(int(self._synset[other])) == target
         )
 
     def entails(self, verb: str, other: str) -> bool:
@@ -199,15 +199,15 @@ class WordNet:
         order = np.argsort(below, kind="stable")
         parents = np.concatenate([values for _, values in above])[order]
         children, starts = np.unique(below[order], return_index=True)
-        found = np.zeros(len(self), np.int64)  # bit i: anchor i is in the closure
+        anchors_above = np.zeros(len(self), np.int64)  # bit i: anchor i is in the closure
         for index, anchor in enumerate(anchors):
-            found[self.synset(anchor)] |= 1 << index
+            anchors_above[self.synset(anchor)] |= 1 << index
         before = None
-        while before is None or not np.array_equal(found, before):
-            before = found.copy()
-            found[children] |= np.bitwise_or.reduceat(before[parents], starts)
-        first = np.frexp((found & -found).astype(float))[1] - 1
-        return read_only(np.where(found, first, len(anchors)))
+        while before is None or not np.array_equal(anchors_above, before):
+            before = anchors_above.copy()
+            anchors_above[children] |= np.bitwise_or.reduceat(before[parents], starts)
+        first = np.frexp((anchors_above & -anchors_above).astype(float))[1] - 1
+        return read_only(np.where(anchors_above, first, len(anchors)))
 
     def _is_thing(self, synset: int) -> bool:
         """Whether a synset is below "physical entity" but not below "person" ("boxer", the dog)."""

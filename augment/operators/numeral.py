@@ -42,15 +42,15 @@ def numeral_choices(caption: Caption, context: Context) -> list[Choice]:
     for slot in quantity_slots(caption):
         if slot.entry not in entries.number or not _counts(caption, slot, context.lexicon):
             continue
-        own = entries.number[slot.entry]
-        likely = entries.probabilities(slot.contexts, own=own)
+        old = entries.number[slot.entry]
+        likely = entries.probabilities(slot.contexts, own=old)
         values, digits = [quantity_value(name) for name in entries.names], slot.entry.isdigit()
         pairs = zip(values, entries.names, strict=True)
         likely[[value == slot.value or name.isdigit() != digits for value, name in pairs]] = 0.0
         likely[likely < MIN_RATIO * np.maximum.reduce(likely, initial=0.0)] = 0.0
         if not _may_be_one(caption, slot):
             likely[[value == 1 for value in values]] = 0.0
-        weights = read_only(entries.balanced(likely, own))
+        weights = read_only(entries.balanced(likely, old))
         candidate = partial(_candidate, caption, context.lexicon, slot)
         choices.append(Choice((slot.noun,), slot.entry, entries.names, weights, None, candidate))
     return choices

@@ -54,8 +54,8 @@ def attributes(caption: Caption, nouns: Nouns, states: Iterable[tuple[int, int]]
     states: (object, token) pairs of verbs that relate their subject to nothing ("a dog **sleeps**") and so are
     attributes.
     """
-    found: set[tuple[int, int]] = {(object, token) for token, object in nouns.modifiers.items()}
-    found.update(states)
+    described_by: set[tuple[int, int]] = {(object, token) for token, object in nouns.modifiers.items()}
+    described_by.update(states)
     tokens, lowered = caption.tokens, caption.lowered
     clauses = Clauses(caption, nouns)
     silent = nouns.named.union(nouns.covers)
@@ -64,24 +64,24 @@ def attributes(caption: Caption, nouns: Nouns, states: Iterable[tuple[int, int]]
         if token.dep in ("amod", "nummod") or lowered[index] == "both":
             if (token.head in nouns.objects or token.head in nouns.stands_for) and index not in silent:
                 for object in nouns.objects_of(token.head)[:1]:
-                    found.update((object, word) for word in _coordinated(caption, index))
+                    described_by.update((object, word) for word in _coordinated(caption, index))
         elif token.dep == "acomp" and token.pos in ("ADJ", "VERB") or token.dep == "attr" and is_colour(token):
             for object in clauses.subjects(token.head):
-                found.update((object, word) for word in _coordinated(caption, index))
+                described_by.update((object, word) for word in _coordinated(caption, index))
         elif token.dep == "pobj" and in_colour(caption, token):
             holder = tokens[tokens[token.head].head]
             things = nouns.objects_of(holder.index) if holder.pos != "VERB" else clauses.subjects(holder.index)
-            found.update((object, index) for object in things[:1])
-            found.difference_update((object, holder.index) for object in things)
+            described_by.update((object, index) for object in things[:1])
+            described_by.difference_update((object, holder.index) for object in things)
         elif lowered[index] in FORMS and index in nouns.stands_for:
-            found.update((object, index) for object in nouns.objects_of(index)[:1])
+            described_by.update((object, index) for object in nouns.objects_of(index)[:1])
     # Not "several", "one", "full of", which a photo does not show.
-    empty = {word for _, word in found if lowered[word] in WORDS["quantifiers"]}
-    empty |= {word for _, word in found if lowered[word] == "full" and caption.word(word + 1) == "of"}
-    spans = {word: _span(caption, tokens[word]) for _, word in found if word not in empty}
+    empty = {word for _, word in described_by if lowered[word] in WORDS["quantifiers"]}
+    empty |= {word for _, word in described_by if lowered[word] == "full" and caption.word(word + 1) == "of"}
+    spans = {word: _span(caption, tokens[word]) for _, word in described_by if word not in empty}
     within = {i for word, (start, end) in spans.items() for i in range(start, end) if i != word}
     described = []
-    for object, word in sorted(found):
+    for object, word in sorted(described_by):
         if word in spans and word not in within:
             written = caption.span(*spans[word]).lower()
             described.append(Attribute(object, word, *spans[word], WRITTEN.get(written, written)))
@@ -89,12 +89,12 @@ def attributes(caption: Caption, nouns: Nouns, states: Iterable[tuple[int, int]]
 
 
 def _coordinated(caption: Caption, index: int) -> list[int]:
-    found = [index]
-    for at in found:
+    indices = [index]
+    for at in indices:
         for token in caption.dependents(at, "conj"):
             if token.index > at and (token.pos not in ("NOUN", "PROPN") or is_colour(token)):
-                found.append(token.index)
-    return found
+                indices.append(token.index)
+    return indices
 
 
 def _span(caption: Caption, token: Token) -> tuple[int, int]:

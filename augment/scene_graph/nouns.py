@@ -129,17 +129,17 @@ class Nouns:
 
     def objects_of(self, index: int) -> list[int]:
         """The objects (head tokens) that the noun at token `index` stands for, and those coordinated with it."""
-        found = []
+        objects = []
         pending = [index]
         for noun in pending:  # which grows
             thing = self.stands_for.get(noun, noun)
             if thing != noun:
                 pending.append(thing)
             elif thing in self.objects:
-                found.append(thing)
+                objects.append(thing)
             pending += [child.index for child in self.caption.dependents(noun, "conj")]
             del pending[20:]  # a parse may be circular
-        return found
+        return objects
 
     def clause_subjects(self, index: int, clause: int) -> list[int]:
         """The subjects (head tokens) of a clause or phrase with head token `clause` that is attached to noun `index`.
@@ -153,15 +153,15 @@ class Nouns:
         first, person = index, is_person(tokens[index].lemma)
         while tokens[first].dep == "conj" and tokens[first].head < first and _is_noun(tokens[tokens[first].head]):
             first = tokens[first].head
-            own = any(t.index > first for t in self.caption.dependents(first, "prep", "acl", "relcl"))
-            if own or is_person(tokens[first].lemma) != person:
+            modified = any(t.index > first for t in self.caption.dependents(first, "prep", "acl", "relcl"))
+            if modified or is_person(tokens[first].lemma) != person:
                 return self.objects_of(index)[:1]
         if first != index and tokens[clause].pos != "VERB" and tokens[first].dep not in _LEADING:
             first = index
-        found = self.objects_of(first)
-        if len(found) < 2:
-            return found
-        return [thing for thing in found if thing < clause]
+        subjects = self.objects_of(first)
+        if len(subjects) < 2:
+            return subjects
+        return [thing for thing in subjects if thing < clause]
 
 
 def _is_noun(token: Token) -> bool:

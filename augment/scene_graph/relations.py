@@ -31,11 +31,11 @@ class Clauses:
         """The objects (head tokens) that are the subject of token `index`, a verb or predicate; for a passive, the
         patients.
         """
-        found = self._subjects.get(index)
-        if found is None:
+        subjects = self._subjects.get(index)
+        if subjects is None:
             self._subjects[index] = []  # ends the recursion of a circular parse
-            found = self._subjects[index] = self._read(index)
-        return found
+            subjects = self._subjects[index] = self._read(index)
+        return subjects
 
     def is_passive(self, verb: Token) -> bool:
         """Whether a verb is passive: with an auxiliary, or a participle after its noun."""
@@ -99,7 +99,7 @@ def phrases(caption: Caption) -> list[Phrase]:
     """The prepositional phrases of a caption, in text order of their first word."""
     tokens = caption.tokens
     inner: set[int] = set()
-    found = []
+    phrases = []
     for token in tokens:
         if token.dep not in ("prep", "dative", "ROOT", "agent") or token.pos not in _ADVERBS or token.index in inner:
             continue
@@ -113,8 +113,8 @@ def phrases(caption: Caption) -> list[Phrase]:
         if adverbial and above.pos in _ADVERBS and above.index == words[0] - 1 and above.index != token.index:
             words = (above.index, *words)
             head = above.head if above.dep != "ROOT" else above.index
-        found.append(Phrase(words, " ".join(caption.lowered[w] for w in words), head, object))
-    return found
+        phrases.append(Phrase(words, " ".join(caption.lowered[w] for w in words), head, object))
+    return phrases
 
 
 def _downward(caption: Caption, index: int) -> tuple[tuple[int, ...], int | None]:
@@ -155,8 +155,8 @@ def relations(caption: Caption, nouns: Nouns) -> tuple[tuple[Relation, ...], lis
             reader.noun(token, its)
         if token.dep == "poss":
             reader.add(nouns.objects_of(token.index), nouns.objects_of(token.head)[:1], (), "have")
-    found = {(r.subject, r.object, r.name): r for r in reversed(reader.found)}
-    return tuple(sorted(found.values(), key=lambda r: (r.tokens or (r.object,), r.subject, r.object))), states
+    distinct = {(r.subject, r.object, r.name): r for r in reversed(reader.found)}
+    return tuple(sorted(distinct.values(), key=lambda r: (r.tokens or (r.object,), r.subject, r.object))), states
 
 
 @cache

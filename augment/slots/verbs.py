@@ -163,14 +163,14 @@ def preposition_units(caption: Caption) -> Iterator[tuple[int, int]]:
 def preposition_uses(caption: Caption) -> tuple[Slot, ...]:
     """The prepositions of data/prepositions.toml with a noun object in a caption, also those in set phrases."""
     table, lowered = prepositions(), caption.lowered
-    found = []
+    uses = []
     for start, end in preposition_units(caption):
         written = " ".join(lowered[start:end])
         entry = table.same.get(written, written)
         object = next(caption.dependents(end - 1, "pobj"), None)
         if entry in table.entries and object is not None and object.pos in ("NOUN", "PROPN") and object.index >= end:
-            found.append(Slot("preposition", start, end, entry, object.index))
-    return tuple(found)
+            uses.append(Slot("preposition", start, end, entry, object.index))
+    return tuple(uses)
 
 
 def preposition_slots(caption: Caption) -> tuple[Slot, ...]:
