@@ -98,17 +98,6 @@ def test_a_scorer_gives_the_plausibility_of_what_keeps_to_the_limits(monkeypatch
     assert made["object"] == Generated([], [Rejected(longer.candidate, IMPLAUSIBLE, 0.01, -3.0, change.loss)])
 
 
-def test_every_caption_is_compared_with_its_own_negatives() -> None:
-    texts = ["A dog is lying on a couch.", "A man rides a horse in a long and narrow street."]
-    every, made = [contexts([[one]], sample_lexicon())[0] for one in parse(texts)], []
-    for text in texts:
-        at = text.index(" a ")
-        longer = Candidate("noun", (Edit(at, at, " today"),), (1,), "", "today")
-        made.append({"object": Generated([Accepted(longer, apply(text, longer.edits), None, None)], [])})
-    alone = [reject_implausible([own], [one])[0] for own, one in zip(every, made, strict=True)]
-    assert reject_implausible(every, made) == alone
-
-
 def test_a_scorer_changes_nothing_but_the_plausibility() -> None:
     parses = sample_parses().slice(0, 15)
     config = Settings(operators=PRESETS["all"], per_family=4)
