@@ -5,7 +5,7 @@ count from "0". sugarcrepe++: Dumpala et al. 2024, two true captions against one
 another caption of the image. aro: Yuksekgonul et al. 2023; VG_Relation and VG_Attribution of
 https://github.com/mertyg/vision-language-models-are-bows crop the image to the box, and group their rows by
 `relation_name` or by the two `attributes`. negbench: multiple choice as NegBench reads it; if the run has denials, the
-questions are about two nouns, see `negcap.pipelines.tables.questions`; other captions are asked beside three of their
+questions are about two nouns, see `negcap.pipelines.tables.examples`; other captions are asked beside three of their
 negatives. valse: Parcalabescu et al. 2022; `mturk` has the votes of people or models, and VALSE's readers keep pairs of
 which at least two of three voters said that the caption describes the image and the foil does not.
 """
@@ -21,9 +21,21 @@ from ...augment.reproducible import record_rng
 from ..engine.tables import has_table, read_table
 from ..quality.annotation.agree import find_key, read_key, read_sheets
 from ..quality.annotation.sheet import NEGATIVE
-from ..tables.examples import Example, Negative, all_captions, is_denial, other_wordings, source_of, with_negatives
+from ..tables.examples import (
+    OPTIONS,
+    POSITIVE,
+    Example,
+    Negative,
+    Question,
+    all_captions,
+    is_denial,
+    other_wordings,
+    questions,
+    shuffled,
+    source_of,
+    with_negatives,
+)
 from ..tables.pairs import NEGATION
-from ..tables.questions import OPTIONS, POSITIVE, Question, questions, shuffled
 from . import archives, coco, hub, negclip, snli, vse_c
 from .publication import INTEGER, Column, Format, Publication
 from .writers import JsonRows, Rows, TableRows, write_rows

@@ -15,7 +15,7 @@ import numpy as np
 
 from ....schemas.negatives import AUDIT, POSITIVE
 from ...engine.bounds import at_least
-from ...engine.progress import Progress, in_progress
+from ...engine.progress import Progress
 from ...engine.tables import has_table, no_table, read_table
 from ...tables.columns import check_splits, stored_splits
 from ...tables.pairs import earlier
@@ -364,7 +364,7 @@ def measure_table(
         finally:
             progress.advance(0 if name == ALL else len(some))
 
-    with in_progress(progress, f"blind {table}", len(pairs), unit="pairs"):
+    with progress.stage(f"blind {table}", len(pairs), unit="pairs"):
         try:
             return measure_each(pairs, one)
         except ImportError as error:

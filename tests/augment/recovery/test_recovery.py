@@ -7,10 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from negcap.augment import recovery as judge
+from negcap.augment import recovery as recover
 from negcap.augment.context import contexts
 from negcap.augment.edits import Edit, apply
 from negcap.augment.language.parse import parse
-from negcap.augment.recovery import FAMILIES_OF, Judging, align, faults, judge, recover
+from negcap.augment.recovery import FAMILIES_OF, Judging, align, faults
 from negcap.augment.truth.estimates import Truth
 from negcap.pipelines.cli.choices import RECOVERED
 from negcap.pipelines.engine.tables import read_table
