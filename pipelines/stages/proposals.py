@@ -9,13 +9,12 @@ from collections import Counter, defaultdict
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from ...augment import recovery as judge
 from ...augment.caption import by_image, from_parses
 from ...augment.context import batches, contexts
 from ...augment.edits import Accepted
 from ...augment.generate import Rows
 from ...augment.language.parse import parse
-from ...augment.recovery import Judged, Judging
+from ...augment.recovery import Judged, Judging, judge
 from ...schemas.negatives import JUDGED, NEGATIVES, POSITIVES, REJECTIONS
 from ..engine.stage import Stage, StageResult
 from ..engine.tables import WholeTable

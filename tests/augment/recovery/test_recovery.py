@@ -7,12 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from negcap.augment import recovery as judge
-from negcap.augment import recovery as recover
 from negcap.augment.context import contexts
 from negcap.augment.edits import Edit, apply
 from negcap.augment.language.parse import parse
-from negcap.augment.recovery import FAMILIES_OF, Judging, align, faults
+from negcap.augment.recovery import FAMILIES_OF, Judging, align, faults, judge, recover
 from negcap.augment.truth.estimates import Truth
 from negcap.pipelines.cli.choices import RECOVERED
 from negcap.pipelines.engine.tables import read_table
@@ -55,7 +53,6 @@ def test_edits_and_words_of_own_negatives_are_recovered(sample_run: Path) -> Non
     for row in whole:
         edits = tuple(Edit(edit["start"], edit["end"], edit["new"]) for edit in row["edits"])
         right += len(edits) == len(align(row["caption"], row["text"])) == 1
-    print(right / len(whole))
     assert len(whole) > 500 and right / len(whole) >= 0.99
     kinds = ("noun", "verb", "preposition")
     rows = [row for row in every if row["operator"] in kinds and row["negative_id"].endswith(":0")][:150]
