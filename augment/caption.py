@@ -28,11 +28,9 @@ CAPTIONS, CONTEXTS = 256, 64
 
 
 class Token(NamedTuple):
-    """One token. `start` and `end` (exclusive) are character offsets in the caption; `index` and `head` are token
-    indices.
+    """One token: characters `start` to `end` (exclusive); `index` and `head` are token indices, a root is its own head.
 
-    lemma: in lower case. tag: Penn Treebank tag. pos: universal part of speech. dep: dependency label. A root is its
-    own head.
+    lemma: in lower case. tag: Penn Treebank tag. pos: universal part of speech. dep: dependency label.
     """
 
     index: int  # type: ignore[assignment]  # hides tuple.index
@@ -61,10 +59,7 @@ class Chunk(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Caption:
-    """A caption with its parse; `tokens` and `chunks` are in text order. One that is too long has none.
-
-    Captions compare by identity, which makes them cheap cache keys (see negcap.augment.caption).
-    """
+    """A caption with its parse; `tokens` and `chunks` are in text order. One that is too long has none."""
 
     caption_id: str
     image_id: str
@@ -93,9 +88,7 @@ class Caption:
 
     @cached_property
     def casing(self) -> Casing:
-        """How the words are written: all in capitals ("upper"), beginning with them ("title"), or in lower case
-        ("sentence"). The first word does not count, nor do short words for a title.
-        """
+        """How words are written: in capitals, beginning with one (short ones do not count), or neither ("sentence")."""
         words = [token.text for token in self.tokens[1:] if token.text.isalpha() and len(token.text) > 1]
         if words and sum(map(str.isupper, words)) >= STYLED * len(words):
             return "upper"
@@ -126,6 +119,10 @@ class Caption:
         while token.dep == "conj" and token.head != token.index:
             token = self.tokens[token.head]
         return token
+
+    def phrase_start(self, noun: int) -> int:
+        """The first token of the noun phrase that the noun at token index `noun` heads; itself if it heads none."""
+        return next((chunk.start for chunk in self.chunks if chunk.root == noun), noun)
 
     def span(self, start: int, end: int) -> str:
         """The text from token `start` to token `end` (exclusive), as written."""
@@ -183,14 +180,8 @@ def cached(size: int) -> Callable[[Function], Function]:
     return decorate
 
 
-def cached_on_caption(read: Function) -> Function:
-    """Cache the results of a function of a caption, for the most recently used captions."""
-    return cached(CAPTIONS)(read)
-
-
-def cached_on_context(read: Function) -> Function:
-    """Cache the results of a function of a caption and its context, for the most recently used contexts."""
-    return cached(CONTEXTS)(read)
+cached_on_caption = cached(CAPTIONS)  # for functions of a caption
+cached_on_context = cached(CONTEXTS)  # for functions of a caption and its context
 
 
 def read_only(array: np.ndarray) -> np.ndarray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -74,14 +74,14 @@ def contexts(images: Iterable[Sequence[Caption]], lexicon: Lexicon, truth: Truth
     """
     images = list(images)
     readings = iter(read([caption for captions in images for caption in captions], lexicon.cloze))
-    read_in: list[Context] = []
-    for captions in images:
-        mentions = Mentions(tuple(captions))
+    contexts: list[Context] = []
+    for captions in map(tuple, images):
+        known: dict[Any, tuple[frozenset[Any], frozenset[Any]]] = {}
         estimates = truth.of_image(captions) if truth is not None else None
         for number, caption in enumerate(captions):
-            siblings = mentions.all_but(number)
-            read_in.append(Context(lexicon, Mentions((caption,)), siblings, next(readings), estimates))
-    return read_in
+            siblings = Mentions(captions, number, known)
+            contexts.append(Context(lexicon, Mentions((caption,)), siblings, next(readings), estimates))
+    return contexts
 
 
 def batches(images: Iterable[Sequence[Caption]]) -> Iterator[list[Sequence[Caption]]]:

@@ -8,8 +8,11 @@ from typing import Literal, NamedTuple
 from .caption import Caption, Casing
 
 Kind = Literal[
-    "noun", "quantity", "preposition", "swap", "attribute", "attribute_swap", "verb", "denial", "verb_denial", "none"
-]
+    "noun", "quantity", "preposition", "swap", "attribute", "attribute_swap", "verb", "negated_noun", "negated_verb",
+    "none",
+]  # fmt: skip
+NO = "not "  # precedes a noun that is negated, in `replaced` and `replacement` of a candidate
+BOTH = " | "  # between a noun that is asserted and one that is negated
 
 
 class Edit(NamedTuple):
@@ -29,7 +32,7 @@ class Candidate(NamedTuple):
     a swap; `replaced` is "" if a word is added. Synsets are WordNet names ("dog.n.01") or preposition sets
     ("prepositions:6"), None if there is none. rejected: the reason if the edits would be ungrammatical, else None.
     plausibility: the log-odds of the negative to the caption (see negcap.augment.plausibility), None if its operator
-    does not know it. absent: of a denial, the noun or verb that it takes to be false of the image.
+    does not know it. absent: of a negation, the noun or verb that it takes to be false of the image.
     """
 
     change: Kind
@@ -42,6 +45,19 @@ class Candidate(NamedTuple):
     rejected: str | None = None
     plausibility: float | None = None
     absent: str | None = None
+
+    @property
+    def assertion(self) -> Candidate | None:
+        """The candidate that would assert the noun or verb that a negation takes to be absent; None if none is."""
+        if self.absent is None:
+            return None
+        change: Kind = "verb" if self.change == "negated_verb" else "noun"
+        return self._replace(change=change, replaced=self.replaced.partition(BOTH)[0], replacement=self.absent)
+
+    @property
+    def negates_caption(self) -> bool:
+        """Whether it negates what its caption says, and nothing else: "hat" -> "not hat"."""
+        return self.replacement == NO + self.replaced
 
 
 class Accepted(NamedTuple):

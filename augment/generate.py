@@ -9,7 +9,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, compress
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,8 +24,8 @@ from .edits import NOTHING, Accepted, Edit, Generated, Rejected, apply
 from .language.concreteness import Concreteness
 from .operators import OPERATORS, PRESETS, Limits, operator
 from .plausibility import Change, SentenceScorer, compare
-from .recovery.recover import FAMILIES_OF
-from .rng import record_rng
+from .recovery import FAMILIES_OF
+from .reproducible import record_rng
 from .truth.contradiction import assess
 from .truth.estimates import MAX_P_TRUE, Truth, check_max_p_true
 
@@ -39,7 +39,8 @@ DRAWS_PER_NEGATIVE, EXTRA_DRAWS = 4, 16
 IMPLAUSIBLE, OPERATOR_ERROR, TOO_LONG = "implausible", "operator_error", "too_long"  # reasons of rejections
 KEYS = ("caption_id", "image_id", "split", "origin")
 CHANGES = ("replaced", "replacement", "replaced_synset", "replacement_synset")
-NOUNS = 1 << 14  # number of nouns whose concreteness is cached
+NOUNS = 1 << 14  # number of replacements whose concreteness is cached
+FAMILIES = FAMILIES_OF | {name: operator.family for name, operator in OPERATORS.items()}
 
 
 @dataclass(frozen=True)
@@ -97,16 +98,23 @@ def generate_tables(
     `rejected.<operator>.<reason>`; `captions.without` (captions without any negative).
     """
     negatives, positives, rejections = Rows(), Rows(), Rows()
-    counts: Counter[str] = Counter()
     captions = from_parses(parses)
-    counts["captions"] = len(captions)
+    counts = Counter({"captions": len(captions)})
     row = 0
     for images in batches(by_image(captions)):
         for generated in generate_for_images(images, lexicon, settings, truth, scorer):
+            families = set()
             for name, (accepted, rejected) in generated.items():
-                (positives if OPERATORS[name].family == POSITIVE else negatives).add(row, name, accepted)
+                family = OPERATORS[name].family
+                (positives if family == POSITIVE else negatives).add(row, name, accepted)
                 rejections.add(row, name, rejected)
-            _count(generated, counts)
+                counts[f"{name}.rows"] += len(accepted)
+                counts[f"{name}.captions"] += bool(accepted)
+                counts[f"family.{family}.rows"] += len(accepted)
+                if accepted:
+                    families.add(family)
+            counts.update(f"family.{family}.captions" for family in families)
+            counts["captions.without"] += not families - {POSITIVE}
             row += 1
     tables = {
         "rejections": rejections.table(parses, REJECTIONS),
@@ -131,9 +139,12 @@ def generate_for_images(
 
     images: one of the `batches` of a larger number; their captions are read together.
     """
-    every = contexts(images, lexicon, truth)
-    made = [{name: try_operator(name, own.caption, own, settings) for name in settings.operators} for own in every]
-    return reject_implausible(every, made, scorer, settings.min_plausibility, settings.max_loss)
+    read = contexts(images, lexicon, truth)
+    generated = [
+        {name: try_operator(name, context.caption, context, settings) for name in settings.operators}
+        for context in read
+    ]
+    return reject_implausible(read, generated, scorer, settings.min_plausibility, settings.max_loss)
 
 
 def try_operator(name: str, caption: Caption, context: Context, settings: Settings) -> Generated:
@@ -164,8 +175,7 @@ def apply_operator(name: str, caption: Caption, context: Context, settings: Sett
     """
     quota = settings.quota(name)
     rng = record_rng(settings.seed, name, caption.caption_id)
-    made, texts = Generated([], []), set[str]()
-    operator = OPERATORS[name]
+    accepted, rejected, texts, operator = list[Accepted](), list[Rejected](), set[str](), OPERATORS[name]
     for propose in (operator.propose, operator.fallback):
         for candidate in propose(caption, context, rng, DRAWS_PER_NEGATIVE * quota + EXTRA_DRAWS):
             reason, p_true = assess(candidate, caption, context, context.image) if operator.checked else (None, None)
@@ -176,27 +186,27 @@ def apply_operator(name: str, caption: Caption, context: Context, settings: Sett
                     continue
                 if lower not in context.texts:
                     texts.add(lower)
-                    made.accepted.append(Accepted(candidate, text, p_true, candidate.plausibility))
+                    accepted.append(Accepted(candidate, text, p_true, candidate.plausibility))
                     if len(texts) == quota:
                         break
                     continue
                 reason, p_true = "sibling_says_so", None
-            made.rejected.append(Rejected(candidate, reason, p_true))
+            rejected.append(Rejected(candidate, reason, p_true))
         if texts:
             break
-    return made
+    return Generated(accepted, rejected)
 
 
 def reject_implausible(
     contexts: Sequence[Context],
-    made: Sequence[Mapping[str, Generated]],
+    generated: Sequence[Mapping[str, Generated]],
     scorer: SentenceScorer | None = None,
     minimum: float | None = None,
     max_loss: float | None = None,
 ) -> list[dict[str, Generated]]:
     """Move implausible negatives from the accepted to the rejected, and give the others their plausibility and loss.
 
-    contexts: one for each caption. made: for each caption, the results by operator; the result has the same form.
+    contexts: one for each caption. generated: for each caption, the results by operator; the result has the same form.
 
     - First the cloze model compares each negative with its caption, and those outside the limits of their operator
       (see `negcap.augment.operators.Limits`) are rejected. The limits are on the scale of the cloze model and apply
@@ -206,29 +216,30 @@ def reject_implausible(
       minus that of the caption. Negatives rejected before have none.
     - Last, negatives whose plausibility is below `minimum` are rejected.
     """
-    limits_of = {name: OPERATORS[name].limits for generated in made for name in generated}
-    if max_loss is not None:
-        for name, limits in limits_of.items():
-            limits_of[name] = limits and limits._replace(max_loss=min(limits.max_loss, max_loss))
-    changes = _changes(contexts, made, limits_of)
     results: list[dict[str, Generated]] = []
-    left: list[tuple[Caption, Generated, Accepted]] = []
-    for context, generated in zip(contexts, made, strict=True):
+    limited: list[tuple[Context, Generated, Accepted, Limits]] = []
+    for context, of_caption in zip(contexts, generated, strict=True):
         results.append({})
-        for name, (accepted, rejected) in generated.items():
-            limits = limits_of[name]
-            results[-1][name] = kept = Generated([], rejected)
-            if limits is None:
-                kept.accepted.extend(accepted)
-                continue
-            for negative in accepted:
-                read = changes.get(id(negative))
-                change, loss = (Change(negative.plausibility or 0.0), None) if read is None else (read, read.loss)
-                if limits.allow(change):
-                    left.append((context.caption, kept, negative._replace(plausibility=change.log_odds, loss=loss)))
-                else:
-                    log_odds = change.log_odds if scorer is None else None
-                    rejected.append(Rejected(negative.candidate, IMPLAUSIBLE, negative.p_true, log_odds, loss))
+        for name, (accepted, rejected) in of_caption.items():
+            limits = OPERATORS[name].limits
+            results[-1][name] = kept = Generated([] if limits else accepted, rejected)
+            if limits is not None:
+                if max_loss is not None:
+                    limits = limits._replace(max_loss=min(limits.max_loss, max_loss))
+                limited += [(context, kept, negative, limits) for negative in accepted]
+    # A negative is read if its operator does not know its plausibility, or limits more than that.
+    read = [limits.read_whole or negative.plausibility is None for _, _, negative, limits in limited]
+    compared = [(context.caption, context.reading, one.candidate) for context, _, one, _ in compress(limited, read)]
+    changes = iter(compare(*zip(*compared, strict=True)) if compared else [])
+    left: list[tuple[Caption, Generated, Accepted]] = []
+    for (context, kept, negative, limits), is_read in zip(limited, read, strict=True):
+        change = next(changes) if is_read else Change(negative.plausibility or 0.0)
+        loss = change.loss if is_read else None
+        if limits.allow(change):
+            left.append((context.caption, kept, negative._replace(plausibility=change.log_odds, loss=loss)))
+        else:
+            log_odds = change.log_odds if scorer is None else None
+            kept.rejected.append(Rejected(negative.candidate, IMPLAUSIBLE, negative.p_true, log_odds, loss))
     odds: list[float | None] = [negative.plausibility for _, _, negative in left]
     if scorer is not None:
         new = scorer.log_likelihoods([negative.text for _, _, negative in left])
@@ -241,113 +252,66 @@ def reject_implausible(
     return results
 
 
-def _changes(
-    contexts: Sequence[Context], made: Sequence[Mapping[str, Generated]], limits_of: Mapping[str, Limits | None]
-) -> dict[int, Change]:
-    """How those negatives that have to be compared with their captions compare with them, by the negative's `id`.
-
-    A negative is read if its operator does not know its plausibility, or limits more than that.
-    """
-    read: list[tuple[Context, Accepted]] = []
-    for context, generated in zip(contexts, made, strict=True):
-        for name, (accepted, _) in generated.items():
-            limits = limits_of[name]
-            if limits is not None:
-                whole = limits.read_whole
-                read += [(context, negative) for negative in accepted if whole or negative.plausibility is None]
-    changes = compare([context for context, _ in read], [negative.candidate for _, negative in read])
-    return {id(negative): change for (_, negative), change in zip(read, changes, strict=True)}
-
-
-def _count(generated: Mapping[str, Generated], counts: Counter[str]) -> None:
-    """Add the results for one caption to the counters that `generate_tables` describes."""
-    families = set()
-    for name, (accepted, _) in generated.items():
-        rows, family = len(accepted), OPERATORS[name].family
-        counts[f"{name}.rows"] += rows
-        counts[f"{name}.captions"] += rows > 0
-        counts[f"family.{family}.rows"] += rows
-        if rows:
-            families.add(family)
-    for family in families:
-        counts[f"family.{family}.captions"] += 1
-    counts["captions.without"] += not families - {POSITIVE}
-
-
 class Rows:
     """Collects accepted or rejected candidates, in order, for one table."""
 
     def __init__(self) -> None:
-        self._batches: list[tuple[int, str, int]] = []
+        # Of each candidate: its caption's row in the parses, operator, and number among those of caption and operator.
+        self._rows, self._operators, self._numbers = list[int](), list[str](), list[int]()
         self._candidates: list[Accepted | Rejected] = []
 
     def add(self, row: int, operator: str, candidates: Sequence[Accepted] | Sequence[Rejected]) -> None:
         """Add the results of one operator for the caption in row number `row` of the parses."""
-        if candidates:
-            self._batches.append((row, operator, len(candidates)))
-            self._candidates.extend(candidates)
+        count = len(candidates)
+        self._rows += [row] * count
+        self._operators += [operator] * count
+        self._numbers += range(count)
+        self._candidates += candidates
 
     def table(self, parses: pa.Table, schema: pa.Schema) -> pa.Table:
-        """The collected rows as a table of `schema` (negatives or rejections); the ids of a caption's rows by one
-        operator count from 0.
-        """
+        """The rows as a table of `schema` (negatives or rejections); ids count those of a caption and operator."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
         if not self._candidates:
             return schema.empty_table()
-        rows, operators, sizes = zip(*self._batches, strict=True)
-        batch = np.repeat(np.arange(len(sizes)), sizes)
-        source = pa.array(np.repeat(np.array(rows, np.int32), sizes))
-        number = np.arange(len(batch)) - (np.cumsum(sizes, dtype=int) - sizes)[batch]
-        columns = {name: parses[name].combine_chunks().take(source) for name in KEYS}
-        columns["caption"] = parses["text"].combine_chunks().take(source)
-        families = [OPERATORS[name].family if name in OPERATORS else FAMILIES_OF[name] for name in operators]
-        for name, words in (("operator", operators), ("family", families)):
-            columns[name] = pa.array(words, pa.string()).take(pa.array(batch))
+        rows = pa.array(self._rows, pa.int32())
+        columns = {name: parses[name].combine_chunks().take(rows) for name in (*KEYS, "text")}
+        columns["caption"] = columns["text"]
+        columns["operator"] = pa.array(self._operators, pa.string())
+        columns["family"] = pa.array([FAMILIES[name] for name in self._operators], pa.string())
         made_by = pc.binary_join_element_wise(columns["caption_id"], columns["operator"], "#")
-        label = pc.binary_join_element_wise(made_by, pa.array(number).cast(pa.string()), ":")
+        label = pc.binary_join_element_wise(made_by, pa.array(self._numbers).cast(pa.string()), ":")
         columns |= {"negative_id": label, "positive_id": label}
         candidates, texts, *numbers = zip(*self._candidates, strict=True)
         columns |= dict.fromkeys(("text", "reason"), pa.array(texts, pa.string()))
         kinds, edits, _, *changes, _, _, _ = zip(*candidates, strict=True)
         columns |= {name: pa.array(column, pa.string()) for name, column in zip(CHANGES, changes, strict=True)}
-        likely, plausible, lost, *detail = numbers
-        for name, values in (("p_true", likely), ("plausibility", plausible), ("context_loss", lost)):
-            columns[name] = pa.array(values, pa.float32())
-        if detail:  # of the rejected
-            columns["detail"] = pa.array(detail[0], pa.string())
+        for name, values in zip(("p_true", "plausibility", "context_loss", "detail"), numbers, strict=False):
+            columns[name] = pa.array(values, pa.string() if name == "detail" else pa.float32())
         if "concreteness" in schema.names:
             columns["concreteness"] = pa.array(map(concreteness, kinds, changes[1]), pa.float32())
         columns["edits"] = _edits(edits, columns["caption"].to_pylist())
         return pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema)
 
 
+@cached(NOUNS)
 def concreteness(change: str, replacement: str) -> float | None:
     """The concreteness of the noun that a candidate puts in, or the lowest of those it moves, by the shipped score.
 
-    change, replacement: of the candidate, see `negcap.augment.edits.Candidate`. None if it puts in no noun, or one
-    without a score.
+    change, replacement: of the candidate. None if it puts in no noun, or one without a score.
     """
-    if change == "noun":
-        return _score(replacement)
-    if change == "swap":
-        scores = [_score(noun) for noun in replacement.split(" | ")]
-        known = [score for score in scores if score is not None]
-        return min(known) if len(known) == len(scores) else None
-    return None
-
-
-@cached(NOUNS)
-def _score(noun: str) -> float | None:
-    return Concreteness.load().score(noun)
+    nouns = [replacement] if change == "noun" else replacement.split(" | ") if change == "swap" else []
+    scores = [Concreteness.load().score(noun) for noun in nouns]
+    known = [score for score in scores if score is not None]
+    return min(known) if known and len(known) == len(scores) else None
 
 
 def _edits(edits: Sequence[Sequence[Edit]], captions: Iterable[str]) -> pa.Array:
     """The edits of each caption as lists of structs, as in `negcap.schemas.negatives`."""
     import pyarrow as pa
 
-    old = [caption[start:end] for caption, own in zip(captions, edits, strict=True) for start, end, _ in own]
+    old = [caption[start:end] for caption, its in zip(captions, edits, strict=True) for start, end, _ in its]
     start, end, new = zip(*chain.from_iterable(edits), strict=True) if old else [()] * 3
     values = [pa.array(v, f.type) for v, f in zip((start, end, old, new), EDITS.value_type, strict=True)]
     offsets = pa.array(np.cumsum([0, *map(len, edits)]), pa.int32())

@@ -37,7 +37,7 @@ def mentioned_quantities(caption: Caption) -> frozenset[tuple[str, int]]:
 @cached_on_caption
 def mentioned_relations(caption: Caption) -> frozenset[tuple[str, str]]:
     """The (preposition, object) pairs of a caption: "a dog on a couch" -> (on, couch)."""
-    return frozenset((use.entry, use.object.lemma) for use in preposition_uses(caption))
+    return frozenset((use.entry, caption.tokens[use.noun].lemma) for use in preposition_uses(caption))
 
 
 @cached_on_caption
@@ -45,7 +45,7 @@ def mentioned_attributes(caption: Caption) -> frozenset[tuple[str, str]]:
     """The (attribute, noun) pairs of a caption; the noun is "" if the parse gives none: "a man in red" -> (red, "")."""
     known = attributes().dimensions
     described = {index: (word, "") for index, word in enumerate(caption.lowered) if word in known}
-    described.update((slot.index, (slot.entry, caption.tokens[slot.noun].lemma)) for slot in attribute_slots(caption))
+    described.update((slot.start, (slot.entry, caption.tokens[slot.noun].lemma)) for slot in attribute_slots(caption))
     return frozenset(described.values())
 
 
@@ -62,9 +62,25 @@ def chunk_heads(caption: Caption) -> tuple[Token, ...]:
     return tuple(root for root in roots if root.tag in NOUN_TAGS)
 
 
+def _union(read: Callable[[Caption], frozenset[T]]) -> cached_property[frozenset[T]]:
+    """The property of `Mentions` that is the union of what `read` finds in its captions, computed when first read."""
+
+    def union(self: Mentions) -> frozenset[T]:
+        if len(self.captions) == 1 and self.without is None:
+            return read(self.captions[0])
+        if read not in self.known:
+            counts = Counter(chain.from_iterable(map(read, self.captions)))
+            self.known[read] = frozenset(counts), frozenset(value for value, count in counts.items() if count == 1)
+        mentioned, once = self.known[read]
+        alone = once & read(self.captions[self.without]) if self.without is not None else frozenset()
+        return mentioned - alone if alone else mentioned
+
+    return cached_property(union)
+
+
 @dataclass(frozen=True, eq=False)
 class Mentions:
-    """The union of what several captions of one image mention; each set is computed when first read.
+    """The union of what several captions of one image mention.
 
     without: the index of a caption to leave out; None: none. known: a cache of what all captions mention and of what
     only one of them mentions; the Mentions that leave out one caption each share it, so that the union is not computed
@@ -75,54 +91,15 @@ class Mentions:
     without: int | None = None
     known: dict[Any, tuple[frozenset[Any], frozenset[Any]]] = field(default_factory=dict)
 
-    def all_but(self, number: int) -> Mentions:
-        """What all captions but this one mention."""
-        return Mentions(self.captions, number, self.known)
+    nouns = _union(mentioned_nouns)
+    quantities = _union(mentioned_quantities)
+    relations = _union(mentioned_relations)
+    attributes = _union(mentioned_attributes)
+    verbs = _union(mentioned_verbs)
 
     @cached_property
     def texts(self) -> frozenset[str]:
-        """The texts of all captions, in lower case, also of the one that does not count."""
-        return self._counted(_text)[0]
-
-    @cached_property
-    def nouns(self) -> frozenset[str]:
-        """The union of `mentioned_nouns` of the captions."""
-        return self._union(mentioned_nouns)
-
-    @cached_property
-    def quantities(self) -> frozenset[tuple[str, int]]:
-        """The union of `mentioned_quantities` of the captions."""
-        return self._union(mentioned_quantities)
-
-    @cached_property
-    def relations(self) -> frozenset[tuple[str, str]]:
-        """The union of `mentioned_relations` of the captions."""
-        return self._union(mentioned_relations)
-
-    @cached_property
-    def attributes(self) -> frozenset[tuple[str, str]]:
-        """The union of `mentioned_attributes` of the captions."""
-        return self._union(mentioned_attributes)
-
-    @cached_property
-    def verbs(self) -> frozenset[str]:
-        """The union of `mentioned_verbs` of the captions."""
-        return self._union(mentioned_verbs)
-
-    def _union(self, read: Callable[[Caption], frozenset[T]]) -> frozenset[T]:
-        if len(self.captions) == 1 and self.without is None:
-            return read(self.captions[0])
-        every, once = self._counted(read)
-        alone = once & read(self.captions[self.without]) if self.without is not None else frozenset()
-        return every - alone if alone else every
-
-    def _counted(self, read: Callable[[Caption], frozenset[T]]) -> tuple[frozenset[T], frozenset[T]]:
-        """What the captions mention, and what only one of them mentions."""
-        if read not in self.known:
-            counts = Counter(chain.from_iterable(map(read, self.captions)))
-            self.known[read] = frozenset(counts), frozenset(value for value, count in counts.items() if count == 1)
-        return self.known[read]
-
-
-def _text(caption: Caption) -> frozenset[str]:
-    return frozenset([caption.text.lower()])
+        """The texts of all captions, in lower case, also of the one that is left out."""
+        if "texts" not in self.known:
+            self.known["texts"] = frozenset(caption.text.lower() for caption in self.captions), frozenset()
+        return self.known["texts"][0]

@@ -18,8 +18,8 @@ from .caption import Caption, cached, read_only
 from .cloze.model import ClozeModel, Reading, Span, cloze_model
 from .cloze.states import normalised
 from .edits import Candidate, Edit
-from .elementary import log
 from .lexicon.lexicon import Lexicon
+from .reproducible import log
 from .slots.nouns import noun_slots
 from .slots.verbs import inflected, preposition_uses
 
@@ -39,24 +39,9 @@ class SentenceScorer(Protocol):
         ...
 
 
-class Read(Protocol):
-    """A caption that the cloze model has read, such as negcap.augment.context.Context."""
-
-    @property
-    def caption(self) -> Caption:
-        """The caption."""
-        ...
-
-    @property
-    def reading(self) -> Reading:
-        """What the cloze model reads in it."""
-        ...
-
-
 def read(captions: Sequence[Caption], model: ClozeModel | None = None) -> list[Reading]:
-    """Each caption as a cloze model (None: the shipped one) has read it; faster for many captions in one call.
-
-    Nouns and prepositions of several words can be asked for as a whole.
+    """Each caption as a cloze model (None: the shipped one) has read it; faster for many captions in one call. Nouns
+    and prepositions of several words can be asked for as a whole.
     """
     phrases: list[list[Span]] = []
     for caption in captions:
@@ -68,10 +53,10 @@ def read(captions: Sequence[Caption], model: ClozeModel | None = None) -> list[R
 
 @cached(CACHED)
 def entry_units(lexicon: Lexicon, kind: str, form: str = "") -> np.ndarray:
-    """The number of each lexicon entry of a kind in the vocabulary of the lexicon's cloze model: (entries,), read-only.
+    """The number of each lexicon entry of a kind in the vocabulary of the lexicon's cloze model: (entries,), read-only;
+    -1 for one that the model does not know in this form.
 
-    -1 for an entry that the model does not know in this form. form: for nouns "nn" (singular) or "nns" (plural); for
-    verbs a Penn tag, such as "VBZ"; other kinds have one form.
+    form: of nouns "nn" (singular) or "nns" (plural); of verbs a Penn tag, such as "VBZ"; other kinds have one form.
     """
     names: Sequence[str | None] = lexicon.entries(kind).names
     if kind == "noun":
@@ -100,9 +85,8 @@ def log_probabilities(
     """log p(entry | rest of the caption) of each lexicon entry of a kind in one slot of a caption: (entries,).
 
     units: the entries' numbers from `entry_units`. span: the first token of the slot, and the one after its last. An
-    entry that the cloze model does not know gets the probability that the lexicon's counts give it in the `contexts` of
-    the slot (such as its governing verb), so that it can be drawn, too; -inf if they never have it there. vectors: of
-    the units, from `entry_vectors`; None: they are looked up.
+    entry that the cloze model does not know gets the probability that the lexicon gives it in the `contexts` of the
+    slot, so that it can be drawn, too. vectors: of the units, from `entry_vectors`; None: they are looked up.
     """
     likely = reading.log_probabilities(*span, units, vectors)
     unknown = (units < 0).nonzero()[0]
@@ -114,8 +98,8 @@ def log_probabilities(
 class Edited(NamedTuple):
     """A caption after edits.
 
-    words: its words in lower case. starts: for each edit, the position in `words` of its first new word; if it only
-    deletes, of the word that follows. kept: (index of the token, position in `words`) of each token that is not edited.
+    words: in lower case. starts: for each edit, the position in `words` of its first new word; if it only deletes, of
+    the word that follows. kept: (index of the token, position in `words`) of each token that is not edited.
     """
 
     words: list[str]
@@ -156,38 +140,38 @@ class Change(NamedTuple):
     lowest: float = 0.0
 
 
-def compare(contexts: Sequence[Read], candidates: Sequence[Candidate]) -> list[Change]:
+def compare(captions: Sequence[Caption], readings: Sequence[Reading], candidates: Sequence[Candidate]) -> list[Change]:
     """Let the cloze model read each negative (false caption) as a whole, and compare it with its caption.
 
-    contexts, candidates: for each negative, the context of its caption, and the edits. The log-odds are those of the
-    candidate if its operator gave them, else the pseudo-log-likelihood of the negative minus that of the caption. To
-    save time, equal negatives of a caption (of different operators) are read once, as are those that differ only in the
-    number they put in ("three dogs", "four dogs"). Of the latter the first is read: the log-odds of the others differ
-    by log p(number | rest) alone, and the loss and lowest of the first are used for them.
+    captions, readings, candidates: for each negative, its caption, how that was read, and the edits. The log-odds are
+    those of the candidate if its operator gave them, else the pseudo-log-likelihood of the negative minus that of the
+    caption. Equal negatives of a caption are read once, as are those that differ only in the number they put in ("three
+    dogs", "four dogs"): their log-odds differ by log p(number | rest) alone, and loss and lowest of the first are used
+    for all.
     """
-    if not contexts:
+    if not captions:
         return []
-    edited = [words_after(own.caption, candidate.edits) for own, candidate in zip(contexts, candidates, strict=True)]
+    edited = [words_after(caption, one.edits) for caption, one in zip(captions, candidates, strict=True)]
     numbers = [_number_at(after.starts, candidate) for after, candidate in zip(edited, candidates, strict=True)]
     first: dict[tuple[str | None, ...], int] = {}
     same = []  # for each negative, the index of the first one that is read in its place
-    for i, (own, (words, _, _), number) in enumerate(zip(contexts, edited, numbers, strict=True)):
+    for i, (caption, (words, _, _), number) in enumerate(zip(captions, edited, numbers, strict=True)):
         blanked = [None if position == number else word for position, word in enumerate(words)]
-        same.append(first.setdefault((own.caption.caption_id, *blanked), i))
+        same.append(first.setdefault((caption.caption_id, *blanked), i))
     distinct = sorted(set(same))
-    readings = [contexts[i].reading for i in distinct]
-    edited_readings = readings[0].model.read_edited(readings, [edited[i].words for i in distinct])
+    texts = [edited[i].words for i in distinct]
+    edited_readings = readings[0].model.read_edited([readings[i] for i in distinct], texts)
     read_as = dict(zip(distinct, edited_readings, strict=True))
     changes: list[Change] = []
-    for i, (own, candidate, number) in enumerate(zip(contexts, candidates, numbers, strict=True)):
+    for i, (old, candidate, number) in enumerate(zip(readings, candidates, numbers, strict=True)):
         new, odds, other = read_as[same[i]], candidate.plausibility, same[i] != i and number is not None
         if odds is None:
-            total = new.own_with(number, edited[i].words[number]) if other and number is not None else sum(new.scores)
-            odds = total - sum(own.reading.scores)
+            total = new.score_with(number, edited[i].words[number]) if other and number is not None else sum(new.scores)
+            odds = total - sum(old.scores)
         if other:
             changes.append(changes[same[i]]._replace(log_odds=odds))
         else:
-            loss = _loss(own.reading, new, edited[i].kept)
+            loss = _loss(old, new, edited[i].kept)
             changes.append(Change(odds, loss, _lowest(new, edited[i].starts, candidate.edits)))
     return changes
 

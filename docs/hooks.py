@@ -15,6 +15,7 @@ import click
 from mkdocs.exceptions import PluginError
 
 from negcap.augment.operators import OPERATORS
+from negcap.augment.operators.replacement import FLOORS
 from negcap.pipelines.cli import negcap
 from negcap.pipelines.cli.choices import MODELS
 from negcap.pipelines.cli.training import settings_of
@@ -53,7 +54,7 @@ def limits() -> str:
     rows = ["| operator | floor | least plausibility | largest loss | lowest word |", "|---|---|---|---|---|"]
     for name, operator in OPERATORS.items():
         if operator.limits is not None:
-            floor = getattr(inspect.getmodule(operator.propose), "FLOOR", None)
+            floor = FLOORS.get(name)
             numbers = (floor, *operator.limits)
             cells = ("–" if number is None or not isfinite(number) else f"{number:g}" for number in numbers)
             rows.append(f"| `{name}` | {' | '.join(cells)} |")

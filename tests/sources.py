@@ -12,7 +12,7 @@ SOURCES = [path for layer in LAYERS for path in sorted((ROOT / layer).rglob("*.p
 
 
 def name_of(path: Path) -> str:
-    """`augment/elementary.py`."""
+    """`augment/reproducible.py`."""
     return path.relative_to(ROOT).as_posix()
 
 

@@ -10,7 +10,7 @@ from tests.sources import LAYERS, SOURCES, below, calls, check, imports, name_of
 
 
 def place(module: str) -> str:
-    """`negcap.augment.rng` -> `augment.rng`; other modules as they are."""
+    """`negcap.augment.edits` -> `augment.edits`; other modules as they are."""
     return module.removeprefix("negcap.")
 
 
@@ -65,7 +65,7 @@ def test_nothing_loads_pickles() -> None:
 
 
 def module_of(path: Path) -> str:
-    """augment/rng.py -> augment.rng."""
+    """augment/edits.py -> augment.edits."""
     parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 

@@ -56,9 +56,8 @@ def rounded(numbers: np.ndarray, bits: int, largest: int = LARGEST) -> np.ndarra
 
 
 class Quantised(NamedTuple):
-    """A matrix whose rows are whole numbers of units of their own: units (rows, inputs) int16, bits (rows,) int8.
-
-    Row i is units[i] * 2^-bits[i].
+    """A matrix whose rows are whole numbers of units of their own: units (rows, inputs) int16, bits (rows,) int8. Row i
+    is units[i] * 2^-bits[i].
     """
 
     units: np.ndarray
@@ -66,10 +65,9 @@ class Quantised(NamedTuple):
 
     @classmethod
     def of(cls, weights: np.ndarray, largest: int = ROW) -> Quantised:
-        """Round each row of a matrix, (rows, inputs), to the smallest unit of which it has at most ROW in all.
-
-        largest: what no single weight may exceed, in units, for rows that are activations, too. Raises ValueError if a
-        weight is not finite, or a row so large that its unit is more than 2^-FEWEST_BITS.
+        """Round each row of a matrix, (rows, inputs), to the smallest unit of which it has at most ROW in all, and no
+        weight more than `largest`. Raises ValueError if a weight is not finite, or a row's unit is more than
+        2^-FEWEST_BITS.
         """
         if not np.isfinite(weights).all():
             raise ValueError("must be finite, is not")
@@ -101,9 +99,8 @@ class Quantised(NamedTuple):
 
 
 class Table(NamedTuple):
-    """A function of one number, in whole units of 2^-unit: values (points,) float32.
-
-    The number x is point `x * scale + offset`, without its fraction; numbers outside are taken for the nearest inside.
+    """A function of one number x, in whole units of 2^-unit: values (points,) float32, x being point `x * scale +
+    offset` without its fraction; numbers outside are taken for the nearest inside.
     """
 
     values: np.ndarray
@@ -121,12 +118,12 @@ class Table(NamedTuple):
 
     def take(self, points: np.ndarray, out: np.ndarray) -> np.ndarray:
         """The values at points, which are not whole yet; points, out: arrays of one shape, in memory order."""
-        flat, found = points.reshape(-1), out.reshape(-1)
+        flat, values = points.reshape(-1), out.reshape(-1)
         for start in range(0, len(flat), TAKEN):
             part = flat[start : start + TAKEN]
             index = buffer("index", part.shape, np.int64)
             np.copyto(index, part, casting="unsafe")
-            np.take(self.values, index, out=found[start : start + TAKEN], mode="clip")
+            np.take(self.values, index, out=values[start : start + TAKEN], mode="clip")
         return out
 
 

@@ -56,33 +56,33 @@ class ClozeModel:
     def read(self, texts: Sequence[Sequence[str]], spans: Sequence[Sequence[Span]] | None = None) -> list[Reading]:
         """Compute what p(unit | rest) needs at the places of tokenised texts; faster for many texts in one call.
 
-        texts: the words of each text. spans: for each text, spans of tokens in whose place a single unit will be asked
-        for, such as (1, 3) to ask for "woman" in place of "tall man"; the places of the single units of a text can be
-        asked for in any case. The result for a text does not depend on the other texts.
+        spans: for each text, spans of tokens in whose place a single unit will be asked for, such as (1, 3) for "woman"
+        in place of "tall man"; single units can be asked for in any case. The result does not depend on the other
+        texts.
         """
         encoded = [self.units.read(words) for words in texts]
         all_places, rows = [], []
-        for (units, of_token), own in zip(encoded, spans or [()] * len(texts), strict=True):
+        for (units, of_token), its in zip(encoded, spans or [()] * len(texts), strict=True):
             places, row = singles(len(units)), dict[Place, int]()
-            for start, end in own:
+            for start, end in its:
                 before, after = place = _place(units, of_token, start, end)
                 if after - before != 2 and place not in row:
                     row[place] = len(places)
                     places.append(place)
             all_places.append(places)
             rows.append(row)
-        found = self.network.read([units for units, _ in encoded], all_places)
-        owns = self._own([units for units, _ in encoded], [vectors for vectors, _ in found])
+        results = self.network.read([units for units, _ in encoded], all_places)
+        owns = self._own([units for units, _ in encoded], [vectors for vectors, _ in results])
         return [
-            Reading(self, units, of_token, own, vectors, row, states)
-            for (units, of_token), row, (vectors, states), own in zip(encoded, rows, found, owns, strict=True)
+            Reading(self, units, of_token, its, vectors, row, states)
+            for (units, of_token), row, (vectors, states), its in zip(encoded, rows, results, owns, strict=True)
         ]
 
     def read_edited(self, readings: Sequence[Reading], texts: Sequence[Sequence[str]]) -> list[Reading]:
         """Read texts that differ in a few words from others that have been read; the result is that of `read`.
 
-        readings: for each text, the reading of the other. What they have in common is not computed again, so it takes
-        half the time. No spans of tokens can be asked for. Raises ValueError for readings that were made here.
+        readings: for each text, the reading of the other, made by `read`, else ValueError. What they have in common is
+        not computed again, so it takes half the time. No spans of tokens can be asked for.
         """
         encoded = [self.units.read(words) for words in texts]
         every = [units for units, _ in encoded]
@@ -123,9 +123,9 @@ class Reading:
     """A text as a cloze model has read it, ready to be asked for p(unit | rest) at its places.
 
     units: the numbers of its units, from START to END. place_of: for each token, the place of its unit. scores: log
-    p(unit | rest) of each unit of the text itself, without START and END. vectors: of the places that can be asked for,
-    first those of the units themselves, (places, width). rows: the row in `vectors` of each other place, which is given
-    by the units before and after it. states: for texts that share units with this one; None if it was read so itself.
+    p(unit | rest) of each unit but START and END. vectors: of the places that can be asked for, first those of the
+    units, (places, width). rows: the row in `vectors` of each other place. states: for texts that share units with this
+    one; None if it was read so itself.
     """
 
     model: ClozeModel
@@ -140,10 +140,11 @@ class Reading:
     def log_probabilities(
         self, start: int, end: int, units: np.ndarray, vectors: np.ndarray | None = None
     ) -> np.ndarray:
-        """log p(unit | rest) of any units in place of the tokens from `start` to `end` (exclusive): (units,).
+        """log p(unit | rest) of any units in place of the tokens from `start` to `end` (exclusive): (units,), -inf for
+        -1.
 
-        units: their numbers; -1 gives -inf. The tokens are those of a single unit, or a span that was given to
-        `ClozeModel.read`; raises KeyError for others. vectors: the units' word vectors, (units, width), if known.
+        The tokens are those of a single unit, or a span that was given to `ClozeModel.read`, else KeyError. vectors:
+        the units' word vectors, (units, width), if known.
         """
         before, after = place = _place(self.units, self.place_of, start, end)
         vector = self.vectors[before if after - before == 2 else self.rows[place]]
@@ -159,12 +160,7 @@ class Reading:
         place = self.place_of[token] - 1
         return self.scores[place] if place < len(self.scores) else 0.0
 
-    @property
-    def own(self) -> np.ndarray:
-        """`scores` as an array: (units without START and END,)."""
-        return np.array(self.scores, np.float32)
-
-    def own_with(self, token: int, word: str) -> float:
+    def score_with(self, token: int, word: str) -> float:
         """The sum of `scores` if `word` replaced the unit of a token, and log p of all other units stayed as it is."""
         place, number = self.place_of[token] - 1, self.model.units.of(word)
         unit = np.array([self.model.units.number[UNKNOWN] if number is None else number])

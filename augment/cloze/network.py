@@ -15,8 +15,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -44,8 +43,7 @@ def single_threaded() -> Iterator[None]:
     """Let the BLAS library of this process use one thread, until all that have asked for it are done.
 
     Matrix products of the cloze network are small, and several threads wait for each other in them: on two busy cores a
-    second thread made a batch of captions take five times as long. The number holds for the whole process, so NumPy's
-    matrix products in other threads are limited meanwhile.
+    second thread made a batch of captions take five times as long. Other threads are limited meanwhile, too.
     """
     with _lock:
         _limits.append(_libraries().limit(limits=1, user_api="blas") if not _limits else None)
@@ -67,8 +65,8 @@ def _libraries() -> ThreadpoolController:
 
 
 class Read(NamedTuple):
-    """Where a caption's states are: the rows of the forward ones, after each unit but END, and of the backward ones,
-    from each unit but START, among the `states` of all captions that were read together.
+    """The rows of a caption's forward states (after each unit but END) and backward ones (from each unit but START),
+    among the `states` of all captions that were read together.
     """
 
     states: States
@@ -87,16 +85,17 @@ class Shared(NamedTuple):
     end: int
 
 
-@dataclass(frozen=True, eq=False)
 class Network:
     """A trained network. arrays: its parameters, multiples of units as `read_model` gives them, in float32."""
 
-    arrays: Mapping[str, np.ndarray]
-
-    @cached_property
-    def _sides(self) -> tuple[Recurrent, Recurrent]:
-        """The forward and the backward GRU."""
-        return Recurrent.of(self.arrays, 0), Recurrent.of(self.arrays, 1)
+    def __init__(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Scale the weights to the units of what they are multiplied with."""
+        size = len(arrays["query.bias"])
+        self.arrays, self._size = arrays, size
+        self._sides = Recurrent.of(arrays, 0), Recurrent.of(arrays, 1)  # the forward and the backward GRU
+        # Hidden layer of what attention finds, (states, hidden), to points of GELU; the last layer, (hidden, width).
+        self._found = transposed(arrays["hidden.weight"][:, 2 * size :]) * np.float32(2.0**-FOUND * GELU.scale)
+        self._output = transposed(arrays["output.weight"]) * np.float32(2.0**-HIDDEN)
 
     @single_threaded()
     def read(
@@ -104,42 +103,39 @@ class Network:
     ) -> list[tuple[np.ndarray, Read]]:
         """For each caption, the vectors of its places, (places, width of the word vectors), and its states.
 
-        captions: the numbers of the units of each caption, from START to END. places: of each caption, any number. The
-        vectors are multiples of 2^-VECTOR and do not depend on which other captions are read with it, see
-        `negcap.augment.cloze.fixed_point`.
+        captions: the numbers of the units of each, from START to END. places: of each caption, any number. The vectors
+        are multiples of 2^-VECTOR and do not depend on which other captions are read with it, see `fixed_point`.
         """
-        made: dict[int, tuple[np.ndarray, Read]] = {}
-        for numbers in _groups(captions, TOGETHER, [len(own) for own in places]):
-            own = [captions[i] for i in numbers]
-            begin = np.zeros((len(own), self._size), np.float32)
+        results: dict[int, tuple[np.ndarray, Read]] = {}
+        for numbers in _groups(captions, TOGETHER, [len(group) for group in places]):
+            group = [captions[i] for i in numbers]
+            begin = np.zeros((len(group), self._size), np.float32)
             states, ahead, behind = self._run(
-                [caption[:-1] for caption in own], [caption[:0:-1] for caption in own], begin, begin
+                [caption[:-1] for caption in group], [caption[:0:-1] for caption in group], begin, begin
             )
             behind = [rows[::-1] for rows in behind]
             rows = [np.concatenate(both) for both in zip(ahead, behind, strict=True)]
-            vectors = self._vectors(own, [places[i] for i in numbers], states, rows)
+            vectors = self._vectors(group, [places[i] for i in numbers], states, rows)
             for number, found, forward, backward in zip(numbers, vectors, ahead, behind, strict=True):
-                made[number] = found, Read(states, forward, backward)
-        return [made[i] for i in range(len(captions))]
+                results[number] = found, Read(states, forward, backward)
+        return [results[i] for i in range(len(captions))]
 
     @single_threaded()
     def read_edited(self, captions: Sequence[Sequence[int]], shared: Sequence[Shared]) -> list[np.ndarray]:
-        """For each caption, the vectors of the places of its units: (units without START and END, width).
-
-        captions: as for `read`, which gives the same vectors but takes longer. shared: what each caption has in common
-        with another.
+        """For each caption, the vectors of the places of its units: (units without START and END, width), as `read`
+        gives them in more time. shared: what each caption has in common with another.
         """
-        made: dict[int, np.ndarray] = {}
+        results: dict[int, np.ndarray] = {}
         for numbers in _groups(captions, EDITED):
-            own, known = [captions[i] for i in numbers], [shared[i] for i in numbers]
+            group, known = [captions[i] for i in numbers], [shared[i] for i in numbers]
             reads = {id(one.read): one.read for one in known}
             at, used = dict[int, int](), 0  # the first row of the states of each other caption, forward ones first
             for key, read in reads.items():
                 at[key], used = used, used + 2 * len(read.forward)
             # Neither the forward state before END nor the backward one after START is needed.
             states, ahead, behind = self._run(
-                [caption[start:-2] for caption, (_, start, _) in zip(own, known, strict=True)],
-                [caption[2 : len(caption) - end][::-1] for caption, (_, _, end) in zip(own, known, strict=True)],
+                [caption[start:-2] for caption, (_, start, _) in zip(group, known, strict=True)],
+                [caption[2 : len(caption) - end][::-1] for caption, (_, _, end) in zip(group, known, strict=True)],
                 np.stack([read.states.state[read.forward[start - 1]] for read, start, _ in known]),
                 np.stack([read.states.state[read.backward[-end]] for read, _, end in known]),
                 after=used,
@@ -149,7 +145,7 @@ class Network:
                 for rows_of, values in zip(states, read.states, strict=True):
                     np.take(values, theirs, axis=0, out=rows_of[at[key] : at[key] + len(theirs)], mode="clip")
             rows = []
-            for caption, (read, start, end), forward, backward in zip(own, known, ahead, behind, strict=True):
+            for caption, (read, start, end), forward, backward in zip(group, known, ahead, behind, strict=True):
                 first, size = at[id(read)], len(caption) - 1
                 last = first + 2 * len(read.forward)
                 row = np.zeros(2 * size, np.int64)
@@ -158,8 +154,10 @@ class Network:
                 row[2 * size - end :] = np.arange(last - end, last)
                 row[2 * size - end - len(backward) : 2 * size - end] = backward[::-1]
                 rows.append(row)
-            made |= zip(numbers, self._vectors(own, [singles(len(one)) for one in own], states, rows), strict=True)
-        return [made[i] for i in range(len(captions))]
+            results |= zip(
+                numbers, self._vectors(group, [singles(len(one)) for one in group], states, rows), strict=True
+            )
+        return [results[i] for i in range(len(captions))]
 
     def _run(
         self,
@@ -173,8 +171,7 @@ class Network:
         """Run the forward GRU over the sequences `ahead`, and the backward one over `behind`.
 
         forward, backward: the states they begin with, (sequences, S). Returns all states, and the rows of those of each
-        sequence. after: number of rows for other states in front of them; if given, the states lie in memory that the
-        next such call overwrites.
+        sequence. after: number of rows for other states in front; if given, the next such call overwrites the memory.
         """
         used = after or 0
         middle = used + sum(map(len, ahead))
@@ -186,21 +183,6 @@ class Network:
             states = States(*(buffer(name, (total, width)) for name, width in shapes.items()))
         first, second = self._sides
         return states, run(first, ahead, forward, states, used), run(second, behind, backward, states, middle)
-
-    @cached_property
-    def _size(self) -> int:
-        """The size of a state."""
-        return len(self.arrays["query.bias"])
-
-    @cached_property
-    def _found(self) -> np.ndarray:
-        """The weights of the hidden layer for what attention finds: (states, hidden), from units to points of GELU."""
-        return transposed(self.arrays["hidden.weight"][:, 2 * self._size :]) * np.float32(2.0**-FOUND * GELU.scale)
-
-    @cached_property
-    def _output(self) -> np.ndarray:
-        """The weights of the last layer: (hidden, width), from units."""
-        return transposed(self.arrays["output.weight"]) * np.float32(2.0**-HIDDEN)
 
     def _vectors(
         self,
@@ -276,8 +258,8 @@ class Network:
         before, after = self._near(units)
         if (at == at[:1]).all():
             at = at[:1]
-        made = np.concatenate([before[:, at[..., 0]], after[:, at[..., 1] - 1]], -1)
-        return made.transpose(1, 0, 2, 3)
+        biases = np.concatenate([before[:, at[..., 0]], after[:, at[..., 1] - 1]], -1)
+        return biases.transpose(1, 0, 2, 3)
 
     @cached(LENGTHS)
     def _near(self, units: int) -> tuple[np.ndarray, np.ndarray]:
@@ -300,9 +282,8 @@ def singles(units: int) -> list[Place]:
 
 
 def _groups(captions: Sequence[Sequence[int]], most: int, also: Sequence[int] | None = None) -> Iterator[list[int]]:
-    """The numbers of captions in groups of at most `most`, or fewer if they are long.
-
-    Each group is sorted by the captions' numbers of units and then by `also`.
+    """The numbers of captions in groups of at most `most`, fewer if long, each sorted by numbers of units, then by
+    `also`.
     """
 
     def order(i: int) -> tuple[int, int]:

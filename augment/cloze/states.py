@@ -56,11 +56,11 @@ class Units:
         return self.number.get(normalised(word))
 
     def read(self, words: Sequence[str]) -> tuple[list[int], list[int]]:
-        """Group the words of a tokenised text into units.
+        """Group the words of a tokenised text into units; those that are not in the vocabulary become UNKNOWN.
 
         Returns the numbers of the units, from START to END, and for each token the place of its unit: of "two dogs in
-        front of it", with the phrase "in front of", 6 numbers and the places 1, 2, 3, 3, 3, 4. Words that are not in
-        the vocabulary become UNKNOWN. A final full stop is no unit; its token gets the place of END.
+        front of it", with the phrase "in front of", 6 numbers and the places 1, 2, 3, 3, 3, 4. A final full stop has
+        the place of END.
         """
         unknown, number = self.number[UNKNOWN], self.number
         units, places = [0], []
@@ -80,9 +80,8 @@ def by_first_word(phrases: Iterable[str]) -> dict[str, tuple[tuple[str, ...], ..
 
 
 def joined(words: Sequence[str], phrases: Mapping[str, tuple[tuple[str, ...], ...]]) -> list[tuple[str, ...]]:
-    """Group normalised words into units, from left to right, each the longest phrase that matches.
-
-    The final full stop becomes an empty tuple.
+    """Group normalised words into units, from left to right, each the longest phrase that matches; a final full stop
+    becomes an empty tuple.
     """
     units: list[tuple[str, ...]] = []
     final = len(words) > 0 and words[-1] in FINAL
@@ -164,10 +163,8 @@ class Recurrent(NamedTuple):
 
 
 class States(NamedTuple):
-    """States of the GRUs in rows: `state` (rows, S), `memory` (rows, 2 S), `around` (rows, S + hidden).
-
-    memory, around: what the layers of `Recurrent` make of each state. States and memory are in units of 2^-STATE and
-    2^-MEMORY.
+    """States of the GRUs in rows, in units of 2^-STATE (rows, S), and what the layers of `Recurrent` make of each:
+    `memory` (rows, 2 S), in units of 2^-MEMORY, and `around` (rows, S + hidden).
     """
 
     state: np.ndarray
@@ -180,9 +177,9 @@ def run(
 ) -> list[np.ndarray]:
     """Run a GRU over sequences of units, and write the states after each unit to `states`, from `row` on.
 
-    begin: the state before the first unit of each sequence, (sequences, S). Returns, for each sequence, the rows of its
-    states. The rows of one step are adjacent, those of the longest sequences first, so that the sequences that go on
-    are always the first rows of the step before.
+    begin: the state before the first unit of each sequence, (sequences, S). Returns the rows of the states of each. The
+    rows of one step are adjacent, those of the longest sequences first, so that the sequences that go on are always the
+    first rows of the step before.
     """
     lengths = np.array([len(sequence) for sequence in sequences], np.int64)
     order = np.argsort(-lengths, kind="stable")

@@ -11,25 +11,13 @@ through the whole table.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...schemas.captions import COMPONENT_EXCLUSIONS
-from ..caption import Caption, cached
-from ..language import semantic_classes
-from ..language.coreference import CoreferenceIndex, entry_numbers, may_corefer
-from ..language.determiners import NUMBERS
-from ..language.semantic_classes import attributes, prepositions
-from ..mentions import mentioned_attributes, mentioned_nouns, mentioned_quantities
-from ..scene_graph import SceneGraph
-from ..slots import verbs
-from . import relations
-from .vocabulary import ComponentVocabulary
+from ..language.semantic_classes import attributes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,9 +27,6 @@ NOTHING = -1  # instead of an id, if there is none to sample
 STRIDE = 1 << 32  # greater than every id
 RULES = ("rivals", "any")
 AT_ONCE = 1 << 12  # pairs or triples whose negatives are found at a time
-WORDS = 1 << 13  # number of mentioned words whose results are cached
-WRITTEN = {value: word for word, value in NUMBERS.items()}
-Ids = frozenset[int]
 
 
 @dataclass(frozen=True)
@@ -149,8 +134,8 @@ class Sampler:
         images = components["image_id"].combine_chunks().dictionary_encode()
         self._image = images.indices.to_numpy().astype(np.int64)
         excluded = Ragged.from_lists(exclusions["ids"].combine_chunks())
-        every = np.arange(len(images.dictionary))
-        nouns = _exclusion_rows("noun", exclusions, images.dictionary, every, pa.repeat("", len(every)))
+        numbers = np.arange(len(images.dictionary))
+        nouns = _exclusion_rows("noun", exclusions, images.dictionary, numbers, pa.repeat("", len(numbers)))
         self._nouns = Ragged(excluded.entries(nouns)[0], _offsets(np.diff(excluded.offsets)[nouns]))
         self._rule, known = rule, attributes().univse
         self._papers = np.array([n for n, word in enumerate(self.words["attribute"]) if word in known], np.int64)
@@ -165,7 +150,7 @@ class Sampler:
             image = self._image[captions[kind]]
             if rule == "any":  # the words that captions state of each image; a word of -1 is left out
                 keys = np.unique((image * STRIDE + word)[word >= 0])
-                sizes = np.bincount(keys // STRIDE, minlength=len(every))
+                sizes = np.bincount(keys // STRIDE, minlength=len(numbers))
                 self._negatives[kind] = Ragged((keys % STRIDE).astype(np.int32), _offsets(sizes))
                 self._row[kind] = image
                 continue
@@ -221,9 +206,9 @@ def _exclusion_rows(kind: str, table: pa.Table, images: pa.Array, image: np.ndar
     order = np.argsort(keys, kind="stable")
     wanted = image * STRIDE + _indices(objects, known.dictionary)
     at = np.searchsorted(keys[order], wanted)
-    found = np.append(keys[order], -1)[at] == wanted
-    if not found.all():
-        lacking = int(np.argmin(found))
+    has_row = np.append(keys[order], -1)[at] == wanted
+    if not has_row.all():
+        lacking = int(np.argmin(has_row))
         key = images[int(image[lacking])].as_py(), kind, objects[lacking].as_py()
         raise KeyError(f"component_exclusions must have a row for each image and object, has none for {key}")
     return rows[order][at]
@@ -261,103 +246,3 @@ def _allowed(word: np.ndarray, rows: np.ndarray, rivals: Ragged, excluded: Ragge
         values.append(ids[free])
         sizes.append(np.bincount(known[owner[free]], minlength=len(its)))
     return Ragged(np.concatenate(values), _offsets(np.concatenate(sizes))), which
-
-
-class Exclusion(NamedTuple):
-    """The components that may be true of an image, one row of the table `component_exclusions`.
-
-    kind: noun, attribute or relation. of: the object that the attributes describe or that is the object of the
-    relations; "" for nouns. ids: of the vocabulary, ascending.
-    """
-
-    image_id: str
-    kind: str
-    of: str
-    ids: list[int]
-
-
-def tabulate(rows: Sequence[Exclusion]) -> pa.Table:
-    """Rows of `Exclusions.rows` as a table `component_exclusions` (negcap.schemas.captions)."""
-    import pyarrow as pa
-
-    columns = list(zip(*rows, strict=True)) or [()] * 4
-    arrays = [pa.array(values, field.type) for values, field in zip(columns, COMPONENT_EXCLUSIONS, strict=True)]
-    return pa.Table.from_arrays(arrays, schema=COMPONENT_EXCLUSIONS)
-
-
-class Exclusions:
-    """Finds which components of a vocabulary may be true of an image."""
-
-    def __init__(self, vocabulary: ComponentVocabulary) -> None:
-        """Index the nouns by meaning, and the relations by their verbs and prepositions."""
-        self._vocabulary = vocabulary
-        self._nouns = CoreferenceIndex(vocabulary.words["noun"])
-        self._verbs: defaultdict[str, set[int]] = defaultdict(set)
-        self._prepositions: defaultdict[str, set[int]] = defaultdict(set)
-        for number in vocabulary.negatives["relation"]:
-            verb, preposition = relations.words(vocabulary.words["relation"][number])
-            self._verbs[verb].add(number)
-            self._prepositions[preposition].add(number)
-
-    def rows(self, captions: Sequence[Caption], graphs: Sequence[SceneGraph]) -> Iterator[Exclusion]:
-        """The components that may be true of one image, as rows of the table `component_exclusions`.
-
-        First its nouns, then one row per object with attributes, then one per pair of related objects, by name.
-        captions: all captions of the image; graphs: their scene graphs, in the same order.
-        """
-        image = captions[0].image_id
-        nouns = frozenset[str]().union(*map(mentioned_nouns, captions))
-        yield Exclusion(image, "noun", "", entry_numbers(self._nouns.with_any(nouns).all).tolist())
-        described = set[tuple[str, str]]().union(*map(mentioned_attributes, captions))
-        for noun, count in frozenset().union(*map(mentioned_quantities, captions)):
-            if count in WRITTEN:
-                described.add((WRITTEN[count], noun))
-        related: set[tuple[str, str]] = set()
-        of_attributes, of_relations = set(), set()
-        for graph in graphs:
-            names = {thing.token: thing.name for thing in graph.objects}
-            for object, _, _, _, value in graph.attributes:
-                of_attributes.add(names[object])
-                described.add((value, names[object]))
-            for subject, object, _, name in graph.relations:
-                of_relations.add(names[object])
-                related.add((name, names[object]))
-                related.update((inverse, names[subject]) for inverse in relations.inverses(name))
-        yield from _rows(image, "attribute", of_attributes, described, self.attributes)
-        yield from _rows(image, "relation", of_relations, related, self.relations)
-
-    @cached(WORDS)
-    def attributes(self, mentioned: str) -> Ids:
-        """The ids of the attributes that may be true if `mentioned` is."""
-        words, negatives = self._vocabulary.words["attribute"], self._vocabulary.negatives["attribute"]
-        return frozenset(number for number in negatives if semantic_classes.may_be_same(words[number], mentioned))
-
-    @cached(WORDS)
-    def relations(self, mentioned: str) -> Ids:
-        """The ids of the relations that may be true if `mentioned` is: `relations.may_be_same` for all at once."""
-        verb, preposition = relations.words(mentioned)
-        overlap = prepositions().overlap
-        same = {other for other in self._prepositions if other and preposition and overlap(other, preposition)}
-        ids = frozenset[int]().union(*(self._prepositions.get(other, ()) for other in same or {preposition}))
-        if not verb:
-            return ids
-        alike = (its for other, its in self._verbs.items() if not other or verbs.may_be_same(other, verb))
-        return ids & frozenset[int]().union(*alike)
-
-
-def _rows(
-    image: str, kind: str, of: set[str], mentioned: set[tuple[str, str]], meant: Callable[[str], Ids]
-) -> Iterator[Exclusion]:
-    """One row per object in `of`, with the ids that may be true of it.
-
-    `mentioned` holds (attribute or relation, noun) pairs, the noun "" if the parse gives none; a pair counts for an
-    object if its noun may be the same thing. `meant` maps an attribute or relation to ids.
-    """
-    ids: dict[str, set[int]] = {}
-    for word, noun in mentioned:
-        numbers = meant(word)
-        if numbers:
-            ids.setdefault(noun, set()).update(numbers)
-    for object in sorted(of):
-        same = [its for noun, its in ids.items() if not noun or noun == object or may_corefer(noun, object)]
-        yield Exclusion(image, kind, object, sorted(frozenset().union(*same)))

@@ -5,7 +5,9 @@ Access them only through `data_path`: calls with a literal name are how the code
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
+from typing import Any
 
 FOLDER = Path(__file__).parent
 
@@ -19,3 +21,15 @@ def data_path(name: str) -> Path:
     if not path.exists():
         raise FileNotFoundError(f"{path} is missing: install negcap again")
     return path
+
+
+def word_lists(path: Path) -> dict[str, Any]:
+    """A TOML file in which lists of words, also those of its tables, become frozensets; all else stays as it is."""
+
+    def sets(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: sets(inner) for name, inner in value.items()}
+        words = isinstance(value, list) and all(isinstance(word, str) for word in value)
+        return frozenset(value) if words else value
+
+    return sets(tomllib.loads(path.read_text("utf-8")))

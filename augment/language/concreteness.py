@@ -25,7 +25,7 @@ def features(noun: str) -> dict[str, float] | None:
     wordnet = WordNet.load()
     if not wordnet.senses(noun, "n"):
         return None
-    found: defaultdict[str, float] = defaultdict(float, length=len(noun) / 10)
+    values: defaultdict[str, float] = defaultdict(float, length=len(noun) / 10)
     tagged = {}
     for pos in "nvar":
         senses, weights = wordnet.senses(noun, pos), [count + 1 for count in wordnet.tag_counts(noun, pos)]
@@ -33,17 +33,17 @@ def features(noun: str) -> dict[str, float] | None:
             tagged[pos] = sum(weights) - len(weights) + 0.5
         for synset, weight in zip(senses, weights, strict=True):
             share = weight / sum(weights)
-            found[f"lexname:{wordnet.lexname(synset)}"] += share
+            values[f"lexname:{wordnet.lexname(synset)}"] += share
             if pos == "n":
                 above = wordnet.closure(synset)
-                found["depth"] += share * len(above) / 10
-                found["parts"] += share * wordnet.has_parts(synset)
-                found["instance"] += share * bool(wordnet.relation("instance_of", synset))
+                values["depth"] += share * len(above) / 10
+                values["parts"] += share * wordnet.has_parts(synset)
+                values["instance"] += share * bool(wordnet.relation("instance_of", synset))
                 for ancestor in above:
-                    found[wordnet.name(ancestor)] += share
+                    values[wordnet.name(ancestor)] += share
     for pos, count in tagged.items():
-        found[f"pos:{pos}"] = count / sum(tagged.values())
-    return dict(found)
+        values[f"pos:{pos}"] = count / sum(tagged.values())
+    return dict(values)
 
 
 @dataclass(frozen=True)

@@ -128,20 +128,20 @@ class CoreferenceIndex:
 
 def union(sets: Iterable[Coreferent]) -> Coreferent:
     """The union of several results."""
-    related = every = 0
+    related = all_entries = 0
     for one in sets:
         related |= one.related
-        every |= one.all
-    return Coreferent(related, every)
+        all_entries |= one.all
+    return Coreferent(related, all_entries)
 
 
 def _entries_by(keys: Iterable[Iterable[Key]]) -> Mapping[Key, int]:
     """For each key, the set of the entries that have it, as bits; `keys` are those of entry 0, 1, …"""
-    found: dict[Key, int] = {}
-    for entry, own in enumerate(keys):
-        for key in own:
-            found[key] = found.get(key, 0) | 1 << entry
-    return found
+    entries: dict[Key, int] = {}
+    for entry, keys_of_entry in enumerate(keys):
+        for key in keys_of_entry:
+            entries[key] = entries.get(key, 0) | 1 << entry
+    return entries
 
 
 def _union(entries: Mapping[Key, int], keys: Iterable[Key]) -> int:

@@ -43,10 +43,10 @@ class ExactOps(NumpyOps):
     ) -> np.ndarray:
         """The product of x (n, k) and y (k, m) in float32: (n, m). trans1, trans2: x is (k, n), y is (m, k)."""
         x, right = x.T if trans1 else x, on_grid(y.T if trans2 else y)
-        made = np.empty((len(x), right.shape[1]), np.float32) if out is None else out
+        product = np.empty((len(x), right.shape[1]), np.float32) if out is None else out
         for start in range(0, len(x), ROWS):
-            made[start : start + ROWS] = on_grid(x[start : start + ROWS]) @ right
-        return made
+            product[start : start + ROWS] = on_grid(x[start : start + ROWS]) @ right
+        return product
 
 
 def on_grid(array: np.ndarray) -> np.ndarray:
@@ -59,11 +59,11 @@ def on_grid(array: np.ndarray) -> np.ndarray:
 
 def normalise(model: Model, rows: np.ndarray, is_train: bool) -> tuple[np.ndarray, Any]:
     """Layer normalisation of rows (n, width), instead of the forward function of thinc's layer; not for training."""
-    made = rows - rows.mean(axis=1, keepdims=True)
-    made /= np.sqrt(np.square(made).mean(axis=1, keepdims=True) + np.float32(1e-8))
-    made *= model.get_param("G")
-    made += model.get_param("b")
-    return made, None
+    normalised = rows - rows.mean(axis=1, keepdims=True)
+    normalised /= np.sqrt(np.square(normalised).mean(axis=1, keepdims=True) + np.float32(1e-8))
+    normalised *= model.get_param("G")
+    normalised += model.get_param("b")
+    return normalised, None
 
 
 def embed_once(model: Model, docs: Sequence[Any], is_train: bool) -> tuple[list[np.ndarray], Any]:
@@ -76,10 +76,10 @@ def embed_once(model: Model, docs: Sequence[Any], is_train: bool) -> tuple[list[
     rows = np.ascontiguousarray(features.dataXd)
     _, first, which = np.unique(rows.view(f"V{rows.strides[0]}"), return_index=True, return_inverse=True)
     ragged: Any = Ragged  # its types are not those of NumPy
-    made = ragged(rows[first], np.array([len(first)], np.int32))
+    vectors = ragged(rows[first], np.array([len(first)], np.int32))
     for layer in layers:
-        made = layer.predict(made)
-    return unflatten.predict(ragged(made.dataXd[which.reshape(-1)], features.lengths)), None
+        vectors = layer.predict(vectors)
+    return unflatten.predict(ragged(vectors.dataXd[which.reshape(-1)], features.lengths)), None
 
 
 def make_exact(nlp: Any) -> None:

@@ -1,40 +1,44 @@
-"""Agreement after an edit: number of nouns and verbs, pronouns that refer to a noun, and a/an."""
+"""Determiners, and agreement after an edit: number of nouns and verbs, pronouns that refer to a noun, and a/an."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from string import ascii_letters
 from typing import Any
 
-from ..caption import Caption, Casing, Token
+from ..caption import Caption, Casing, Token, cached_on_caption
 from ..edits import Edit, cased, cased_like
 from .semantic_classes import Gender, gender
 
+ARTICLES = {"a", "an"}
+NUMBERS = {
+    word: value
+    for value, word in enumerate("one two three four five six seven eight nine ten eleven twelve".split(), start=1)
+}
+SINGULAR_DETERMINERS = {"a", "an", "another", "one", "each", "every"}
+# Words before plurals only ("several sheep"), and before plurals or mass nouns ("some bread").
+PLURAL_DETERMINERS = {"several", "many", "few", "these", "those", "both", "various", *NUMBERS} - {"one"}
+MASS_DETERMINERS = {"some", "any", "enough", "more", "much", "most", "all"}
+NEGATIONS = {"no", "not", "never", "without", "neither", "nor"}
 _BE = {"is": "are", "was": "were", "'s": "are", "has": "have", "does": "do", "isn't": "aren't", "wasn't": "weren't"}
 _BE_SINGULAR = {"are": "is", "were": "was", "have": "has", "do": "does", "aren't": "isn't", "weren't": "wasn't"}
-_PRONOUNS = {
-    "he": ("male", "subject"),
-    "him": ("male", "object"),
-    "his": ("male", "possessive"),
-    "himself": ("male", "reflexive"),
-    "she": ("female", "subject"),
-    "her": ("female", "possessive"),
+# The pronouns of each gender or number as subject, object, possessive and reflexive.
+_ROLES = ("subject", "object", "possessive", "reflexive")
+_PRONOUNS_OF = {
+    "male": ("he", "him", "his", "himself"),
+    "female": ("she", "her", "her", "herself"),
+    "thing": ("", "it", "its", "itself"),
+    "plural": ("they", "them", "their", "themselves"),
+}
+_FORMS = {(kind, role): word for kind, words in _PRONOUNS_OF.items() for role, word in zip(_ROLES, words, strict=True)}
+_PRONOUNS = {word: form for form, word in _FORMS.items()} | {
     "hers": ("female", "object"),
-    "herself": ("female", "reflexive"),
-    "it": ("thing", "object"),
-    "its": ("thing", "possessive"),
-    "itself": ("thing", "reflexive"),
-    "they": ("plural", "subject"),
-    "them": ("plural", "object"),
-    "their": ("plural", "possessive"),
     "theirs": ("plural", "object"),
-    "themselves": ("plural", "reflexive"),
 }
 _PLACES = frozenset(["top", "front", "back", "side", "middle"])  # within prepositions: "on top of it"
-_FORMS = {kind: pronoun for pronoun, kind in reversed(_PRONOUNS.items())} | {("female", "object"): "her"}
 VOWEL_NAMES = "aefhilmnorsx"  # letters whose names begin with a vowel: "an F", "an X-ray", but "a U-turn"
 # Abbreviations that are read letter by letter though they could be words; `_LETTERS` matches the others.
 SPELLED = set(
@@ -56,6 +60,39 @@ _A = re.compile(
 )
 _AN = re.compile(r"hour(?!i)|honest|honou?r|heir|herb(?!iv|ic|er)|hors[ -]d|y[^aeiou]")
 _NUMBER = re.compile(r"8|1[18](?:\d\d)?(?!\d)|1[18](?:,?\d{3})+(?!\d)")  # eight, eleven, eighteen and their thousands
+
+
+def singular_form(own: Sequence[Token], possessed: bool) -> str:
+    """The form of a singular noun: "a", "some", "the" or "bare" (no determiner).
+
+    own: the dependents before it. possessed: whether a possessive precedes it.
+    """
+    words = [token.lower for token in own]
+    if not SINGULAR_DETERMINERS.isdisjoint(words):
+        return "a"
+    if not MASS_DETERMINERS.isdisjoint(words):
+        return "some"
+    return "the" if possessed or any(token.dep in ("det", "nummod", "poss") for token in own) else "bare"
+
+
+@cached_on_caption
+def _has_negation(caption: Caption) -> bool:
+    """Whether a caption has any word that may negate another."""
+    return not NEGATIONS.isdisjoint(caption.lowered) or any(token.dep == "neg" for token in caption.tokens)
+
+
+def is_negated(caption: Caption, noun: int) -> bool:
+    """Whether the noun at token index `noun` is negated: "no cat", "without a hat"."""
+    if not _has_negation(caption):
+        return False
+    token = caption.first_conjunct(caption.tokens[noun])
+    above = caption.tokens[token.head]
+    if token.dep == "pobj" and above.lower in NEGATIONS:
+        return True
+    for index in {noun, token.index}:
+        if any(child.lower in NEGATIONS for child in caption.dependents(index, "det", "neg", "advmod", "preconj")):
+            return True
+    return caption.has(above.index, "neg") and above.pos in ("VERB", "AUX")
 
 
 @cache
@@ -232,18 +269,13 @@ def article(word: str) -> str:
     if lower[:1].isdigit():
         return "an" if _NUMBER.match(lower) else "a"
     first = plain[: len(plain) - len(plain.lstrip(ascii_letters))]
-    if len(first) == 1 or (first and _is_spelled(first)):
+    word = first.lower()  # a word of several letters may be read letter by letter: "TV", "MRI", "suv"; not "NASA"
+    listed = word in SPELLED or first in SPELLED_IN_CAPITALS
+    if len(first) == 1 or (first and word not in READ_AS_WORDS and (listed or _LETTERS.match(word))):
         return "an" if lower[0] in VOWEL_NAMES else "a"
     if lower[:1] in "aeiou":
         return "a" if _A.match(lower) else "an"
     return "an" if _AN.match(lower) else "a"
-
-
-def _is_spelled(word: str) -> bool:
-    """Whether a word of several letters is read letter by letter: "TV", "MRI", "suv"; not "NASA"."""
-    lower = word.lower()
-    listed = lower in SPELLED or word in SPELLED_IN_CAPITALS
-    return lower not in READ_AS_WORDS and (listed or _LETTERS.match(lower) is not None)
 
 
 def with_article(caption: Caption, index: int, edit: Edit, following: str) -> tuple[Edit, ...]:

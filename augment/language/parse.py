@@ -121,12 +121,6 @@ def _cache_attribute_rulers(nlp: Language) -> None:
             cached.ruler = ruler
 
 
-def identity(spacy_model: str | None = None) -> str:
-    """Language, name and version of a pipeline, e.g. `en_negcap_captions-1.0.0`: recorded as provenance of parses."""
-    meta = load(spacy_model).meta
-    return f"{meta['lang']}_{meta['name']}-{meta['version']}"
-
-
 def parse(texts: Sequence[str], spacy_model: str | None = None) -> list[Caption]:
     """Parse independent texts, for tests and interactive use; caption and image ids are positions, from 0."""
     import pyarrow as pa
@@ -248,8 +242,8 @@ class _Text:
         return int(self.columns["HEAD"][at])
 
     def children(self, of: int) -> list[int]:
-        found = np.flatnonzero(self.columns["HEAD"][self.start : self.end] == of) + self.start
-        return [int(child) for child in found if child != of]
+        below = np.flatnonzero(self.columns["HEAD"][self.start : self.end] == of) + self.start
+        return [int(child) for child in below if child != of]
 
     def attach(self, at: int, head: int, dep: str | None = None) -> None:
         self.columns["HEAD"][at] = head
@@ -272,8 +266,8 @@ class _Text:
 
     def inversion(self, finite: int, verb: int) -> None:
         """Make the noun after a verb its subject if the clause begins with a prepositional or participle phrase."""
-        own = self.children(verb)
-        left = [child for child in own if child < finite]
+        dependents = self.children(verb)
+        left = [child for child in dependents if child < finite]
         first = self.start
         subject = next((child for child in left if self.dep(child) == "nsubj"), None)
         if subject is not None:
@@ -282,7 +276,7 @@ class _Text:
                 return
         if any(self.dep(child) not in FRONTED for child in left if child != subject):
             return
-        behind = [child for child in own if child > max(finite, verb) and self.tag(child) in SINGULAR | PLURAL]
+        behind = [child for child in dependents if child > max(finite, verb) and self.tag(child) in SINGULAR | PLURAL]
         if not behind or self.dep(behind[0]) not in ("dobj", "attr", "nsubj"):
             return
         if subject is not None:

@@ -13,40 +13,32 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain, permutations, product
-from typing import Literal
+from typing import Literal, NamedTuple
 
-import numpy as np
-
-from ..caption import read_only
-from ..data import data_path
+from ..cloze.states import by_first_word
+from ..data import data_path, word_lists
 from .wordnet import WordNet
 
 Gender = Literal["male", "female", "any", "thing"]
 
 
-@dataclass(frozen=True)
-class Overlaps:
-    """The table as sets.
+class Overlaps(NamedTuple):
+    """The table of nouns that may name the same thing.
 
-    groups: for each noun, the nouns that may name the same thing. implied: for each noun, the nouns that it implies
-    ("rider" implies "horse"). male, female, child, adult, any: words for persons. vague: nouns that name no particular
-    thing.
+    groups: for each noun, such nouns. implied: for each noun, the nouns that it implies ("rider" implies "horse").
+    persons: words for persons that are male, female, child, adult or any. vague: nouns that name no particular thing.
     """
 
-    groups: dict[str, frozenset[str]]
+    groups: dict[str, set[str]]
     implied: dict[str, frozenset[str]]
-    male: frozenset[str]
-    female: frozenset[str]
-    child: frozenset[str]
-    adult: frozenset[str]
-    any: frozenset[str]
+    persons: dict[str, frozenset[str]]
     vague: frozenset[str]
 
 
 @cache
 def overlaps() -> Overlaps:
     """The shipped table data/noun_overlaps.toml, read once per process."""
-    table = tomllib.loads(data_path("noun_overlaps.toml").read_text("utf-8"))
+    table = word_lists(data_path("noun_overlaps.toml"))
     groups: defaultdict[str, set[str]] = defaultdict(set)
     for members in table["groups"]:
         for noun in members:
@@ -54,13 +46,7 @@ def overlaps() -> Overlaps:
     for names, members in table["general"].items():
         for one, other in pairs(product(names.split(", "), members)):
             groups[one].add(other)
-    persons = {name: frozenset(words) for name, words in table["persons"].items()}
-    return Overlaps(
-        {noun: frozenset(others) for noun, others in groups.items()},
-        {noun: frozenset(others) for noun, others in table["implies"].items()},
-        vague=frozenset(table["vague"]["words"]),
-        **persons,
-    )
+    return Overlaps(dict(groups), table["implies"], table["persons"], table["vague"]["words"])
 
 
 def pairs(*tables: Iterable[Iterable[str]]) -> frozenset[tuple[str, str]]:
@@ -74,30 +60,25 @@ def head(entry: str) -> str:
 
 
 @cache
-def _persons() -> np.ndarray:
-    """For each synset, whether it is a person or a kind of person: shape (synsets,)."""
-    wordnet = WordNet.load()
-    return read_only(wordnet.first_above([wordnet.synset("person.n.01")]) == 0)
-
-
-@cache
 def is_person(noun: str) -> bool:
     """Whether a noun names persons: listed, or by the first WordNet sense of the compound, else of its head."""
-    table = overlaps()
-    if any(noun in words for words in (table.male, table.female, table.child, table.adult, table.any)):
+    if any(noun in words for words in overlaps().persons.values()):
         return True
-    senses = WordNet.load().senses_in_use(noun, "n")
-    return bool(_persons()[senses[0]]) if senses else noun != head(noun) and is_person(head(noun))
+    wordnet = WordNet.load()
+    senses = wordnet.senses_in_use(noun, "n")
+    if senses:
+        return bool(wordnet.first_above("person.n.01")[senses[0]] == 0)
+    return noun != head(noun) and is_person(head(noun))
 
 
 @cache
 def gender(noun: str) -> Gender:
     """The gender of pronouns for a noun: male, female, any (a person of unknown gender) or thing."""
-    table = overlaps()
+    persons = overlaps().persons
     for word in (noun, head(noun)):
-        if word in table.male:
+        if word in persons["male"]:
             return "male"
-        if word in table.female:
+        if word in persons["female"]:
             return "female"
     return "any" if is_person(noun) else "thing"
 
@@ -110,9 +91,9 @@ def persons_may_be_same(a: str, b: str) -> bool:
 @cache
 def other_persons(word: str) -> frozenset[str]:
     """The words for persons that are incompatible with `word`: of the other gender, or of another age."""
-    table = overlaps()
-    pairs = ((table.male, table.female), (table.child, table.adult))
-    return frozenset().union(*(b for one, other in pairs for a, b in ((one, other), (other, one)) if word in a))
+    persons = overlaps().persons
+    opposite = {"male": "female", "female": "male", "child": "adult", "adult": "child"}
+    return frozenset().union(*(persons[other] for one, other in opposite.items() if word in persons[one]))
 
 
 ANCHORS = (
@@ -129,20 +110,13 @@ ABSTRACT = CLASSES - 1
 
 
 @cache
-def _classes() -> np.ndarray:
-    """The class of each noun synset, ignoring the class of persons: shape (synsets,)."""
-    wordnet = WordNet.load()
-    return read_only(1 + wordnet.first_above([wordnet.synset(name) for name in ANCHORS]))
-
-
-@cache
 def semantic_class(noun: str) -> int:
     """The class of a noun, 0 to CLASSES - 1; a compound that is not in WordNet has the class of its head."""
     if is_person(noun):
         return PERSON
     wordnet = WordNet.load()
     senses = wordnet.senses_in_use(noun, "n") or wordnet.senses_in_use(head(noun), "n")
-    return int(_classes()[senses[0]]) if senses else ABSTRACT
+    return 1 + int(wordnet.first_above(*ANCHORS)[senses[0]]) if senses else ABSTRACT
 
 
 @cache
@@ -172,25 +146,19 @@ NOT_OF_PERSONS = {"colour", "pattern", "size", "material", "lightness", "years"}
 WARMTH = frozenset({"heat"})
 
 
-@dataclass(frozen=True)
-class Attributes:
-    """The table: the dimensions (colour, size, …) of each word, pairs that may both be true, and vague words.
+class Attributes(NamedTuple):
+    """The table of attributes: the dimensions (colour, size, …) of each word, pairs that may both be true, vague words.
 
     univse: the attributes of UniVSE's attack in its paper. univse_groups: pairs that do not replace each other in it.
     vague_relations: relations about which its Table 4 does not ask.
     """
 
-    dimensions: dict[str, frozenset[str]]
+    dimensions: dict[str, set[str]]
     compatible: frozenset[tuple[str, str]]
     vague: frozenset[str]
-    univse: tuple[str, ...] = ()
-    univse_groups: frozenset[tuple[str, str]] = frozenset()
-    vague_relations: frozenset[str] = frozenset()
-
-    @property
-    def words(self) -> frozenset[str]:
-        """All words that have a dimension, except vague ones."""
-        return frozenset(self.dimensions) - self.vague
+    univse: tuple[str, ...]
+    univse_groups: frozenset[tuple[str, str]]
+    vague_relations: frozenset[str]
 
 
 @cache
@@ -201,13 +169,14 @@ def attributes() -> Attributes:
     for name, groups in table["dimensions"].items():
         for word in chain.from_iterable(groups):
             dimensions[word].add(name)
+    papers = table["univse"]
     return Attributes(
-        {word: frozenset(names) for word, names in dimensions.items()},
+        dict(dimensions),
         pairs(*table["dimensions"].values(), table["overlaps"]["lists"]),
         frozenset(table["vague"]["words"]),
-        tuple(table["univse"]["words"]),
-        pairs(table["univse"]["groups"]),
-        frozenset(table["univse"]["vague_relations"]),
+        tuple(papers["words"]),
+        pairs(papers["groups"]),
+        frozenset(papers["vague_relations"]),
     )
 
 
@@ -251,15 +220,14 @@ def is_part_of_name(word: str, noun: str) -> bool:
 
 @dataclass(frozen=True)
 class Prepositions:
-    """The table of prepositions, read from augment/data/prepositions.toml; an entry is a preposition that may be
-    replaced.
+    """The table of prepositions, augment/data/prepositions.toml, which explains its lists.
 
-    entries: all of them. phrases: by first word, prepositions of several words. same: variant -> entry. idioms,
-    adverbs, governors, owned: words that form a set phrase with a preposition. worn, visible: nouns that WordNet fails
-    to class as clothing or things. directional: entries of direction ("into"), which are only exchanged for their
-    opposites. opposites: pairs of entries. unfit: by class of object, entries that do not fit it. sets: the numbers of
-    the sets in VSE-C's Table 8 that contain an entry. overlaps: pairs that may both be true. only: entry -> the only
-    entries that it may be exchanged with. places: noun -> entries that may all be true of it at once.
+    entries: those that may be replaced. phrases: by first word, prepositions of several words. same: variant -> entry.
+    idioms, adverbs, governors, owned: words that form a set phrase with a preposition. worn, visible: nouns that
+    WordNet fails to class as clothing or things. directional: entries of direction ("into"), which are only exchanged
+    for their opposites. unfit: by class of object, entries that do not fit it. sets: the numbers of the sets in VSE-C's
+    Table 8 that contain an entry. overlaps: pairs that may both be true. only: entry -> the only entries that it may be
+    exchanged with. places: noun -> entries that may all be true of it at once.
     """
 
     entries: frozenset[str]
@@ -272,6 +240,10 @@ class Prepositions:
     worn: frozenset[str]
     visible: frozenset[str]
     directional: frozenset[str]
+    beside: frozenset[str]
+    holding: frozenset[str]
+    next_to: frozenset[str]
+    symmetric: frozenset[str]
     opposites: frozenset[tuple[str, str]]
     unfit: dict[str, frozenset[str]]
     sets: dict[str, tuple[int, ...]]
@@ -304,32 +276,19 @@ class Prepositions:
 @cache
 def prepositions() -> Prepositions:
     """The shipped table data/prepositions.toml, read once per process."""
-    table = tomllib.loads(data_path("prepositions.toml").read_text("utf-8"))
-    entries = frozenset(table["entries"])
-    phrases: defaultdict[str, list[tuple[str, ...]]] = defaultdict(list)
-    for phrase in {*table["phrases"], *table["same"], *(entry for entry in entries if " " in entry)}:
-        words = tuple(phrase.split())
-        phrases[words[0]].append(words)
+    table = word_lists(data_path("prepositions.toml"))
+    phrases = {*table["phrases"], *table["same"], *(entry for entry in table["entries"] if " " in entry)}
     sets: defaultdict[str, tuple[int, ...]] = defaultdict(tuple)
-    for number, words in enumerate(table["table8"], start=1):
+    table8 = table.pop("table8")
+    for number, words in enumerate(table8, start=1):
         for word in words:
             sets[word] += (number,)
     overlaps = ([word, other] for word, others in table["overlaps"].items() for other in others)
-    return Prepositions(
-        entries,
-        {first: tuple(sorted(options, key=len, reverse=True)) for first, options in phrases.items()},
-        table["same"],
-        frozenset(table["idioms"]),
-        frozenset(table["adverbs"]),
-        frozenset(table["governors"]),
-        {word: frozenset(own) for word, own in table["owned"].items()},
-        frozenset(table["worn"]),
-        frozenset(table["visible"]),
-        frozenset(table["ways"]),
-        pairs(table["opposites"]),
-        {kind: frozenset(names) for kind, names in table["unfit"].items()},
-        dict(sets),
-        pairs(table["table8"], overlaps),
-        {word: frozenset(others) for word, others in table["only"].items()},
-        {noun: frozenset(place["overlaps"]) for place in table["places"] for noun in place["nouns"]},
-    )
+    computed = {
+        "phrases": by_first_word(phrases),
+        "opposites": pairs(table["opposites"]),
+        "sets": dict(sets),
+        "overlaps": pairs(table8, overlaps),
+        "places": {noun: frozenset(place["overlaps"]) for place in table["places"] for noun in place["nouns"]},
+    }
+    return Prepositions(**table | computed)

@@ -1,4 +1,4 @@
-"""WordNet 3.0 as arrays: senses by frequency, the hypernym taxonomy, antonyms and base forms.
+"""WordNet 3.0 as arrays: senses by frequency, the hypernym taxonomy and antonyms.
 
 Built by `negcap.pipelines.resources.wordnet`; Fellbaum (ed.), WordNet: An Electronic Lexical Database (1998). A synset
 is an int, its row in the table. Lemmas are looked up in lower case; "hot dog" and "hot_dog" are the same. Parts of
@@ -8,28 +8,19 @@ senses and raises no error.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cache, cached_property
+from functools import cache
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ..caption import cached
+from ..caption import cached, read_only
 from ..data import data_path
 
 POS = ("n", "v", "a", "r")
 ABOVE = ("hypernyms", "instance_of")
 RELATIONS = ("hypernyms", "instance_of", "entails", "causes", "part_of", "member_of", "substance_of", "similar")
-# Suffix rules of morphy(7WN).
-SUFFIXES = {
-    "n": (("s", ""), ("ses", "s"), ("ves", "f"), ("xes", "x"), ("zes", "z"), ("ches", "ch"), ("shes", "sh"))
-    + (("men", "man"), ("ies", "y")),
-    "v": (("s", ""), ("ies", "y"), ("es", "e"), ("es", ""), ("ed", "e"), ("ed", ""), ("ing", "e"), ("ing", "")),
-    "a": (("er", ""), ("est", ""), ("er", "e"), ("est", "e")),
-    "r": (),
-}
 # Senses in use: the first, and those tagged at least USE_COUNT times and in a share USE_SHARE of the lemma's tags:
 # "dog" is an animal and no chap, "glass" a material and a vessel. WordNet's corpora are small: of a noun with fewer
 # than FEW_TAGS tags in all ("kite", whose first sense is a bad cheque), all senses that are things are in use as well.
@@ -65,12 +56,6 @@ class WordNet:
         key = self._lemma.astype(np.int64) * 4 + np.array([0, 1, 2, 2, 3])[self._pos[self._synset]]
         self._order = np.argsort(key * 128 + self._rank, kind="stable").astype(np.int32)
         self._keys = key[self._order].astype(np.int32)
-        self._irregular: dict[tuple[str, str], tuple[str, ...]] = {}
-        irregular = table["irregular"].chunk(0)
-        owners = np.repeat(np.arange(len(table)), np.diff(irregular.offsets.to_numpy())).tolist()
-        for row, pair in zip(owners, irregular.flatten().to_pylist(), strict=True):
-            key = (pair["form"], self.pos(row))
-            self._irregular[key] = (*self._irregular.get(key, ()), pair["lemma"])
 
     @staticmethod
     @cache
@@ -138,9 +123,7 @@ class WordNet:
         return self._lexnames[self._lexname[synset]]
 
     def relation(self, name: str, synset: int) -> tuple[int, ...]:
-        """The synsets to which `synset` has the relation `name`. Raises ValueError for a name not in `RELATIONS`."""
-        if name not in self._relations:
-            raise ValueError(f"relation must be one of {', '.join(RELATIONS)}, was: {name}")
+        """The synsets to which `synset` has the relation `name`, one of `RELATIONS`."""
         return _item(self._relations[name], synset)
 
     def has_parts(self, synset: int) -> bool:
@@ -161,26 +144,16 @@ class WordNet:
             and self._upward(b, pos).isdisjoint(self.senses_in_use(a, pos))
         )
 
-    def antonyms(self, lemma: str, pos: str, *, indirect: bool = False) -> frozenset[str]:
-        """The antonyms of the lemma in any sense: "big" -> "little".
-
-        indirect: add the antonyms of similar adjectives: "huge" -> "small".
-        """
-        found: set[str] = set()
-        for sense in self._flat(lemma, pos).tolist():
-            opposites = list(_item(self._antonyms, sense))
-            if indirect:
-                for synset in self.relation("similar", int(self._synset[sense])):
-                    for near in range(self._first[synset], self._first[synset + 1]):
-                        opposites.extend(_item(self._antonyms, near))
-            found.update(self._lemmas[code] for code in self._lemma[opposites].tolist())
-        return frozenset(found)
+    def antonyms(self, lemma: str, pos: str) -> frozenset[str]:
+        """The antonyms of the lemma in any sense: "big" -> "little"."""
+        opposites = [other for sense in self._flat(lemma, pos).tolist() for other in _item(self._antonyms, sense)]
+        return frozenset(self._lemmas[code] for code in self._lemma[opposites].tolist())
 
     def derived(self, lemma: str, pos: str, target: str) -> frozenset[str]:
         """The lemmas with part of speech `target` that are derivationally related: "ride" (v) -> "rider" (n)."""
-        found = {other for sense in self._flat(lemma, pos).tolist() for other in _item(self._derived, sense)}
+        derived = {other for sense in self._flat(lemma, pos).tolist() for other in _item(self._derived, sense)}
         return frozenset(
-            self._lemmas[int(self._lemma[other])] for other in found if self.pos(int(self._synset[other])) == target
+            self._lemmas[int(self._lemma[other])] for other in derived if self.pos(int(self._synset[other])) == target
         )
 
     def entails(self, verb: str, other: str) -> bool:
@@ -191,25 +164,6 @@ class WordNet:
     def _entailed(self, verb: str) -> frozenset[int]:
         relations = ("hypernyms", "entails", "causes")
         return frozenset().union(*(self._closure(synset, relations) for synset in self.senses_in_use(verb, "v")))
-
-    def base_form(self, word: str, pos: str) -> str | None:
-        """The lemma of an inflected word (geese -> goose, riding -> ride); None if WordNet has none.
-
-        As morphy(7WN), but an irregular form has priority over a lemma with the same spelling (men -> man), and among
-        several lemmas by rule the one with most tags is chosen (swinging -> swing, not swinge). In a compound that is
-        not a lemma, the last word is reduced (dog houses -> dog house).
-        """
-        word = _normal(word)
-        for lemma in (*self._irregular.get((word, pos), ()), word):
-            if len(self._flat(lemma, pos)):
-                return lemma
-        lemmas = [word.removesuffix(suffix) + ending for suffix, ending in SUFFIXES[pos] if word.endswith(suffix)]
-        known = [lemma for lemma in lemmas if len(self._flat(lemma, pos))]
-        if known:
-            return max(known, key=lambda lemma: sum(self.tag_counts(lemma, pos)))
-        first, blank, last = word.rpartition(" ")
-        reduced = self.base_form(last, pos) if blank else None
-        return f"{first} {reduced}" if reduced else None
 
     @cached(LEMMAS)
     def _flat(self, lemma: str, pos: str) -> np.ndarray:
@@ -235,31 +189,30 @@ class WordNet:
                 pending.extend(fresh)
         return frozenset(reached)
 
-    def first_above(self, anchors: Sequence[int]) -> np.ndarray:
-        """The index of the first of `anchors` in the closure of each synset, len(anchors) if none: shape (synsets,)."""
+    @cached(8)
+    def first_above(self, *anchors: str) -> np.ndarray:
+        """The index of the first of some named synsets in the closure of each synset, their number if none is in it:
+        (synsets,), read-only.
+        """
         above = [self._relations[name] for name in ABOVE]
         below = np.concatenate([np.repeat(np.arange(len(self)), np.diff(offsets)) for offsets, _ in above])
         order = np.argsort(below, kind="stable")
         parents = np.concatenate([values for _, values in above])[order]
         children, starts = np.unique(below[order], return_index=True)
-        found = np.zeros(len(self), np.int64)  # bit i: anchor i is in the closure
+        anchors_above = np.zeros(len(self), np.int64)  # bit i: anchor i is in the closure
         for index, anchor in enumerate(anchors):
-            found[anchor] |= 1 << index
+            anchors_above[self.synset(anchor)] |= 1 << index
         before = None
-        while before is None or not np.array_equal(found, before):
-            before = found.copy()
-            found[children] |= np.bitwise_or.reduceat(before[parents], starts)
-        first = np.frexp((found & -found).astype(float))[1] - 1
-        return np.where(found, first, len(anchors))
+        while before is None or not np.array_equal(anchors_above, before):
+            before = anchors_above.copy()
+            anchors_above[children] |= np.bitwise_or.reduceat(before[parents], starts)
+        first = np.frexp((anchors_above & -anchors_above).astype(float))[1] - 1
+        return read_only(np.where(anchors_above, first, len(anchors)))
 
     def _is_thing(self, synset: int) -> bool:
         """Whether a synset is below "physical entity" but not below "person" ("boxer", the dog)."""
-        return bool(self._things[synset]) and not self.relation("instance_of", synset)
-
-    @cached_property
-    def _things(self) -> np.ndarray:
-        person, entity = self.synset("person.n.01"), self.synset("physical_entity.n.01")
-        return self.first_above([person, entity]) == 1
+        thing = self.first_above("person.n.01", "physical_entity.n.01")[synset] == 1
+        return bool(thing) and not self.relation("instance_of", synset)
 
     @cached(LEMMAS)
     def _upward(self, lemma: str, pos: str) -> frozenset[int]:

@@ -19,13 +19,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..caption import cached, read_only
-from ..elementary import exp, log
 from ..language.semantic_classes import CLASSES, semantic_class
+from ..reproducible import exp, log
 from ..slots.nouns import broader
 
 if TYPE_CHECKING:
@@ -50,17 +50,15 @@ ENTRY, KEY = ["kind", "entry"], ["kind", "entry", "place"]
 
 @dataclass(frozen=True, eq=False)
 class Entries:
-    """The entries of one kind: the words or phrases of a corpus that may replace one another, with their probability in
-    each context.
+    """The words or phrases of one kind that may replace one another, with their probability in each context.
 
     A context is what governs a word, such as its verb or preposition. Arrays are indexed by entry number. names,
     counts: each entry and its frequency in the corpus. priors: log probability by form ("" for any form). classes:
     semantic class (0 for all kinds except nouns). contexts: the number of each context. class_gain: log lift of each
     class in each context, shape (contexts, classes). The entries seen in context i are `at[starts[i]:starts[i + 1]]`,
     ascending; parallel to `at` are `seen`, the counts; `gain`, the entry's log lift beyond that of its class; and
-    `without`, the change of that gain if one occurrence is not counted. balance: the weights of
-    negcap.augment.lexicon.lexicon, by which the chance of an entry to come in is multiplied; row 0 for singular, row 1
-    for plural, shape (2, entries).
+    `without`, the change of that gain if one occurrence is not counted. balance: the factors of negcap.augment.balance,
+    row 0 for singular, row 1 for plural, shape (2, entries).
     """
 
     names: tuple[str, ...]
@@ -95,8 +93,7 @@ class Entries:
     def gains(self, contexts: tuple[str, ...], own: int | None = None) -> np.ndarray:
         """Log lift of each entry in the contexts of a slot, in nats, up to a constant: shape (entries,), read-only.
 
-        own: the number of the entry that is in the slot now, whose occurrence there is not counted; None: nothing to
-        leave out.
+        own: the number of the entry that is in the slot now, whose occurrence there is not counted; None: none is.
         """
         gains, at = np.zeros(len(self.names)), self.at.data
         for context in contexts:
@@ -131,9 +128,7 @@ class Entries:
         return shares / max(np.add.reduce(shares), 1e-300)
 
     def counts_in(self, context: str) -> np.ndarray:
-        """The frequency of each entry in a context: shape (entries,). The lexicon drops counts of 1, so they are 0
-        here.
-        """
+        """The frequency of each entry in a context: shape (entries,); 0 for 1, which the lexicon drops."""
         seen = np.zeros(len(self.names))
         number = self.contexts.get(context)
         if number is not None:
@@ -160,33 +155,16 @@ class Entries:
     def balanced(
         self, probabilities: np.ndarray, own: int | None, *, plural: bool = False, at: np.ndarray | slice = slice(None)
     ) -> np.ndarray:
-        """Probabilities of replacements for entry number `own`, multiplied by the ratio of the balance factors.
-
-        at: the numbers of the replacements; by default, all entries.
+        """Probabilities of replacements for entry number `own`, times the ratio of the balance factors; at: their
+        numbers.
         """
         factors = self.balance[int(plural)]
         return probabilities * (factors[at] if own is None else factors[at] / factors[own])
 
 
-class _Seen(NamedTuple):
-    """The entries seen in each context, one row per (context, entry) pair, sorted: context and entry number, and count.
-
-    starts: the first row of each context, and finally the number of rows. broader: for each context, the number of its
-    broader context, or -1.
-    """
-
-    context: np.ndarray
-    entry: np.ndarray
-    often: np.ndarray
-    starts: np.ndarray
-    broader: np.ndarray
-
-
 def read_entries(rows: pa.Table, *, nouns: bool) -> Entries:
-    """The entries in the rows of one kind of a `lexicon` table, with all balance factors 1.
-
-    nouns: whether the kind is nouns, which have the classes of negcap.augment.language.semantic_classes; other kinds
-    have only class 0.
+    """The entries in the rows of one kind of a `lexicon` table, with all balance factors 1; nouns: whether the kind is
+    nouns, the only one with classes (negcap.augment.language.semantic_classes).
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -211,65 +189,50 @@ def read_entries(rows: pa.Table, *, nouns: bool) -> Entries:
             priors[form] = read_only(np.where(usual, log(often / total), -np.inf))
         else:
             number[code] = contexts.setdefault(name, len(contexts))
+    # One row per pair of a context and an entry seen in it, sorted; `starts` has the first row of each context.
     standing = np.flatnonzero(number[label] >= 0)
     order = standing[np.lexsort((entry[standing], number[label[standing]]))]
-    context = number[label[order]]
-    found = _Seen(
-        context,
-        entry[order],
-        seen[order],
-        np.searchsorted(context, np.arange(len(contexts) + 1)),
-        np.array([contexts.get(broader(name), -1) for name in contexts], int),
-    )
+    context, entry, seen = number[label[order]], entry[order], seen[order]
+    starts = np.searchsorted(context, np.arange(len(contexts) + 1))
+    above = np.array([contexts.get(broader(name), -1) for name in contexts], int)  # -1: no broader context
     classes = np.array([semantic_class(name) if nouns else 0 for name in names], np.int32)
-    ratio = _class_lift(found, classes, np.bincount(classes, counts, CLASSES if nouns else 1) / total)
-    expected = SMOOTHING * _expected(found, counts / total, classes, ratio) * ratio[context, classes[found.entry]]
-    gain = DISCOUNT * log(1 + found.often / expected)
-    without = DISCOUNT * log(1 + np.maximum(found.often - 1, 0) / expected) - gain
+    shares, of_class = counts / total, np.bincount(classes, counts, CLASSES if nouns else 1) / total
+    size = len(contexts), len(of_class)
+    here = np.bincount(context * size[1] + classes[entry], seen, size[0] * size[1]).reshape(size)
+    lift = _class_lift(here, of_class, above)
+    expected = shares[entry]  # p(entry) in the broader context, or, if there is none, in the corpus
+    for one in np.unique(above[above >= 0]):
+        inside, under = slice(starts[one], starts[one + 1]), above[context] == one
+        likely = SMOOTHING * shares * lift[one, classes]
+        likely[entry[inside]] += seen[inside]
+        expected[under] = likely[entry[under]] / likely.sum()
+    expected = SMOOTHING * expected * lift[context, classes[entry]]
+    gain = DISCOUNT * log(1 + seen / expected)
+    without = DISCOUNT * log(1 + np.maximum(seen - 1, 0) / expected) - gain
     return Entries(
         names,
         read_only(counts),
         priors,
         read_only(classes),
         contexts,
-        read_only(DISCOUNT * log(np.maximum(ratio, 1e-12))),
-        found.starts.tolist(),
-        read_only(found.entry),
-        read_only(found.often),
-        read_only(gain),
-        read_only(without),
-        read_only(np.ones((2, len(names)))),
+        read_only(DISCOUNT * log(np.maximum(lift, 1e-12))),
+        starts.tolist(),
+        *map(read_only, (entry, seen, gain, without, np.ones((2, len(names))))),
     )
 
 
-def _expected(found: _Seen, shares: np.ndarray, classes: np.ndarray, ratio: np.ndarray) -> np.ndarray:
-    """For each row of `found`, the probability of its entry in the broader context, or, if there is none, in the
-    corpus.
+def _class_lift(counts: np.ndarray, shares: np.ndarray, above: np.ndarray) -> np.ndarray:
+    """p(k | f) / p(k) for each context f and class k: shape (contexts, classes).
+
+    counts: of each class in each context. shares: p(k). above: of each context, the number of the broader one, or -1;
+    p(k | broader context) takes the place of p(k).
     """
-    expected, above = shares[found.entry], found.broader[found.context]
-    for context in np.unique(above[above >= 0]):
-        rows = slice(found.starts[context], found.starts[context + 1])
-        here = SMOOTHING * shares * ratio[context, classes]
-        here[found.entry[rows]] += found.often[rows]
-        under = above == context
-        expected[under] = here[found.entry[under]] / here.sum()
-    return expected
-
-
-def _class_lift(found: _Seen, classes: np.ndarray, shares: np.ndarray) -> np.ndarray:
-    """p(k | f) / p(k) for each context f and class k: shape (contexts, classes); `shares` are p(k).
-
-    For contexts with a broader one, p(k | broader context) takes the place of p(k).
-    """
-    size = len(found.broader), len(shares)
-    cell = found.context * len(shares) + classes[found.entry]
-    here = np.bincount(cell, found.often, size[0] * size[1]).reshape(size)
-    usual = np.broadcast_to(shares, size)
-    known = here.sum(axis=1, keepdims=True) + CLASS_SMOOTHING
-    likely = (here + CLASS_SMOOTHING * usual) / known
-    if (found.broader >= 0).any():
-        usual = np.where(found.broader[:, None] >= 0, likely[found.broader], usual)
-        likely = (here + CLASS_SMOOTHING * usual) / known
+    usual = np.broadcast_to(shares, counts.shape)
+    known = counts.sum(axis=1, keepdims=True) + CLASS_SMOOTHING
+    likely = (counts + CLASS_SMOOTHING * usual) / known
+    if (above >= 0).any():
+        usual = np.where(above[:, None] >= 0, likely[above], usual)
+        likely = (counts + CLASS_SMOOTHING * usual) / known
     return likely / np.maximum(usual, 1e-12)
 
 
@@ -280,13 +243,11 @@ def blend(counts: pa.Table, usable: pa.Table, reference: pa.Table, weight: float
 
     for each entry w (a noun, a verb ...) in each context c (such as the verb that governs it), and likewise for its
     count in all contexts and those of its written forms. A corpus of a few captions then has about the probabilities of
-    the reference, so that it has words and contexts enough, and a large corpus its own.
+    the reference, and a large corpus its own.
 
-    counts, usable, reference: `lexicon` tables (see negcap.schemas.captions): all counts of the corpus; those that
-    `negcap.augment.lexicon.lexicon.select` keeps, which say which of its entries are frequent and concrete enough; and
-    the reference. The result has these entries and all of the reference, each with all its counts in the corpus,
-    except that a count of 1 in a context is dropped as noise unless the reference has it, too. weight: what the counts
-    of the reference are multiplied by: REFERENCE_CAPTIONS over the number of captions that it was counted on.
+    counts, usable, reference: `lexicon` tables: all counts of the corpus; those that `select` keeps; and the reference.
+    The result has the entries of the last two with all their counts; a count of 1 in a context is dropped as noise
+    unless the reference has it, too. weight: REFERENCE_CAPTIONS over the number of captions of the reference.
     """
     import pyarrow as pa
     import pyarrow.compute as pc

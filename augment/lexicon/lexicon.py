@@ -2,24 +2,6 @@
 
 `observe` and `count` count captions, `select` keeps the usable entries, and operators query a `Lexicon`.
 
-Balance: one factor per entry, so that entries enter captions as often as they leave them.
-
-Checks are one-sided. That a person is in the picture is nearly always mentioned by a sibling caption, so "man" is often
-replaced and hardly ever accepted as a replacement. A model that sees only text can exploit such differences between
-words in true captions and in negatives. So each entry w has a factor exp(b_w), which multiplies its weight as a
-replacement and divides its weight to be replaced. The factors are fitted on the corpus' own captions. For each caption,
-let its exchanges that pass all checks be (x, y, m): y replaces x, with weight m. The first one sampled is (x, y) with
-probability
-
-    p(x, y) = m exp(b_y - b_x) / sum of the same over the caption's exchanges.
-
-A noun's plural is an entry of its own. Let left_w and entered_w be the sums of p over all captions with x = w and with
-y = w. They are made equal by repeating
-
-    b_w <- b_w + STEP * log((left_w + PRIOR) / (entered_w + PRIOR)),    |b_w| <= BOUND.
-
-Factors multiply only the weights of plausible entries, those above an operator's floor, and the ratio of two factors is
-at most e^(2 BOUND): balance makes no implausible replacement likely.
 """
 
 from __future__ import annotations
@@ -31,12 +13,11 @@ from functools import cached_property
 from itertools import accumulate, chain
 from math import inf
 from random import Random
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..caption import Caption, cached, read_only
-from ..elementary import exp, log
 from ..language.coreference import CoreferenceIndex, entry_numbers
 from ..language.grammar import plural
 from ..language.semantic_classes import head, is_person, overlaps
@@ -56,8 +37,6 @@ PAPER_RARE = 200  # VSE-C: "more than 200 occurrences"
 PAPER_CAPTIONS = 566_435  # COCO train + restval, the corpus of the papers' thresholds
 FLOOR = 5
 NOUNS = 4096  # number of nouns whose results are cached
-UPDATES, STEP, PRIOR, BOUND = 120, 0.7, 1.0, 1.0  # of balance
-Factors = dict[tuple[str, bool], float]  # key: entry, whether plural
 
 
 def default_min_count(captions: int) -> int:
@@ -71,33 +50,25 @@ def scaled_min_count(rare: int, captions: int) -> int:
 
 
 def observe(caption: Caption) -> Iterator[tuple[str, str, str]]:
-    """What a caption adds to the counts: (kind, entry, context) triples; see negcap.schemas.captions."""
+    """What a caption adds to the counts: (kind, entry, context) triples; see negcap.schemas.captions.
+
+    An entry is counted in all and in each of its contexts, and so are the written forms of nouns and verbs.
+    """
+    for slots in (noun_slots, preposition_slots, quantity_slots, attribute_slots, verb_slots):
+        for slot in slots(caption):
+            yield slot.kind, slot.entry, ""
+            for context in (f"form:{slot.form}" if slot.form else "", *slot.contexts):
+                if context:
+                    yield slot.kind, slot.entry, context
     for noun in noun_slots(caption):
-        yield from _counted("noun", noun.entry, (f"form:{noun.form}", *noun.contexts))
-        tag = "nns:" if noun.plural else "nn:"
+        tag, root = "nns:" if noun.plural else "nn:", caption.tokens[noun.noun]
         yield "surface", noun.entry, tag + caption.span(noun.start, noun.end).lower()
-        root = caption.tokens[noun.root]
         if noun.end - noun.start > 1:
             yield "surface", root.lemma, tag + root.lower
         if noun.form == "a":
             yield "surface", root.lemma, "counted"
-    for preposition in preposition_slots(caption):
-        yield from _counted("preposition", preposition.entry, preposition.contexts)
-    for quantity in quantity_slots(caption):
-        yield from _counted("numeral", quantity.entry, quantity.contexts)
-    for attribute in attribute_slots(caption):
-        yield from _counted("attribute", attribute.entry, (f"form:{attribute.form}", *attribute.contexts))
     for verb in verb_slots(caption):
-        yield from _counted("verb", verb.entry, (f"form:{verb.pattern}", *verb.contexts))
-        yield "surface", verb.entry, f"{verb.tag.lower()}:{caption.lowered[verb.index]}"
-
-
-def _counted(kind: str, entry: str, contexts: Sequence[str]) -> Iterator[tuple[str, str, str]]:
-    """An entry, counted in all and in each of its contexts."""
-    yield kind, entry, ""
-    for context in contexts:
-        if context:
-            yield kind, entry, context
+        yield "surface", verb.entry, f"{caption.tokens[verb.start].tag.lower()}:{caption.lowered[verb.start]}"
 
 
 def count(captions: Iterable[Caption]) -> pa.Table:
@@ -115,8 +86,7 @@ def count(captions: Iterable[Caption]) -> pa.Table:
 def select(
     counts: pa.Table, min_count: int, concreteness: Concreteness, theta: float, attributes: frozenset[str] | None = None
 ) -> pa.Table:
-    """Of counted words those that may replace others, with their counts, sorted by kind, word and context (column
-    `place`).
+    """Of counted words those that may replace others, with their counts, sorted by kind, word and context (`place`).
 
     counts: as of `count`. Nouns need at least `min_count` occurrences as the head of a noun phrase and a concreteness
     of at least `theta`, and must not be vague. Words for persons count as concrete, since photos show persons, whatever
@@ -156,8 +126,7 @@ def is_concrete(noun: str, concreteness: Concreteness, theta: float) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Lexicon:
-    """The words and phrases (entries) of a corpus that may replace one another, their written forms, and the model that
-    draws from them.
+    """The entries of a corpus, which may replace one another, their written forms, and the model that draws from them.
 
     singular, plural: the most frequent written form of each noun. inflected: by Penn tag in lower case, the most
     frequent written form of each verb. countable: the nouns that the corpus has in the plural or with "a". cloze: the
@@ -194,9 +163,7 @@ class Lexicon:
         return (self.plural.get(noun) or plural(noun)) if many else self.singular.get(noun, noun)
 
     def entries(self, kind: str) -> Entries:
-        """The words or phrases of one kind that may replace one another. kind: noun, preposition, numeral, attribute or
-        verb.
-        """
+        """The entries of one of the KINDS."""
         return getattr(self, f"{kind}s")
 
     @classmethod
@@ -242,7 +209,7 @@ def sample(slot_weights: Sequence[np.ndarray], rng: Random, limit: int) -> Itera
     slot_weights: for each slot, non-negative weights of shape (entries,). They are not normalised per slot: a slot is
     chosen in proportion to the sum of its weights, so a word that is nearly certain in its place is replaced less
     often. Exchanges of x for y are then about as frequent as exchanges of y for x (detailed balance),
-    which gives a text-only model few cues; negcap.augment.lexicon.lexicon corrects for rejections.
+    which gives a text-only model few cues; negcap.augment.balance corrects for rejections.
 
     Uses exponential keys (Efraimidis and Spirakis 2006).
     """
@@ -263,37 +230,3 @@ def sample(slot_weights: Sequence[np.ndarray], rng: Random, limit: int) -> Itera
     flat = open[order]
     slots = starts.searchsorted(flat, side="right") - 1
     yield from zip(slots.tolist(), (flat - starts[slots]).tolist(), strict=True)
-
-
-class Exchanges(NamedTuple):
-    """Exchanges that pass all checks, as columns: number of the caption, replaced entry, replacing entry, weight.
-
-    Entries are numbered as in the lexicon; the plural of noun i has number i + the number of nouns. All have shape
-    (exchanges,).
-    """
-
-    row: np.ndarray
-    old: np.ndarray
-    new: np.ndarray
-    weight: np.ndarray
-
-
-def fit(kind: str, lexicon: Lexicon, exchanges: Exchanges) -> Factors:
-    """The weights exp(b_w) that balance the words of one kind: with them, words enter captions as often as they leave
-    them.
-
-    kind: noun, preposition, attribute or verb. exchanges: of words of this kind, as negatives of a sample of captions
-    would make them. Returns the weight by (word, plural).
-    """
-    forms = (False, True) if kind == "noun" else (False,)
-    entries = [(name, plural) for plural in forms for name in lexicon.entries(kind).names]
-    size, rows = len(entries), int(exchanges.row.max(initial=-1)) + 1
-    log_factors = np.zeros(size)
-    for _ in range(UPDATES if rows else 0):
-        factors = exp(log_factors)
-        weights = exchanges.weight * factors[exchanges.new] / factors[exchanges.old]
-        share = weights / np.bincount(exchanges.row, weights, rows)[exchanges.row]
-        left, entered = np.bincount(exchanges.old, share, size), np.bincount(exchanges.new, share, size)
-        log_factors += STEP * log((left + PRIOR) / (entered + PRIOR))
-        np.clip(log_factors, -BOUND, BOUND, out=log_factors)
-    return dict(zip(entries, exp(log_factors).tolist(), strict=True))

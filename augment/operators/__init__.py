@@ -1,7 +1,4 @@
-"""The operators, one or a few a module.
-
-Each yields at most `draws` candidates; it neither builds the text nor checks truth.
-"""
+"""The operators, by name: each yields at most `draws` candidates; it neither builds the text nor checks truth."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -13,16 +10,10 @@ from ..caption import Caption
 from ..context import Context
 from ..edits import Candidate
 from ..plausibility import Change
-from .attribute import added_attribute, attribute
 from .negation import corrected, negation, true_negation, truly_corrected
-from .noun import noun
-from .numeral import numeral
-from .object import object_
-from .paraphrase import paraphrase
-from .preposition import preposition
-from .relation import relation
-from .shuffle import shuffle
-from .swap_attribute import swap_attribute
+from .numeral import numeral_choices
+from .replacement import Choice, attribute_choices, draw, noun_choices, preposition_choices, verb_choices
+from .swap import paraphrase, shuffle, swap_attribute
 from .uniform import (
     uniform_attribute,
     uniform_noun,
@@ -32,7 +23,7 @@ from .uniform import (
     uniform_relation,
     uniform_shuffle,
 )
-from .verb import verb
+from .univse import added_attribute, object_, relation
 
 Propose = Callable[[Caption, Context, Random, int], Iterator[Candidate]]
 UNIFORM = "uniform_"  # before the name of an operator: the one as its paper describes it
@@ -83,21 +74,31 @@ class Operator(NamedTuple):
     checked: bool = True
 
 
+def replacing(choices: Callable[[Caption, Context], list[Choice]]) -> Propose:
+    """The operator that draws from what may replace the words of a caption."""
+
+    def propose(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
+        return draw(choices(caption, context), rng, draws)
+
+    propose.__doc__ = choices.__doc__
+    return propose
+
+
 def _as_in_paper(propose: Propose, family: str, share: float) -> Operator:
     """An operator that keeps whatever it proposes."""
     return Operator(propose, family, share, limits=None, checked=False)
 
 
 OPERATORS: dict[str, Operator] = {
-    "noun": Operator(noun, "noun", 1.0, limits=Limits(-7.0, 4.0, -8.0)),
-    "numeral": Operator(numeral, "numeral", 1.0, limits=Limits(-5.5, 2.0)),
+    "noun": Operator(replacing(noun_choices), "noun", 1.0, limits=Limits(-7.0, 4.0, -8.0)),
+    "numeral": Operator(replacing(numeral_choices), "numeral", 1.0, limits=Limits(-5.5, 2.0)),
     "shuffle": Operator(shuffle, "relation", 0.5, limits=Limits(-2.5, 1.0, -6.5)),
-    "preposition": Operator(preposition, "relation", 0.5, limits=Limits(-6.0, 3.0)),
+    "preposition": Operator(replacing(preposition_choices), "relation", 0.5, limits=Limits(-6.0, 3.0)),
     "object": Operator(object_, "object", 0.25, limits=Limits(-6.0, 2.0)),
-    "attribute": Operator(attribute, "attribute", 0.25, added_attribute, limits=Limits(-5.0, 1.5)),
+    "attribute": Operator(replacing(attribute_choices), "attribute", 0.25, added_attribute, limits=Limits(-5.0, 1.5)),
     "relation": Operator(relation, "relation", 0.25, limits=Limits(-6.0, 2.0)),
     "swap_attribute": Operator(swap_attribute, "attribute", 0.25, limits=Limits(-4.0, min_lowest=-6.5)),
-    "verb": Operator(verb, "relation", 0.25),
+    "verb": Operator(replacing(verb_choices), "relation", 0.25),
     "negation": Operator(negation, "negation", 0.3, corrected, limits=Limits(-60.0, 5.0)),
     "true_negation": Operator(true_negation, POSITIVE, 0.6, truly_corrected, limits=None),
     "paraphrase": Operator(paraphrase, POSITIVE, 0.1, limits=None),

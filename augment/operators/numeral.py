@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
-from random import Random
 
 import numpy as np
 
 from ..caption import Caption, cached_on_caption, cached_on_context, read_only
 from ..context import Context
 from ..edits import Candidate, Edit, cased_like, replace
-from ..language.determiners import is_negated
-from ..language.grammar import agreement_edits, article, plural, pronoun_edits
+from ..language.grammar import agreement_edits, article, is_negated, plural, pronoun_edits
 from ..language.semantic_classes import gender, overlaps
 from ..lexicon.lexicon import Lexicon
-from ..slots.nouns import QuantitySlot, quantity_slots, quantity_value
-from .choices import Choice, draw
+from ..slots.nouns import Slot, quantity_slots, quantity_value
+from .replacement import Choice
 
 # Words next to a noun that also count it, so that the quantity is not replaced: "a single dog".
 COUNTING = frozenset(
@@ -33,14 +30,9 @@ MUTUAL = frozenset("together each both another others".split())
 MIN_RATIO = 0.02  # quantities below this ratio to the likeliest one in a slot are not tried
 
 
-def numeral(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
-    """Replace a quantity (VSE-C, Section 3.1): "A dog is running" -> "Two dogs are running"."""
-    return draw(numeral_choices(caption, context), rng, draws)
-
-
 @cached_on_context
 def numeral_choices(caption: Caption, context: Context) -> list[Choice]:
-    """The quantities that may replace each quantity of a caption (VSE-C, Section 3.1), by the lexicon's counts.
+    """Replace a quantity (VSE-C, Section 3.1): "A dog is running" -> "Two dogs are running".
 
     "a"/"an"/"one", number words and digits are quantities; digits are replaced by digits. Mass nouns, set phrases ("a
     lot of") and predicates ("the man is a doctor") are not counted. Since other words have to agree with a quantity,
@@ -50,36 +42,36 @@ def numeral_choices(caption: Caption, context: Context) -> list[Choice]:
     for slot in quantity_slots(caption):
         if slot.entry not in entries.number or not _counts(caption, slot, context.lexicon):
             continue
-        own = entries.number[slot.entry]
-        likely = entries.probabilities(slot.contexts, own=own)
+        old = entries.number[slot.entry]
+        likely = entries.probabilities(slot.contexts, own=old)
         values, digits = [quantity_value(name) for name in entries.names], slot.entry.isdigit()
         pairs = zip(values, entries.names, strict=True)
         likely[[value == slot.value or name.isdigit() != digits for value, name in pairs]] = 0.0
         likely[likely < MIN_RATIO * np.maximum.reduce(likely, initial=0.0)] = 0.0
         if not _may_be_one(caption, slot):
             likely[[value == 1 for value in values]] = 0.0
-        weights = read_only(entries.balanced(likely, own))
+        weights = read_only(entries.balanced(likely, old))
         candidate = partial(_candidate, caption, context.lexicon, slot)
-        choices.append(Choice((slot.noun,), slot.entry, False, entries.names, weights, None, candidate))
+        choices.append(Choice((slot.noun,), slot.entry, entries.names, weights, None, candidate))
     return choices
 
 
-def _may_be_one(caption: Caption, slot: QuantitySlot) -> bool:
+def _may_be_one(caption: Caption, slot: Slot) -> bool:
     """Whether "a" or "one" can be in a slot: not in "the two dogs", "between two cars", "two dogs play together"."""
     if not MUTUAL.isdisjoint(caption.lowered):
         return False
-    before = caption.tokens[slot.index - 1] if slot.index else None
+    before = caption.tokens[slot.start - 1] if slot.start else None
     return before is None or (
         before.lower not in ("between", "among") and before.dep not in ("det", "predet", "poss", "case")
     )
 
 
-def _counts(caption: Caption, slot: QuantitySlot, lexicon: Lexicon) -> bool:
+def _counts(caption: Caption, slot: Slot, lexicon: Lexicon) -> bool:
     """Whether the noun is countable in the corpus, and the quantity in the slot is its number."""
     noun = caption.tokens[slot.noun]
     if noun.lemma not in lexicon.countable or noun.lemma in overlaps().vague - COLLECTIVE:
         return False
-    if is_negated(caption, slot.noun) or not COUNTING.isdisjoint(caption.lowered[slot.index : slot.noun]):
+    if is_negated(caption, slot.noun) or not COUNTING.isdisjoint(caption.lowered[slot.start : slot.noun]):
         return False
     if caption.word(slot.noun + 1) == "of" and noun.lemma not in COLLECTIVE:
         return False
@@ -90,7 +82,7 @@ def _counts(caption: Caption, slot: QuantitySlot, lexicon: Lexicon) -> bool:
     return not predicate and noun.dep not in ("appos", "npadvmod", "compound", "oprd")
 
 
-def _candidate(caption: Caption, lexicon: Lexicon, slot: QuantitySlot, name: str) -> Candidate:
+def _candidate(caption: Caption, lexicon: Lexicon, slot: Slot, name: str) -> Candidate:
     """The candidate that puts a quantity in a slot, adjusting noun, verbs and pronouns."""
     changes = (quantity_value(name) > 1) != (slot.value > 1)
     agreeing = _in_other_number(caption, slot, lexicon) if changes else []
@@ -98,14 +90,14 @@ def _candidate(caption: Caption, lexicon: Lexicon, slot: QuantitySlot, name: str
         return Candidate("quantity", (), (slot.noun,), slot.entry, name, rejected="ungrammatical")
     word = name
     if name == "a":
-        changed = agreeing and slot.index + 1 == slot.noun
-        word = article(agreeing[0].new if changed else caption.tokens[slot.index + 1].text)
-    edits = sorted([replace(caption, slot.index, slot.index + 1, word), *agreeing])
+        changed = agreeing and slot.start + 1 == slot.noun
+        word = article(agreeing[0].new if changed else caption.tokens[slot.start + 1].text)
+    edits = sorted([replace(caption, slot.start, slot.start + 1, word), *agreeing])
     return Candidate("quantity", tuple(edits), (slot.noun,), slot.entry, name)
 
 
 @cached_on_caption
-def _in_other_number(caption: Caption, slot: QuantitySlot, lexicon: Lexicon) -> list[Edit] | None:
+def _in_other_number(caption: Caption, slot: Slot, lexicon: Lexicon) -> list[Edit] | None:
     """The edits that change the number of the noun (first), verbs and pronouns; None if no edit is known to be safe."""
     noun, many = caption.tokens[slot.noun], slot.value == 1
     surface = lexicon.plural.get(noun.lemma) or plural(noun.lemma) if many else lexicon.singular.get(noun.lemma)

@@ -24,10 +24,7 @@ from ..mentions import chunk_heads
 from ..scene_graph import scene_graph
 from ..slots.nouns import attribute_slots, noun_slots, quantity_slots, quantity_value
 from ..slots.verbs import preposition_units, preposition_uses, verb_slots
-from .attribute import attribute_candidate
-from .noun import appended
-from .preposition import preposition_candidate
-from .verb import verb_candidate
+from .replacement import appended, attribute_candidate, preposition_candidate, verb_candidate
 
 ENUMERATED = 6  # of up to so many noun phrases, all permutations are listed
 
@@ -73,9 +70,9 @@ def uniform_numeral(caption: Caption, context: Context, rng: Random, draws: int)
         surface = noun.text
         if many != (slot.value > 1):
             surface = cased_like(context.lexicon.in_number(noun.lemma, many=many), noun.text, caption.casing)
-        following = surface if slot.index + 1 == slot.noun else caption.tokens[slot.index + 1].text
+        following = surface if slot.start + 1 == slot.noun else caption.tokens[slot.start + 1].text
         word = article(following) if name == "a" else name
-        edits = [replace(caption, slot.index, slot.index + 1, word)]
+        edits = [replace(caption, slot.start, slot.start + 1, word)]
         if surface != noun.text:
             edits.append(Edit(noun.start, noun.end, surface))
         yield Candidate("quantity", tuple(edits), (slot.noun,), slot.entry, name)
@@ -96,14 +93,14 @@ def uniform_shuffle(caption: Caption, context: Context, rng: Random, draws: int)
     chunks = [chunk for chunk in caption.chunks if tokens[chunk.root].pos in ("NOUN", "PROPN")]
     for order in _orders(len(chunks), rng, draws):
         edits = []
-        for place, source in zip(chunks, (chunks[n] for n in order), strict=True):
-            if place is not source:
+        for target, source in zip(chunks, (chunks[n] for n in order), strict=True):
+            if target is not source:
                 text = caption.span(source.start, source.end)
                 if source.start == 0 and tokens[0].pos != "PROPN":
                     text = text[:1].lower() + text[1:]
-                here = caption.span(place.start, place.end)
-                edit = cased(text, here, first=True) if place.start == 0 else text
-                edits.append(Edit(tokens[place.start].start, tokens[place.end - 1].end, edit))
+                here = caption.span(target.start, target.end)
+                edit = cased(text, here, first=True) if target.start == 0 else text
+                edits.append(Edit(tokens[target.start].start, tokens[target.end - 1].end, edit))
         moved = [n for n, source in enumerate(order) if n != source]
         old, new = ([tokens[chunks[n].root].lemma for n in which] for which in (moved, [order[n] for n in moved]))
         slots = tuple(chunks[n].root for n in moved)
@@ -114,8 +111,8 @@ def _orders(n: int, rng: Random, limit: int) -> Iterator[tuple[int, ...]]:
     """Up to `limit` distinct random permutations of 0 … n - 1, without the identity."""
     identity = tuple(range(n))
     if n <= ENUMERATED:
-        every = [order for order in permutations(identity) if order != identity]
-        yield from rng.sample(every, min(limit, len(every)))
+        orders = [order for order in permutations(identity) if order != identity]
+        yield from rng.sample(orders, min(limit, len(orders)))
         return
     seen = {identity}
     while len(seen) <= min(limit, math.factorial(ENUMERATED)):
@@ -135,8 +132,10 @@ def uniform_preposition(caption: Caption, context: Context, rng: Random, draws: 
     for start, end in preposition_units(caption):
         written = " ".join(caption.lowered[start:end])
         old = table.same.get(written, written)
-        own = set(table.sets.get(old, ()))
-        pairs += [(start, end, old, name) for name in names if name != old and own.isdisjoint(table.sets.get(name, ()))]
+        sets = set(table.sets.get(old, ()))
+        pairs += [
+            (start, end, old, name) for name in names if name != old and sets.isdisjoint(table.sets.get(name, ()))
+        ]
     for start, end, old, name in rng.sample(pairs, min(draws, len(pairs))):
         yield preposition_candidate(caption, start, end, end - 1, old, name)
 
@@ -153,7 +152,7 @@ def uniform_object(caption: Caption, context: Context, rng: Random, draws: int) 
 
     "a dog on a couch" -> "a dog on a wave" or "a dog and a wave on a couch".
     """
-    roots = [slot.root for slot in noun_slots(caption)]
+    roots = [slot.noun for slot in noun_slots(caption)]
     names = _not_said(context)
     if not roots or not names:
         return
@@ -189,7 +188,7 @@ def uniform_attribute(caption: Caption, context: Context, rng: Random, draws: in
         if noun.start == 0:
             edit = Edit(first.start, first.end, f"{cased(name, first.text, caption.casing, first=True)} {first.lower}")
         edits = with_article(caption, noun.start, edit, name)
-        yield Candidate("attribute", edits, (noun.root, noun.root), "", name)
+        yield Candidate("attribute", edits, (noun.noun, noun.noun), "", name)
 
 
 def uniform_relation(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
@@ -206,8 +205,8 @@ def uniform_relation(caption: Caption, context: Context, rng: Random, draws: int
     ends = [index for triple in graph.relations for index in (triple.subject, triple.object)]
     ends = [index for index in ends if caption.tokens[index].tag in ("NN", "NNS")]
     uses = [use for use in preposition_uses(caption) if use.start in words]
-    verbs = [slot for slot in verb_slots(caption) if slot.index in words]
-    alone = [slot.root for slot in noun_slots(caption)] if not graph.relations else []
+    verbs = [slot for slot in verb_slots(caption) if slot.start in words]
+    alone = [slot.noun for slot in noun_slots(caption)] if not graph.relations else []
     parts = [name for name, here in (("end", ends), ("over", uses), ("act", verbs), ("alone", alone)) if here]
     for _ in range(draws if parts else 0):
         candidate: Candidate | None = None

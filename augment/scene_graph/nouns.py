@@ -7,61 +7,15 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from ..caption import Caption, Token
+from ..data import data_path, word_lists
 from ..language.semantic_classes import WARMTH, attributes, is_part_of_name, is_person
 
-MATERIALS = frozenset(
-    """wood metal glass brick stone plastic concrete cement leather steel marble straw wicker cotton silk wool bamboo
-    iron aluminum copper bronze gold silver granite cardboard rubber denim fur lace linen velvet gravel dirt tile
-    ceramic porcelain clay rock chocolate paper chrome brass vinyl nylon suede tin adobe oak pine stucco canvas
-    plaid""".split()
-)
-COLOURS = frozenset(
-    """white black blue green red brown yellow orange pink purple gray grey tan beige silver gold maroon turquoise teal
-    cream khaki burgundy navy lavender violet aqua blond blonde brunette ginger""".split()
-)
-AGES = frozenset("baby adult mother mom male female toy".split())
+WORDS: dict[str, frozenset[str]] = word_lists(data_path("scene_graph.toml"))
+MATERIALS, COLOURS, LOOKS = WORDS["materials"], WORDS["colours"], WORDS["looks"]
 WRITTEN = {"wood": "wooden", "both": "two", "pieces": "piece", "slices": "slice"}
-# SHADES form one attribute with the colour after them, LOOKS with the word before: "light brown", "apple-shaped".
-SHADES = frozenset("light dark bright pale deep navy royal lime olive neon baby hot medium off".split())
-LOOKS = frozenset(
-    """colored coloured shaped haired sleeved looking sized handed eyed faced skinned tailed headed
-    legged necked roofed decker made style""".split()
-)
-# Participles that relate the noun before them to the noun after them: "a snow-covered field", "a tree lined street".
-COVERING = frozenset("covered lined filled topped coated capped stuffed framed".split())
-# Quantifiers, ordinals and similar words, which describe nothing that a photo shows.
-QUANTIFIERS = frozenset(
-    """one several many few multiple various numerous other another same such own more most each every only next last
-    first second third about able""".split()
-)
-# Positions that are part of a name ("right hand", "front wheel").
-SIDES = frozenset("left right front back rear top bottom".split())
 # Nouns before "of" that are an attribute of the noun after it; True: the attribute includes "of" ("group of").
 FORMS = {"group": True, "piece": False, "pieces": False, "slice": False, "slices": False, "patch": False}
 MUTUAL = frozenset((("each", "other"), ("one", "another")))
-# Nouns that name no object by themselves: "the other", "a close up".
-NAMELESS = frozenset("one ones other others another up".split())
-# Nouns before "of" that count or portion the noun after it, which names the object.
-PORTIONS = frozenset(
-    """group bunch piece slice pair couple lot pile row stack bit patch number set variety crowd cluster part
-    portion section kind type sort array assortment handful herd flock clump series line collection half dozen
-    hundred thousand amount ton grouping pack team mound heap blob chunk strip sheet stretch expanse
-    family inside interior outside""".split()
-)
-PLACES = frozenset(
-    """side top front back edge middle center centre end bottom corner left right rear face rim tip base foreground
-    background sides edges ends corners""".split()
-)
-BE = frozenset(("be", "is", "are", "was", "were", "being", "been", "'s", "'re", "am"))
-INVERTED = frozenset(("cover", "surround"))
-BETWEEN = frozenset("left right other far both either each".split())
-CONTAINERS = frozenset(
-    """plate bowl cup glass picture photo photograph image view basket box bottle bag tray pot vase painting drawing
-    statue jar mug bucket pan dish platter crate tub bin can carton pitcher""".split()
-)
-# Substances that a field, a pool or a bowl may contain: words below these WordNet synsets, and the words in SUBSTANCES.
-SUBSTANCE_SYNSETS = ("food.n.01", "food.n.02", "substance.n.01", "body_of_water.n.01")
-SUBSTANCES = frozenset("snow grass ice hair dirt sand gravel fog smoke fire rain mud trash garbage".split())
 _LEADING = ("ROOT", "nsubj", "nsubjpass", "attr")
 _SIZES = frozenset(("size", "pattern", "age", "years"))
 _NAMED = ("compound", "nmod")
@@ -152,10 +106,10 @@ class Nouns:
                 continue
             ofs = (word for word in caption.dependents(index, "prep") if word.lower == "of")
             behind = next((noun.index for of in ofs for noun in caption.dependents(of.index, "pobj")), None)
-            if behind is not None and token.lemma in PORTIONS:
+            if behind is not None and token.lemma in WORDS["portions"]:
                 stands_for[index] = behind
                 continue
-            if behind is not None and lowered[index] in PLACES and token.dep == "pobj":
+            if behind is not None and lowered[index] in WORDS["places"] and token.dep == "pobj":
                 continue
             start = index
             while start > 0 and tokens[start - 1].dep in _NAMED and tokens[start - 1].head in range(start, index + 1):
@@ -163,25 +117,29 @@ class Nouns:
             while start < index and _is_attribute(tokens[start], caption):
                 modifiers[start] = index
                 start += 1
-            if start > 0 and _is_named(tokens[start - 1], token, start == index):
-                start -= 1
-                named.add(start)
+            adjective = tokens[start - 1]
+            if start > 0 and adjective.dep == "amod" and adjective.head == index:
+                # "Hot dog", which WordNet has; not "young man", since young is visible.
+                compound = start == index and is_part_of_name(adjective.lower, token.lemma)
+                if compound or adjective.lower in WORDS["sides"]:
+                    start -= 1
+                    named.add(start)
             objects[index] = Object(index, start, " ".join([*lowered[start:index], token.lemma]))
         return cls(caption, objects, stands_for, modifiers, frozenset(named), covers, mutual)
 
     def objects_of(self, index: int) -> list[int]:
         """The objects (head tokens) that the noun at token `index` stands for, and those coordinated with it."""
-        found = []
+        objects = []
         pending = [index]
         for noun in pending:  # which grows
             thing = self.stands_for.get(noun, noun)
             if thing != noun:
                 pending.append(thing)
             elif thing in self.objects:
-                found.append(thing)
+                objects.append(thing)
             pending += [child.index for child in self.caption.dependents(noun, "conj")]
             del pending[20:]  # a parse may be circular
-        return found
+        return objects
 
     def clause_subjects(self, index: int, clause: int) -> list[int]:
         """The subjects (head tokens) of a clause or phrase with head token `clause` that is attached to noun `index`.
@@ -195,15 +153,15 @@ class Nouns:
         first, person = index, is_person(tokens[index].lemma)
         while tokens[first].dep == "conj" and tokens[first].head < first and _is_noun(tokens[tokens[first].head]):
             first = tokens[first].head
-            own = any(t.index > first for t in self.caption.dependents(first, "prep", "acl", "relcl"))
-            if own or is_person(tokens[first].lemma) != person:
+            modified = any(t.index > first for t in self.caption.dependents(first, "prep", "acl", "relcl"))
+            if modified or is_person(tokens[first].lemma) != person:
                 return self.objects_of(index)[:1]
         if first != index and tokens[clause].pos != "VERB" and tokens[first].dep not in _LEADING:
             first = index
-        found = self.objects_of(first)
-        if len(found) < 2:
-            return found
-        return [thing for thing in found if thing < clause]
+        subjects = self.objects_of(first)
+        if len(subjects) < 2:
+            return subjects
+        return [thing for thing in subjects if thing < clause]
 
 
 def _is_noun(token: Token) -> bool:
@@ -213,7 +171,7 @@ def _is_noun(token: Token) -> bool:
 def _is_attribute(token: Token, caption: Caption) -> bool:
     word = caption.lowered[token.index]
     sizes = attributes().dimensions.get(word, WARMTH) & _SIZES
-    return word in MATERIALS or word in COLOURS or word in AGES or bool(sizes)
+    return word in MATERIALS or word in COLOURS or word in WORDS["ages"] or bool(sizes)
 
 
 def is_look(token: Token) -> bool:
@@ -239,7 +197,7 @@ def in_colour(caption: Caption, token: Token) -> bool:
 def _names_nothing(caption: Caption, token: Token) -> bool:
     """Whether a noun names no object of the image: "no cars", "in front", "the other", the heart of "heart-shaped"."""
     lowered = caption.lowered
-    if lowered[token.index] in NAMELESS or lowered[token.index] == "front" and token.dep == "pobj":
+    if lowered[token.index] in WORDS["nameless"] or lowered[token.index] == "front" and token.dep == "pobj":
         return True
     behind = token.index + 1 + (caption.word(token.index + 1) == "-")
     if caption.word(behind) in LOOKS and is_look(caption.tokens[behind]):
@@ -251,22 +209,13 @@ def _names_nothing(caption: Caption, token: Token) -> bool:
     return in_colour(caption, token)
 
 
-def _is_named(adjective: Token, noun: Token, alone: bool) -> bool:
-    """Whether an adjective is part of a name, as in "hot dog", which WordNet has; not "young man", since young is
-    visible.
-    """
-    if adjective.dep != "amod" or adjective.head != noun.index:
-        return False
-    return adjective.lower in SIDES or alone and is_part_of_name(adjective.lower, noun.lemma)
-
-
 def _covers(caption: Caption) -> dict[int, int]:
     """Participles between two nouns, with the noun directly before: "a snow-covered field"."""
     covers: dict[int, int] = {}
-    if COVERING.isdisjoint(caption.lowered):
+    if WORDS["covering"].isdisjoint(caption.lowered):
         return covers
     for token in caption.tokens:
-        if token.lower in COVERING and token.dep in ("amod", "compound", "nmod") and token.head > token.index:
+        if token.lower in WORDS["covering"] and token.dep in ("amod", "compound", "nmod") and token.head > token.index:
             before = token.index - 1 - (caption.lowered[token.index - 1] == "-")
             if before >= 0 and _is_noun(caption.tokens[before]):
                 covers[token.index] = before

@@ -9,10 +9,12 @@ from typing import NamedTuple
 from ..caption import Caption, Token
 from ..language.wordnet import WordNet
 from ..slots.verbs import verbs
-from .nouns import BETWEEN, CONTAINERS, INVERTED, PLACES, SUBSTANCE_SYNSETS, SUBSTANCES, Nouns, Relation
+from .nouns import WORDS, Nouns, Relation
 
 RELATIVE = frozenset(("who", "which", "that", "whom"))
 PRONOUNS = frozenset(("he", "she", "they", "it"))
+INVERTED = frozenset(("cover", "surround"))
+SUBSTANCE_SYNSETS = ("food.n.01", "food.n.02", "substance.n.01", "body_of_water.n.01")
 _ADVERBS = ("ADV", "ADJ", "SCONJ", "ADP", "PART")
 _SHARED = ("conj", "xcomp", "advcl", "ccomp", "pcomp", "dep", "prep", "prt", "aux")
 
@@ -29,11 +31,11 @@ class Clauses:
         """The objects (head tokens) that are the subject of token `index`, a verb or predicate; for a passive, the
         patients.
         """
-        found = self._subjects.get(index)
-        if found is None:
+        subjects = self._subjects.get(index)
+        if subjects is None:
             self._subjects[index] = []  # ends the recursion of a circular parse
-            found = self._subjects[index] = self._read(index)
-        return found
+            subjects = self._subjects[index] = self._read(index)
+        return subjects
 
     def is_passive(self, verb: Token) -> bool:
         """Whether a verb is passive: with an auxiliary, or a participle after its noun."""
@@ -97,7 +99,7 @@ def phrases(caption: Caption) -> list[Phrase]:
     """The prepositional phrases of a caption, in text order of their first word."""
     tokens = caption.tokens
     inner: set[int] = set()
-    found = []
+    phrases = []
     for token in tokens:
         if token.dep not in ("prep", "dative", "ROOT", "agent") or token.pos not in _ADVERBS or token.index in inner:
             continue
@@ -111,8 +113,8 @@ def phrases(caption: Caption) -> list[Phrase]:
         if adverbial and above.pos in _ADVERBS and above.index == words[0] - 1 and above.index != token.index:
             words = (above.index, *words)
             head = above.head if above.dep != "ROOT" else above.index
-        found.append(Phrase(words, " ".join(caption.lowered[w] for w in words), head, object))
-    return found
+        phrases.append(Phrase(words, " ".join(caption.lowered[w] for w in words), head, object))
+    return phrases
 
 
 def _downward(caption: Caption, index: int) -> tuple[tuple[int, ...], int | None]:
@@ -129,9 +131,9 @@ def _downward(caption: Caption, index: int) -> tuple[tuple[int, ...], int | None
             words.append(preposition)
             continue
         ofs = [token.index for token in caption.dependents(noun, "prep") if token.lower == "of"]
-        if lowered[noun] not in PLACES or not ofs:
+        if lowered[noun] not in WORDS["places"] or not ofs:
             return tuple(words), noun
-        words += [child for child in caption.children[noun] if child < noun and lowered[child] in BETWEEN]
+        words += [child for child in caption.children[noun] if child < noun and lowered[child] in WORDS["between"]]
         words += [noun, ofs[-1]]
     return tuple(words), None
 
@@ -153,16 +155,17 @@ def relations(caption: Caption, nouns: Nouns) -> tuple[tuple[Relation, ...], lis
             reader.noun(token, its)
         if token.dep == "poss":
             reader.add(nouns.objects_of(token.index), nouns.objects_of(token.head)[:1], (), "have")
-    found = {(r.subject, r.object, r.name): r for r in reversed(reader.found)}
-    return tuple(sorted(found.values(), key=lambda r: (r.tokens or (r.object,), r.subject, r.object))), states
+    distinct = {(r.subject, r.object, r.name): r for r in reversed(reader.found)}
+    return tuple(sorted(distinct.values(), key=lambda r: (r.tokens or (r.object,), r.subject, r.object))), states
 
 
 @cache
 def is_substance(noun: str) -> bool:
-    """Whether a noun's first WordNet sense is a food, liquid or substance, or it is listed in SUBSTANCES."""
+    """Whether a noun's first WordNet sense is a food, liquid or substance, or it is listed."""
     wordnet = WordNet.load()
-    above = frozenset[int]().union(*map(wordnet.closure, wordnet.senses(noun, "n")[:1]))
-    return noun in SUBSTANCES or not above.isdisjoint(map(wordnet.synset, SUBSTANCE_SYNSETS))
+    first = wordnet.senses(noun, "n")[:1]
+    is_below = bool(first) and wordnet.first_above(*SUBSTANCE_SYNSETS)[first[0]] < len(SUBSTANCE_SYNSETS)
+    return noun in WORDS["substances"] or bool(is_below)
 
 
 class _Reader:
@@ -204,7 +207,7 @@ class _Reader:
             if phrase.name == "of":
                 if not is_noun or token.index in self.nouns.stands_for:
                     continue
-                if token.lemma in CONTAINERS or self._is_substance(phrase.object):
+                if token.lemma in WORDS["containers"] or self._is_substance(phrase.object):
                     self.add(subjects, objects, phrase.tokens, "have")
                 else:
                     self.add(objects, subjects, phrase.tokens, "have")

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from ..caption import Caption, Chunk, Token, cached_on_caption
-from ..language.determiners import ARTICLES, NUMBERS, PLURAL_DETERMINERS, SINGULAR_DETERMINERS, singular_form
+from ..language.grammar import ARTICLES, NUMBERS, PLURAL_DETERMINERS, SINGULAR_DETERMINERS, singular_form
 from ..language.semantic_classes import (
     attributes,
     has_other_sense_of_persons,
@@ -71,25 +71,33 @@ def broader(context: str) -> str:
     return f"{sort} kind:{verb_class(word)}" if sort in ("verb", "nsubj", "nsubjpass", "dobj") else ""
 
 
-class NounSlot(NamedTuple):
-    """A common noun that heads a noun phrase, with its compound modifiers: tokens `start` to `end` (exclusive).
+class Slot(NamedTuple):
+    """A word or phrase of a caption that may be replaced: tokens `start` to `end` (exclusive).
 
-    entry: the noun as counted in a lexicon, "tennis racket". form: "plural", "a", "some" (a mass noun), "the" or
-    "bare". contexts (see negcap.augment.slots.nouns): its governor, what that backs off to, the words before, the
-    word after.
+    kind: noun, numeral, preposition, attribute or verb. entry: as a lexicon counts it: "tennis racket", "a", "in front
+    of". noun: the token of its head if it is a noun; of the noun that it counts or describes; of a preposition's
+    object; a verb itself. form: of a noun "plural", "a", "some" (a mass noun), "the" or "bare"; of an attribute
+    "attributive" or "predicative" ("the car is **red**"); of a verb its pattern, "object", "prep:on" or "bare".
+    contexts: what stands around it, the governor or noun first.
     """
 
+    kind: str
     start: int
     end: int
     entry: str
-    plural: bool
-    form: str
-    contexts: tuple[str, ...]
+    noun: int
+    form: str = ""
+    contexts: tuple[str, ...] = ()
 
     @property
-    def root(self) -> int:
-        """The token index of the head noun."""
-        return self.end - 1
+    def plural(self) -> bool:
+        """Whether it is a noun in the plural."""
+        return self.form == "plural"
+
+    @property
+    def value(self) -> int:
+        """The number that a quantity means."""
+        return quantity_value(self.entry)
 
 
 def is_cut_compound(caption: Caption, root: int) -> bool:
@@ -102,7 +110,7 @@ def is_cut_compound(caption: Caption, root: int) -> bool:
 
 
 @cached_on_caption
-def noun_slots(caption: Caption) -> tuple[NounSlot, ...]:
+def noun_slots(caption: Caption) -> tuple[Slot, ...]:
     """The heads of noun phrases that are common nouns: "a **tennis racket** on a **bench**"."""
     slots = []
     tokens, lowered = caption.tokens, caption.lowered
@@ -118,12 +126,13 @@ def noun_slots(caption: Caption) -> tuple[NounSlot, ...]:
         if start == chunk.root > chunk.start and tokens[start - 1].dep == "amod":
             start -= is_part_of_name(lowered[start - 1], root.lemma)
         entry = " ".join([*lowered[start : chunk.root], root.lemma])
-        own = [token for token in tokens[chunk.start : start] if token.head == root.index]
-        plural = root.tag == "NNS" or not PLURAL_DETERMINERS.isdisjoint([token.lower for token in own])
-        form = "plural" if plural else singular_form(own, start > 0 and tokens[start - 1].dep == "case")
+        dependents = [token for token in tokens[chunk.start : start] if token.head == root.index]
+        plural = root.tag == "NNS" or not PLURAL_DETERMINERS.isdisjoint([token.lower for token in dependents])
+        form = "plural" if plural else singular_form(dependents, start > 0 and tokens[start - 1].dep == "case")
         governed = governor(caption, root)
         left, right = f"left:{before(caption, start)}", f"right:{after(caption, chunk.root + 1)}"
-        slots.append(NounSlot(start, chunk.root + 1, entry, plural, form, (governed, broader(governed), left, right)))
+        contexts = governed, broader(governed), left, right
+        slots.append(Slot("noun", start, chunk.root + 1, entry, chunk.root, form, contexts))
     return tuple(slots)
 
 
@@ -138,20 +147,6 @@ def _number_unclear(caption: Caption, chunk: Chunk) -> bool:
     inside = caption.tokens[chunk.start : chunk.root]
     counted = any(token.lower in COUNTED or token.tag == "CD" for token in inside if token.lower != "one")
     return not counted and any(token.lower in SINGULAR_DETERMINERS and token.head == chunk.root for token in inside)
-
-
-class AttributeSlot(NamedTuple):
-    """The adjective at token index `index` describes the noun at token index `noun`: "a **red** car".
-
-    form: "attributive", or "predicative" ("the car is **red**"). contexts (see negcap.augment.slots.nouns): the
-    noun, the words before, the word after.
-    """
-
-    index: int  # type: ignore[assignment]  # hides tuple.index
-    noun: int
-    entry: str
-    form: str
-    contexts: tuple[str, ...]
 
 
 def _owner(caption: Caption, token: Token) -> tuple[Token, str] | None:
@@ -169,7 +164,7 @@ def _owner(caption: Caption, token: Token) -> tuple[Token, str] | None:
 
 
 @cached_on_caption
-def attribute_slots(caption: Caption) -> tuple[AttributeSlot, ...]:
+def attribute_slots(caption: Caption) -> tuple[Slot, ...]:
     """The adjectives that describe common nouns, and materials that modify nouns: "a **metal** bench"."""
     slots = []
     table, lowered = attributes(), caption.lowered
@@ -192,7 +187,8 @@ def attribute_slots(caption: Caption) -> tuple[AttributeSlot, ...]:
         if token.dep == "compound" and WordNet.load().senses(f"{word} {noun.lemma}", "n"):
             continue
         left, right = f"left:{before(caption, token.index)}", f"right:{after(caption, token.index + 1)}"
-        slots.append(AttributeSlot(token.index, noun.index, word, form, (f"noun:{noun.lemma}", left, right)))
+        contexts = f"noun:{noun.lemma}", left, right
+        slots.append(Slot("attribute", token.index, token.index + 1, word, noun.index, form, contexts))
     return tuple(slots)
 
 
@@ -203,32 +199,15 @@ def _hyphened(caption: Caption, index: int) -> bool:
     return longer or "-" in (before, behind)
 
 
-class QuantitySlot(NamedTuple):
-    """The article or number at token index `index` counts the noun at token index `noun`; entry "a" has value 1.
-
-    contexts (see negcap.augment.slots.nouns): the noun, its governor, what that backs off to, the words before the
-    quantity, the word after it or after the noun.
-    """
-
-    index: int  # type: ignore[assignment]  # hides tuple.index
-    noun: int
-    entry: str
-    value: int
-    contexts: tuple[str, ...]
-
-
-def quantity(token: Token) -> tuple[str, int] | None:
-    """The entry and value of a quantity word, None for another: "an" -> ("a", 1), "three" -> ("three", 3), "12" ->
-    ("12", 12).
-    """
+def quantity(token: Token) -> str | None:
+    """The entry of a quantity word, None for another: "an" -> "a", "three" -> "three", "12" -> "12"."""
     lower = token.lower
     if lower in ARTICLES and token.tag == "DT":
-        return "a", 1
+        return "a"
     if lower in NUMBERS and token.tag in ("CD", "DT"):
-        return lower, NUMBERS[lower]
-    if token.tag == "CD" and lower.isascii() and lower.isdigit() and lower == str(int(lower)) and 0 < int(lower) <= 100:
-        return lower, int(lower)
-    return None
+        return lower
+    digits = token.tag == "CD" and lower.isascii() and lower.isdigit() and lower == str(int(lower))
+    return lower if digits and 0 < int(lower) <= 100 else None
 
 
 @lru_cache(maxsize=1 << 10)
@@ -238,7 +217,7 @@ def quantity_value(entry: str) -> int:
 
 
 @cached_on_caption
-def quantity_slots(caption: Caption) -> tuple[QuantitySlot, ...]:
+def quantity_slots(caption: Caption) -> tuple[Slot, ...]:
     """The articles and numbers that count the head of a noun phrase: "**Two** dogs on **a** couch"."""
     slots = []
     tokens = caption.tokens
@@ -250,16 +229,15 @@ def quantity_slots(caption: Caption) -> tuple[QuantitySlot, ...]:
             token = tokens[index]
             if token.head != root.index or token.dep not in ("det", "nummod"):
                 continue
-            counted = quantity(token)
-            if counted is None or caption.word(index - 1) in ARTICLES:  # "a three wheeler", "a two dogs"
+            entry = quantity(token)
+            if entry is None or caption.word(index - 1) in ARTICLES:  # "a three wheeler", "a two dogs"
                 continue
-            entry, value = counted
-            if (root.tag == "NNS") != (value > 1):
+            if (root.tag == "NNS") != (quantity_value(entry) > 1):
                 continue
             governed, left = governor(caption, root), f"left:{before(caption, index)}"
             next_to_noun = index + 1 == chunk.root
             right = f"behind:{after(caption, root.index + 1)}" if next_to_noun else f"right:{after(caption, index + 1)}"
             contexts = (f"noun:{root.lemma}", governed, broader(governed), left, right)
-            slots.append(QuantitySlot(index, root.index, entry, value, contexts))
+            slots.append(Slot("numeral", index, index + 1, entry, root.index, "", contexts))
             break
     return tuple(slots)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from itertools import chain, product
 from typing import NamedTuple
 
 from ..caption import Caption, Token, cached_on_caption
-from ..data import data_path
+from ..data import data_path, word_lists
 from ..language.grammar import third_person
 from ..language.semantic_classes import LIVING, pairs, prepositions, semantic_class
 from ..language.wordnet import WordNet
-from .nouns import after, before, broader
+from .nouns import Slot, after, before, broader
 
 CLAUSES = {"ROOT", "acl", "relcl", "advcl", "conj", "ccomp"}
 FINITE = {"VBG", "VBZ", "VBP", "VBD"}
@@ -23,32 +21,17 @@ OBJECT = "object"
 ARGUMENTS = {"prt", "dative", "xcomp", "ccomp", "acomp", "oprd", "attr", "auxpass", "agent", "neg", "expl"}
 
 
-class VerbSlot(NamedTuple):
-    """The verb at token index `index`, its lemma `entry`, Penn tag, and pattern: "object", "prep:on" or "bare".
-
-    contexts (see negcap.augment.slots.nouns): its subject and what that backs off to, its object or the
-    preposition's and what that backs off to, the words before, the word after.
-    """
-
-    index: int  # type: ignore[assignment]  # hides tuple.index
-    entry: str
-    tag: str
-    pattern: str
-    contexts: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Verbs:
+class Verbs(NamedTuple):
     """The table of verbs.
 
-    vague: verbs that are never replaced. body: intransitive verbs of the whole body; two of them are incompatible
-    unless in `body_pairs`. objects: transitive verbs; two of them are incompatible unless in `object_pairs`. postures:
-    verbs that are only replaced if their subject is alive.
+    vague: verbs that are never replaced. postures: verbs that are only replaced if their subject is alive. body:
+    intransitive verbs of the whole body; two of them are incompatible unless in `body_pairs`. objects: transitive
+    verbs; two of them are incompatible unless in `object_pairs`.
     """
 
     vague: frozenset[str]
-    body: frozenset[str]
     postures: frozenset[str]
+    body: frozenset[str]
     objects: frozenset[str]
     body_pairs: frozenset[tuple[str, str]]
     object_pairs: frozenset[tuple[str, str]]
@@ -57,15 +40,15 @@ class Verbs:
 @cache
 def verbs() -> Verbs:
     """The shipped table data/verbs.toml, read once per process."""
-    table = tomllib.loads(data_path("verbs.toml").read_text("utf-8"))
-    holding, held = table["holding"], table["held"]
+    table = word_lists(data_path("verbs.toml"))
+    holding, held, body, objects = table["holding"], table["held"], table["body"], table["object"]
     return Verbs(
-        frozenset(table["vague"]),
-        frozenset(chain.from_iterable(table["body"])),
-        frozenset(table["postures"]),
-        frozenset(chain(*table["object"], holding, held)),
-        pairs(table["body"], map(str.split, table["together"])),
-        pairs(table["object"], [holding], product(holding, held)),
+        table["vague"],
+        table["postures"],
+        frozenset(chain.from_iterable(body)),
+        frozenset(chain(*objects, holding, held)),
+        pairs(body, map(str.split, table["together"])),
+        pairs(objects, [holding], product(holding, held)),
     )
 
 
@@ -73,7 +56,7 @@ def verbs() -> Verbs:
 def are_incompatible(one: str, other: str, pattern: str) -> bool:
     """Whether two verbs cannot both be true of a subject (and object): sit~stand, throw~eat; not sit~rest.
 
-    pattern: as in VerbSlot. Both must be in the table and not listed as compatible, and neither may entail the other
+    pattern: as `Slot.form`. Both must be in the table and not listed as compatible, and neither may entail the other
     (WordNet's troponymy, entailment and cause).
     """
     table, wordnet = verbs(), WordNet.load()
@@ -95,7 +78,7 @@ def may_be_same(one: str, other: str) -> bool:
     return one == other or listed or wordnet.entails(one, other) or wordnet.entails(other, one)
 
 
-def verb_slots(caption: Caption) -> tuple[VerbSlot, ...]:
+def verb_slots(caption: Caption) -> tuple[Slot, ...]:
     """Verbs with one object, one preposition or neither: "a man **throws** a ball", "a dog **sitting** on a bed"."""
     slots = []
     tokens, known = caption.tokens, prepositions().entries
@@ -126,27 +109,21 @@ def verb_slots(caption: Caption) -> tuple[VerbSlot, ...]:
         if doer is None or (token.lemma in verbs().postures and semantic_class(doer.lemma) not in LIVING):
             continue
         left, right = f"left:{before(caption, token.index)}", f"right:{after(caption, following)}"
-        contexts = (*_with_broader(f"subj:{doer.lemma}", context), left, right)
-        slots.append(VerbSlot(token.index, token.lemma, token.tag, pattern, contexts))
+        subject_context = f"subj:{doer.lemma}"
+        contexts = (subject_context, broader(subject_context), context, broader(context), left, right)
+        slots.append(Slot("verb", token.index, following, token.lemma, token.index, pattern, contexts))
     return tuple(slots)
-
-
-def _with_broader(*contexts: str) -> Iterator[str]:
-    """Contexts, each followed by the one that it backs off to."""
-    for context in contexts:
-        yield context
-        yield broader(context)
 
 
 def subject(caption: Caption, verb: Token) -> Token | None:
     """The subject of a verb, also through relative clauses and coordination; None if the parse does not show it."""
     for _ in caption.tokens:
-        own = next(caption.dependents(verb.index, "nsubj", "nsubjpass"), None)
+        doer = next(caption.dependents(verb.index, "nsubj", "nsubjpass"), None)
         head = caption.tokens[verb.head]
-        if verb.dep in ("acl", "relcl") and (own is None or own.tag in ("WDT", "WP")):
-            own = head
-        if own is not None:
-            return own
+        if verb.dep in ("acl", "relcl") and (doer is None or doer.tag in ("WDT", "WP")):
+            return head
+        if doer is not None:
+            return doer
         if verb.dep not in ("conj", "advcl") or head.index == verb.index:
             break
         verb = head
@@ -163,30 +140,6 @@ def inflected(lemma: str, tag: str, surfaces: Mapping[str, str]) -> str | None:
     if tag in ("VB", "VBP"):
         return lemma
     return surfaces.get(lemma)
-
-
-class PrepositionUse(NamedTuple):
-    """A preposition at tokens `start` to `end` (exclusive), its entry in the table, and its noun object."""
-
-    start: int
-    end: int
-    entry: str
-    object: Token
-
-
-class PrepositionSlot(NamedTuple):
-    """A preposition at tokens `start` to `end` (exclusive) that may be replaced; `object` is the token index of its
-    noun.
-
-    contexts (see negcap.augment.slots.nouns): its governor and what that backs off to, its object and what that
-    backs off to, the word before, the words after, governor and object together.
-    """
-
-    start: int
-    end: int
-    entry: str
-    object: int
-    contexts: tuple[str, ...]
 
 
 def preposition_units(caption: Caption) -> Iterator[tuple[int, int]]:
@@ -207,20 +160,20 @@ def preposition_units(caption: Caption) -> Iterator[tuple[int, int]]:
 
 
 @cached_on_caption
-def preposition_uses(caption: Caption) -> tuple[PrepositionUse, ...]:
+def preposition_uses(caption: Caption) -> tuple[Slot, ...]:
     """The prepositions of data/prepositions.toml with a noun object in a caption, also those in set phrases."""
     table, lowered = prepositions(), caption.lowered
-    found = []
+    uses = []
     for start, end in preposition_units(caption):
         written = " ".join(lowered[start:end])
         entry = table.same.get(written, written)
         object = next(caption.dependents(end - 1, "pobj"), None)
         if entry in table.entries and object is not None and object.pos in ("NOUN", "PROPN") and object.index >= end:
-            found.append(PrepositionUse(start, end, entry, object))
-    return tuple(found)
+            uses.append(Slot("preposition", start, end, entry, object.index))
+    return tuple(uses)
 
 
-def preposition_slots(caption: Caption) -> tuple[PrepositionSlot, ...]:
+def preposition_slots(caption: Caption) -> tuple[Slot, ...]:
     """The prepositions that may be replaced: no particle, no agent, no part of a set phrase."""
     slots = []
     for use in preposition_uses(caption):
@@ -229,17 +182,20 @@ def preposition_slots(caption: Caption) -> tuple[PrepositionSlot, ...]:
             above = caption.tokens[above.head]
         if _is_set(caption, use, above) or _is_bound(caption, use):
             continue
-        governed, object = f"{'gov' if above.pos == 'NOUN' else 'verb'}:{above.lemma}", use.object.lemma
+        governed = f"{'gov' if above.pos == 'NOUN' else 'verb'}:{above.lemma}"
+        object = caption.tokens[use.noun].lemma
+        of_object = f"obj:{object}"
         left, right = f"left:{before(caption, use.start)}", f"right:{caption.lowered[use.end]} {object}"
-        contexts = (*_with_broader(governed, f"obj:{object}"), left, right, f"{above.lemma}..{object}")
-        slots.append(PrepositionSlot(use.start, use.end, use.entry, use.object.index, contexts))
+        both = f"{above.lemma}..{object}"
+        contexts = (governed, broader(governed), of_object, broader(of_object), left, right, both)
+        slots.append(use._replace(contexts=contexts))
     return tuple(slots)
 
 
-def _is_set(caption: Caption, use: PrepositionUse, above: Token) -> bool:
+def _is_set(caption: Caption, use: Slot, above: Token) -> bool:
     """Whether a preposition is part of a set phrase, or forms one with its governor `above`."""
-    table = prepositions()
-    start, end, entry, object = use
+    table, (_, start, end, entry, noun, *_) = prepositions(), use
+    object = caption.tokens[noun]
     return (
         caption.word(start - 1) in table.adverbs
         or (object.lemma in table.idioms and (object.index == end or end - start == 1))
@@ -250,10 +206,11 @@ def _is_set(caption: Caption, use: PrepositionUse, above: Token) -> bool:
     )
 
 
-def _is_bound(caption: Caption, use: PrepositionUse) -> bool:
+def _is_bound(caption: Caption, use: Slot) -> bool:
     """Whether a preposition belongs to other words: "a carry-on", "side by side", "in and out", "from end to end"."""
-    start, end, _, object = use
+    start, end = use.start, use.end
     tokens, lowered, text = caption.tokens, caption.lowered, caption.text
+    object = tokens[use.noun]
     if lowered[start] in ("from", "to") and end - start == 1:
         beside = {token.lower for token in caption.dependents(tokens[start].head, "prep")}
         if beside >= {"from", "to"}:

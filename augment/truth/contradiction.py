@@ -1,34 +1,38 @@
-"""Is a candidate really false of the image? One check per kind of change returns why it may be true, or None."""
+"""Is a candidate really false of the image? One check per kind of change returns why it may be true, or None.
+
+It rejects what captions or WordNet make true. For the others, `estimates` gives the probability that another caption of
+the image would make them true, estimated from the sibling captions of the corpus, and calibrated by `fit`.
+"""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from functools import cache, lru_cache
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
-from ..caption import Caption, cached
+from ..caption import Caption, Token, cached_on_caption
 from ..context import Context
 from ..edits import Candidate
 from ..language import semantic_classes
 from ..language.coreference import may_corefer, related_or_same_person
-from ..language.semantic_classes import head, is_person, prepositions
+from ..language.semantic_classes import is_person, prepositions
 from ..language.wordnet import WordNet
+from ..scene_graph import scene_graph
 from ..slots import verbs
-from ..slots.denials import assertion, denies_the_caption
 from ..slots.nouns import quantity_value
-from .exchange import interchangeable
 
 if TYPE_CHECKING:
     from .estimates import ImageTruth
 
 
-NOUNS = 1 << 14  # number of nouns whose results are cached
 # Words for several persons that do not say how many.
 GROUPS = {"group", "crowd", "couple", "family", "team", "people", "pair", "trio", "band", "bunch"}
+# "A dog faces a cat" means "a cat faces a dog".
+SYMMETRIC_VERBS = {
+    "face", "meet", "hug", "kiss", "fight", "touch", "join", "resemble", "match", "accompany", "marry", "embrace",
+    "wrestle", "race", "tackle", "be", "have", "include",
+}  # fmt: skip
 
 
 def check_noun(candidate: Candidate, caption: Caption, context: Context) -> str | None:
@@ -129,9 +133,9 @@ def _implied_verbs(noun: str) -> frozenset[str]:
     return WordNet.load().derived(noun, "n", "v") | {noun}
 
 
-def check_denial(candidate: Candidate, caption: Caption, context: Context) -> str | None:
+def check_negation(candidate: Candidate, caption: Caption, context: Context) -> str | None:
     """Reject if the noun or verb that is taken to be absent may be true, as `check_noun` and `check_verb` say."""
-    asserted = assertion(candidate)
+    asserted = candidate.assertion
     return None if asserted is None else CHECKS[asserted.change](asserted, caption, context)
 
 
@@ -143,8 +147,8 @@ CHECKS: dict[str, Callable[[Candidate, Caption, Context], str | None]] = {
     "attribute": check_attribute,
     "attribute_swap": check_attribute_swap,
     "verb": check_verb,
-    "denial": check_denial,
-    "verb_denial": check_denial,
+    "negated_noun": check_negation,
+    "negated_verb": check_negation,
     "none": lambda candidate, caption, context: None,  # of texts that are true by their form, such as paraphrases
 }
 
@@ -168,50 +172,124 @@ def assess(
     if reason is not None or image is None:
         return reason, None
     p_true = image.p_true(candidate, caption)
-    if p_true is not None and p_true > image.max_p_true:
+    if p_true is not None and p_true > image.truth.max_p_true:
         # A lower number may stay: captions that say "a dog" of one of two dogs do not make it true of both.
         old, new = candidate.replaced, candidate.replacement
         if candidate.change != "quantity" or quantity_value(new) >= quantity_value(old):
             return "likely_true", p_true
-    return None, None if denies_the_caption(candidate) else p_true
+    return None, None if candidate.negates_caption else p_true
 
 
-class Entailment:
-    """Finds, of given nouns (entries), those that other nouns entail: a "puppy" entails "puppy", "dog" and "animal".
+def interchangeable(caption: Caption, one: Token, other: Token) -> bool:
+    """Whether two heads are in a conjunction, in a symmetric relation, or in equivalent positions.
 
-    A noun entails itself, and its hypernyms and hyponyms by first senses. This is narrower than
-    negcap.augment.language.coreference, which compares all senses in use, since any doubt must reject a negative; here,
-    pairs that are really true are counted.
+    "A trick on a bike on a ramp": objects of equal prepositions may be in either order. "A girl is
+    behind a car and a boy is behind the car": two clauses state the same of each.
     """
-
-    def __init__(self, entries: Sequence[str]) -> None:
-        """Index the entries by their first senses and the hypernyms of these."""
-        self._named = {entry: number for number, entry in enumerate(entries)}
-        self._is: defaultdict[int, list[int]] = defaultdict(list)
-        self._below: defaultdict[int, list[int]] = defaultdict(list)
-        for number, entry in enumerate(entries):
-            above = _hypernyms(entry)
-            for synset in above[:1]:
-                self._is[synset].append(number)
-            for synset in above:
-                self._below[synset].append(number)
-
-    def entries(self, nouns: Iterable[str]) -> np.ndarray:
-        """The numbers, ascending, of the entries that any of these nouns entails: itself, its synonyms, and what lies
-        above or below it in WordNet.
-        """
-        return np.array(sorted(frozenset[int]().union(*map(self._of_noun, nouns))), int)
-
-    @cached(NOUNS)
-    def _of_noun(self, noun: str) -> frozenset[int]:
-        above = _hypernyms(noun)
-        named = [self._named[noun]] if noun in self._named else []
-        below = (self._below.get(synset, ()) for synset in above[:1])
-        return frozenset(named).union(*below, *(self._is.get(synset, ()) for synset in above))
+    first = caption.first_conjunct(one), caption.first_conjunct(other)
+    pairs = ((one, other), (other, one), first, first[::-1])
+    if all(token.dep == "pobj" for token in first) and len({caption.lowered[token.head] for token in first}) == 1:
+        return True
+    if one.dep == other.dep == "pobj":  # both locate the same noun: "a man in the water, on a boat"
+        above = caption.tokens[one.head].head
+        if above == caption.tokens[other.head].head and caption.tokens[above].pos == "NOUN":
+            return True
+    return (
+        any(_is_with(caption, *pair) for pair in pairs)
+        or _listed(caption, one, other)
+        or _follows_after_swap(caption, one.index, other.index)
+        or first[0].index == first[1].index
+        or any(_symmetric(caption, *pair) for pair in pairs)
+    )
 
 
-def _hypernyms(noun: str) -> list[int]:
-    """The first sense of a noun, or of its head, followed by all its hypernyms; empty for an unknown noun."""
-    wordnet = WordNet.load()
-    first = (wordnet.senses(noun, "n") or wordnet.senses(head(noun), "n"))[:1]
-    return [*first, *sorted(above for synset in first for above in wordnet.closure(synset) if above != synset)]
+class Statement(NamedTuple):
+    """A relation that a caption states of two nouns: their token indices, its verb and its preposition, "" if none."""
+
+    subject: int
+    object: int
+    verb: str
+    preposition: str
+
+    def implies(self, other: Statement, caption: Caption) -> bool:
+        """Whether this makes `other` true: the same relation of the same nouns, in either order if symmetric."""
+        if self.verb != other.verb and "" not in (self.verb, other.verb):
+            return False
+        if not prepositions().overlap(self.preposition, other.preposition):
+            return False
+        orders = [(self.subject, self.object)]
+        if other.preposition in prepositions().symmetric if other.preposition else other.verb in SYMMETRIC_VERBS:
+            orders.append((self.object, self.subject))
+        return any(_same(caption, a, other.subject) and _same(caption, b, other.object) for a, b in orders)
+
+
+@cached_on_caption
+def _statements(caption: Caption) -> tuple[Statement, ...]:
+    statements = []
+    for relation in scene_graph(caption).relations:
+        if relation.tokens:
+            verbs = [caption.tokens[i].lemma for i in relation.tokens if caption.tokens[i].pos in ("VERB", "AUX")]
+            words = [caption.lowered[i] for i in relation.tokens if caption.tokens[i].pos not in ("VERB", "AUX")]
+            statements.append(Statement(relation.subject, relation.object, " ".join(verbs), " ".join(words)))
+    return tuple(statements)
+
+
+def _follows_after_swap(caption: Caption, one: int, other: int) -> bool:
+    """Whether all statements after the swap are implied by relations that the caption states, and there are any."""
+    stated = _statements(caption)
+    swapped = {one: other, other: one}
+    new = [
+        old._replace(subject=swapped.get(old.subject, old.subject), object=swapped.get(old.object, old.object))
+        for old in stated
+        if old.subject in swapped or old.object in swapped
+    ]
+    return bool(new) and all(any(old.implies(statement, caption) for old in stated) for statement in new)
+
+
+def _same(caption: Caption, one: int, other: int) -> bool:
+    """Whether two nouns mean one thing: the same token, or the same noun again with "the"."""
+    same = caption.tokens[one].lemma == caption.tokens[other].lemma
+    determiners = caption.dependents(max(one, other), "det")
+    return one == other or (same and any(word.lower == "the" for word in determiners))
+
+
+def _listed(caption: Caption, one: Token, other: Token) -> bool:
+    """Whether only noun phrases, commas and conjunctions are between two heads, regardless of the parse."""
+    start = caption.phrase_start(other.index)
+    inside = {i for chunk in caption.chunks for i in range(chunk.start, chunk.end)}
+    between = (caption.lowered[i] for i in range(one.index + 1, start) if i not in inside)
+    return set(between) <= {",", "and", "or", "&", "as", "well", "plus"}
+
+
+def _is_with(caption: Caption, one: Token, other: Token) -> bool:
+    """Whether `other` is with `one`, regardless of the parse: "a plate with oranges"."""
+    governor = caption.tokens[other.head]
+    if other.dep != "pobj" or governor.lower != "with":
+        return False
+    if caption.phrase_start(other.index) == governor.index + 1 and one.index == governor.index - 1:
+        return True
+    above = caption.tokens[one.head]
+    return governor.head in (above.index, above.head) and one.dep in ("dobj", "pobj")
+
+
+def _symmetric(caption: Caption, one: Token, other: Token) -> bool:
+    """Whether a symmetric preposition or verb relates `one` to `other`: "a dog next to a cat"."""
+    governor = caption.tokens[other.head]
+    if governor.dep == "prep" or governor.pos == "ADP":
+        outer, words = governor, [governor.lower]
+        while outer.head != outer.index and caption.tokens[outer.head].pos in ("ADP", "ADV"):
+            outer = caption.tokens[outer.head]
+            words.append(outer.lower)
+        if prepositions().symmetric.isdisjoint([governor.lower, " ".join(reversed(words))]):
+            return False
+        above = caption.tokens[outer.head]
+        holder = above
+        while holder.dep == "pobj":  # "sausage in a bowl with salad": the salad is with the sausage
+            holder = caption.tokens[caption.tokens[holder.head].head]
+        return (
+            one.index in (above.index, holder.index)
+            or (one.dep in ("nsubj", "nsubjpass", "dobj", "attr") and one.head == above.index)
+            or (above.dep in ("acl", "relcl") and above.head == one.index)
+        )
+    of_one_verb = one.dep == "nsubj" and other.dep in ("dobj", "attr") and other.head == one.head
+    return of_one_verb and caption.tokens[one.head].lemma in SYMMETRIC_VERBS

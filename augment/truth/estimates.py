@@ -1,27 +1,48 @@
-"""Estimates: the probability that one more caption of the image would make a candidate true."""
+"""Estimates: the probability that one more caption of the image would make a candidate true.
+
+Associations say how much a word in one caption raises the probability that another caption entails an entry:
+
+    gain(x, y) = log p(y | x) / p(y)
+
+where p(y | x) is estimated over ordered pairs of captions of one image: of those whose first caption mentions word x,
+the share whose second caption entails entry y. It is smoothed with p', in which x has the same lift for all entries of
+y's semantic class k(y); p(k(y) | x) is in turn smoothed with its value given the class of x:
+
+    p(y | x) = (n(x, y) + SMOOTHING * p'(y | x)) / (n(x) + SMOOTHING),   p'(y | x) = p(y) * p(k(y) | x) / p(k(y))
+
+Transitions say how often one caption says "two" of a thing of which another of the image says "three". An assertion is
+a value that a caption gives to a thing: a quantity, a preposition or an attribute. Let n be counts of ordered pairs of
+captions of one image, the first of which asserts `old` of a thing and the second `new`:
+
+    p(new | old, thing) = (n(old, thing, new) + SMOOTHING * p(new | old, class)) / (n(old, thing) + SMOOTHING)
+
+and likewise, backing off to the thing's semantic class, to any thing, and to p(new) for any `old`.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import exp, log, log1p
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .. import reproducible
 from ..caption import Caption, cached, read_only
 from ..edits import Candidate
+from ..language.coreference import may_corefer
+from ..language.semantic_classes import CLASSES, PERSON, semantic_class
 from ..lexicon.lexicon import Lexicon
-from ..mentions import mentioned_nouns
-from ..slots.denials import assertion
-from .associations import Associations, Pairs, sigmoid
-from .exchange import ASSERTIONS, Assertion, Transitions, is_mentioned_once, value
+from ..mentions import chunk_heads, mentioned_attributes, mentioned_nouns, mentioned_quantities, mentioned_relations
+from ..slots.nouns import quantity_value
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+SMOOTHING = 20.0
 MAX_P_TRUE = 0.025
 # The kind of estimate for each change that a candidate makes; a swap has none.
 KIND_OF_CHANGE = {kind: kind for kind in ("noun", "verb", "preposition", "attribute")} | {"quantity": "numeral"}
@@ -36,12 +57,133 @@ EXPECTED: dict[str, tuple[float, ...]] = {
 DIGITS = 4
 TRANSITIONS = 1 << 16  # number of transitions whose probabilities are cached
 IMAGES = 64  # number of images whose results are cached
+Assertion = tuple[str, str]  # thing and value
+Transition = tuple[str, str, str]  # old value, thing and new value; "" for any
+# The assertions of a caption by kind: numbers of things ("0" for a bare plural), prepositions of objects, attributes.
+ASSERTIONS: Mapping[str, Callable[[Caption], set[Assertion]]] = {
+    "numeral": lambda caption: {(noun, str(value)) for noun, value in mentioned_quantities(caption)},
+    "preposition": lambda caption: {(thing, preposition) for preposition, thing in mentioned_relations(caption)},
+    "attribute": lambda caption: {(noun, attribute) for attribute, noun in mentioned_attributes(caption) if noun},
+}
 
 
 def check_max_p_true(limit: float) -> None:
     """Raise ValueError unless the limit, called max_true in settings, is between 0 and 1."""
     if not 0 <= limit <= 1:
         raise ValueError(f"max_true must be between 0 and 1, was: {limit}")
+
+
+@lru_cache(maxsize=1 << 12)
+def value(kind: str, entry: str) -> str:
+    """An entry as the value of an assertion: numerals become digits ("a" -> "1", "three" -> "3"), others stay."""
+    return str(quantity_value(entry)) if kind == "numeral" else entry
+
+
+@lru_cache(maxsize=1 << 16)
+def is_same_thing(kind: str, thing: str, other: str) -> bool:
+    """Whether assertions of a kind about these two nouns count as assertions about one thing."""
+    return thing == other or (kind != "preposition" and may_corefer(thing, other))
+
+
+def values_of(kind: str, thing: str, assertions: Iterable[Assertion]) -> set[str]:
+    """The values that a caption's assertions give to a thing, such as the numbers that it gives to dogs.
+
+    kind: of the assertion, a key of ASSERTIONS. assertions: (thing, value) pairs. thing: the lemma of a noun.
+    """
+    return {value for other, value in assertions if is_same_thing(kind, thing, other)}
+
+
+def is_mentioned_once(kind: str, thing: str, caption: Caption) -> bool:
+    """Whether a caption mentions a thing in one place, so that its number there is its number in the image.
+
+    "A black dog and a brown dog" mentions dogs twice: "two black dogs and a brown dog" is not true of two dogs. Always
+    true for kinds other than "numeral".
+    """
+    return kind != "numeral" or sum([is_same_thing(kind, thing, head.lemma) for head in chunk_heads(caption)]) <= 1
+
+
+class Associations:
+    """The gains of words and entries, from a matrix of counts of pairs of captions, see `fit.count_pairs`.
+
+    log_odds: of p(y), shape (entries,). is_person: 1 for words for persons, else 0, shape (entries,). The gains of a
+    word are computed when first needed, since a few captions mention few of thousands of words.
+    """
+
+    def __init__(self, pairs: np.ndarray, words: Sequence[str], entries: Sequence[str]) -> None:
+        """`words` and `entries` name the rows and columns of `pairs` behind the first."""
+        self.words = {word: row for row, word in enumerate(words)}
+        self.entries = {entry: column for column, entry in enumerate(entries)}
+        self._mentioned, self._together = pairs[1:, 0], pairs[1:, 1:]
+        self._usual = (pairs[0, 1:] + 0.5) / (pairs[0, 0] + 1.0)
+        self.log_odds = reproducible.log(self._usual / (1 - self._usual))
+        self._class_of_word, self._class_of_entry = (
+            np.array([semantic_class(word) for word in names], int) for names in (words, entries)
+        )
+        self.is_person = (self._class_of_entry == PERSON).astype(float)
+        of_word = (np.arange(CLASSES)[:, None] == self._class_of_word).astype(float)  # the words of each class
+        mentioned = (of_word @ self._mentioned)[:, None]
+        self._by_class = (of_word @ self._together + SMOOTHING * self._usual) / (mentioned + SMOOTHING)
+        self._gains = np.zeros(self._together.shape, np.float32)
+        self._known = np.zeros(len(words), bool)
+
+    def score(self, mentioned: Iterable[str]) -> np.ndarray:
+        """The evidence of mentioned words for each entry, in nats: shape (entries,). Unknown words are ignored.
+
+        It is the sum of their gains divided by the square root of their number, since the words of an image are not
+        independent.
+        """
+        rows = sorted(self.words[word] for word in mentioned if word in self.words)
+        if not rows:
+            return np.zeros(len(self.log_odds))
+        for row in rows:
+            if not self._known[row]:
+                self._gains[row], self._known[row] = self._gain(row), True
+        return self._gains[rows].sum(axis=0) / np.float32(np.sqrt(len(rows)))
+
+    def _gain(self, row: int) -> np.ndarray:
+        """The gain of a word and each entry, smoothed by their semantic classes: shape (entries,)."""
+        together, given = self._together[row], self._mentioned[row] + SMOOTHING
+        share = self._by_class[self._class_of_word[row]]
+        seen, likely, usual = (
+            np.bincount(self._class_of_entry, values, CLASSES) for values in (together, share, self._usual)
+        )
+        of_class = (seen + SMOOTHING * likely) / given / np.maximum(usual, 1e-12)
+        expected = of_class[self._class_of_entry] * self._usual
+        return reproducible.log((together + SMOOTHING * expected) / given / self._usual)
+
+
+def sigmoid(log_odds: np.ndarray) -> np.ndarray:
+    """The probabilities that belong to log odds."""
+    return 1.0 / (1.0 + reproducible.exp(-log_odds))
+
+
+class Transitions:
+    """P(new value | old value, thing), estimated from transition counts."""
+
+    def __init__(self, counts: Mapping[Transition, int]) -> None:
+        """`counts`: (old, thing, new) -> pairs; summed when a probability is first needed."""
+        self._unsummed = counts
+
+    @cached_property
+    def _counts(self) -> Counter[tuple[str, str | int, str]]:
+        """The counts, with their sums over the things of a class, over all things, and over all old values."""
+        summed: Counter[tuple[str, str | int, str]] = Counter(self._unsummed)
+        for (old, thing, new), number in self._unsummed.items():
+            for general in ((old, semantic_class(thing), new), (old, "", new), ("", "", new)):
+                summed[general] += number
+        return summed
+
+    def probability(self, old: str, thing: str, new: str) -> float:
+        """p(new | old, thing): how probable it is that another caption gives the value `new` to a thing that one gives
+        the value `old`.
+
+        Backs off from the thing to its class to any thing; always above 0.
+        """
+        counts = self._counts
+        likely = (counts["", "", new] + 0.5) / (counts["", "", ""] + 1.0)
+        for given in ((old, ""), (old, semantic_class(thing)), (old, thing)):
+            likely = (counts[*given, new] + SMOOTHING * likely) / (counts[*given, ""] + SMOOTHING)
+        return likely
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +201,7 @@ class Truth:
 
     def of_image(self, captions: Sequence[Caption]) -> ImageTruth:
         """The estimates for candidates of one image, given all its captions."""
-        return ImageTruth(self, tuple(captions), self.max_p_true)
+        return ImageTruth(self, tuple(captions))
 
     @cached(TRANSITIONS)
     def p_transition(self, kind: str, change: tuple[str, str, str], agreeing: int, captions: int) -> float:
@@ -107,26 +249,24 @@ def _associations(rows: pa.Table, entries: Sequence[str]) -> Associations:
     entry = pc.index_in(rows["entry"], known).to_numpy()
     counts = np.zeros((len(words) + 1, len(entries) + 1))
     counts[word, entry] = rows["count"].to_numpy()
-    return Associations(Pairs(counts[1:, 1:], counts[1:, 0], counts[0, 1:], float(counts[0, 0])), words, entries)
+    return Associations(counts, words, entries)
 
 
 @dataclass(frozen=True, eq=False)
 class ImageTruth:
-    """The estimates for candidates of one image, computed when first needed; max_p_true as in `Truth`."""
+    """The estimates for candidates of one image, computed when first needed."""
 
     truth: Truth
     captions: tuple[Caption, ...]
-    max_p_true: float
 
     def p_true(self, candidate: Candidate, caption: Caption) -> float | None:
         """Probability that one more caption of the image would make `candidate` true; None if not estimated.
 
-        caption: the caption of the image that the candidate was proposed for. Of a denial: that what it
-        takes to be absent is there.
+        caption: the caption of the image that the candidate was proposed for. Of a negation: that what it takes to be
+        absent is present.
         """
-        if candidate.change in ("denial", "verb_denial"):
-            asserted = assertion(candidate)
-            return None if asserted is None else self.p_true(asserted, caption)
+        if candidate.change in ("negated_noun", "negated_verb"):
+            return None if candidate.assertion is None else self.p_true(candidate.assertion, caption)
         kind = KIND_OF_CHANGE.get(candidate.change, "")
         if kind not in self.truth.calibration:
             return None
@@ -142,7 +282,7 @@ class ImageTruth:
         """The numbers of the lexicon's nouns whose probability of being true is above the limit."""
         if "noun" not in self.truth.calibration:
             return np.zeros(0, int)
-        return np.flatnonzero(np.array(self._p_words("noun")) > self.max_p_true)
+        return np.flatnonzero(np.array(self._p_words("noun")) > self.truth.max_p_true)
 
     def expected_nouns(self, caption: Caption) -> np.ndarray | None:
         """The log-odds that another caption mentions each noun of the lexicon, given this caption alone: (entries,).

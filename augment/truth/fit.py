@@ -1,38 +1,61 @@
-"""Calibrate the estimates on candidates that held-out captions label as true or false.
+"""Count what captions of one image say together, and calibrate the estimates on candidates that some of them label.
 
-In each image, some captions are known and one of the others is held out. Operators propose candidates for a known
-caption, as for negatives; a candidate that the known captions do not reject is labelled true if the held-out caption
-makes it true. It is estimated from the counts of the other folds of images.
+A caption entails a lexicon entry that must be true of the image if the caption is. Pairs of captions are counted by
+what the first mentions and the second entails, per fold of images; a table of counts has the columns kind, said, of and
+entry of negcap.schemas.captions, and numbers of pairs.
+
+For the calibration, in each image some captions are known and one of the others is held out. Operators propose
+candidates for a known caption, as for negatives; a candidate that the known captions do not reject is labelled true if
+the held-out caption makes it true. It is estimated from the counts of the other folds of images.
 """
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from functools import reduce
+from itertools import chain, islice
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...schemas.captions import TRUTH, TRUTH_KINDS
-from ..caption import Caption, by_image, from_parses
+from ..caption import Caption, by_image, cached, from_parses
 from ..context import Context, batches
 from ..edits import Candidate
+from ..language.semantic_classes import head
+from ..language.wordnet import WordNet
 from ..lexicon.lexicon import Lexicon
-from ..mentions import Mentions
+from ..mentions import Mentions, mentioned_nouns, mentioned_verbs
 from ..operators import OPERATORS
 from ..plausibility import read
-from ..rng import record_rng
-from . import exchange
-from .associations import fit
+from ..reproducible import record_rng
 from .contradiction import check
-from .counts import FOLDS, KEYS, PAIRS, WORDS, EntailedEntries, add, count, encoded, fold, total
-from .estimates import EXPECTED, KIND_OF_CHANGE, ImageTruth, Truth
-from .exchange import ASSERTIONS
+from .estimates import (
+    ASSERTIONS,
+    EXPECTED,
+    KIND_OF_CHANGE,
+    Assertion,
+    ImageTruth,
+    Transition,
+    Truth,
+    is_same_thing,
+    sigmoid,
+    value,
+    values_of,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+WORDS = ("noun", "verb")
+KEYS = ("kind", "said", "of", "entry")
+PAIRS = "pairs"
+FOLDS = 6
+MIN_PAIRS = 20  # words mentioned by the first caption of fewer pairs are left out
+STEPS = 50  # of Newton's method, at most
+NOUNS = 1 << 14  # number of nouns whose results are cached
 IMAGES = 2000  # number of images on which the calibration is fitted
 DRAWS, KEPT = 24, 12
 
@@ -48,7 +71,7 @@ def estimate(parses: pa.Table, spread: Spread) -> pa.Table:
     parses = with_siblings(parses)
     images = parses["image_id"].unique()
     folds = by_fold(parses, images)
-    counts = encoded(add(spread(tally, [[part] for part in folds])))
+    counts = add(spread(tally, [[part] for part in folds]))
     fitted_on = by_fold(parses, images[:IMAGES])
     labelled = spread(label, [[fitted_on[number], total(counts, number)] for number in range(FOLDS)])
     return calibrated(counts, labelled)
@@ -94,8 +117,171 @@ def by_fold(table: pa.Table, images: pa.Array) -> list[pa.Table]:
 
 
 def tally(parses: pa.Table, lexicon: Lexicon) -> pa.Table:
-    """A table of counts (see negcap.augment.truth.counts) of the images in `parses`, dictionary-encoded."""
-    return encoded(count(by_image(from_parses(parses)), EntailedEntries(lexicon)))
+    """A table of counts of the images in `parses`."""
+    return count(by_image(from_parses(parses)), EntailedEntries(lexicon))
+
+
+class EntailedEntries:
+    """Finds, of the entries of a lexicon, those that a caption entails: that must be true of the image if it is.
+
+    A noun entails itself, and its hypernyms and hyponyms by first senses: a "puppy" entails "puppy", "dog" and
+    "animal". This is narrower than negcap.augment.language.coreference, which compares all senses in use, since any
+    doubt must reject a negative; here, pairs that are really true are counted.
+    """
+
+    def __init__(self, lexicon: Lexicon) -> None:
+        """Index the nouns by their first senses and the hypernyms of these."""
+        self.lexicon = lexicon
+        self._is: defaultdict[int, list[int]] = defaultdict(list)
+        self._below: defaultdict[int, list[int]] = defaultdict(list)
+        for number, entry in enumerate(lexicon.nouns.names):
+            above = _hypernyms(entry)
+            for synset in above[:1]:
+                self._is[synset].append(number)
+            for synset in above:
+                self._below[synset].append(number)
+
+    def __call__(self, kind: str, caption: Caption) -> np.ndarray:
+        """Entry numbers: of kind "noun", those that its nouns entail, ascending; of "verb", those it mentions."""
+        if kind == "noun":
+            return np.array(sorted(frozenset[int]().union(*map(self.of_noun, mentioned_nouns(caption)))), int)
+        known = self.lexicon.verbs.number
+        return np.array([known[verb] for verb in mentioned_verbs(caption) if verb in known], int)
+
+    @cached(NOUNS)
+    def of_noun(self, noun: str) -> frozenset[int]:
+        """The numbers of the nouns that a noun entails: itself, its synonyms, and what lies above or below it."""
+        above = _hypernyms(noun)
+        number = self.lexicon.nouns.number.get(noun)
+        named = [] if number is None else [number]
+        below = (self._below.get(synset, ()) for synset in above[:1])
+        return frozenset(named).union(*below, *(self._is.get(synset, ()) for synset in above))
+
+
+def _hypernyms(noun: str) -> list[int]:
+    """The first sense of a noun, or of its head, followed by all its hypernyms; empty for an unknown noun."""
+    wordnet = WordNet.load()
+    first = (wordnet.senses(noun, "n") or wordnet.senses(head(noun), "n"))[:1]
+    return [*first, *sorted(above for synset in first for above in wordnet.closure(synset) if above != synset)]
+
+
+def fold(image_id: str) -> int:
+    """The fold of an image, from 0 to FOLDS - 1."""
+    return record_rng(0, "truth fold", image_id).randrange(FOLDS)
+
+
+def count_pairs(images: Iterable[Sequence[tuple[np.ndarray, np.ndarray]]], words: int, entries: int) -> np.ndarray:
+    """Count ordered pairs of captions of one image, by a word of the first and an entry that the second entails.
+
+    images: for each caption of an image, the ids of the words that it mentions, and of the entries that must be true of
+    the image if it is. words, entries: the sizes of the two vocabularies. Returns (1 + words, 1 + entries): row 0 has
+    the pairs whatever the first caption mentions, column 0 those whatever the second entails.
+    """
+    pairs = np.zeros((1 + words, 1 + entries))
+    for captions in images:
+        others = len(captions) - 1
+        said, entailed = map(np.concatenate, zip(*captions, strict=True))
+        word, word_captions = np.unique(said, return_counts=True)
+        entry, entry_captions = np.unique(entailed, return_counts=True)
+        both = word_captions[:, None] * entry_captions
+        for first, second in captions:
+            both[np.searchsorted(word, first)[:, None], np.searchsorted(entry, second)] -= 1
+        pairs[1 + word[:, None], 1 + entry] += both
+        pairs[1 + word, 0] += word_captions * others
+        pairs[0, 1 + entry] += entry_captions * others
+        pairs[0, 0] += len(captions) * others
+    return pairs
+
+
+def count_transitions(kind: str, images: Iterable[Sequence[set[Assertion]]]) -> dict[Transition, int]:
+    """Count the transitions in images; each image is a list of the assertions of its captions."""
+    counts: defaultdict[Transition, int] = defaultdict(int)
+    for captions in images:
+        values: dict[str, dict[int, set[str]]] = {}  # of a thing, by caption
+        for number, assertions in enumerate(captions):
+            for thing, asserted in assertions:
+                values.setdefault(thing, {}).setdefault(number, set()).add(asserted)
+        for thing, given in values.items():
+            news = given  # by caption, the values given to any noun for the same thing
+            same = [] if kind == "preposition" else [values[o] for o in values if is_same_thing(kind, thing, o)]
+            if len(same) > 1:
+                numbers = set(chain.from_iterable(same))
+                news = {number: set[str]().union(*(its.get(number, ()) for its in same)) for number in numbers}
+            total = Counter(new for its in news.values() for new in its)
+            for number, olds in given.items():
+                for old in olds:
+                    counts[old, thing, ""] += len(captions) - 1
+                    for new, often in total.items():
+                        if others := often - (new in news[number]):
+                            counts[old, thing, new] += others
+    return counts
+
+
+def count(images: Sequence[Sequence[Caption]], entailed: EntailedEntries) -> pa.Table:
+    """A table of counts of caption pairs in some images, each a list of its captions."""
+    import pyarrow as pa
+
+    read = [
+        [(mentioned_nouns(caption), {kind: entailed(kind, caption) for kind in WORDS}) for caption in captions]
+        for captions in images
+    ]
+    words = sorted({noun for nouns, _ in chain.from_iterable(read) for noun in nouns})
+    number = {word: row for row, word in enumerate(words)}
+
+    def rows(kind: str, said: Any, of: Any, entry: Any, pairs: Any) -> pa.Table:
+        texts = [pa.array(column, pa.string()) for column in (said, of, entry)]
+        return pa.table([pa.repeat(kind, len(pairs)), *texts, pa.array(pairs, pa.int64())], [*KEYS, PAIRS])
+
+    tables = []
+    for kind in WORDS:  # pairs by the word that the first caption mentions and the entry that the second entails
+        names = entailed.lexicon.entries(kind).names
+        of_images = (
+            [(np.array([number[noun] for noun in nouns], int), entries[kind]) for nouns, entries in captions]
+            for captions in read
+        )
+        pairs = count_pairs(of_images, len(words), len(names))
+        row, column = pairs.nonzero()
+        firsts = pa.array(["", *words], pa.string()).take(pa.array(row))
+        seconds = pa.array(["", *names], pa.string()).take(pa.array(column))
+        tables.append(rows(kind, firsts, pa.repeat("", len(row)), seconds, pairs[row, column].astype(int)))
+    for kind, assertions in ASSERTIONS.items():  # by the assertion of the first and the value that the second gives
+        counts = count_transitions(kind, (list(map(assertions, captions)) for captions in images))
+        said, of, entry = zip(*counts, strict=True) if counts else ((), (), ())
+        tables.append(rows(kind, said, of, entry, list(counts.values())))
+    return pa.concat_tables(tables)
+
+
+def add(folds: Sequence[pa.Table]) -> pa.Table:
+    """Join the counts of the folds, sorted, with one column of pairs per fold; counts of rare words are dropped."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    names = [f"{PAIRS}_{number}" for number in range(len(folds))]
+    rows = [fold.rename_columns([*KEYS, name]) for name, fold in zip(names, folds, strict=True)]
+    joined = pa.concat_tables(rows, promote_options="default").group_by(list(KEYS), use_threads=False)
+    summed = joined.aggregate([(name, "sum") for name in names]).sort_by([(key, "ascending") for key in KEYS])
+    columns = [summed[f"{name}_sum"].fill_null(0) for name in names]
+    table = pa.table([*map(summed.column, KEYS), *columns], [*KEYS, *names])
+    word = pc.and_(pc.is_in(table["kind"], pa.array(WORDS)), pc.not_equal(table["said"], ""))
+    few = pc.and_(pc.equal(table["entry"], ""), pc.less(_total(table), MIN_PAIRS))
+    rare = table["said"].filter(pc.and_(word, few)).combine_chunks()
+    return table.filter(pc.invert(pc.and_(word, pc.is_in(table["said"], rare)))).combine_chunks()
+
+
+def _total(counts: pa.Table) -> pa.ChunkedArray:
+    import pyarrow.compute as pc
+
+    return reduce(pc.add, counts.drop_columns(list(KEYS)).columns)
+
+
+def total(counts: pa.Table, left_out: int | None = None) -> pa.Table:
+    """The sum of the counts of all folds, or of all except fold `left_out`; columns KEYS and `pairs`."""
+    import pyarrow.compute as pc
+
+    pairs = _total(counts)
+    if left_out is not None:
+        pairs = pc.subtract(pairs, counts[f"{PAIRS}_{left_out}"])
+    return counts.select(KEYS).append_column(PAIRS, pairs).filter(pc.greater(pairs, 0))
 
 
 def label(parses: pa.Table, counts: pa.Table, lexicon: Lexicon) -> pa.Table:
@@ -130,10 +316,10 @@ def calibrated(counts: pa.Table, labelled: Sequence[pa.Table]) -> pa.Table:
     candidates = pa.concat_tables(labelled)
     fitted = {}
     for kind in TRUTH_KINDS:
-        own = candidates.filter(pc.equal(candidates["kind"], kind))
-        if len(own):
-            features = np.array(own["features"].to_pylist())
-            fitted[kind] = fit(features, np.array(own["true"].to_pylist()), np.array(EXPECTED[kind])).round(6)
+        labels = candidates.filter(pc.equal(candidates["kind"], kind))
+        if len(labels):
+            features = np.array(labels["features"].to_pylist())
+            fitted[kind] = fit(features, np.array(labels["true"].to_pylist()), np.array(EXPECTED[kind])).round(6)
     counted = total(counts)
     return _with_coefficients(counted.filter(pc.is_in(counted["kind"], pa.array(fitted, pa.string()))), fitted)
 
@@ -178,5 +364,23 @@ def is_true(candidate: Candidate, caption: Caption, other: Caption, entailed: En
     if kind in WORDS:
         return entailed.lexicon.entries(kind).number[candidate.replacement] in entailed(kind, other)
     thing = caption.tokens[candidate.slots[-1]].lemma
-    values = exchange.values_of(kind, thing, ASSERTIONS[kind](other))
-    return exchange.value(kind, candidate.replacement) in values
+    values = values_of(kind, thing, ASSERTIONS[kind](other))
+    return value(kind, candidate.replacement) in values
+
+
+def fit(features: np.ndarray, labels: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """The maximum a posteriori coefficients, shape (d,), for features (n, d) and labels (n,), by Newton's method.
+
+    The prior is normal with the given mean, shape (d,), and variance 1.
+    """
+    coefficients = mean.copy()
+    for _ in range(STEPS):
+        # Sums in a fixed order, unlike those of products of matrices: where the slope is 0 decides the result.
+        likely = sigmoid(np.add.reduce(features * coefficients, axis=1))
+        slope = np.add.reduce(features * (labels - likely)[:, None]) - (coefficients - mean)
+        curve = (features * (likely * (1 - likely))[:, None]).T @ features + np.eye(len(mean))
+        step = np.linalg.solve(curve, slope)
+        coefficients += step / max(1.0, float(np.abs(step).max()))
+        if np.abs(step).max() < 1e-9:
+            break
+    return coefficients

@@ -264,7 +264,7 @@ def read(
 
 def _operators(seen: Iterable[str]) -> list[str]:
     from ...augment.operators import OPERATORS
-    from ...augment.recovery.recover import FAMILIES_OF
+    from ...augment.recovery import FAMILIES_OF
 
     return list(dict.fromkeys([*OPERATORS, *FAMILIES_OF, *sorted(seen)]))
 

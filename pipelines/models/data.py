@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import torch
 from torch import Generator, Tensor
 
-from ...augment.rng import record_rng
+from ...augment.reproducible import record_rng
 from ...schemas.captions import LANGUAGE
 from ...schemas.negatives import NEGATIVES
 from ..engine.tables import has_table, read_table

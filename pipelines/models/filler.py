@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ...augment.caption import Caption, from_parses
 from ...augment.edits import Edit, apply, cased
 from ...augment.language.grammar import article
-from ...augment.recovery.recover import word_slots
+from ...augment.recovery import word_slots
 from ..endpoint.client import AnswerCache, Spent
 from ..endpoint.messages import Answer, EndpointConfig, Request, parse_answer, request_key
 from ..engine.manifest import hash_path

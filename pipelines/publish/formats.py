@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from ...augment.rng import record_rng
+from ...augment.reproducible import record_rng
 from ..engine.tables import has_table, read_table
 from ..quality.annotation.agree import find_key, read_key, read_sheets
 from ..quality.annotation.sheet import NEGATIVE

@@ -10,7 +10,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...augment.rng import record_rng
+from ...augment.reproducible import record_rng
 from ..quality.bias import Accuracy, BlindReport, Pair, blind, measure_each, most_telling, with_all
 from ..quality.bias.measure import Measure
 from ..report.summary import plain_table

@@ -15,7 +15,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from ...augment.rng import record_rng
+from ...augment.reproducible import record_rng
 from ..tables.pairs import MEASURES
 from .publication import FLOAT, Column, FileSet, Publication, RecordSet
 from .writers import EMBEDDED, Files, ParquetRows, Rows, image_value

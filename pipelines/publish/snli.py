@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...augment.rng import record_rng
+from ...augment.reproducible import record_rng
 from ..engine.tables import has_table
 from ..tables.columns import columns_of
 from ..tables.examples import Example, is_denial

@@ -11,7 +11,7 @@ from statistics import fmean
 from typing import Any
 
 from ...augment.plausibility import WORD
-from ...augment.recovery.judge import faults
+from ...augment.recovery import faults
 from ..engine.tables import has_table, no_table, read_table
 from ..tables.columns import columns_of
 from .aligned import aligned

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 from sklearn.isotonic import IsotonicRegression
 
-from ...augment.elementary import exp
+from ...augment.reproducible import exp
 from .bias.learned import FOLDS, Fit, features, fold_weights, folds_of, log_odds, regression, right, scores, words
 from .bias.ngrams import NgramVocabulary, train
 from .bias.pairs import format_faults

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from ...augment.language.determiners import NEGATIONS
+from ...augment.language.grammar import NEGATIONS
 from ...augment.operators import OPERATORS
-from ...augment.rng import record_rng
+from ...augment.reproducible import record_rng
 from ..engine.settings import AboveZero, AtLeastOne, NotNegative, Settings
 from ..engine.tables import has_table
 from ..readers.files import raw_lines

@@ -63,7 +63,7 @@ def sample_images(parses: pa.Table, sample: int) -> pa.Table:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from ...augment.rng import record_rng
+    from ...augment.reproducible import record_rng
 
     images = parses["image_id"].unique().to_pylist()
     order = {image: record_rng(0, "balance", image).getrandbits(63) for image in images}
@@ -124,11 +124,11 @@ def cut_by_image(table: pa.Table, size: int) -> list[pa.Table]:
 def find_exchanges(table: pa.Table, config: BalanceConfig, lexicon: WholeTable, truth: WholeTable) -> pa.Table:
     """The exchanges of words that negatives of these captions would make, from which the weights are fitted.
 
-    table: parses. Returns the columns of negcap.augment.exchanges.Exchanges, and `kind`, an index into BALANCED.
+    table: parses. Returns the columns of negcap.augment.balance.Exchanges, and `kind`, an index into BALANCED.
     """
     import pyarrow as pa
 
-    from ...augment.exchanges import exchanges
+    from ...augment.balance import exchanges
 
     images = captions_by_image(table)
     cloze = load_cloze(config.cloze)
@@ -156,9 +156,7 @@ def fit(table: pa.Table, config: BalanceConfig, spread: Spread, lexicon: WholeTa
         given = config.lexicon
     if given is not None:
         return StageResult({"balance": given_table(given, BALANCE)}, {"captions": 0, "given": 1})
-    from ...augment.exchanges import BALANCED
-    from ...augment.lexicon import lexicon as balance
-    from ...augment.lexicon.lexicon import Exchanges
+    from ...augment.balance import BALANCED, Exchanges, fit_factors
 
     parts = cut_by_image(table, PART)
     found = spread(find_exchanges, [[part] for part in parts])
@@ -169,7 +167,7 @@ def fit(table: pa.Table, config: BalanceConfig, spread: Spread, lexicon: WholeTa
         own = [part.filter(pc.equal(part["kind"], BALANCED.index(name))) for part in found]
         row = np.concatenate([part["row"].to_numpy() + start for part, start in zip(own, first, strict=False)])
         old, new, weight = (np.concatenate([part[c].to_numpy() for part in own]) for c in ("old", "new", "weight"))
-        factors = balance.fit(name, entries, Exchanges(row, old.astype(int), new.astype(int), weight))
+        factors = fit_factors(name, entries, Exchanges(row, old.astype(int), new.astype(int), weight))
         rows += [(name, *entry, factor) for entry, factor in sorted(factors.items())]
     columns = zip(*rows, strict=True) if rows else ((),) * len(BALANCE)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, BALANCE, strict=True)]

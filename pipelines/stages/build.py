@@ -218,7 +218,7 @@ def judge_proposals(
     for verb in ("parse", "lexicon", "truth"):
         if anew or not has_table(run, {"parse": "parses"}.get(verb, verb)):
             make(verb, run, configure(verb, options), executor, progress, overwrite)
-    from ...augment.recovery.judge import Judging
+    from ...augment.recovery import Judging
 
     known = {item.name for item in fields(Judging)}
     given = {name: value for name, value in options.items() if name in known and value is not None}

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ...augment.caption import Caption
-    from ...augment.components.sampling import Exclusions
+    from ...augment.components.vocabulary import Exclusions
     from ...augment.scene_graph import SceneGraph
 
 TRAIN = "train"
@@ -118,15 +118,14 @@ def load_exclusions(vocabulary: WholeTable) -> Exclusions:
     """The index that finds the components which may be true of an image, for this vocabulary; made once per process and
     content.
     """
-    from ...augment.components.sampling import Exclusions
-    from ...augment.components.vocabulary import ComponentVocabulary
+    from ...augment.components.vocabulary import ComponentVocabulary, Exclusions
 
     return Exclusions(ComponentVocabulary(vocabulary.read()))
 
 
 def find_exclusions(parses: pa.Table, config: ComponentsConfig, component_vocabulary: WholeTable) -> StageResult:
     """The components that may be true of each image of a shard. Counters: captions, images, rows."""
-    from ...augment.components.sampling import Exclusion, tabulate
+    from ...augment.components.vocabulary import Exclusion, exclusion_table
 
     exclusions = load_exclusions(component_vocabulary)
     rows: list[Exclusion] = []
@@ -136,7 +135,8 @@ def find_exclusions(parses: pa.Table, config: ComponentsConfig, component_vocabu
         rows += exclusions.rows(*zip(*group, strict=True))
         images += 1
     return StageResult(
-        {"component_exclusions": tabulate(rows)}, {"captions": len(captions), "images": images, "rows": len(rows)}
+        {"component_exclusions": exclusion_table(rows)},
+        {"captions": len(captions), "images": images, "rows": len(rows)},
     )
 
 

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...augment.rng import record_rng
+from ...augment.reproducible import record_rng
 from ...schemas.features import COUNTERPARTS
 from ..engine.bounds import at_least
 from ..engine.manifest import describe

@@ -14,7 +14,7 @@ from ...augment.context import batches, contexts
 from ...augment.edits import Accepted
 from ...augment.generate import Rows
 from ...augment.language.parse import parse
-from ...augment.recovery.judge import Judged, Judging, judge
+from ...augment.recovery import Judged, Judging, judge
 from ...schemas.negatives import JUDGED, NEGATIVES, POSITIVES, REJECTIONS
 from ..engine.stage import Stage, StageResult
 from ..engine.tables import WholeTable

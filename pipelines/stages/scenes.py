@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from ...augment.rng import record_rng
+from ...augment.reproducible import record_rng
 from ...schemas.captions import CAPTIONS, REJECTED_RECORDS
 from ...schemas.features import SCENES, features
 from ..engine.bounds import at_least

@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...augment.rng import record_rng
+from ...augment.reproducible import record_rng
 from ...schemas.negatives import POSITIVE, READINGS, VERDICTS
 from ..endpoint.client import Answers, Asker, collect
 from ..endpoint.messages import Answer, Request, chat, json_in

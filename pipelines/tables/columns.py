@@ -171,7 +171,7 @@ def not_english(run: Path) -> list[str]:
 
     Raises what `shards_of` raises.
     """
-    from ...augment.language.english import looks_english
+    from ...augment.cloze.file import looks_english
     from ...schemas.captions import LANGUAGE
 
     shards = shards_of(run, "captions")

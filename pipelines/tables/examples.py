@@ -16,7 +16,7 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from ...augment.rng import record_rng
+from ...augment.reproducible import record_rng
 from .columns import UNSPLIT, check_file_name, check_operators, check_splits, kinds_of, splits_of
 from .pairs import BOTH, DENIED, MEASURES, NEGATION, TRUE_NEGATION, Pick, Row, pair_tables
 

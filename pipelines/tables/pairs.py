@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from ...augment.rng import record_rng
+from ...augment.reproducible import record_rng
 from ..engine.tables import Shard, has_table, read_table, shards_of
 from .columns import check_operators, check_splits, kinds_of, read_columns, stored_splits
 

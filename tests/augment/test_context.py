@@ -10,11 +10,8 @@ import pytest
 
 from negcap.augment.caption import Caption, Token, by_image, from_parses
 from negcap.augment.context import CAPTIONS, TOKENS, batches, contexts
-from negcap.augment.mentions import Mentions, mentioned_nouns
-from negcap.augment.operators.attribute import attribute_choices
-from negcap.augment.operators.noun import noun_choices
-from negcap.augment.operators.preposition import preposition_choices
-from negcap.augment.operators.verb import verb_choices
+from negcap.augment.mentions import Mentions, _union, mentioned_nouns
+from negcap.augment.operators.replacement import attribute_choices, noun_choices, preposition_choices, verb_choices
 from tests.augment.fixtures import sample_lexicon, sample_parses
 
 
@@ -27,7 +24,7 @@ def test_readings_do_not_depend_on_which_captions_are_read_together() -> None:
             continue
         for one, caption, context in zip(contexts([captions], lexicon), captions, every, strict=True):
             assert np.array_equal(one.reading.vectors, context.reading.vectors)
-            assert np.array_equal(one.reading.own, context.reading.own)
+            assert one.reading.scores == context.reading.scores
             assert one.texts == context.texts
             assert context.own.captions == (caption,)
             others = Mentions(tuple(other for other in captions if other is not caption))
@@ -57,6 +54,8 @@ def test_batches_are_of_whole_images_in_order(sizes: list[int], tokens: int) -> 
 def test_the_captions_of_an_image_are_read_once_however_many_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     captions, read = from_parses(sample_parses())[:60], list[Caption]()
     reads = lambda caption: read.append(caption) or mentioned_nouns(caption)  # noqa: E731
-    monkeypatch.setattr("negcap.augment.mentions.mentioned_nouns", reads)
+    nouns = _union(reads)
+    nouns.__set_name__(Mentions, "nouns")
+    monkeypatch.setattr(Mentions, "nouns", nouns)
     assert all(context.siblings.nouns and context.texts for context in contexts([captions], sample_lexicon()))
     assert len(read) <= 2 * len(captions)

@@ -10,24 +10,17 @@ import pytest
 
 from negcap.augment.caption import Caption, from_parses
 from negcap.augment.cloze.model import Reading, cloze_model
-from negcap.augment.context import Context, contexts
+from negcap.augment.context import contexts
 from negcap.augment.edits import Candidate, Edit
 from negcap.augment.generate import Settings, generate_tables
 from negcap.augment.language.parse import parse
-from negcap.augment.mentions import Mentions
 from negcap.augment.operators import PRESETS
 from negcap.augment.plausibility import Change, compare, entry_units, log_probabilities, read, words_after
 from tests.augment.fixtures import sample_lexicon, sample_parses
 
 
-def compared(captions: Sequence[Caption], readings: Sequence[Reading], candidates: Sequence[Candidate]) -> list[Change]:
-    pairs = zip(captions, readings, strict=True)
-    every = [Context(sample_lexicon(), Mentions((one,)), Mentions(()), reading) for one, reading in pairs]
-    return compare(every, candidates)
-
-
 def changed(text: str, candidate: Candidate) -> Change:
-    return compared([caption(text)], read([caption(text)]), [candidate])[0]
+    return compare([caption(text)], read([caption(text)]), [candidate])[0]
 
 
 @pytest.fixture
@@ -54,7 +47,7 @@ def words_read(words: Sequence[str]) -> Reading:
 
 def log_likelihood(text: str) -> float:
     """The pseudo-log-likelihood of a caption."""
-    return float(words_read(caption(text).lowered).own.sum())
+    return sum(words_read(caption(text).lowered).scores)
 
 
 def replaced(text: str, *exchanges: tuple[str, str], change: str = "noun") -> Candidate:
@@ -114,8 +107,8 @@ def test_what_is_compared_does_not_depend_on_the_other_negatives() -> None:
     words = (("ball", "hat"), ("cat", "dog"), ("river", "street"))
     candidates = [replaced(text, pair) for text, pair in zip(texts, words, strict=True)]
     alone = list(map(changed, texts, candidates))
-    assert compared(captions, read(captions), candidates) == alone
-    assert compared([], [], []) == []
+    assert compare(captions, read(captions), candidates) == alone
+    assert compare([], [], []) == []
 
 
 def test_numbers_and_equal_negatives_of_one_caption_share_a_reading(asked: list[int]) -> None:
@@ -125,7 +118,7 @@ def test_numbers_and_equal_negatives_of_one_caption_share_a_reading(asked: list[
         for number in ("Two", "Five", "Three")
     ]
     other = [replaced(text, ("two", number), change="quantity") for number in ("four", "three")]
-    changes = compared([caption(text)] * 5, read([caption(text)]) * 5, [*several, *other])
+    changes = compare([caption(text)] * 5, read([caption(text)]) * 5, [*several, *other])
     assert asked == [2]
     assert (changes[0], changes[3]) == (changed(text, several[0]), changed(text, other[0]))
     # The others differ from the one that was read by their own number alone.
@@ -137,7 +130,7 @@ def test_numbers_and_equal_negatives_of_one_caption_share_a_reading(asked: list[
         assert change.loss == changes[0].loss
     asked.clear()
     horse, bear, again = (replaced(text, ("dog", new)) for new in ("horse", "bear", "horse"))
-    found = compared([caption(text)] * 3, read([caption(text)]) * 3, [horse, bear, again])
+    found = compare([caption(text)] * 3, read([caption(text)]) * 3, [horse, bear, again])
     assert asked == [2] and found == [changed(text, horse), changed(text, bear), found[0]]
 
 
@@ -166,8 +159,8 @@ def test_loss_is_what_the_words_lose_that_stay(
     text: str, exchanges: list[tuple[str, str]], stay: list[tuple[int, int]]
 ) -> None:
     candidate = replaced(text, *exchanges)
-    old = words_read(caption(text).lowered).own
-    new = words_read(words_after(caption(text), candidate.edits)[0]).own
+    old = words_read(caption(text).lowered).scores
+    new = words_read(words_after(caption(text), candidate.edits)[0]).scores
     lost = sum(max(old[before] - new[after], 0.0) for before, after in stay)
     assert changed(text, candidate).loss == pytest.approx(lost, abs=1e-5) and lost > 0.1
 
@@ -201,7 +194,7 @@ def test_the_probability_of_a_word_is_that_of_its_unit_in_its_place() -> None:
         found = reading.log_probabilities(token, token + 1, own)
         assert found[0] == pytest.approx(reading.log_probability(token), abs=1e-4)
     assert reading.log_probability(4) == reading.log_probability(5) == reading.log_probability(6)
-    assert reading.log_probability(8) == reading.own.min() < -8  # unknown
+    assert reading.log_probability(8) == min(reading.scores) < -8  # unknown
     assert reading.log_probability(9) == 0.0
     assert reading.log_probabilities(1, 2, np.array([-1]))[0] == -np.inf
 

@@ -22,7 +22,7 @@ from negcap.augment.data import data_path
 from negcap.augment.language.concreteness import Concreteness
 from negcap.augment.lexicon.entries import Entries, blend
 from negcap.augment.lexicon.lexicon import Lexicon, count, default_min_count, select
-from negcap.augment.rng import record_rng
+from negcap.augment.reproducible import record_rng
 from negcap.augment.slots.nouns import attribute_slots, noun_slots
 from negcap.augment.slots.verbs import preposition_slots, verb_slots
 from negcap.pipelines.engine.tables import read_table
@@ -41,7 +41,7 @@ def slots(caption: Caption) -> Iterator[Slot]:
     """The words of a caption whose probability is measured."""
     yield from (("noun", slot.entry, slot.form, slot.contexts) for slot in noun_slots(caption))
     yield from (("preposition", slot.entry, "", slot.contexts) for slot in preposition_slots(caption))
-    yield from (("verb", slot.entry, slot.pattern, slot.contexts) for slot in verb_slots(caption))
+    yield from (("verb", slot.entry, slot.form, slot.contexts) for slot in verb_slots(caption))
     yield from (("attribute", slot.entry, "", slot.contexts) for slot in attribute_slots(caption))
 
 

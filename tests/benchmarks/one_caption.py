@@ -23,11 +23,10 @@ from negcap.augment.lexicon.lexicon import Lexicon
 from negcap.augment.mentions import Mentions
 from negcap.augment.operators import OPERATORS
 from negcap.augment.plausibility import read
-from negcap.augment.rng import record_rng
+from negcap.augment.reproducible import record_rng
 from negcap.augment.truth.contradiction import check
-from negcap.augment.truth.counts import EntailedEntries
 from negcap.augment.truth.estimates import MAX_P_TRUE, Truth
-from negcap.augment.truth.fit import DRAWS, KEPT, is_true
+from negcap.augment.truth.fit import DRAWS, KEPT, EntailedEntries, is_true
 from negcap.pipelines.tables.corpus import given_table
 from negcap.schemas.captions import LEXICON, TRUTH, TRUTH_KINDS
 from tests.benchmarks.truth import parses

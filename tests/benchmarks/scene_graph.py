@@ -24,9 +24,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import fsspec
+import pyarrow.parquet as pq
 
 from negcap.augment.caption import Caption
-from negcap.augment.language.determiners import NUMBERS
+from negcap.augment.data import data_path
+from negcap.augment.language.grammar import NUMBERS
 from negcap.augment.language.parse import SHIPPED, parse
 from negcap.augment.language.wordnet import WordNet
 from negcap.augment.scene_graph import scene_graph
@@ -51,14 +53,47 @@ def lemmas(text: str, pos: str) -> str:
     return " ".join(_base(wordnet, word, pos) for word in words)
 
 
+# Suffix rules of morphy(7WN).
+SUFFIXES = {
+    "n": "s: ses:s ves:f xes:x zes:z ches:ch shes:sh men:man ies:y".split(),
+    "v": "s: ies:y es:e es: ed:e ed: ing:e ing:".split(),
+}
+
+
+@cache
+def _irregular() -> dict[tuple[str, str], list[str]]:
+    """The lemmas of each irregular form and part of speech."""
+    table = pq.read_table(data_path("wordnet.parquet"), columns=["pos", "irregular"])
+    forms: dict[tuple[str, str], list[str]] = {}
+    for pos, pairs in zip(table["pos"].to_pylist(), table["irregular"].to_pylist(), strict=True):
+        for pair in pairs:
+            forms.setdefault((pair["form"], pos), []).append(pair["lemma"])
+    return forms
+
+
+def base_form(wordnet: WordNet, word: str, pos: str) -> str | None:
+    """The lemma of an inflected word (geese -> goose, riding -> ride), as morphy(7WN); None if WordNet has none.
+
+    An irregular form has priority over a lemma with the same spelling, and among several lemmas by rule the one with
+    most tags is chosen.
+    """
+    for lemma in (*_irregular().get((word, pos), ()), word):
+        if wordnet.senses(lemma, pos):
+            return lemma
+    rules = (rule.split(":") for rule in SUFFIXES[pos])
+    lemmas = [word.removesuffix(suffix) + ending for suffix, ending in rules if word.endswith(suffix)]
+    known = [lemma for lemma in lemmas if wordnet.senses(lemma, pos)]
+    return max(known, key=lambda lemma: sum(wordnet.tag_counts(lemma, pos)), default=None)
+
+
 def _base(wordnet: WordNet, word: str, pos: str) -> str:
     """The base form; a plural that is also a WordNet lemma ("Windows") is one if its singular is more frequent."""
     if pos == "n" and word.endswith("s") and not word.endswith("ss"):
-        singulars = [wordnet.base_form(word + "s", pos), word.removesuffix("s"), word.removesuffix("es")]
+        singulars = [base_form(wordnet, word + "s", pos), word.removesuffix("s"), word.removesuffix("es")]
         best = max((s for s in singulars if s), key=lambda s: sum(wordnet.tag_counts(s, pos)))
         if sum(wordnet.tag_counts(best, pos)) > sum(wordnet.tag_counts(word, pos)):
             return best
-    return wordnet.base_form(word, pos) or word
+    return base_form(wordnet, word, pos) or word
 
 
 def facts(objects: Iterable[str], attributes: Iterable[Sequence[str]], relations: Iterable[Sequence[str]]) -> Facts:

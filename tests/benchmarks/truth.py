@@ -25,8 +25,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from negcap.augment.balance import BALANCED, exchanges
 from negcap.augment.caption import Caption, Token, from_parses
-from negcap.augment.exchanges import BALANCED, exchanges
 from negcap.augment.generate import Settings, generate_tables
 from negcap.augment.language.coreference import may_corefer
 from negcap.augment.language.wordnet import WordNet
@@ -35,8 +35,7 @@ from negcap.augment.lexicon.lexicon import Lexicon
 from negcap.augment.mentions import VERB_TAGS, mentioned_nouns, mentioned_verbs
 from negcap.augment.slots.nouns import attribute_slots, quantity_slots, quantity_value
 from negcap.augment.slots.verbs import preposition_slots, subject
-from negcap.augment.truth.estimates import MAX_P_TRUE, Truth
-from negcap.augment.truth.exchange import ASSERTIONS, is_mentioned_once, value, values_of
+from negcap.augment.truth.estimates import ASSERTIONS, MAX_P_TRUE, Truth, is_mentioned_once, value, values_of
 from negcap.augment.truth.fit import estimate, in_turn
 from negcap.pipelines.engine.cluster import executor
 from negcap.pipelines.engine.progress import report
@@ -92,9 +91,9 @@ def noun_verdict(noun: str, surfaces: set[str], held: Sequence[Caption]) -> str 
 def thing(kind: str, caption: Caption, row: dict) -> str | None:
     """The lemma of the noun whose quantity, preposition or attribute a negative changes; None if it is not found."""
     slots = {
-        "numeral": [(slot.index, slot.noun) for slot in quantity_slots(caption)],
-        "preposition": [(slot.start, slot.object) for slot in preposition_slots(caption)],
-        "attribute": [(slot.index, slot.noun) for slot in attribute_slots(caption)],
+        "numeral": [(slot.start, slot.noun) for slot in quantity_slots(caption)],
+        "preposition": [(slot.start, slot.noun) for slot in preposition_slots(caption)],
+        "attribute": [(slot.start, slot.noun) for slot in attribute_slots(caption)],
     }[kind]
     starts = {edit["start"] for edit in row["edits"]}
     return next((caption.tokens[noun].lemma for at, noun in slots if caption.tokens[at].start in starts), None)

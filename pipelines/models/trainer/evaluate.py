@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import torch
 from torch import Tensor
 
-from ....augment.rng import record_rng
+from ....augment.reproducible import record_rng
 from ....schemas.captions import LANGUAGE
 from ....schemas.features import RANKS
 from ...engine.shards import PARQUET

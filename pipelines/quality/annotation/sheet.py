@@ -15,7 +15,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
 
-from ....augment.rng import record_rng
+from ....augment.reproducible import record_rng
 from ...engine.bounds import at_least
 from ...engine.storage import write_atomically
 from ...report.rows import visible

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 from sklearn.linear_model import LogisticRegression
 
-from ....augment.elementary import log
+from ....augment.reproducible import log
 from .ngrams import BITS, Texts, differences
 
 FOLDS = 5

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ....augment.elementary import log
+from ....augment.reproducible import log
 
 ORDER = 3
 BITS = 20

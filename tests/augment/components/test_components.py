@@ -11,14 +11,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from negcap.augment.caption import Caption, from_parses
-from negcap.augment.components import relations
-from negcap.augment.components.sampling import NOTHING, Exclusions, Ragged, Sampler
-from negcap.augment.components.vocabulary import ComponentVocabulary, are_incompatible, default_min_count, tabulate
+from negcap.augment.components.sampling import NOTHING, Ragged, Sampler
+from negcap.augment.components.vocabulary import (
+    ComponentVocabulary,
+    Exclusions,
+    are_incompatible,
+    default_min_count,
+    inverses,
+    relations_are_incompatible,
+    tabulate,
+    verb_and_preposition,
+)
 from negcap.augment.language import semantic_classes
 from negcap.augment.language.coreference import coreference, may_corefer
-from negcap.augment.language.semantic_classes import overlaps
+from negcap.augment.language.semantic_classes import overlaps, prepositions
 from negcap.augment.mentions import mentioned_attributes, mentioned_nouns
 from negcap.augment.scene_graph import SceneGraph, scene_graph
+from negcap.augment.slots.verbs import may_be_same
 from negcap.pipelines.engine.stage import StageResult
 from negcap.pipelines.stages.components import ComponentsConfig, add_counts, choose, count_shard, find_exclusions, read
 from negcap.schemas.captions import COMPONENT_EXCLUSIONS, COMPONENT_VOCABULARY, COMPONENTS
@@ -65,6 +74,15 @@ def images() -> dict[str, list[tuple[Caption, SceneGraph]]]:
     for caption in from_parses(sample_parses()):
         found.setdefault(caption.image_id, []).append((caption, scene_graph(caption)))
     return found
+
+
+def relation_may_be_same(one: str, other: str) -> bool:
+    """Whether a caption that states `other` of two things may mean `one`: on~atop, on~sit on; not sit on~stand on."""
+    (verb, preposition), (verb2, preposition2) = verb_and_preposition(one), verb_and_preposition(other)
+    if one == other or bool(preposition) != bool(preposition2):
+        return one == other
+    may_be = not verb or not verb2 or may_be_same(verb, verb2)
+    return may_be and (not preposition or prepositions().overlap(preposition, preposition2))
 
 
 def test_a_row_is_the_graph_of_its_caption() -> None:
@@ -132,7 +150,7 @@ def test_ids_count_from_the_most_frequent_and_parts_point_to_them(tables: tuple)
 
 def test_rivals_exclude_one_another(tables: tuple) -> None:
     entries = tables[1].to_pylist()
-    for kind, excluding in (("attribute", are_incompatible), ("relation", relations.are_incompatible)):
+    for kind, excluding in (("attribute", are_incompatible), ("relation", relations_are_incompatible)):
         its = [entry for entry in entries if entry["kind"] == kind]
         assert any(entry["rivals"] for entry in its)
         for entry, other in product(its, its):
@@ -142,11 +160,11 @@ def test_rivals_exclude_one_another(tables: tuple) -> None:
 
 PAIRS = {  # function: pairs of words of which it is true, and others
     are_incompatible: ("two/three, wet/dry", "one/two, two/two, two/several, red/pink, two/red"),
-    relations.are_incompatible: (
+    relations_are_incompatible: (
         "on/under, sit on/stand on, sit on/sit under, eat/drive, in front of/behind",
         "on/atop, sit on/on, wear/on, hold/carry, look at/look under, of/for",
     ),
-    relations.may_be_same: (
+    relation_may_be_same: (
         "on/on, on/atop, on/sit on, sit on/sit atop, hold/carry",
         "sit on/stand on, on/under, wear/on",
     ),
@@ -165,8 +183,8 @@ def test_a_relation_is_a_verb_and_a_preposition() -> None:
         "sit next to": ("sit", "next to"), "on": ("", "on"), "close to": ("", "near"), "wear": ("wear", ""),
         "pick up": ("pick", "up"), "for": ("for", ""),
     }  # fmt: skip
-    assert {relation: relations.words(relation) for relation in parts} == parts
-    assert "under" in relations.inverses("sit on") and relations.inverses("wear") == ()
+    assert {relation: verb_and_preposition(relation) for relation in parts} == parts
+    assert "under" in inverses("sit on") and inverses("wear") == ()
 
 
 def test_only_the_train_split_is_counted_where_there_is_one() -> None:
@@ -197,7 +215,7 @@ def test_all_at_once_finds_what_each_check_finds(tables: tuple, images: dict) ->
     said = {relation.name for its in images.values() for _, graph in its for relation in graph.relations}
     words, drawn = vocabulary.words["relation"], vocabulary.negatives["relation"]
     for name in sorted(said):
-        assert exclusions.relations(name) == {i for i in drawn if relations.may_be_same(words[i], name)}
+        assert exclusions.relations(name) == {i for i in drawn if relation_may_be_same(words[i], name)}
 
 
 def test_every_image_pair_and_triple_has_its_row(tables: tuple) -> None:
@@ -291,11 +309,11 @@ def test_no_sampled_component_is_true_by_a_caption_of_the_image(simple: bool, im
             of = [value for value, owner in said if owner in ("", thing) or may_corefer(owner, thing)]
             assert not [value for value in of if semantic_classes.may_be_same(new, value)]
     for image, word, thing, new in negatives("relation", sampler.relations, 4):
-        assert relations.are_incompatible(new, word)
+        assert relations_are_incompatible(new, word)
         for _, graph in images[image]:
             names = {o.token: o.name for o in graph.objects}
             of = [r.name for r in graph.relations if may_corefer(names[r.object], thing)]
-            assert not [name for name in of if relations.may_be_same(new, name)]
+            assert not [name for name in of if relation_may_be_same(new, name)]
 
 
 def test_rivals_that_the_images_captions_exclude_are_not_sampled(tables: tuple) -> None:

@@ -5,7 +5,6 @@ from random import Random
 import numpy as np
 import pytest
 
-from negcap.augment.caption import cached_on_caption
 from negcap.augment.context import contexts
 from negcap.augment.language.coreference import CoreferenceIndex, Coreferent, coreference, entry_numbers, union
 from negcap.augment.language.parse import parse
@@ -47,14 +46,6 @@ def test_related_goes_before_overlap() -> None:
     assert [both.reason(entry) for entry in (0, 1, 2)] == ["related", "overlap", None]
     for entries in ([], [0], [7, 8], [0, 63, 64, 700]):
         assert np.array_equal(entry_numbers(sum(1 << entry for entry in entries)), entries)
-
-
-def test_what_is_cached_is_read_once_a_caption() -> None:
-    asked = []
-    read = cached_on_caption(lambda caption: asked.append(caption.text) or len(caption.tokens))
-    one, other = parse(["A dog runs.", "A cat sits on a mat."])
-    assert [read(one), read(other), read(one)] == [4, 7, 4]
-    assert asked == [one.text, other.text]
 
 
 def test_siblings_mention_what_each_of_them_mentions() -> None:

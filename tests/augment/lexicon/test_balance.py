@@ -8,12 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from negcap.augment.balance import BOUND, exchanges, fit_factors
 from negcap.augment.caption import Caption, by_image, from_parses
 from negcap.augment.context import contexts
-from negcap.augment.exchanges import exchanges
-from negcap.augment.lexicon import lexicon as balance
-from negcap.augment.lexicon.lexicon import BOUND, Factors, Lexicon
-from negcap.augment.rng import record_rng
+from negcap.augment.lexicon.lexicon import Lexicon
+from negcap.augment.reproducible import record_rng
 from negcap.augment.truth.contradiction import check
 from negcap.pipelines.engine.tables import WholeTable, hash_table, read_table
 from negcap.pipelines.stages.balance import TRAIN, BalanceConfig, cut_by_image, first_images, fit, sample_shard
@@ -41,8 +40,8 @@ def imbalance(operator: str, images: list[list[Caption]], lexicon: Lexicon) -> f
     return sum(abs(left[word] - entered[word]) for word in left | entered) / left.total()
 
 
-def factors(kind: str, images: Sequence[Sequence[Caption]], lexicon: Lexicon) -> Factors:
-    return balance.fit(kind, lexicon, exchanges(images, lexicon, kinds=[kind])[kind])
+def factors(kind: str, images: Sequence[Sequence[Caption]], lexicon: Lexicon) -> dict[tuple[str, bool], float]:
+    return fit_factors(kind, lexicon, exchanges(images, lexicon, kinds=[kind])[kind])
 
 
 def test_balanced_entries_enter_as_often_as_they_leave(images: list[list[Caption]]) -> None:

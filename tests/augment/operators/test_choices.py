@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from negcap.augment.edits import Candidate
-from negcap.augment.operators.choices import Choice, draw, weigh
+from negcap.augment.operators.replacement import Choice, draw, weigh
 from tests.augment.fixtures import sample_lexicon
 
 NOUNS = sample_lexicon().nouns
@@ -49,7 +49,7 @@ def choice(entry: str, weights: list[float], log_odds: list[float] | None = None
 
     names = [f"x{n}" for n in range(len(weights))]
     odds = None if log_odds is None else np.array(log_odds)
-    return Choice((0,), entry, False, names, np.array(weights), odds, candidate)
+    return Choice((0,), entry, names, np.array(weights), odds, candidate)
 
 
 def test_candidates_of_all_slots_are_drawn_once_and_have_their_log_odds() -> None:

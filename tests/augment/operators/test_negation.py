@@ -4,7 +4,7 @@ import pytest
 
 from negcap.augment.edits import Candidate
 from negcap.augment.language.parse import parse
-from negcap.augment.slots.denials import assertion, existence, places
+from negcap.augment.operators.negation_sites import FRAMES, added_sites, noun_sites
 from tests.augment.fixtures import accepted, sentences
 
 pytestmark = pytest.mark.usefixtures("without_floors")
@@ -22,27 +22,28 @@ pytestmark = pytest.mark.usefixtures("without_floors")
         ("A man sits on a bench.", "near", {"with no dog nearby", "with no dog in sight"}),
     ],
 )
-def test_a_place_denies_in_words_that_people_use(text: str, frame: str, said: set[str]) -> None:
-    found = [place for place in places(parse([text])[0]) if place.frame == frame]
-    assert len(found) == 1
-    assert found[0].denial(a="a dog", no="dog").new in said
+def test_a_site_negates_in_words_that_people_use(text: str, frame: str, said: set[str]) -> None:
+    sites = [site for site in noun_sites(parse([text])[0]) if site.frame == frame]
+    assert len(sites) == 1
+    assert sites[0].negate(a="a dog", no="dog").new in said
 
 
 def test_existence_is_said_of_the_whole_picture() -> None:
-    place = existence(parse(["two dogs sleep ."])[0])
-    assert place is not None and place.end == len("two dogs sleep")
-    assert place.denial(no="cats", be_no="are").new == "there are no cats in the picture"
-    assert place.contrast(a="a dog", be="is", no="cats").new == "there is a dog but no cats in the picture"
-    assert place.assertion(a="dogs", be="are").new == "there are dogs in the picture"
+    site, frame = added_sites(parse(["two dogs sleep ."])[0])["exists"], FRAMES["exists"]
+    assert site.end == len("two dogs sleep")
+    assert site.negate(no="cats", be_no="are").new == "there are no cats in the picture"
+    both = site.edit(frame.both, {"a": "a dog", "be": "is", "no": "cats"})
+    assert both.new == "there is a dog but no cats in the picture"
+    assert site.edit(frame.asserted, {"a": "dogs", "be": "are"}).new == "there are dogs in the picture"
 
 
-def test_what_is_bound_counted_or_taken_up_is_not_denied() -> None:
+def test_what_is_bound_counted_or_taken_up_is_not_negated() -> None:
     texts = """A man with a big nose. A box filled with apples is here. A man with two dogs and their toys.
         A man looking at the ocean. A man with a hat takes it off. A room with no table."""
-    assert [one.text for one in parse(sentences(texts)) if places(one)] == []
+    assert [one.text for one in parse(sentences(texts)) if noun_sites(one)] == []
 
 
-def test_what_a_caption_denies_is_asserted() -> None:
+def test_what_a_caption_negates_is_asserted() -> None:
     assert "A man with a hat." in accepted("negation", "A man without a hat.")
     assert not accepted("true_negation", "A man without a hat.")
 
@@ -64,7 +65,7 @@ def test_false_and_true_sentences_are_about_the_same_nouns() -> None:
     assert pairs
 
 
-def test_a_caption_without_such_a_place_is_corrected() -> None:
+def test_a_caption_without_such_a_site_is_corrected() -> None:
     text = "A man is sitting on the grass."
     true, false = accepted("true_negation", text), accepted("negation", text)
     swapped = {re.sub(r"(\w+), not (the )?(\w+)", r"\3, not \2\1", one) for one in true if ", not a" not in one}
@@ -82,8 +83,8 @@ def test_what_a_sibling_mentions_is_not_absent() -> None:
     assert one not in missing(f"A {one} near a man.")
 
 
-def test_what_a_denial_takes_to_be_absent_is_judged_as_if_it_were_asserted() -> None:
-    made = Candidate("denial", (), (0,), "hat | not dog", "dog | not hat", absent="dog")
-    asserted = assertion(made)
+def test_what_a_negation_takes_to_be_absent_is_judged_as_if_it_were_asserted() -> None:
+    made = Candidate("negated_noun", (), (0,), "hat | not dog", "dog | not hat", absent="dog")
+    asserted = made.assertion
     assert asserted is not None and (asserted.change, asserted.replaced, asserted.replacement) == ("noun", "hat", "dog")
-    assert assertion(made._replace(absent=None)) is None
+    assert made._replace(absent=None).assertion is None

@@ -5,16 +5,16 @@ from random import Random
 
 import pytest
 
+from negcap.augment.balance import CHOICES
 from negcap.augment.context import contexts
-from negcap.augment.exchanges import CHOICES
 from negcap.augment.generate import Settings, generate_tables
 from negcap.augment.language.parse import parse
 from negcap.augment.language.semantic_classes import are_incompatible, attributes, prepositions
 from negcap.augment.operators import OPERATORS, PRESETS, operator, preset
-from negcap.augment.operators.attribute import added_attribute
 from negcap.augment.operators.numeral import MIN_RATIO, numeral_choices
-from negcap.augment.rng import record_rng
-from negcap.augment.truth.exchange import interchangeable
+from negcap.augment.operators.univse import added_attribute
+from negcap.augment.reproducible import record_rng
+from negcap.augment.truth.contradiction import interchangeable
 from tests.augment.fixtures import accepted, proposals, sample_lexicon, sample_parses, sentences
 
 pytestmark = pytest.mark.usefixtures("without_floors")
@@ -344,7 +344,7 @@ def test_the_groups_of_univse_are_kept_together() -> None:
     groups = """white snowy polar; red pink; blue cloudy; green grassy; brown sandy yellow orange; rocky concrete"""
     for group in map(str.split, groups.split(";")):
         assert not [(a, b) for a in group for b in group if are_incompatible(a, b)]
-    assert {"red", "blue", "wooden"} <= attributes().words and "other" not in attributes().words
+    assert {"red", "blue", "wooden"} <= attributes().dimensions.keys() and "other" in attributes().vague
 
 
 def test_attribute_replaces_by_what_excludes_it() -> None:
@@ -364,7 +364,7 @@ def test_an_attribute_is_added_only_where_none_is_replaced() -> None:
 
 
 def test_an_added_attribute_is_one_that_the_corpus_never_gives_the_noun(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(import_module("negcap.augment.operators.attribute"), "EXPECTED", 0.05)
+    monkeypatch.setattr(import_module("negcap.augment.operators.univse"), "EXPECTED", 0.05)
     attributes = sample_lexicon().attributes
     (caption,) = parse(["A car is parked on the street."])
     made = list(added_attribute(caption, contexts([[caption]], sample_lexicon())[0], Random(0), 50))

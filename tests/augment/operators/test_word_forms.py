@@ -12,7 +12,7 @@ from negcap.augment.language.grammar import plural
 from negcap.augment.language.parse import parse
 from negcap.augment.lexicon.lexicon import Lexicon
 from negcap.augment.operators import OPERATORS, PRESETS
-from negcap.augment.slots.denials import KINDS, deniable
+from negcap.augment.operators.negation_sites import FRAMES as NEGATED
 from negcap.augment.truth.estimates import MAX_P_TRUE
 from negcap.pipelines.api.augmenter import _load
 from tests.augment.fixtures import sample_lexicon
@@ -33,7 +33,7 @@ DRAWN = 12  # of the nouns of each lexicon that it has in one number only
 
 def texts(lexicon: Lexicon) -> list[str]:
     """Captions with nouns in the singular and plural that the lexicon has in one number only, and odd words."""
-    nouns = sorted(frozenset().union(*map(deniable, KINDS)) & set(lexicon.nouns.names))
+    nouns = sorted(frozenset().union(*(frame.nouns for frame in NEGATED.values())) & set(lexicon.nouns.names))
     half = [noun for noun in nouns if (noun in lexicon.singular) != (noun in lexicon.plural)]
     assert half
     forms = [form for noun in half[:: -(-len(half) // DRAWN)] for form in (f"a {noun}", plural(noun), noun.title())]

@@ -75,7 +75,7 @@ def test_slots_know_the_owner_of_an_attribute_and_the_pattern_of_a_verb() -> Non
         caption = parse([text])[0]
         assert [(s.entry, caption.tokens[s.noun].lemma, s.form) for s in attribute_slots(caption)] == expected, text
     for text, patterns in VERBS.items():
-        assert [(slot.entry, slot.pattern) for slot in verb_slots(parse([text])[0])] == patterns, text
+        assert [(slot.entry, slot.form) for slot in verb_slots(parse([text])[0])] == patterns, text
 
 
 @pytest.mark.parametrize(

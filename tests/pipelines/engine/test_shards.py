@@ -215,7 +215,7 @@ def test_the_code_of_a_stage_is_all_that_can_make_rows(monkeypatch: pytest.Monke
     plain = manifest.sha256_file
     monkeypatch.setattr(manifest, "sha256_file", lambda path: plain(path) + "*" * path.as_posix().endswith(changed))
     for changed, counts in {
-        "augment/operators/noun.py": True,
+        "augment/operators/numeral.py": True,
         "augment/data/verbs.toml": True,
         "schemas/negatives.py": True,
         "pipelines/stages/parse.py": True,

@@ -1,27 +1,41 @@
-"""Find all possible exchanges of one word for another in captions: the data that balance factors are fitted on.
+"""Balance: one factor per entry, so that entries enter captions as often as they leave them.
 
-See negcap.augment.lexicon.lexicon.
+Checks are one-sided. That a person is in the picture is nearly always mentioned by a sibling caption, so "man" is often
+replaced and hardly ever accepted as a replacement. A model that sees only text can exploit such differences between
+words in true captions and in negatives. So each entry w has a factor exp(b_w), which multiplies its weight as a
+replacement and divides its weight to be replaced. The factors are fitted on the corpus' own captions. For each caption,
+let its exchanges that pass all checks be (x, y, m): y replaces x, with weight m. The first one sampled is (x, y) with
+probability
+
+    p(x, y) = m exp(b_y - b_x) / sum of the same over the caption's exchanges.
+
+A noun's plural is an entry of its own. Let left_w and entered_w be the sums of p over all captions with x = w and with
+y = w. They are made equal by repeating
+
+    b_w <- b_w + STEP * log((left_w + PRIOR) / (entered_w + PRIOR)),    |b_w| <= BOUND.
+
+Factors multiply only the weights of plausible entries, those above an operator's floor, and the ratio of two factors is
+at most e^(2 BOUND): balance makes no implausible replacement likely.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from .caption import Caption
 from .context import Context, batches, contexts
 from .language.coreference import entry_numbers
-from .lexicon.lexicon import Exchanges, Lexicon
-from .operators.attribute import attribute_choices
-from .operators.choices import Choice
-from .operators.noun import noun_choices
+from .lexicon.lexicon import Lexicon
 from .operators.numeral import numeral_choices
-from .operators.preposition import preposition_choices
-from .operators.verb import verb_choices
+from .operators.replacement import Choice, attribute_choices, noun_choices, preposition_choices, verb_choices
+from .reproducible import exp, log
 from .truth.contradiction import assess
 from .truth.estimates import Truth
 
+UPDATES, STEP, PRIOR, BOUND = 120, 0.7, 1.0, 1.0
 # For each kind, a function that lists what may replace the words of a caption.
 CHOICES: dict[str, Callable[[Caption, Context], list[Choice]]] = {
     "noun": noun_choices,
@@ -31,6 +45,19 @@ CHOICES: dict[str, Callable[[Caption, Context], list[Choice]]] = {
     "verb": verb_choices,
 }
 BALANCED = tuple(CHOICES)
+
+
+class Exchanges(NamedTuple):
+    """Exchanges that pass all checks, as columns: number of the caption, replaced entry, replacing entry, weight.
+
+    Entries are numbered as in the lexicon; the plural of noun i has number i + the number of nouns. All have shape
+    (exchanges,).
+    """
+
+    row: np.ndarray
+    old: np.ndarray
+    new: np.ndarray
+    weight: np.ndarray
 
 
 def exchanges(
@@ -45,8 +72,8 @@ def exchanges(
         if kind not in BALANCED:
             raise ValueError(f"kind must be one of {', '.join(BALANCED)}, was: {kind}")
     rows: dict[str, list[tuple[int, int, np.ndarray, np.ndarray]]] = {kind: [] for kind in kinds}
-    every = (context for batch in batches(images) for context in contexts(batch, lexicon, truth))
-    for row, context in enumerate(every):
+    read = (context for batch in batches(images) for context in contexts(batch, lexicon, truth))
+    for row, context in enumerate(read):
         for kind in kinds:
             number = lexicon.entries(kind).number
             for choice in CHOICES[kind](context.caption, context):
@@ -86,3 +113,19 @@ def _columns(parts: Sequence[tuple[int, int, np.ndarray, np.ndarray]]) -> Exchan
         np.concatenate([*news, np.zeros(0)]).astype(np.int32),
         np.concatenate([*weights, np.zeros(0)]),
     )
+
+
+def fit_factors(kind: str, lexicon: Lexicon, exchanges: Exchanges) -> dict[tuple[str, bool], float]:
+    """The factors exp(b_w) of the words of one of the kinds BALANCED, by (word, plural), from exchanges of them."""
+    forms = (False, True) if kind == "noun" else (False,)
+    entries = [(name, plural) for plural in forms for name in lexicon.entries(kind).names]
+    size, rows = len(entries), int(exchanges.row.max(initial=-1)) + 1
+    log_factors = np.zeros(size)
+    for _ in range(UPDATES if rows else 0):
+        factors = exp(log_factors)
+        weights = exchanges.weight * factors[exchanges.new] / factors[exchanges.old]
+        share = weights / np.bincount(exchanges.row, weights, rows)[exchanges.row]
+        left, entered = np.bincount(exchanges.old, share, size), np.bincount(exchanges.new, share, size)
+        log_factors += STEP * log((left + PRIOR) / (entered + PRIOR))
+        np.clip(log_factors, -BOUND, BOUND, out=log_factors)
+    return dict(zip(entries, exp(log_factors).tolist(), strict=True))

@@ -1,0 +1,223 @@
+"""Where a caption can say that something is missing, in which words (data/negation.toml), and where it does."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator
+from random import Random
+from typing import NamedTuple
+
+from ..caption import Caption, Token, cached_on_caption
+from ..data import data_path
+from ..edits import Edit, replace
+from ..language.grammar import NEGATIONS
+from ..language.semantic_classes import is_person
+from ..slots.nouns import Slot, noun_slots
+from ..slots.verbs import preposition_uses
+
+# Nouns with one of these dependents are not negated: "without a man and his dog" may leave the man.
+LISTED = {"conj", "cc", "appos", "acl", "relcl", "nummod", "poss", "preconj", "prep", "prt"}
+
+
+class Frame(NamedTuple):
+    """One construction that negates nouns; its wordings and the rest are explained in data/negation.toml."""
+
+    negated: list[str]
+    nouns: frozenset[str]
+    both: str | None = None
+    asserted: str | None = None
+    plural: bool = False
+
+
+_TABLE = tomllib.loads(data_path("negation.toml").read_text("utf-8"))
+WORDS, NOUNS = ({name: frozenset(words) for name, words in _TABLE[key].items()} for key in ("words", "nouns"))
+FRAMES = {
+    name: Frame(**{**frame, "nouns": frozenset[str]().union(*map(NOUNS.__getitem__, frame["nouns"]))})
+    for name, frame in _TABLE["frames"].items()
+}
+
+
+class Site(NamedTuple):
+    """A position of a caption where a noun can be asserted or negated.
+
+    slot: the noun that is there; None in the frames "around" and "person", which add words after the token `index`, and
+    "exists", which replaces the caption. index: the token of the noun's head. start, end: the characters that a
+    negation replaces. verb: of "wear" and "hold", as written; of "exists", "there" as the caption begins. variant: a
+    number that chooses among the wordings of the frame.
+    """
+
+    frame: str
+    index: int  # type: ignore[assignment]  # hides tuple.index
+    start: int
+    end: int
+    verb: str = ""
+    slot: Slot | None = None
+    variant: int = 0
+
+    def negate(self, **words: str) -> Edit:
+        """The edit that negates a noun; words: what stands in braces in the wordings of data/negation.toml."""
+        wordings = FRAMES[self.frame].negated
+        return self.edit(wordings[self.variant % len(wordings)], words)
+
+    def edit(self, wording: str, words: dict[str, str]) -> Edit:
+        """The edit that puts a wording of the frame here."""
+        link = ("and", "but")[self.variant // 2 % 2]
+        return Edit(
+            self.start, self.end, wording.format_map({**words, "verb": self.verb, "there": self.verb, "and": link})
+        )
+
+
+@cached_on_caption
+def noun_sites(caption: Caption) -> tuple[Site, ...]:
+    """The nouns of a caption that can be negated, in text order; none in a caption that has a negation."""
+    if _is_negative(caption):
+        return ()
+    nouns = {slot.noun: slot for slot in noun_slots(caption)}
+    variant, sites = Random(caption.caption_id).randrange(4), []
+    for find in (_objects_of_prepositions, _objects_of_verbs, _existing, _last_of_two):
+        for site in find(caption):
+            slot, following = nouns.get(site.index), caption.lowered[site.index + 1 :]
+            # A later word may refer to the noun, or it goes on: "a dog's tail", "a bunch of".
+            taken_up = not WORDS["anaphors"].isdisjoint(following) or following[:1] in (("'s",), ("of",), ("-",))
+            if slot is not None and slot.entry in FRAMES[site.frame].nouns and not taken_up:
+                sites.append(site._replace(slot=slot, variant=variant))
+    return tuple(sorted(sites, key=lambda site: site.index))
+
+
+@cached_on_caption
+def added_sites(caption: Caption) -> dict[str, Site]:
+    """Where what a caption does not mention can be negated, by frame: "around" after its last word, "person" after its
+    only person, and "exists" in its place, as in VALSE; none in a caption that has a negation.
+    """
+    words = [token for token in caption.tokens if token.pos not in ("PUNCT", "SPACE")]
+    if not words or _is_negative(caption):
+        return {}
+    first, last, variant = words[0], words[-1].end, Random(caption.caption_id).randrange(4)
+    sites = {}
+    if WORDS["elsewhere"].isdisjoint(caption.lowered):
+        sites["around"] = Site("around", words[-1].index, last, last, variant=variant)
+    persons = [slot for slot in noun_slots(caption) if is_person(slot.entry)]
+    if len(persons) == 1 and not persons[0].plural:
+        root = caption.tokens[persons[0].noun]
+        following = caption.tokens[root.index + 1 : root.index + 2]
+        verbal = any(token.pos in ("VERB", "AUX") or token.lower in ("on", "at") for token in following)
+        if verbal and root.dep in ("nsubj", "ROOT", "nsubjpass"):
+            sites["person"] = Site("person", root.index, root.end, root.end, variant=variant)
+    there = "there" if caption.text[first.start].islower() else "There"
+    return sites | {"exists": Site("exists", first.index, first.start, last, there)}
+
+
+@cached_on_caption
+def shown_nouns(caption: Caption, frame: str) -> frozenset[tuple[str, bool]]:
+    """The nouns of a caption that its photo surely shows and that can be negated in a frame, and whether plural.
+
+    Not what is negated, awaited, likened or of something: "waiting for a bus", "a picture of a dog".
+    """
+    if _is_negative(caption):
+        return frozenset()
+    prepositions = {use.noun: use.entry for use in preposition_uses(caption)}
+    return frozenset(
+        (slot.entry, slot.plural)
+        for slot in noun_slots(caption)
+        if slot.entry in FRAMES[frame].nouns
+        and caption.word(slot.end) != "of"
+        and (
+            caption.tokens[slot.noun].dep in ("nsubj", "ROOT", "attr", "dobj")
+            or prepositions.get(slot.noun) in WORDS["shown"]
+        )
+    )
+
+
+@cached_on_caption
+def negated_nouns(caption: Caption) -> tuple[tuple[str, int, Edit], ...]:
+    """What a caption says is missing ("without a hat", "with no dogs"): each noun's lexicon entry, its token index, and
+    the edit that asserts it.
+    """
+    negated: list[tuple[str, int, Edit]] = []
+    nouns = {slot.noun: slot for slot in noun_slots(caption)}
+    for word in caption.tokens:
+        if word.lower == "without" and word.dep == "prep":
+            object = next(caption.dependents(word.index, "pobj"), None)
+            if object is not None and object.index in nouns:
+                edit = replace(caption, word.index, word.index + 1, "with")
+                negated.append((nouns[object.index].entry, object.index, edit))
+        elif word.lower == "no" and word.index and word.head in nouns and nouns[word.head].plural:
+            negated.append((nouns[word.head].entry, word.head, Edit(word.start, word.end, "some")))
+    return tuple(negated)
+
+
+def _is_negative(caption: Caption) -> bool:
+    return not NEGATIONS.isdisjoint(caption.lowered)
+
+
+def _objects_of_prepositions(caption: Caption) -> Iterator[Site]:
+    """The objects of "with" (not "filled with", "along with"), "in" and prepositions of neighbourhood."""
+    for use in preposition_uses(caption):
+        word = caption.tokens[use.start]
+        if not _stands_alone(caption, caption.tokens[use.noun]) or word.dep != "prep":
+            continue
+        frame = ""
+        if use.entry == "with":
+            bound = caption.tokens[word.head].tag == "VBN" or caption.word(word.index - 1) in WORDS["bound_with"]
+            frame = "" if bound else "with"
+        elif use.entry == "in" and caption.tokens[use.noun].lemma in FRAMES["in"].nouns:
+            frame = "in"
+        elif use.entry in WORDS["shown"] and _is_last(caption, use):
+            frame = "near"
+        if frame:
+            yield Site(frame, use.noun, word.start, caption.tokens[use.noun].end)
+
+
+def _objects_of_verbs(caption: Caption) -> Iterator[Site]:
+    """The objects of "wear", and of a participle "holding" or "carrying" after a noun."""
+    for verb in caption.tokens:
+        if verb.lemma not in ("wear", "hold", "carry") or verb.pos != "VERB":
+            continue
+        object = next(caption.dependents(verb.index, "dobj"), None)
+        if object is None or not _stands_alone(caption, object) or caption.has(verb.index, "prt"):
+            continue
+        after_noun = verb.tag == "VBG" and verb.dep == "acl" and verb.head == verb.index - 1
+        if verb.lemma == "wear" or after_noun:
+            frame = "wear" if verb.lemma == "wear" else "hold"
+            yield Site(frame, object.index, verb.start, object.end, verb.text)
+
+
+def _existing(caption: Caption) -> Iterator[Site]:
+    """The things of "there is": "there is a dog" -> "there is no dog"."""
+    for verb in caption.tokens:
+        if verb.lemma != "be" or not caption.has(verb.index, "expl"):
+            continue
+        thing = next(caption.dependents(verb.index, "attr", "nsubj"), None)
+        if thing is None or caption.phrase_start(thing.index) != verb.index + 1:
+            continue
+        if not caption.has(thing.index, "conj", "preconj", "nummod", "poss"):
+            yield Site("there", thing.index, caption.tokens[verb.index + 1].start, thing.end)
+
+
+def _last_of_two(caption: Caption) -> Iterator[Site]:
+    """The last of two objects: "with a cup and a plate" -> "with a cup but no plate"."""
+    for first in caption.tokens:
+        if first.dep not in ("dobj", "pobj"):
+            continue
+        words = list(caption.dependents(first.index, "cc"))
+        things = list(caption.dependents(first.index, "conj"))
+        if len(words) != 1 or len(things) != 1 or words[0].lower != "and" or not _stands_alone(caption, things[0]):
+            continue
+        if caption.phrase_start(things[0].index) == words[0].index + 1:
+            yield Site("and", things[0].index, words[0].start, things[0].end)
+
+
+def _is_last(caption: Caption, use: Slot) -> bool:
+    """Whether a prepositional phrase ends the caption, and can be left out: it belongs to no other one, and its verb
+    does not need it.
+    """
+    above = caption.tokens[caption.tokens[use.start].head]
+    if not use.start or any(word.pos != "PUNCT" for word in caption.tokens[use.noun + 1 :]):
+        return False
+    bound = above.lemma in WORDS["need_preposition"] or caption.has(above.index, "dobj", "prt")
+    return above.dep not in ("pobj", "prep") and not bound
+
+
+def _stands_alone(caption: Caption, noun: Token) -> bool:
+    """Whether one may say that a noun is missing: it has no list, number, owner or clause."""
+    return not caption.has(noun.index, *LISTED)

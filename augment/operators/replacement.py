@@ -1,0 +1,318 @@
+"""Replace one word or phrase of a caption: what may stand in each slot, with which weight, and drawing from it.
+
+For each slot of a caption (a noun, a preposition, an attribute or a verb) there is one `Choice`, and `draw` chooses
+among the replacements of all of them together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from random import Random
+
+import numpy as np
+
+from ..caption import Caption, cached, cached_on_context, read_only
+from ..context import Context
+from ..edits import Candidate, Edit, cased, replace
+from ..language import semantic_classes
+from ..language.grammar import is_negated, pronoun_edits, with_article
+from ..language.semantic_classes import (
+    ABSTRACT,
+    gender,
+    head,
+    is_animal,
+    is_body_part,
+    is_building,
+    is_person,
+    is_worn,
+    prepositions,
+    semantic_class,
+)
+from ..language.wordnet import first_sense
+from ..lexicon.entries import Entries
+from ..lexicon.lexicon import sample
+from ..reproducible import exp, log
+from ..slots import verbs
+from ..slots.nouns import Slot, attribute_slots, noun_slots
+from ..slots.verbs import inflected, preposition_slots, preposition_uses, verb_slots
+
+# The lowest log p(replacement | rest of the caption), by operator; of shuffle, the lowest sum of the log-odds of both
+# nouns in each other's place. Of nouns also the lowest score, which is log p + LIFT * the log lift given the governor
+# of the slot (verb, preposition or noun), of which at most MAX_LIFT counts.
+FLOORS = {"noun": -5.0, "preposition": -5.5, "attribute": -5.0, "verb": -4.0, "shuffle": -8.0}
+MIN_SCORE = -5.5
+LIFT = 2.0
+MAX_LIFT = 1.0
+# Whether one thing can be in, on, under or behind another depends on both more than the cloze model knows: these need a
+# lift of at least MIN_LIFT, given the governor and given the object. Readers called half of the others odd.
+MIN_LIFT = 1.0
+WITHOUT = "without"  # never put in: readers called all of 10 odd
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """One slot of a caption (a noun, a number, a preposition, an attribute or a verb), and what may replace it.
+
+    tokens: as `Candidate.slots`. entry: the lexicon entry in the slot. names: all entries of its kind. weights: for
+    each, its chance of being drawn, not normalised; 0 where it is implausible or may be true of the image as well:
+    (entries,). log_odds: for each, the plausibility of the negative with it, (entries,); None if only reading the whole
+    negative tells. candidate: makes the candidate with an entry; None if the entry has no form that fits. plural: of a
+    noun.
+    """
+
+    tokens: tuple[int, ...]
+    entry: str
+    names: Sequence[str]
+    weights: np.ndarray
+    log_odds: np.ndarray | None
+    candidate: Callable[[str], Candidate | None]
+    plural: bool = False
+
+
+def draw(choices: Sequence[Choice], rng: Random, limit: int) -> Iterator[Candidate]:
+    """Candidates in random order: at most `limit` pairs of a slot and an entry, drawn by weight without replacement.
+
+    A slot with many likely replacements is changed more often than one whose word is nearly certain, see `sample`.
+    """
+    for slot, number in sample([choice.weights for choice in choices], rng, limit):
+        choice = choices[slot]
+        candidate = choice.candidate(choice.names[number])
+        if candidate is not None:
+            if choice.log_odds is not None:
+                candidate = candidate._replace(plausibility=float(choice.log_odds[number]))
+            yield candidate
+
+
+def weigh(
+    entries: Entries, entry: str, log_probabilities: np.ndarray, floor: float, *, plural: bool = False
+) -> np.ndarray:
+    """The weights of all entries as replacements for `entry` in a slot: (entries,), read-only.
+
+    weight(new) = p(new) * balance(new) / balance(entry), and 0 if log p(new) < floor, which is -inf for what must not
+    replace `entry`. balance: the factors in `entries`, see negcap.augment.balance; those of plural nouns with `plural`.
+    """
+    weights = np.zeros(len(log_probabilities))
+    open = np.flatnonzero(log_probabilities >= floor)
+    likely = exp(log_probabilities[open])
+    weights[open] = entries.balanced(likely, entries.number.get(entry), plural=plural, at=open)
+    return read_only(weights)
+
+
+@cached_on_context
+def noun_choices(caption: Caption, context: Context) -> list[Choice]:
+    """Replace the head of a noun phrase (VSE-C, Section 3.1): "a dog on a couch" -> "a dog on a table".
+
+    Heads and replacements are nouns of the lexicon; no relational nouns ("a group of").
+    """
+    nouns, choices = context.lexicon.nouns, []
+    for slot in known_slots(caption, nouns):
+        if _excludes_others(caption, slot) and (weighed := noun_weights(context, slot)) is not None:
+            candidate = noun_candidates(caption, context, slot)
+            choices.append(Choice((slot.noun,), slot.entry, nouns.names, *weighed, candidate, slot.plural))
+    return choices
+
+
+def noun_weights(context: Context, slot: Slot) -> tuple[np.ndarray, np.ndarray] | None:
+    """The weight of each noun of the lexicon in a slot, and its log-odds to the slot's noun: each (entries,).
+
+    0 for what is implausible there or may name the same thing. None if no noun of the lexicon has the slot's form.
+    """
+    nouns = context.lexicon.nouns
+    prior = nouns.priors.get(slot.form)
+    if prior is None:
+        return None
+    likely = context.log_probabilities("noun", (slot.start, slot.end), slot.contexts, "nns" if slot.plural else "nn")
+    odds = likely - likely[nouns.number[slot.entry]]
+    likely[context.lexicon.may_corefer(slot.entry)] = -np.inf
+    likely[prior == -np.inf] = -np.inf
+    open = np.flatnonzero(likely >= FLOORS["noun"])
+    likely[likely < FLOORS["noun"]] = -np.inf
+    lift = log(nouns.lift(slot.contexts[:2])[open] + 1e-9)
+    likely[open] += LIFT * np.minimum(lift, MAX_LIFT)
+    return weigh(nouns, slot.entry, likely, MIN_SCORE, plural=slot.plural), odds
+
+
+def noun_candidates(caption: Caption, context: Context, slot: Slot) -> Callable[[str], Candidate]:
+    """A function that makes the candidate with a noun of the lexicon in this slot, adjusting article and pronouns."""
+    surfaces = context.lexicon.forms(many=slot.plural)
+    first, root, slots, entry = caption.tokens[slot.start], slot.noun, (slot.noun,), slot.entry
+    start, end, old = first.start, caption.tokens[root].end, first.text
+    casing, sense = None if old.islower() else caption.casing, first_sense(entry)
+    old_gender = None if slot.plural else gender(entry)
+
+    def candidate(name: str) -> Candidate:
+        surface = surfaces[name]
+        edit = Edit(start, end, surface if casing is None else cased(surface, old, casing, first=slot.start == 0))
+        edits = with_article(caption, slot.start, edit, surface)
+        pronouns = pronoun_edits(caption, root, old=old_gender, new=name, plural=slot.plural)
+        rejected = "dangling_pronoun" if pronouns is None else None
+        if pronouns:
+            edits = tuple(sorted([*edits, *pronouns]))
+        return Candidate("noun", edits, slots, entry, name, sense, first_sense(name), rejected)
+
+    return candidate
+
+
+def known_slots(caption: Caption, nouns: Entries) -> list[Slot]:
+    """The slots whose entry is in the lexicon; if there are none, those whose head alone is."""
+    slots = [
+        slot for slot in noun_slots(caption) if caption.word(slot.end) != "of" and not is_negated(caption, slot.noun)
+    ]
+    headed = (slot._replace(entry=head(slot.entry)) for slot in slots)
+    known = [slot for slot in slots if slot.entry in nouns.number]
+    return known or [slot for slot in headed if slot.entry in nouns.number]
+
+
+def _excludes_others(caption: Caption, slot: Slot) -> bool:
+    """Whether another noun in a slot would make the caption false of the photo.
+
+    Not what is worn ("a man in a shirt" may have a hat as well), nor beside something ("by a tree" may be by a river).
+    """
+    noun = caption.tokens[slot.noun]
+    object = caption.first_conjunct(noun)
+    preposition = next((use.entry for use in preposition_uses(caption) if use.noun == object.index), "")
+    worn = is_worn(slot.entry) and (preposition == "in" or noun.dep == "conj")
+    return preposition not in prepositions().beside and not worn and "dobj:wear" not in slot.contexts
+
+
+def appended(caption: Caption, index: int, words: str, name: str, verbs: Iterable[Edit] | None = ()) -> Candidate:
+    """The candidate that says more behind the noun at token `index`, "and a cat" or "on a couch"; name: the noun that
+    is put in. verbs: the edits of verbs that agree with it; None if they are not known.
+    """
+    end = caption.tokens[index].end
+    edits = sorted([Edit(end, end, f" {words}"), *(verbs or ())])
+    rejected = "ungrammatical" if verbs is None else None
+    return Candidate("noun", tuple(edits), (index,), "", name, None, first_sense(name), rejected)
+
+
+@cached_on_context
+def preposition_choices(caption: Caption, context: Context) -> list[Choice]:
+    """Replace a preposition (VSE-C, Table 8): "a cat on the table" -> "a cat under the table".
+
+    Prepositions of several words ("in front of") are one unit; particles, agents and set phrases are not replaced. The
+    negatives are read as a whole to know how plausible they are.
+    """
+    entries, table, choices = context.lexicon.prepositions, prepositions(), []
+    holding = np.array([name in table.holding for name in entries.names], bool)
+    for slot in preposition_slots(caption):
+        if slot.entry not in entries.number or not _is_visible(caption, slot, context):
+            continue
+        likely = context.log_probabilities("preposition", (slot.start, slot.end), slot.contexts)
+        object = caption.tokens[slot.noun]
+        several = object.tag == "NNS" or caption.has(slot.noun, "conj")
+        likely[~_exchanged(slot.entry, object.lemma, several, entries.names)] = -np.inf
+        for contexts in (slot.contexts[:2], slot.contexts[2:4]):
+            likely[holding & ((slot.entry in table.next_to) | (entries.lift(contexts) < MIN_LIFT))] = -np.inf
+        weights = weigh(entries, slot.entry, likely, FLOORS["preposition"])
+        candidate = partial(preposition_candidate, caption, slot.start, slot.end, slot.noun, slot.entry)
+        choices.append(Choice((slot.start, slot.noun), slot.entry, entries.names, weights, None, candidate))
+    return choices
+
+
+def _is_visible(caption: Caption, slot: Slot, context: Context) -> bool:
+    """Whether the object of a preposition is a visible thing or location: nothing abstract, no body part.
+
+    A singular noun without an article is likely a wrongly parsed verb ("to furrow"), unless the corpus often has it
+    bare.
+    """
+    object, nouns = caption.tokens[slot.noun], context.lexicon.nouns
+    noun = object.lemma
+    if object.index == slot.end and object.tag == "NN" and not nouns.has_form(noun, "bare"):
+        return False
+    if object.pos != "NOUN" or (slot.entry != WITHOUT and is_negated(caption, slot.noun)):
+        return False
+    known = noun in nouns.number or semantic_class(noun) != ABSTRACT or noun in prepositions().visible
+    return known and not is_body_part(noun)
+
+
+@cached(1 << 13)
+def _exchanged(entry: str, noun: str, several: bool, names: tuple[str, ...]) -> np.ndarray:
+    """A read-only mask of the entries that are incompatible with `entry` before a noun and may replace it.
+
+    None may in "a man in a hat", nor "between" and "among" before one thing; several: whether the noun is more.
+    """
+    table = prepositions()
+    if entry == "in" and (is_worn(noun) or noun in table.worn):
+        return read_only(np.zeros(len(names), bool))
+    sort = "person" if is_person(noun) else "animal" if is_animal(noun) else "building" if is_building(noun) else ""
+    unfit = {WITHOUT, *table.unfit.get(sort, ()), *(() if several else ("between", "among"))}
+    return read_only(np.array([name not in unfit and table.may_replace(entry, name, noun) for name in names], bool))
+
+
+def preposition_candidate(caption: Caption, start: int, end: int, object: int, old: str, new: str) -> Candidate:
+    """The candidate that puts the preposition `new` in place of `old`, at tokens `start` to `end` (exclusive); object:
+    the token of its noun, or another for the check of truth (see `Candidate.slots`).
+    """
+    sets = prepositions().table8_sets(old), prepositions().table8_sets(new)
+    return Candidate("preposition", (replace(caption, start, end, new),), (start, object), old, new, *sets)
+
+
+@cached_on_context
+def attribute_choices(caption: Caption, context: Context) -> list[Choice]:
+    """Replace an attribute by an incompatible one (UniVSE, supplement B.2): "a red car" -> "a blue car"."""
+    choices = []
+    for slot in attribute_slots(caption):
+        if not is_negated(caption, slot.noun) and context.reading.is_unit(slot.start):  # "a leather jacket" is one unit
+            compatible = _compatible(semantic_classes.are_incompatible, slot.entry, context.lexicon.attributes.names)
+            candidate = partial(attribute_candidate, caption, slot)
+            choices.append(_choice_of_word(context, slot, compatible, (slot.start, slot.noun), candidate))
+    return choices
+
+
+@cached_on_context
+def verb_choices(caption: Caption, context: Context) -> list[Choice]:
+    """Replace a verb by an incompatible one: "a boy throws a ball" -> "a boy kicks a ball".
+
+    The inflection and the object or preposition stay; neither verb entails the other (WordNet's troponymy, entailment,
+    cause).
+    """
+    choices, names = [], context.lexicon.verbs.names
+    for slot in verb_slots(caption):
+        compatible = _compatible(verbs.are_incompatible, slot.entry, names, slot.form)
+        candidate = partial(verb_candidate, caption, context, slot)
+        choices.append(
+            _choice_of_word(context, slot, compatible, (slot.start,), candidate, caption.tokens[slot.start].tag)
+        )
+    return choices
+
+
+def _choice_of_word(
+    context: Context,
+    slot: Slot,
+    compatible: list[int],
+    tokens: tuple[int, ...],
+    candidate: Callable[[str], Candidate | None],
+    form: str = "",
+) -> Choice:
+    """What may replace a single word, by its probability there; compatible: the entries that may be true as well."""
+    entries = context.lexicon.entries(slot.kind)
+    likely = context.log_probabilities(slot.kind, (slot.start, slot.start + 1), slot.contexts, form)
+    odds = likely - context.reading.log_probability(slot.start)
+    likely[compatible] = -np.inf
+    weights = weigh(entries, slot.entry, likely, FLOORS[slot.kind])
+    return Choice(tokens, slot.entry, entries.names, weights, odds, candidate)
+
+
+@cached(8192)
+def _compatible(excludes: Callable[..., bool], entry: str, names: tuple[str, ...], *pattern: str) -> list[int]:
+    """The entry numbers of the attributes or verbs that may be true of the same thing as `entry`."""
+    return [number for number, name in enumerate(names) if not excludes(name, entry, *pattern)]
+
+
+def attribute_candidate(caption: Caption, slot: Slot, name: str) -> Candidate:
+    """The candidate that puts the attribute `name` in a slot, with a/an adjusted."""
+    edits = with_article(caption, slot.start, replace(caption, slot.start, slot.start + 1, name), name)
+    return Candidate("attribute", edits, (slot.start, slot.noun), slot.entry, name)
+
+
+def verb_candidate(caption: Caption, context: Context, slot: Slot, name: str) -> Candidate | None:
+    """The candidate that puts the verb `name` in a slot; None if the corpus never has it in the form needed."""
+    tag = caption.tokens[slot.start].tag
+    surface = inflected(name, tag, context.lexicon.inflected.get(tag.lower(), {}))
+    if surface is None:
+        return None
+    edit = replace(caption, slot.start, slot.start + 1, surface)
+    senses = first_sense(slot.entry, "v"), first_sense(name, "v")
+    return Candidate("verb", (edit,), (slot.start,), slot.entry, name, *senses)

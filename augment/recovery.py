@@ -1,0 +1,388 @@
+"""Negatives that others wrote: find what they change in their caption, and judge them as the operators' are judged.
+
+`recover` tells which word is replaced by which, or what is swapped; `judge` applies the checks that operators'
+candidates pass: truth, grammar, plausibility.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from itertools import accumulate, pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from .caption import Caption
+from .context import Context
+from .edits import Accepted, Candidate, Edit, Rejected, exchanged
+from .language.coreference import coreference, may_corefer
+from .language.grammar import article
+from .language.semantic_classes import prepositions
+from .language.wordnet import first_sense
+from .mentions import Mentions
+from .operators import OPERATORS, Limits
+from .plausibility import SentenceScorer, compare
+from .slots.nouns import Slot, attribute_slots, noun_slots, quantity_slots
+from .slots.verbs import preposition_uses
+from .truth.contradiction import assess, relation_said
+from .truth.estimates import KIND_OF_CHANGE, MAX_P_TRUE, check_max_p_true
+
+Span = tuple[int, int, int, int]  # tokens of the caption, start and end; of the negative, start and end
+NEGATIONS = frozenset({"no", "not", "without", "never", "none", "nobody", "nothing", "neither", "nor", "n't"})
+REWRITE = "rewrite"
+# What a negative may turn out to be -> its family.
+FAMILIES_OF = {
+    "replace_noun": "noun",
+    "replace_numeral": "numeral",
+    "replace_preposition": "relation",
+    "replace_verb": "relation",
+    "replace_attribute": "attribute",
+    "swap": "relation",
+    "swap_attribute": "attribute",
+    "add": "object",
+    "remove": "object",
+    "negate": "negation",
+    REWRITE: "other",
+}
+_PIECE = re.compile(r"\s+|[^\W_]+(?:['’][^\W_]+)*|[^\w\s]|_")
+# The operator whose limits a recovered change must keep to, if limits hold; others keep to the default limits.
+LIKE = {
+    "replace_noun": "noun",
+    "replace_numeral": "numeral",
+    "replace_preposition": "preposition",
+    "replace_attribute": "attribute",
+    "replace_verb": "verb",
+    "swap": "shuffle",
+    "swap_attribute": "swap_attribute",
+}
+NOT_COMPARED = ("unchanged", "too_long")  # reasons for which a negative is not compared with its caption
+
+
+class Recovered(NamedTuple):
+    """What a negative does to its caption: the operator, a key of FAMILIES_OF, and the change."""
+
+    operator: str
+    candidate: Candidate
+
+
+def recover(caption: Caption, negative: Caption) -> Recovered:
+    """What turned a caption into a negative; both parsed.
+
+    The edits are those of `align`. `replaced` and `replacement` are lexicon entries where both parses agree on what
+    kind of word stands there, else the words as written. Words that only follow the change ("a" to "an", "is" to "are",
+    "his" to "her") do not count. The candidate of equal texts is rejected as `unchanged`.
+    """
+    edits = align(caption.text, negative.text)
+    if not edits or caption.text.lower() == negative.text.lower():
+        return Recovered(REWRITE, Candidate("none", edits, (), "", "", rejected="unchanged"))
+    spans = _spans(caption, negative, edits)
+    main = [span for span in spans if not _follows(caption, negative, span)] or spans
+    old = [" ".join(caption.lowered[a:b]) for a, b, _, _ in main]
+    new = [" ".join(negative.lowered[c:d]) for _, _, c, d in main]
+    plain = Candidate("none", edits, (), " | ".join(old), " | ".join(new))
+    if len(main) == 2 and (swapped := _swapped(caption, negative, main, edits)):
+        return swapped
+    if Counter(caption.lowered) == Counter(negative.lowered):
+        return Recovered("swap", plain)
+    said = [{word for a, b, *_ in main for word in caption.lowered[a:b]}, set(" ".join(new).split())]
+    if any(NEGATIONS & words for words in said):
+        return Recovered("negate", plain)
+    whole = main[0][0], main[-1][1], main[0][2], main[-1][3]
+    if (exchange := _replaced(caption, negative, whole)) is not None:
+        before, after = exchange
+        senses = (first_sense(before.entry), first_sense(after.entry)) if before.kind == "noun" else (None, None)
+        change: Any = "quantity" if before.kind == "numeral" else before.kind
+        place = (before.noun,) if before.kind in ("noun", "numeral", "verb") else (before.start, before.noun)
+        candidate = Candidate(change, edits, place, before.entry, after.entry, *senses)
+        return Recovered(f"replace_{before.kind}", candidate)
+    if not any(old):
+        return Recovered("add", plain._replace(replaced=""))
+    return Recovered("remove" if not any(new) else REWRITE, plain)
+
+
+def align(caption: str, text: str) -> tuple[Edit, ...]:
+    """The edits of whole words that turn `caption` into `text`: apply(caption, align(caption, text)) == text.
+
+    Disjoint, in order, and as short as they can be. Neighbouring words are edits of their own where one word takes the
+    place of one ("an orange" -> "a grey"), and else one edit ("in front of" -> "next to"). A word that is put in brings
+    the space behind it; before it, at the end of the text. Equal texts: none.
+    """
+    old, new = _PIECE.findall(caption), _PIECE.findall(text)
+    starts = [0, *accumulate(map(len, old))]
+    opcodes = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+    runs: list[list[tuple[int, int, int, int]]] = []  # neighbouring spans of pieces: start and end in old, in new
+    for tag, *(a, b, c, d) in opcodes:
+        if tag == "equal":
+            continue
+        if runs and "".join(old[runs[-1][-1][1] : a]).isspace():
+            runs[-1].append((a, b, c, d))
+        else:
+            runs.append([(a, b, c, d)])
+    spans = []
+    for run in runs:
+        alone = all(b - a == 1 == d - c for a, b, c, d in run)
+        spans += run if alone else [(run[0][0], run[-1][1], run[0][2], run[-1][3])]
+    return tuple(_tidy(caption, Edit(starts[a], starts[b], "".join(new[c:d]))) for a, b, c, d in spans)
+
+
+def _tidy(caption: str, edit: Edit) -> Edit:
+    """An edit without white space that both sides have at an end; " red" put in becomes "red " one place on."""
+    start, end, new = edit
+    while start < end and new and caption[start] == new[0] and new[0].isspace():
+        start, new = start + 1, new[1:]
+    while start < end and new and caption[end - 1] == new[-1] and new[-1].isspace():
+        end, new = end - 1, new[:-1]
+    if start == end and new[:1].isspace() and caption[start : start + 1] == new[0]:
+        return Edit(start + 1, end + 1, new[1:] + new[0])
+    return Edit(start, end, new)
+
+
+def _spans(caption: Caption, negative: Caption, edits: tuple[Edit, ...]) -> list[Span]:
+    """The tokens that each edit takes out of the caption, and those that it puts into the negative."""
+    spans, shift = [], 0
+    for start, end, new in edits:
+        first, last = start + shift, start + shift + len(new)
+        spans.append((*_inside(caption, start, end), *_inside(negative, first, last)))
+        shift += len(new) - (end - start)
+    return spans
+
+
+def _inside(caption: Caption, start: int, end: int) -> tuple[int, int]:
+    """The tokens that have a character from `start` to `end`, as start and end (exclusive)."""
+    inside = [token.index for token in caption.tokens if token.start < end and start < token.end]
+    before = sum(token.start < start for token in caption.tokens)
+    return (inside[0], inside[-1] + 1) if inside else (before, before)
+
+
+def _follows(caption: Caption, negative: Caption, span: Span) -> bool:
+    """Whether an edit only makes a word agree: an article, another form of a verb, a pronoun."""
+    a, b, c, d = span
+    if b - a != 1 or d - c != 1:
+        return False
+    old, new = caption.tokens[a], negative.tokens[c]
+    if old.lower in ("a", "an") and new.lower in ("a", "an"):
+        return True
+    verbs = old.pos in ("VERB", "AUX") and new.pos in ("VERB", "AUX") and old.lemma == new.lemma
+    return verbs or (old.tag.startswith("PRP") and new.tag.startswith("PRP"))
+
+
+def _slots(caption: Caption) -> list[Slot]:
+    """What may be replaced in a caption, the most specific kinds first, and among verbs all."""
+    verbs = [token for token in caption.tokens if token.tag.startswith("VB") and token.pos != "AUX"]
+    return [
+        *quantity_slots(caption),
+        *attribute_slots(caption),
+        *preposition_uses(caption),
+        *noun_slots(caption),
+        *(Slot("verb", verb.index, verb.index + 1, verb.lemma, verb.index) for verb in verbs),
+    ]
+
+
+def _replaced(caption: Caption, negative: Caption, span: Span) -> tuple[Slot, Slot] | None:
+    """The slot of the caption in which all that is changed lies, and the slot of the negative in its place, if alike.
+
+    A number may take its noun along ("a dog" -> "two dogs"), and a noun its article.
+    """
+    a, b, c, d = span
+    there = _slots(negative)
+    for slot in _slots(caption):
+        start, end = slot.start, slot.end
+        inside = start <= a and b <= end
+        others = [other for other in there if other.kind == slot.kind and other.entry != slot.entry]
+        if slot.kind == "numeral":
+            noun = caption.tokens[slot.noun]
+            if start == a and a < b:
+                lemmas = {token.lemma for token in negative.tokens[c:d]}
+                inside = b <= noun.index + 1 and (b == end or noun.lemma in lemmas)
+            alike = [o for o in others if o.start == c and noun.lemma == negative.tokens[o.noun].lemma]
+        else:
+            if slot.kind == "noun" and not inside and a == start - 1 and caption.lowered[a] in ("a", "an"):
+                inside, start = b <= end, a
+            # As many tokens of the slot stay before the change and behind it.
+            first, last = c - (a - start) + (start < slot.start), d + end - b
+            alike = [other for other in others if (other.start, other.end) == (first, last)]
+        if inside and alike:
+            return slot, alike[0]
+    return None
+
+
+def _swapped(caption: Caption, negative: Caption, main: list[Span], edits: tuple[Edit, ...]) -> Recovered | None:
+    """Two nouns, or two attributes, that have changed places."""
+    (a, b, c, d), (e, f, g, h) = main
+    one, other = caption.lowered[a:b], caption.lowered[e:f]
+    if not one or not other or negative.lowered[c:d] != other or negative.lowered[g:h] != one:
+        return None
+    nouns = [n for x, y in ((a, b), (e, f)) for n in noun_slots(caption) if x <= n.noun < y]
+    if len(nouns) == 2:
+        first, second = nouns
+        words, senses = exchanged(first.entry, second.entry), (first_sense(first.entry), first_sense(second.entry))
+        return Recovered("swap", Candidate("swap", edits, (first.noun, second.noun), *words, *senses))
+    attributes = [s for x, y in ((a, b), (e, f)) for s in attribute_slots(caption) if x <= s.start < y]
+    if len(attributes) == 2:
+        left, right = attributes
+        words = exchanged(left.entry, right.entry)
+        return Recovered("swap_attribute", Candidate("attribute_swap", edits, (left.noun, right.noun), *words))
+    return Recovered("swap", Candidate("none", edits, (), *exchanged(" ".join(one), " ".join(other))))
+
+
+def word_slots(caption: Caption) -> list[tuple[str, int]]:
+    """(kind, token index) of each place where one word may be replaced by another of its kind, in text order.
+
+    Kinds: noun (its last word), attribute, preposition, verb, quantity.
+    """
+    kinds: dict[int, str] = {}
+    for slot in _slots(caption):
+        index = slot.end - 1
+        if slot.end - slot.start == 1 or slot.kind == "noun":
+            kinds.setdefault(index, "quantity" if slot.kind == "numeral" else slot.kind)
+    return [(kind, index) for index, kind in sorted(kinds.items()) if caption.lowered[index] not in ("a", "an")]
+
+
+@dataclass(frozen=True)
+class Judging:
+    """How negatives of unknown origin are judged.
+
+    max_true: the highest estimated probability that one more caption of the image would make a negative true, lower
+    numbers excepted. plausible: whether those that the cloze model finds implausible are rejected, by the limits of the
+    operators they are like. min_plausibility: the lowest plausibility in nats; None: no such limit. scorer: the folder
+    of a language model that gives the plausibility, loaded by the caller. cloze: the file of a cloze model, loaded by
+    the caller; None: the shipped one. spacy_model: parses the negatives; None: the shipped parser. Raises ValueError if
+    max_true is not between 0 and 1.
+    """
+
+    max_true: float = MAX_P_TRUE
+    plausible: bool = False
+    min_plausibility: float | None = None
+    scorer: Path | None = None
+    cloze: Path | None = None
+    spacy_model: str | None = None
+
+    def __post_init__(self) -> None:
+        check_max_p_true(self.max_true)
+
+
+class Judged(NamedTuple):
+    """What became of a negative: its operator (see `recover`), and the negative, or why it is rejected."""
+
+    operator: str
+    outcome: Accepted | Rejected
+
+
+def judge(
+    contexts: Sequence[Context],
+    negatives: Sequence[Sequence[Caption]],
+    settings: Judging,
+    scorer: SentenceScorer | None = None,
+) -> list[list[Judged]]:
+    """Judge the negatives of some captions; for each caption, the results in the order of its negatives.
+
+    contexts: of each caption, with the truth estimates of its image. negatives: of each caption, parsed. A negative is
+    rejected if it is its caption (`unchanged`), an earlier negative of it (`repeated`) or another caption of the image
+    (`sibling_says_so`); has a grammatical fault that its caption lacks (`ungrammatical`); may be true (as `assess`
+    says); or is implausible, where the settings ask for that; and if it or its caption is too long to be parsed
+    (`too_long`). All but those that are unchanged or too long get a plausibility.
+    """
+    items: list[tuple[Context, Caption, Recovered, str | None, float | None]] = []
+    for context, of_caption in zip(contexts, negatives, strict=True):
+        seen = set[str]()
+        for negative in of_caption:
+            recovered = recover(context.caption, negative)
+            items.append((context, negative, recovered, *_reason(recovered.candidate, negative, context, seen)))
+            seen.add(negative.text.lower())
+    compared = [item for item in items if item[3] not in NOT_COMPARED]
+    pairs = [(context.caption, context.reading, recovered.candidate) for context, _, recovered, *_ in compared]
+    changes = compare(*zip(*pairs, strict=True)) if pairs else []
+    if scorer is not None:
+        odds = scorer.log_likelihoods([negative.text for _, negative, *_ in compared])
+        odds = odds - scorer.log_likelihoods([context.caption.text for context, *_ in compared])
+        changes = [change._replace(log_odds=float(value)) for change, value in zip(changes, odds, strict=True)]
+    following, judged = iter(changes), []
+    for _, negative, (operator, candidate), reason, p_true in items:
+        log_odds = loss = None
+        if reason not in NOT_COMPARED:
+            change = next(following)
+            log_odds, loss = change.log_odds, change.loss
+            limits = OPERATORS[LIKE[operator]].limits if operator in LIKE else Limits()
+            allowed = not settings.plausible or limits is None or limits.allow(change)
+            if settings.min_plausibility is not None and log_odds < settings.min_plausibility:
+                allowed = False
+            reason = reason or (None if allowed else "implausible")
+        candidate = candidate._replace(plausibility=log_odds)
+        if reason is None:
+            judged.append(Judged(operator, Accepted(candidate, negative.text, p_true, log_odds, loss)))
+        else:
+            judged.append(Judged(operator, Rejected(candidate, reason, p_true, log_odds, loss)))
+    results = iter(judged)
+    return [[next(results) for _ in of_caption] for of_caption in negatives]
+
+
+def _reason(
+    candidate: Candidate, negative: Caption, context: Context, seen: Iterable[str]
+) -> tuple[str | None, float | None]:
+    """Why a negative is rejected before its plausibility is known, or None; and its p_true, if estimated."""
+    caption, image, lower = context.caption, context.image, negative.text.lower()
+    assert image is not None  # `judge` asks for it
+    if candidate.rejected is not None:
+        return candidate.rejected, None
+    if caption.too_long or negative.too_long:
+        return "too_long", None
+    if lower in seen:
+        return "repeated", None
+    if lower in context.texts:
+        return "sibling_says_so", None
+    if faults(negative.text) > faults(caption.text):
+        return "ungrammatical", None
+    if candidate.change == "none":
+        return _already_said(negative, context), None
+    known = context.lexicon.nouns.number
+    if candidate.change == "noun" and candidate.replacement not in known:
+        return _may_be_there(candidate.replacement, context), None
+    if candidate.change == "preposition":
+        object = caption.tokens[candidate.slots[1]].lemma
+        if prepositions().may_both_hold(candidate.replaced, candidate.replacement, object):
+            return "preposition_overlap", None
+        if reason := relation_said(candidate, object, context):
+            return reason, None
+        p_true = image.p_true(candidate, caption)
+        return ("likely_true" if p_true is not None and p_true > image.truth.max_p_true else None), p_true
+    kind = KIND_OF_CHANGE.get(candidate.change, "")
+    words = image.truth.associations.get(kind)
+    unknown = words is not None and candidate.replacement not in words.entries
+    return assess(candidate, caption, context, None if unknown else image)
+
+
+def _may_be_there(noun: str, context: Context) -> str | None:
+    """Why a noun that is not in the lexicon may be in the image, as `check_noun` says of those that are."""
+    for where, mentions in (("caption", context.own), ("sibling", context.siblings)):
+        reasons = {coreference(noun, other) for other in mentions.nouns}
+        for reason in ("related", "overlap"):
+            if reason in reasons:
+                return f"{reason}_in_{where}"
+    return None
+
+
+def _already_said(negative: Caption, context: Context) -> str | None:
+    """`sibling_says_so` if all that a negative newly mentions is mentioned by other captions of the image."""
+    new = Mentions((negative,))
+    own, siblings = context.own, context.siblings
+    nouns = {noun for noun in new.nouns - own.nouns if not any(may_corefer(noun, other) for other in own.nouns)}
+    added = [
+        (nouns, siblings.nouns),
+        (new.attributes - own.attributes, siblings.attributes),
+        (new.verbs - own.verbs, siblings.verbs),
+        (new.relations - own.relations, siblings.relations),
+    ]
+    said = any(mentions for mentions, _ in added) and all(mentions <= theirs for mentions, theirs in added)
+    return "sibling_says_so" if said else None
+
+
+def faults(text: str) -> int:
+    """The number of a/an that do not fit the next word, and of words that are written twice in a row."""
+    number = 0
+    for word, following in pairwise(text.lower().split()):
+        number += word == following and word.isalpha()
+        number += word in ("a", "an") and following[:1].isalnum() and article(following) != word
+    return number

@@ -1,1 +1,0 @@
-"""Negatives that others wrote: find what they change in their caption, and judge them as the operators' are judged."""
