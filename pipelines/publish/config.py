@@ -7,7 +7,7 @@ from datetime import date
 from pathlib import Path
 from typing import get_args
 
-from ..quality.bias import Pick
+from ..tables.pairs import Pick
 from .formats import format_named
 
 NAMES = ("negcap", "sugarcrepe")

@@ -14,8 +14,8 @@ from ...augment.plausibility import WORD
 from ...augment.recovery.judge import faults
 from ..engine.tables import has_table, no_table, read_table
 from ..tables.columns import columns_of
-from .aligned import aligned
-from .bias import ALL, Accuracy, Blindness, BlindReport, Pair, accuracy, blind, read_corpus
+from .accuracy import Accuracy, accuracy, aligned
+from .bias import ALL, Blindness, BlindReport, Pair, blind, read_corpus
 from .bias import to_text as to_text_of_blind
 
 LEAST_IMAGES = 10

@@ -17,9 +17,20 @@ from scipy.sparse import csr_matrix
 from sklearn.isotonic import IsotonicRegression
 
 from ...augment.elementary import exp
-from .bias.learned import FOLDS, Fit, features, fold_weights, folds_of, log_odds, regression, right, scores, words
+from .bias.baselines import (
+    FOLDS,
+    Fit,
+    features,
+    fold_weights,
+    folds_of,
+    format_faults,
+    log_odds,
+    regression,
+    right,
+    scores,
+    words,
+)
 from .bias.ngrams import NgramVocabulary, train
-from .bias.pairs import format_faults
 
 ROUNDS = 8
 SEEDS = 1_000  # added to the seed of the folds, so that they differ from the folds that the result is measured on

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..engine.tables import has_table, shards_of
+from ..tables.columns import read_columns
 from ..tables.pairs import earlier
 
 if TYPE_CHECKING:
@@ -49,10 +50,7 @@ def sample_strata(run: Path, table: str, by: Sequence[str], how: Sampling) -> di
     columns = list(dict.fromkeys((*by, *how.only, "image_id", *(("caption_id", "operator") if how.first else ()))))
     shards = shards_of(run, table) if has_table(run, table) else []
     for number, shard in enumerate(shards):
-        rows = shard.read(columns)
-        for name in columns:
-            if name not in rows.column_names:
-                raise ValueError(f"{run / table} must have the columns {', '.join(columns)}, lacks: {name}")
+        rows = read_columns(shard, columns)
         here = _sampling_keys(rows, by, how).assign(shard=number)
         best = pd.concat([best, here]).astype(here.dtypes) if len(best) else here
         best = best.sort_values(["rank", "priority"], kind="stable").groupby([*by]).head(how.n)

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import NamedTuple
 
 from ..engine.storage import write_atomically
-from ..quality.aligned import aligned
-from ..quality.audit.charts import Bar, Chart, Line, Scale
-from ..report.rows import visible
+from ..quality.accuracy import aligned
+from ..quality.audit.charts import Scale, bar, draw, line
+from ..quality.audit.page import page_environment
 from .protocols import Percent
 
 PROTOCOLS = {  # what is right, and what guessing gets in %; None where that depends on the number of candidates
@@ -119,21 +118,8 @@ def to_json(models: Sequence[ModelScores]) -> str:
 
 def write_page(file: Path, models: Sequence[ModelScores]) -> None:
     """Write the HTML page of these models, all scored on the same set; it depends on nothing but the scores."""
-    from jinja2 import Environment, FunctionLoader, StrictUndefined
-
-    def source(name: str) -> str:
-        package = __package__ if name == "page.html.jinja" else "negcap.pipelines.quality.audit"
-        return files(package).joinpath(name).read_text(encoding="utf-8")
-
-    environment = Environment(
-        loader=FunctionLoader(source),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=StrictUndefined,
-        finalize=lambda value: visible(value) if type(value) is str else value,
-    )
-    environment.filters |= {"count": "{:,}".format, "interval": interval, "named": named}
+    environment = page_environment(__package__, "negcap.pipelines.quality.audit")
+    environment.filters |= {"interval": interval, "named": named}
     tables: dict[str, dict[str, list[Score | None]]] = {}  # by protocol and group: the score of each model that has one
     for at, model in enumerate(models):
         for score in model.scores:
@@ -145,17 +131,17 @@ def write_page(file: Path, models: Sequence[ModelScores]) -> None:
     write_atomically(file, page.encode())
 
 
-def _mark(score: Score) -> Chart:
+def _mark(score: Score) -> str:
     """A score as a bar from 0 to 100 %, its interval as a line; the dashed line is the same model without the image."""
     x = Scale(0, 100, 0, WIDE)
     value, low, high, _ = score.model
-    lines = [Line(f"{x(low)},{TALL / 2} {x(high)},{TALL / 2}", "interval")]
+    lines = [line("interval", (x(low), TALL / 2), (x(high), TALL / 2))]
     said = f"{value:.1f} %, 95 % interval {low:.1f} to {high:.1f}"
     chance = says(score.protocol)[1]
     if chance is not None:
-        lines.append(Line(f"{x(chance)},0 {x(chance)},{TALL}", "frame"))
+        lines.append(line("frame", (x(chance), 0), (x(chance), TALL)))
     if score.without_image is not None:
         at = x(score.without_image.value)
-        lines.append(Line(f"{at},0 {at},{TALL}", "limit"))
+        lines.append(line("limit", (at, 0), (at, TALL)))
         said += f", without the image {score.without_image.value:.1f} %"
-    return Chart(said, [Bar(0, 2.5, x(value), 9, said)], lines, width=WIDE, height=TALL)
+    return draw(said, [bar(0, 2.5, x(value), 9, said), *lines], WIDE, TALL, "mark")

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from ..engine.progress import Progress
 from ..engine.storage import write_atomically
-from ..quality.bias import Accuracy, CachedReports, Pair, format_rule, most_telling, read_corpus, shorter
+from ..quality.accuracy import Accuracy
+from ..quality.bias import CachedReports, Pair, format_rule, most_telling, read_corpus, shorter
 from .encoders import Encoder, HuggingFace, Onnx, OpenClip, SentenceTransformers
 from .items import is_run, read_test_set
 from .protocols import Vectors, measure, percents, unit

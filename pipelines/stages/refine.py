@@ -22,7 +22,7 @@ from ..engine.progress import Progress
 from ..engine.run import Parts, SourceStage, cause, hash_inputs, run_source
 from ..engine.stage import StageResult
 from ..engine.tables import shards_of
-from ..quality.aligned import aligned
+from ..quality.accuracy import aligned
 from ..tables.columns import check_operators, check_splits, kinds_of, stored_splits
 from ..tables.pairs import NEGATION, accepted, earlier, pair_tables, true_denials
 

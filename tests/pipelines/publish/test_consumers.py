@@ -83,7 +83,7 @@ def test_sugarcrepe_in_clip_benchmark(toy: Toy, tmp_path: Path) -> None:
 def test_clip_benchmark_reads_its_webdataset(toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from clip_benchmark.datasets.builder import build_wds_dataset
 
-    monkeypatch.setattr("negcap.pipelines.publish.writers.SAMPLES", 2)
+    monkeypatch.setattr("negcap.pipelines.publish.layout.SAMPLES", 2)
     out = published(toy, tmp_path / "out", "clip_benchmark")
     found = list(build_wds_dataset("this", lambda image: image.size, "test", str(out)))
     wanted: dict[str, list[str]] = {}
@@ -98,7 +98,7 @@ def test_clip_benchmark_reads_its_webdataset(toy: Toy, tmp_path: Path, monkeypat
 def test_open_clip_knows_the_size_of_shards(toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from open_clip_train.data import get_dataset_size
 
-    monkeypatch.setattr("negcap.pipelines.publish.writers.SAMPLES", 10)
+    monkeypatch.setattr("negcap.pipelines.publish.layout.SAMPLES", 10)
     out = published(toy, tmp_path / "out", "webdataset")
     assert get_dataset_size(str(out / "test-{00000..00002}.tar")) == (5 * TESTS, 3)
 
