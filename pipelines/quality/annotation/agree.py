@@ -202,8 +202,8 @@ def agree(sheets: Sequence[Path], key: Path | None = None) -> Report:
     if len({item.operator for item in items.values() if item.kind == NEGATIVE}) > 1:
         groups[ALL] = votes[negative]
     groups[CONTROLS] = votes[~negative]
-    invalid = _majorities(voted[voted["kind"] == NEGATIVE], "describes", "caption")
-    invalid = invalid[~invalid].index
+    valid = _majorities(voted[voted["kind"] == NEGATIVE], "describes", "caption")
+    invalid = set(valid.index[~valid])
     annotators = []
     for name, some in votes.groupby("annotator"):
         answers = some.loc[some["kind"] != NEGATIVE, "describes"].dropna()
@@ -308,7 +308,7 @@ def read_reports(run: Path) -> list[Reading]:
     for (reader, reading), rows in verdicts_of(run).groupby(["reader", "reading"]):
         groups = {str(operator): some for operator, some in rows.groupby("operator")}
         groups |= {ALL: rows} if len(groups) > 1 else {}
-        reports += [_reading(reader, reading, name, some) for name, some in groups.items()]
+        reports += [_reading(str(reader), str(reading), name, some) for name, some in groups.items()]
     return reports
 
 
@@ -402,13 +402,13 @@ def beside(sheets: Sequence[Path], run: Path, key: Path | None = None) -> list[B
             if not len(given):
                 continue
             people = given[column].isin(yes).astype(object).groupby([given["id"], given["annotator"]]).first().unstack()
-            people = people.loc[given["id"].unique()]
+            people = people.reindex(votes["id"].unique()).dropna(how="all")
             own = said.groupby("negative_id")[question].all()[people.index].rename("reader")
             most = (people.eq(True).sum(axis=1) * 2 > people.notna().sum(axis=1)).rename("people")
             counts = [int(((most == one) & (own == other)).sum()) for one, other in YES_AND_NO]
             both = most.to_frame().join(own)
             alphas = [alpha(some) for some in (both, people.join(own), people)]
-            found.append(Beside(reader, reading, question, len(people), *counts, *alphas))
+            found.append(Beside(str(reader), str(reading), question, len(people), *counts, *alphas))
     if not found:
         raise ValueError(f"the sheets and the verdicts of {run} have no negative in common")
     return found

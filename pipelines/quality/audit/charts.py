@@ -121,7 +121,7 @@ def lengths(caption: pd.Series, negative: pd.Series) -> Chart:
     import numpy as np
 
     both = caption.add(negative, fill_value=0)
-    low, high = both.index[0], both.index[(both.cumsum() >= 0.995 * both.sum()).argmax()]
+    low, high = both.index[0], both.index[both.cumsum() >= 0.995 * both.sum()][0]
     bins, outline = [], []
     for n in range(low, high + 1):
         false, true = (100 * some.get(n, 0) / negative.sum() for some in (negative, caption))

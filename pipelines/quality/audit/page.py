@@ -27,7 +27,7 @@ from ...tables.columns import columns_of, stored_splits
 from ...tables.images import Images
 from ..accuracy import Accuracy
 from ..bias import ALL, FIXED, BlindConfig, Blindness, Unmeasured, measure_table, most_telling
-from ..strata import Row, Sampling, sample_strata
+from ..strata import Row, sample_strata
 from . import charts
 from .figures import BINS, AuditConfig, Figures, Made, collect, to_table
 
@@ -115,11 +115,10 @@ def _page(
 ) -> str:
     """The page as HTML; it does not depend on the time or machine. table: the one whose rows and plots are shown."""
     only = {"split": stored_splits(config.splits)} if config.splits else {}
-    some = Sampling(config.n, config.seed, only=only)
-    few = Sampling(-(-config.n // REFUSED_SHARE), config.seed, only=only)
-    made = sample_strata(run, table, ["operator"], some)
-    refused = sample_strata(run, "rejections", ["operator", "reason"], few)
-    positives = sample_strata(run, "positives", ["operator"], some)
+    few = -(-config.n // REFUSED_SHARE)
+    made = sample_strata(run, table, ["operator"], config.n, config.seed, only=only)
+    refused = sample_strata(run, "rejections", ["operator", "reason"], few, config.seed, only=only)
+    positives = sample_strata(run, "positives", ["operator"], config.n, config.seed, only=only)
     shown = chain.from_iterable(rows for strata in (made, refused, positives) for rows in strata.values())
     captions, photos = _beside(run, {row["image_id"] for row in shown}, config.images)
 
