@@ -11,11 +11,10 @@ import pyarrow as pa
 import pytest
 
 from negcap.pipelines.publish.config import PublishConfig
-from negcap.pipelines.publish.publish import publish
 from negcap.pipelines.quality.annotation.sheet import SheetConfig, write_sheet
 from negcap.schemas.negatives import VERDICTS
 from tests.pipelines.publish.fixtures import rows, write_images, write_run
-from tests.pipelines.publish.test_formats import Toy, size
+from tests.pipelines.publish.test_formats import Toy, published, size
 from tests.tables import write_table
 
 IMAGES, TESTS = 14, 5
@@ -28,12 +27,6 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Toy:
     captions, negatives = rows(IMAGES, TESTS)
     images = write_images(folder / "images", [f"p{i:03d}.jpg" for i in range(IMAGES)])
     return Toy(write_run(folder / "run", captions, negatives), images, captions, negatives)
-
-
-def published(toy: Toy, output: Path, format: str, **given: Any) -> Path:
-    options = {"license": "CC0-1.0", "allow_blind": True, "split": ("test",), "images": toy.images, **given}
-    publish(toy.run, output, PublishConfig(format=format, **options), say=lambda _: None)
-    return output
 
 
 def named(toy: Toy, operators: dict[str, str], tmp_path: Path) -> Toy:
