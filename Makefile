@@ -120,20 +120,20 @@ faults: $(VENV)/installed-dev ## break builds in some 240 ways and complete them
 
 parser: $(VENV)/installed-dev ## train the embedded parser: TREEBANKS=folder [ARGS="--captions captions.json"]
 	@test -n "$(TREEBANKS)" || { echo "make parser needs TREEBANKS=folder with UD English EWT and GUM" >&2; exit 2; }
-	$(BIN)/python -m negcap.pipelines.resources.parser "$(TREEBANKS)" $(ARGS)
+	$(BIN)/python -m negcap.pipelines.resources parser "$(TREEBANKS)" $(ARGS)
 
 wordnet: $(VENV)/installed-dev ## build WordNet [WORDNET=folder] and concreteness from LIST=norms CAPTIONS="files" if given
-	$(BIN)/python -m negcap.pipelines.resources.wordnet --source "$(WORDNET)" --output augment/data/wordnet.parquet
-	@test -z "$(LIST)" || $(BIN)/python -m negcap.pipelines.resources.concreteness "$(LIST)" $(CAPTIONS)
+	$(BIN)/python -m negcap.pipelines.resources wordnet --source "$(WORDNET)"
+	@test -z "$(LIST)" || $(BIN)/python -m negcap.pipelines.resources concreteness "$(LIST)" $(CAPTIONS)
 
 reference: $(VENV)/installed ## build the shipped reference lexicon from CAPTIONS="file" (SOURCE="what they are")
 	@test -n "$(SOURCE)" || { echo 'make reference needs SOURCE="what the captions are", for its metadata' >&2; exit 2; }
 	$(BIN)/negcap build "$(CAPTIONS)" --output outputs/reference --set lexicon=own
-	$(BIN)/python -m negcap.pipelines.resources.reference outputs/reference --source "$(SOURCE)"
+	$(BIN)/python -m negcap.pipelines.resources reference outputs/reference --source "$(SOURCE)"
 
 cloze: $(VENV)/installed-train ## train a cloze model: CAPTIONS="sources" [MODEL=file ARGS="--continue shipped --held-out source"]
 	@test "$(origin CAPTIONS)" != file || { echo 'make cloze needs CAPTIONS="sources of captions"' >&2; exit 2; }
-	$(BIN)/python -m negcap.pipelines.resources.cloze $(CAPTIONS) --output "$(MODEL)" $(ARGS)
+	$(BIN)/python -m negcap.pipelines.resources cloze $(CAPTIONS) --output "$(MODEL)" $(ARGS)
 
 clean: ## remove caches and the virtualenv; never outputs
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build negcap.egg-info

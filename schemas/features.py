@@ -1,11 +1,13 @@
-"""Schemas of image features (the input of an image encoder) and of images from which none could be extracted."""
+"""Schemas of what is known of images: their features, the input of an image encoder, and why they have none; vectors
+and ranks of models; objects and true relations of synthetic images; pictures in which negatives are true.
+"""
 
 import json
 from math import prod
 
 import pyarrow as pa
 
-from .fields import field, schema
+from .fields import boolean, column, int16, int32, listed, schema, struct, text
 
 TABLE = "features"
 DTYPES = ("float16", "float32")
@@ -25,9 +27,8 @@ def features(shape: tuple[int, ...], dtype: str = "float32") -> pa.Schema:
     return schema(
         TABLE,
         1,
-        field("image_id", pa.string(), "key of the image, as in captions"),
-        field(
-            "feature",
+        image_id=text("key of the image, as in captions"),
+        feature=column(
             pa.fixed_shape_tensor(_TYPES[dtype], shape),
             "float16 or float32 tensor: (D,) if pooled, (R, D) for a grid of R regions; the same in all rows",
         ),
@@ -42,37 +43,27 @@ def tensors(array: pa.Array, shape: tuple[int, ...]) -> pa.ExtensionArray:
 
 FEATURES = features((2048,))
 
-IMAGE_REASONS = (
-    "no_image",
-    "not_utf8",
-    "too_long",
-    "control_characters",
-    "unsafe_path",
-    "duplicate_image_id",
-    "missing",
-    "unreadable",
-    "too_large",
-    "not_finite",
+IMAGE_REASONS = tuple(
+    "no_image not_utf8 too_long control_characters unsafe_path duplicate_image_id missing unreadable too_large "
+    "not_finite".split()
 )
 
 REJECTED_IMAGES = schema(
     "rejected_images",
     1,
-    field("image_id", pa.string(), "key of the image; empty if its name gives none"),
-    field("image", pa.string(), "path or file name of the image, as in the source"),
-    field("reason", pa.string(), "one of: " + ", ".join(IMAGE_REASONS)),
-    field("detail", pa.string(), "the rule that is broken and the value, as a message"),
+    image_id=text("key of the image; empty if its name gives none"),
+    image=text("path or file name of the image, as in the source"),
+    reason=text(words=IMAGE_REASONS),
+    detail=text("the rule that is broken and the value, as a message"),
 )
 
 
 EMBEDDINGS = schema(
     "embeddings",
     1,
-    field("item", pa.string(), "the image_id, or the text itself"),
-    field(
-        "vector",
-        pa.list_(pa.field("item", pa.float32(), nullable=False)),
-        "the vector as the model gives it, not scaled to length 1; equally long in all rows",
+    item=text("the image_id, or the text itself"),
+    vector=column(
+        listed(pa.float32()), "the vector as the model gives it, not scaled to length 1; equally long in all rows"
     ),
 )
 
@@ -80,12 +71,66 @@ EMBEDDINGS = schema(
 RANKS = schema(
     "ranks",
     1,
-    field(
-        "candidates",
-        pa.string(),
-        "what was ranked: plain, captions of a further language (plain:de), or an attack such as vse-c:noun",
+    candidates=text(
+        "what was ranked: plain, captions of a further language (plain:de), or an attack such as vse-c:noun"
     ),
-    field("direction", pa.string(), "i2t: captions for an image; t2i: images for a caption"),
-    field("query", pa.string(), "image_id (i2t) or caption_id (t2i)"),
-    field("rank", pa.int32(), "1 + the number of false candidates that score at least as high as the best true one"),
+    direction=text("i2t: captions for an image; t2i: images for a caption"),
+    query=text("image_id (i2t) or caption_id (t2i)"),
+    rank=int32("1 + the number of false candidates that score at least as high as the best true one"),
+)
+
+
+_THING = struct(
+    object=text("its kind: cup, table, girl …"),
+    colour=text("empty for people"),
+    size=text("small or large; empty where it is neither"),
+    pattern=text("striped, spotted or empty"),
+    pose=text("of persons and animals: sit, stand, lie, sleep, fly; else empty"),
+    slot=text("its position relative to the first object; empty for that one"),
+    group=int16("number shared by equal objects that stand together"),
+    left=int16("left edge of its bounding box, in pixels"),
+    top=int16("top edge, in pixels"),
+    right=int16("right edge, in pixels"),
+    bottom=int16("bottom edge, in pixels"),
+    open=boolean("a box or basket: whether something is in it"),
+    holds=int16("index of the object that it holds, or -1"),
+    held=int16("index of the person who holds it, or -1"),
+)
+_RELATION = struct(
+    subject=int16("index of an object in objects, from 0"),
+    relation=text("a preposition, or hold"),
+    object=int16("index of the other object"),
+)
+_COUNT = struct(
+    object=text("a kind"),
+    count=int16("how many there are"),
+)
+
+
+SCENES = schema(
+    "scenes",
+    1,
+    image_id=text("key of the image, as in captions"),
+    split=text("train, val or test"),
+    setting=text("indoors or outdoors"),
+    objects=column(listed(_THING), "the objects in the image; the one in the middle comes first"),
+    relations=column(listed(_RELATION), "relations that are true"),
+    opinions=column(listed(_RELATION), "relations that some people would call true; all others are false"),
+    counts=column(listed(_COUNT), "number of objects of each kind, sorted by kind"),
+    sha256=text("SHA-256 of the image file, images/<image_id>.png"),
+)
+
+COUNTERPARTS = schema(
+    "counterparts",
+    1,
+    negative_id=text("key into negatives"),
+    caption_id=text("key into captions"),
+    image_id=text("key of the image of the caption"),
+    image=text("the picture of the negative, a file in the run's folder images"),
+    split=text("as in captions"),
+    family=text("as in negatives"),
+    operator=text("as in negatives"),
+    caption=text("true of the image of the caption, false of the picture"),
+    text=text("the negative: false of the image of the caption, true of the picture"),
+    sha256=text("SHA-256 of the picture's file"),
 )

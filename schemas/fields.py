@@ -2,23 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 import pyarrow as pa
 
 
-def field(name: str, type: pa.DataType, description: str, *, nullable: bool = False) -> pa.Field:
-    """A column with a description, which is stored in the schema of the Parquet file."""
-    return pa.field(name, type, nullable=nullable, metadata={"description": description})
+def column(type: pa.DataType, description: str, *, nullable: bool = False) -> pa.Field:
+    """A column, still without a name, with a description, which is stored in the schema of the Parquet file."""
+    return pa.field("", type, nullable=nullable, metadata={"description": description})
 
 
-def schema(table: str, version: int, *fields: pa.Field) -> pa.Schema:
-    """The schema of `table`; its name and version are stored as schema metadata."""
-    return pa.schema(fields, metadata={"table": table, "schema_version": str(version)})
+def text(description: str = "", words: Sequence[str] = (), *, nullable: bool = False) -> pa.Field:
+    """A column of text; words: all that may stand there, if they are few."""
+    return column(pa.string(), description + ("one of: " + ", ".join(words) if words else ""), nullable=nullable)
+
+
+boolean = partial(column, pa.bool_())
+int16, int32, int64 = (partial(column, type) for type in (pa.int16(), pa.int32(), pa.int64()))
+float32, float64 = (partial(column, type) for type in (pa.float32(), pa.float64()))
+
+
+def listed(type: pa.DataType) -> pa.DataType:
+    """Lists without nulls in them."""
+    return pa.list_(pa.field("item", type, nullable=False))
+
+
+def struct(**columns: pa.Field) -> pa.DataType:
+    """Structs of columns, by name."""
+    return pa.struct([column.with_name(name) for name, column in columns.items()])
+
+
+def schema(table: str, version: int, /, **columns: pa.Field) -> pa.Schema:
+    """The schema of `table`, of columns by name; its name and version are stored as schema metadata."""
+    named = [column.with_name(name) for name, column in columns.items()]
+    return pa.schema(named, metadata={"table": table, "schema_version": str(version)})
 
 
 def description(column: pa.Field) -> str:
-    """The description that `field` stored with a column; "" if it has none."""
+    """The description that `column` stored with a column; "" if it has none."""
     return (column.metadata or {}).get(b"description", b"").decode()
 
 

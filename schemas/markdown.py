@@ -4,52 +4,17 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from .captions import (
-    BALANCE,
-    CAPTIONS,
-    COMPONENT_EXCLUSIONS,
-    COMPONENT_VOCABULARY,
-    COMPONENTS,
-    GENERATED,
-    LEXICON,
-    PARSES,
-    REFUSED_CAPTIONS,
-    REJECTED_RECORDS,
-    TRUTH,
-)
-from .counterparts import COUNTERPARTS
-from .features import EMBEDDINGS, FEATURES, RANKS, REJECTED_IMAGES
+from . import captions, features, negatives
 from .fields import description
-from .negatives import AUDIT, JUDGED, NEGATIVES, POSITIVES, PROPOSALS, REFINED, REJECTIONS, VERDICTS
-from .scenes import SCENES
 
-TABLES = (
-    CAPTIONS,
-    REJECTED_RECORDS,
-    PARSES,
-    LEXICON,
-    COMPONENTS,
-    COMPONENT_VOCABULARY,
-    COMPONENT_EXCLUSIONS,
-    TRUTH,
-    BALANCE,
-    NEGATIVES,
-    REFINED,
-    POSITIVES,
-    REJECTIONS,
-    PROPOSALS,
-    JUDGED,
-    VERDICTS,
-    AUDIT,
-    FEATURES,
-    REJECTED_IMAGES,
-    SCENES,
-    COUNTERPARTS,
-    RANKS,
-    EMBEDDINGS,
-    GENERATED,
-    REFUSED_CAPTIONS,
+ORDER = (
+    "captions rejected_records parses lexicon components component_vocabulary component_exclusions truth balance "
+    "negatives refined positives rejections proposals judged verdicts audit features rejected_images scenes "
+    "counterparts ranks embeddings generated refused_captions".split()
 )
+_SCHEMAS = [value for module in (captions, features, negatives) for value in vars(module).values()]
+_BY_NAME = {value.metadata[b"table"].decode(): value for value in _SCHEMAS if isinstance(value, pa.Schema)}
+TABLES = tuple(_BY_NAME[name] for name in ORDER)
 
 
 def short(type: pa.DataType) -> str:

@@ -1,22 +1,19 @@
-"""Finished tables with rows that a test makes up."""
+"""Finished tables with rows that a test makes up, and what breaks a shard of one."""
 
-from collections.abc import Mapping
+import io
+import os
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from negcap.pipelines.engine.manifest import Identity, finish, manifest_of, prepare, read_manifest, write_manifest
-from negcap.pipelines.engine.shards import (
-    MANIFESTS,
-    Origin,
-    list_shards,
-    read_receipt,
-    shard_index,
-    shard_path,
-    write_shard,
-)
+from negcap.pipelines.engine.manifest import Identity, manifest_names, manifest_of, read_manifest, write_manifest
+from negcap.pipelines.engine.output import Output
+from negcap.pipelines.engine.shards import list_shards, sealed, shard_index, shard_path, write_shard
 
 
 def write_table(
@@ -25,25 +22,52 @@ def write_table(
     """Write a shard of a table, beside those that it has, and the manifest of the whole; the stage is called `made`."""
     schema = table.schema
     identity = Identity("made", {}, {}, (name,), "", {})
-    write_shard(table, shard_path(run / name, index), schema, Origin(identity.key(), provenance or {}))
-    prepare(run / name, identity, overwrite=True)
-    receipts = [read_receipt(shard) for shard in list_shards(run / name)]
-    finish(run, (name,), identity, [{name: receipt} for receipt in receipts if receipt is not None])
+    write_shard(table, shard_path(run / name, index), schema, identity.key(), provenance)
+    shards = map(sealed, list_shards(run / name))
+    Output(run, identity, {name: schema}, overwrite=True).finish([{name: shard} for shard in shards if shard])
 
 
 def replace_shard(shard: Path, table: pa.Table) -> None:
     """Replace the rows of a shard, whatever their columns, and what its manifest states of it."""
     run, name = shard.parent.parent, shard.parent.name
-    manifest, receipt = manifest_of(run, name), read_receipt(shard)
-    assert manifest is not None and receipt is not None
-    made = write_shard(table, shard, table.schema, Origin(receipt.key, counts=receipt.counts))
+    manifest, old = manifest_of(run, name), sealed(shard)
+    assert manifest is not None and old is not None
+    made = write_shard(table, shard, table.schema, old.key, counts=old.counts)
     shards = [dict(entry) for entry in manifest.shards]
     shards[shard_index(shard)][name] = {"rows": made.rows, "sha256": made.sha256}
-    primary = next(path.stem for path in (run / MANIFESTS).iterdir() if read_manifest(run / path.stem) == manifest)
+    primary = next(table for table in manifest_names(run) if read_manifest(run / table) == manifest)
     write_manifest(run / primary, replace(manifest, shards=tuple(shards)))
 
 
-def halve(shard: Path) -> None:
-    """Cut a shard to the first half of its rows; it is still valid Parquet, but not what its receipt states."""
-    table = pq.read_table(shard)
+def cut(shard: Path, random: Random) -> None:
+    """The first bytes of the file."""
+    os.truncate(shard, random.randrange(shard.stat().st_size))
+
+
+def flip(shard: Path, random: Random) -> None:
+    """One bit is another."""
+    data = bytearray(shard.read_bytes())
+    data[random.randrange(len(data))] ^= 1 << random.randrange(8)
+    shard.write_bytes(data)
+
+
+def halve(shard: Path, random: Random | None = None) -> None:
+    """A valid Parquet file with the first half of the rows."""
+    table = pq.ParquetFile(io.BytesIO(shard.read_bytes())).read()
     pq.write_table(table.slice(0, len(table) // 2), shard)
+
+
+def rewrite(shard: Path, random: Random) -> None:
+    """The rows in another order, with all metadata: a Parquet file that another program wrote."""
+    table = pq.ParquetFile(io.BytesIO(shard.read_bytes())).read()
+    pq.write_table(table.take(np.arange(len(table))[::-1]), shard)
+
+
+DAMAGES: dict[str, Callable[[Path, Random], None]] = {
+    "shorter": halve,
+    "truncated": cut,
+    "flipped bit": flip,
+    "emptied": lambda shard, random: os.truncate(shard, 0),
+    "file removed": lambda shard, random: shard.unlink(),
+    "rewritten": rewrite,
+}

@@ -8,7 +8,7 @@ from negcap.augment.generate import OPERATOR_ERROR, TOO_LONG
 from negcap.augment.operators import PRESETS
 from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.report.rows import headline, marked
-from negcap.pipelines.tables.sample import table_of
+from negcap.pipelines.tables.columns import table_of
 
 IMAGES = 40
 

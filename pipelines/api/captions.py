@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-    from ..readers.columns import Columns
+    from ..readers.table import Columns
     from ..stages.ingest import IngestConfig
 
 Captions: TypeAlias = "Iterable[str] | pd.DataFrame | pa.Table | Any"

@@ -306,7 +306,7 @@ def graph(sentence: str, *, simple: bool = False, spacy_model: str | None = None
     """
     from ...augment.language.parse import parse
     from ...augment.scene_graph import scene_graph
-    from ..report.graph import named
+    from ..report.rows import named
 
     if not isinstance(sentence, str):
         raise TypeError(f"sentence must be a str, was: {type(sentence).__name__}")

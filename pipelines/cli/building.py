@@ -114,7 +114,7 @@ def build(captions: str | None, run: Path, only: tuple[str, ...] | None, overwri
     \b
     Example: negcap build captions.json --output outputs/mine --operator noun --operator verb
     """
-    from ..report.statistics import write_page
+    from ..report.info import write_page
     from ..report.summary import component_lines, corpus_lines, operator_errors, print_summary
     from ..stages import build as verbs
 

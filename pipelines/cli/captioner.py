@@ -167,7 +167,9 @@ def assess(model: Path, run: Path, output: Path | None, **given: Any) -> None:
     \b
     Example: negcap assess outputs/captioner outputs/mine --split test --judge outputs/vse++
     """
-    from ..models.captioner.evaluate import CaptionerEvaluateConfig
+    from ..models.captioner.config import CaptionerEvaluateConfig
+
+    config = options.config_of(CaptionerEvaluateConfig, given)
     from ..models.captioner.evaluate import evaluate as measure
 
-    print(measure(model, run, options.config_of(CaptionerEvaluateConfig, given), output))
+    print(measure(model, run, config, output))

@@ -91,7 +91,7 @@ def show(
     Example: negcap show outputs/mine --operator noun --split test --n 5
     """
     from ..report.rows import print_rows
-    from ..tables.sample import sample, table_of
+    from ..tables.columns import sample, table_of
 
     shown = "rejections" if reasons else table or table_of(operators or ())
     wanted = {"operator": operators or (), "split": splits or (), "reason": reasons or ()}
@@ -116,6 +116,6 @@ def graph(caption: str, simple: bool, spacy_model: str | None, dot: bool) -> Non
     \b
     Example: negcap graph "A man in a tall hat rides a horse."
     """
-    from ..report.graph import print_graph
+    from ..report.rows import print_graph
 
     print_graph(caption, sys.stdout, simple=simple, spacy_model=spacy_model, dot=dot)

@@ -15,15 +15,15 @@ from typing import Any, NamedTuple, Protocol
 
 from ..engine.errors import EngineError
 from ..engine.places import local_path
-from ..engine.progress import Progress, in_progress
+from ..engine.progress import Progress
 from .messages import Answer, EndpointConfig, Request, parse_answer, request_key
 
 NEVER = (401, 403, 404, 405)  # and below 400: no request will be accepted (key, path, model)
-AGAIN = (408, 409, 429)  # and 500 or above: the library sends the same request again
+AGAIN = (408, 409, 429)  # and 500 or above: the same request is sent again
 REFUSALS = 5  # without any answer before them, after which the server counts as refusing everything
 MAX_ANSWER = 1 << 25  # bytes of a decompressed response
 AHEAD = 4  # requests that are made before the first is answered, for each that is in flight
-PAUSE = 1.0  # seconds after a response that is no chat completion, doubled for each further one
+PAUSE, LONGEST = 1.0, 60.0  # seconds after the first attempt in vain, doubled for each further one; and the most
 _OPEN = """
 PRAGMA journal_mode = WAL;
 PRAGMA synchronous = FULL;
@@ -91,14 +91,12 @@ class AnswerCache:
         self._database.close()
 
 
-class _BudgetError(Exception):
-    """The budget does not allow this attempt."""
+class _AgainError(Exception):
+    """An attempt without an answer, for a reason that may pass. after: seconds that the server asks to wait."""
 
-
-class _Call(threading.local):
-    """The request of a thread: its estimated tokens, reservations in the budget, attempts, those that cost nothing."""
-
-    tokens = reserved = sent = free = 0
+    def __init__(self, why: str, after: float = 0.0) -> None:
+        super().__init__(why)
+        self.after = after
 
 
 class Endpoint:
@@ -107,6 +105,7 @@ class Endpoint:
     cache: file of the answers, see AnswerCache; several processes may share it. purpose: what the spending is counted
     under. What an attempt may cost (one request and `Request.tokens`) is reserved before it is sent, so the budget
     holds with any number of requests in flight; one without an answer (a timeout, a broken connection) counts as paid.
+    Hence attempts are repeated here, not by the library.
     Raises ImportError without the library.
     """
 
@@ -119,17 +118,15 @@ class Endpoint:
         if key and not key.isascii():
             raise ValueError(f"{config.key_variable} must be an API key, in ASCII, was not")
         self._config, self._cache, self._purpose = config, AnswerCache(cache), purpose
-        self._call, self._changed, self._stopping = _Call(), threading.Condition(), threading.Event()
+        self._changed, self._stopping = threading.Condition(), threading.Event()
         self._reserved = Spent()
         self._answered = self._refused = 0
         self._headers: Any = {} if key else {"Authorization": openai.Omit()}
-        hooks: Any = {"request": [self._on_request], "response": [self._on_response]}
         self._client = openai.OpenAI(
             base_url=config.url,
             api_key=key or "none",  # the library insists on one, servers need not
-            max_retries=config.attempts - 1,
+            max_retries=0,
             timeout=openai.Timeout(config.timeout, connect=min(30.0, config.timeout)),
-            http_client=openai.DefaultHttpxClient(event_hooks=hooks),
         )
 
     def __enter__(self) -> Endpoint:
@@ -165,93 +162,87 @@ class Endpoint:
                     futures[key] = threads.submit(self._answer, key, body, request.tokens(self._config))
                 waiting.append(futures[key])
                 while len(waiting) > AHEAD * self._config.concurrency:
-                    yield from _result(waiting.popleft())
+                    yield from filter(None, [waiting.popleft().result()])  # None if another stops all
             while waiting:
-                yield from _result(waiting.popleft())
+                yield from filter(None, [waiting.popleft().result()])  # None if another stops all
         finally:
             self._stopping.set()
             threads.shutdown(wait=True, cancel_futures=True)
 
     def _answer(self, key: str, body: bytes, tokens: int) -> Answer | None:
         """The answer to a request, which is kept and counted; None if another one stops all."""
-        if (found := self._cache.get(key)) is not None:
-            return parse_answer(found, cached=True)
-        call, answer, response = self._call, None, None
-        call.tokens, call.reserved, call.sent, call.free = tokens, 0, 0, 0
+        if (kept := self._cache.get(key)) is not None:
+            return parse_answer(kept, cached=True)
+        last, wait = "", 0.0
         try:
-            answer, response = self._attempts(json.loads(body))
-            return answer
+            for attempt in range(self._config.attempts):
+                self._stopping.wait(wait)
+                if not self._reserve(tokens):
+                    return None if self._stopping.is_set() else Answer("budget", detail="the budget is spent")
+                try:
+                    return self._attempt(key, json.loads(body), tokens)
+                except _AgainError as failed:
+                    last, wait = str(failed), failed.after or min(LONGEST, PAUSE * 2**attempt)
+                    if wait > LONGEST:
+                        break
+                finally:
+                    with self._changed:
+                        self._reserved = Spent(self._reserved.requests - 1, self._reserved.tokens - tokens)
+                        self._changed.notify_all()
+            raise EndpointError(f"{self._config.chat_url}: no answer after {attempt + 1} attempts; the last: {last}")
         except BaseException:
             self._stopping.set()  # before another thread begins a request
             raise
-        finally:
-            if paid := call.sent - call.free:
-                last = tokens if answer is None or answer.tokens is None else answer.tokens
-                self._cache.spend(self._purpose, Spent(paid, (paid - 1) * tokens + last), key, response)
-            with self._changed:
-                before = self._reserved
-                self._reserved = Spent(before.requests - call.reserved, before.tokens - call.reserved * tokens)
-                self._changed.notify_all()
 
-    def _attempts(self, value: dict[str, Any]) -> tuple[Answer | None, bytes | None]:
-        """The answer to a request, and the response it is in."""
+    def _attempt(self, key: str, value: dict[str, Any], tokens: int) -> Answer:
+        """Ask once; count the cost and keep the answer. Raises _AgainError for what may pass, else EndpointError."""
         import openai
 
         url, create = self._config.chat_url, self._client.chat.completions.with_streaming_response.create
         model, messages = value.pop("model", ""), value.pop("messages")
-        why = ""
+        cost, response = Spent(1, tokens), None
         try:
-            for attempt in range(self._config.attempts):
-                self._stopping.wait(min(60.0, PAUSE * 2 ** (attempt - 1)) if attempt else 0)
-                if self._stopping.is_set():
-                    return None, None
-                try:
-                    with create(
-                        model=model, messages=messages, extra_body=value, extra_headers=self._headers
-                    ) as response:
-                        data = _read(response)
-                    answer = parse_answer(data)
-                except ValueError as error:
-                    why = str(error)
-                    continue
-                self._answered += 1
-                return answer, data
-        except _BudgetError:
-            return Answer("budget", detail="the budget is spent"), None
+            with create(model=model, messages=messages, extra_body=value, extra_headers=self._headers) as opened:
+                data = _read(opened)
+            answer, response = parse_answer(data), data
+            cost = Spent(1, tokens if answer.tokens is None else answer.tokens)
+            self._answered += 1
+            return answer
+        except ValueError as error:
+            raise _AgainError(str(error)) from None
         except openai.APIStatusError as error:
+            cost, status = Spent(), error.status_code
             said = " ".join(error.response.text[:200].split())
-            why = f"HTTP {error.status_code} {error.response.reason_phrase}".rstrip() + (f": {said}" if said else "")
-            if 400 <= error.status_code < 500 and error.status_code not in (*NEVER, *AGAIN):
-                self._refused += 1
-                if not self._answered and self._refused >= REFUSALS:
-                    raise EndpointError(f"{url}: refuses every request: {why}") from None
-                return Answer("refused", detail=why), None
-            if asked := error.response.headers.get("Retry-After"):
-                why += f" (the server asks to wait {asked} s)"
+            why = f"HTTP {status} {error.response.reason_phrase}".rstrip() + (f": {said}" if said else "")
+            if status in AGAIN or status >= 500:
+                asked = error.response.headers.get("Retry-After", "")
+                seconds = float(asked) if asked.isdecimal() else 0.0
+                raise _AgainError(why + (f" (the server asks to wait {asked} s)" if asked else ""), seconds) from None
+            if status in NEVER or status < 400:
+                raise EndpointError(f"{url}: {why}") from None
+            self._refused += 1
+            if not self._answered and self._refused >= REFUSALS:
+                raise EndpointError(f"{url}: refuses every request: {why}") from None
+            return Answer("refused", detail=why)
         except openai.APITimeoutError:
-            why = f"no answer within {self._config.timeout:g} s"
+            raise _AgainError(f"no answer within {self._config.timeout:g} s") from None
         except openai.APIConnectionError as error:
-            why = f"no connection: {error.__cause__}"
             if type(error.__cause__).__name__ == "ConnectError":  # of the HTTP library: nothing was asked
-                self._call.free = self._call.sent
-        raise EndpointError(f"{url}: no answer after {self._call.sent} attempts; the last: {why}")
+                cost = Spent()
+            raise _AgainError(f"no connection: {error.__cause__}") from None
+        finally:
+            if cost.requests:
+                self._cache.spend(self._purpose, cost, key, response)
 
-    def _on_request(self, _: object) -> None:
-        """Called before each attempt: reserve it, unless the one before it was refused and left its reservation."""
-        call = self._call
-        if call.sent - call.free == call.reserved:
-            with self._changed:
-                while not (fits := self._fits(call.tokens)) and not call.reserved and self._reserved.requests:
-                    self._changed.wait()  # for what others have reserved and may give back
-                if self._stopping.is_set() or not fits:
-                    raise _BudgetError
-                self._reserved = Spent(self._reserved.requests + 1, self._reserved.tokens + call.tokens)
-            call.reserved += 1
-        call.sent += 1
-
-    def _on_response(self, response: Any) -> None:
-        """Called at each response, before its body is read: all but HTTP 200 cost nothing."""
-        self._call.free += response.status_code != 200
+    def _reserve(self, tokens: int) -> bool:
+        """Reserve what an attempt may cost, once it fits; False if the budget never allows it, or no more is sent."""
+        with self._changed:
+            while not (fits := self._fits(tokens)) and self._reserved.requests:
+                self._changed.wait()  # for what others have reserved and may give back
+            if self._stopping.is_set() or not fits:
+                return False
+            self._reserved = Spent(self._reserved.requests + 1, self._reserved.tokens + tokens)
+            return True
 
     def _fits(self, tokens: int) -> bool:
         """Whether the budget allows one more request of so many tokens."""
@@ -273,12 +264,6 @@ def _read(response: Any) -> bytes:
     if len(found) > MAX_ANSWER:
         raise ValueError(f"an answer must have <= {MAX_ANSWER:,} bytes, has more")
     return bytes(found)
-
-
-def _result(future: Future[Answer | None]) -> Iterator[Answer]:
-    """The answer; none if another request stops all, whose error follows."""
-    if (answer := future.result()) is not None:
-        yield answer
 
 
 class Asker(Protocol):
@@ -317,7 +302,7 @@ def collect(name: str, asker: Asker, requests: Iterable[Request], progress: Prog
     """
     before, answers = asker.spent, []
     digest, counts = sha256(), Counter({"answered": 0, "refused": 0, "not_asked": 0, "cached": 0})
-    with in_progress(progress, name, total, unit="requests"):
+    with progress.stage(name, total, unit="requests"):
         for answer in asker.ask(requests):
             answers.append(answer)
             digest.update(repr((answer.status, answer.text, answer.detail, answer.model, answer.fingerprint)).encode())

@@ -12,7 +12,6 @@ names the files.
 from __future__ import annotations
 
 import asyncio
-import errno
 import json
 import logging
 import math
@@ -25,7 +24,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
 from importlib import import_module
@@ -34,7 +32,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .errors import ClusterError, TaskError
+from .errors import ClusterError, TaskError, cause
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -46,12 +44,12 @@ IN_FLIGHT = 2  # calls for each worker: none waits, and memory use does not grow
 RECOUNT_SECONDS = 1  # asking the scheduler for its workers costs milliseconds
 CONNECT_SECONDS = 10
 WORKER_SECONDS = 30
-FEW_FILES = 128  # a process that starts one worker has some 40 open
 STARTS = 2  # attempts to start worker processes
 QUIETLY = "2s"
 # Arrow's own pool keeps a finished shard's memory: 100 MB of a negatives worker's 400. Dask's trim threshold makes
 # malloc fetch every array of 128 KiB or more from the system anew, which takes a fifth of the time of `balance`.
 MEMORY = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_TRIM_THRESHOLD_": 1 << 26, "MALLOC_MMAP_THRESHOLD_": 1 << 24}
+KILLED = "its worker was killed each time it was tried (out of memory?)"
 LOST = "the Dask scheduler was lost; run again to go on"
 TOPIC = "negcap-progress"
 
@@ -77,8 +75,7 @@ def _reporting_worker(sender: str, position: int, function: Callable[..., Any], 
     """The same in a Dask worker: its reports become events of the scheduler, marked with `sender`."""
     from distributed import get_worker
 
-    worker = get_worker()
-    return _reporting(lambda done: worker.log_event(TOPIC, (sender, position, done)), function, *call)
+    return _reporting(lambda done: get_worker().log_event(TOPIC, (sender, position, done)), function, *call)
 
 
 def executor(
@@ -123,39 +120,12 @@ class Executor:
         on_report: called with the reports of running calls (see `report_done`), possibly in another thread. Raises
         TaskError when a call fails.
         """
-        if not calls:
-            return
-        waiting, running = iter(enumerate(calls)), dict[Future[Any], int]()
-        with self._pool(on_report) as submit:
-            while True:
-                for position, call in islice(waiting, max(0, self._window() - len(running))):
-                    running[submit(position, function, *call)] = position
-                if not running:
-                    return
-                for future in wait(running, return_when=FIRST_COMPLETED).done:
-                    position = running.pop(future)
-                    if (error := future.exception()) is not None:
-                        raise TaskError(position, type(error).__name__ == "KilledWorker") from error
-                    yield position, future.result()
-
-    @contextmanager
-    def _pool(self, on_report: OnReport | None) -> Iterator[Callable[..., Future[Any]]]:
-        """What submits a call (position, function, *arguments); its calls are cancelled when the block ends."""
-
-        def submit(position: int, function: Callable[..., Any], *call: Any) -> Future[Any]:
-            future: Future[Any] = Future()
+        for position, call in enumerate(calls):
             try:
-                report = partial(on_report, position) if on_report else _report.get()
-                future.set_result(_reporting(report, function, *call))
+                result = _reporting(partial(on_report, position) if on_report else _report.get(), function, *call)
             except Exception as error:
-                future.set_exception(error)
-            return future
-
-        yield submit
-
-    def _window(self) -> int:
-        """How many calls may be in flight."""
-        return 1
+                raise TaskError(cause(error), position) from error
+            yield position, result
 
 
 class Synchronous(Executor):
@@ -195,12 +165,18 @@ class Distributed(Executor):
             if cluster is not None:
                 cluster.close()
 
-    @contextmanager
-    def _pool(self, on_report: OnReport | None) -> Iterator[Callable[..., Future[Any]]]:
+    def map(
+        self, function: Callable[..., Any], calls: Sequence[tuple], on_report: OnReport | None = None
+    ) -> Iterator[tuple[int, Any]]:
+        """See Executor."""
+        if not calls:
+            return
         client = self.client  # before anything of Dask is imported here: the thread that starts it imports it, too
+        from distributed import KilledWorker
         from distributed.comm import CommClosedError
 
         pool, sender = client.get_executor(pure=False), secrets.token_hex(8)
+        waiting, running = iter(enumerate(calls)), dict[Future[Any], int]()
 
         def receive(event: tuple[Any, tuple[str, int, int]]) -> None:
             _, (to, position, done) = event
@@ -208,20 +184,27 @@ class Distributed(Executor):
                 on_report(position, done)
 
         try:
-            if on_report is None:
-                yield lambda position, *call: pool.submit(*call)
-            else:
-                client.subscribe_topic(TOPIC, receive)
-                yield lambda position, *call: pool.submit(_reporting_worker, sender, position, *call)
+            client.subscribe_topic(TOPIC, receive)
+            while True:
+                for position, call in islice(waiting, max(0, self._window() - len(running))):
+                    running[pool.submit(_reporting_worker, sender, position, function, *call)] = position
+                if not running:
+                    return
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    position = running.pop(future)
+                    if (error := future.exception()) is not None:
+                        why = KILLED if isinstance(error, KilledWorker) else cause(error)
+                        raise TaskError(why, position) from error
+                    yield position, future.result()
         except (CommClosedError, TimeoutError, asyncio.CancelledError, CancelledError) as error:
             raise ClusterError(LOST) from error
         finally:
             if client.status == "running":
                 pool.shutdown(wait=False)
-                if on_report is not None:
-                    client.unsubscribe_topic(TOPIC)
+                client.unsubscribe_topic(TOPIC)
 
     def _window(self) -> int:
+        """How many calls may be in flight."""
         now = time.monotonic()
         if now - self._counted > RECOUNT_SECONDS:
             self._threads, self._counted = sum(self.client.nthreads().values()), now
@@ -229,11 +212,10 @@ class Distributed(Executor):
 
 
 def _named(scheduler: str) -> Callable[[], Client]:
-    """What connects to the scheduler that a user named by an address, a file that a Dask scheduler wrote, or
-    `module:function`.
+    """What connects to the scheduler that a user named: by an address, a file that a Dask scheduler wrote, or
+    `module:function`, which is imported, also from the current folder.
 
-    The module is imported, also from the current folder. Raises ValueError if it cannot be, has no such function, and
-    for any other text; ClusterError if the file holds no address.
+    Raises ValueError for any other text, and if there is no such function; ClusterError if the file holds no address.
     """
     if ADDRESS.fullmatch(scheduler):
         return partial(_at, scheduler)
@@ -241,19 +223,17 @@ def _named(scheduler: str) -> Callable[[], Client]:
         try:
             return partial(_at, str(json.loads(Path(scheduler).read_bytes())["address"]))
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-            why = f"must be the file of a Dask scheduler, holds no address: {_line(error)}"
+            why = f"must be the file of a Dask scheduler, holds no address: {cause(error)}"
             raise ClusterError(f"{scheduler} {why}") from error
     if not (called := FUNCTION.fullmatch(scheduler)):
-        raise ValueError(
-            f"scheduler must be tcp://host:port, tls://host:port, a scheduler file, module:function or {SYNCHRONOUS}, "
-            f"was: {scheduler}"
-        )
+        forms = f"tcp://host:port, tls://host:port, a scheduler file, module:function or {SYNCHRONOUS}"
+        raise ValueError(f"scheduler must be {forms}, was: {scheduler}")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
         make = getattr(import_module(called[1]), called[2])
     except Exception as error:
-        raise ValueError(f"scheduler {scheduler} cannot be imported: {_line(error)}") from error
+        raise ValueError(f"scheduler {scheduler} cannot be imported: {cause(error)}") from error
     if not callable(make):
         raise ValueError(f"scheduler must be module:function, {scheduler} is no function")
     return partial(_made_by, scheduler, make)
@@ -281,7 +261,7 @@ def _made_by(scheduler: str, make: Callable[[], Any]) -> Client:
         made = make()
         client = Client(made, set_as_default=False) if isinstance(made, Cluster) else made
     except Exception as error:  # each kind of cluster has errors of its own
-        raise ClusterError(f"{scheduler} failed: {_line(error)}") from error
+        raise ClusterError(f"{scheduler} failed: {cause(error)}") from error
     if not isinstance(client, Client):
         raise ClusterError(f"{scheduler} must return a Dask cluster or client, returned: {made!r:.80}")
     if not client.nthreads():
@@ -316,13 +296,12 @@ def _started(workers: int, retries: int, dashboard: bool) -> Client:
         try:
             return _local(workers, retries, dashboard)
         except (RuntimeError, OSError, TimeoutError) as error:
-            cause: BaseException = error
-    while cause.__cause__ is not None:
-        cause = cause.__cause__
+            first: BaseException = error
+    while first.__cause__ is not None:
+        first = first.__cause__
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    few = files < FEW_FILES or getattr(cause, "errno", None) in (errno.EMFILE, errno.ENFILE)
-    why = f"too few file descriptors? ulimit -n is {files}" if few else "out of memory?"
-    raise ClusterError(f"worker processes died while they started ({why}): {cause}") from cause
+    why = f"out of memory, or too few file descriptors? ulimit -n is {files}"
+    raise ClusterError(f"worker processes died while they started ({why}): {first}") from first
 
 
 def _local(workers: int, retries: int, dashboard: bool) -> Client:
@@ -385,7 +364,3 @@ def dask_setup(worker: object) -> None:
         sys.modules["pandas"] = None  # type: ignore[assignment]
         pa.array([])
         del sys.modules["pandas"]
-
-
-def _line(error: BaseException) -> str:
-    return f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"

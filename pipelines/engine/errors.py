@@ -1,12 +1,14 @@
 """What can go wrong while stages run, each with a one-line message."""
 
+from __future__ import annotations
+
 
 class EngineError(RuntimeError):
     """A run stopped for a reason other than its arguments. Finished shards are kept: the same run again continues."""
 
 
 class DamagedShardError(EngineError):
-    """A shard is missing, unreadable, or does not have the sha256 in its receipt."""
+    """A shard is missing, unreadable, or does not have the sha256 that is stated of it."""
 
 
 class ClusterError(EngineError):
@@ -22,17 +24,21 @@ class StageError(EngineError):
 
 
 class TaskError(EngineError):
-    """A call of an executor failed: `__cause__` is the exception it raised.
+    """A call of an executor failed: the message is why, `__cause__` what it raised, `position` which one, from 0."""
 
-    position: of the call, from 0. killed: whether its worker died instead, at every attempt.
-    """
-
-    def __init__(self, position: int, killed: bool = False) -> None:
-        """Keep position and killed; they are explained in the class."""
-        super().__init__(f"call {position} failed")
+    def __init__(self, message: str, position: int) -> None:
+        super().__init__(message)
         self.position = position
-        self.killed = killed
 
 
 class OtherConfigError(ValueError):
     """A table was made with another config, input or code: the message names the first difference."""
+
+
+def cause(error: BaseException) -> str:
+    """A one-line description of an error."""
+    if isinstance(error, EngineError):
+        return str(error)
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"

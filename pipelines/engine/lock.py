@@ -9,11 +9,10 @@ Whoever has lost the lock writes nothing more into the run (the fence). A proces
 network) for longer than its lock lasts does not know that another has taken its run over. So each write
 asks first whether the lock file is still the one that the writer, or whom it works for, has written. After the answer
 it may stand still again; therefore a write to S3 names the version of the object that it replaces, which it has seen
-before it asked. If the run is taken over after the answer, then either the other one has written the object, and the
-store refuses the late write, or it will, and replaces what came late. What is left is an object that the other one
-keeps with the bytes it had (or as missing), if the late writer stood still just between answer and request; and
-removals, writes to other stores, and renaming on a disk, where nothing can be made conditional. Such a file is not the
-one that its manifest states: nobody reads it, and it is made again.
+before it asked: the store refuses it if the other one has written the object since. What is left is an object that the
+other one keeps with the bytes it had (or as missing), if the late writer stood still just between answer and request;
+and removals, writes to other stores, and renaming on a disk, where nothing can be made conditional. Such a file is not
+the one that its manifest states: nobody reads it, and it is made again.
 """
 
 from __future__ import annotations
@@ -43,6 +42,7 @@ STALE_SECONDS = 60
 SETTLE_SECONDS = 1  # on a store
 LOCAL_SETTLE_SECONDS = 0.05
 _READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
+_NO_LINKS = (errno.EPERM, errno.EACCES, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
 # run -> the content of its lock, for the thread that may write there (workers have threads for several owners at once)
 _held: ContextVar[Mapping[Path, bytes | None]] = ContextVar("held", default=MappingProxyType({}))
@@ -86,10 +86,10 @@ def _boot() -> str:
         return platform.node()
 
 
-def _owner(data: bytes) -> Owner | None:
+def _owner(data: bytes | None) -> Owner | None:
     """The owner that a lock file names; None if it names none, as when its owner is just writing it."""
     try:
-        return Owner(**json.loads(data))
+        return Owner(**json.loads(data or b""))
     except (ValueError, TypeError):
         return None
 
@@ -112,8 +112,6 @@ def _age(lock: Path) -> float:
     now = lock.with_name(f"{lock.name}.{os.getpid()}")
     now.write_bytes(b"now")
     try:
-        if isinstance(lock, RemotePath):
-            return float((now.modified() - lock.modified()).total_seconds())
         return now.stat().st_mtime - lock.stat().st_mtime
     finally:
         now.unlink(missing_ok=True)
@@ -126,26 +124,26 @@ def locked(run: Path) -> Iterator[None]:
     A local folder is made, and removed again if it was made here and is still empty. A lock whose owner has ended is
     taken over, which is said on stderr. A folder that cannot be written is not locked. Raises LockedError, naming the
     owner, when the folder is locked, and instead of an error of the block when another process has taken it over;
-    ValueError if it is a file.
+    ValueError if it is a file, OSError if the lock cannot be written.
     """
-    if run.resolve() in _held.get():
+    folder = run.resolve()
+    if folder in _held.get():
         yield
         return
     if not run.is_dir() and run.exists():
         raise ValueError(f"{run}: the output must be a folder, is a file")
-    place = run.resolve()
-    new = [] if isinstance(run, RemotePath) else [path for path in (place, *place.parents) if not path.exists()]
-    mine: bytes | None = None
-    ended = threading.Event()
+    new = [] if isinstance(run, RemotePath) else [path for path in (folder, *folder.parents) if not path.exists()]
+    lock, mine, ended = folder / LOCK, None, threading.Event()
     try:
         try:
-            mine = _acquire(run, place / LOCK, json.dumps(asdict(myself())).encode())
+            mine = json.dumps(asdict(myself())).encode()
+            _acquire(run, lock, mine)
+            threading.Thread(target=_heartbeat, args=(lock, mine, ended), daemon=True).start()
         except OSError as error:
+            mine = None
             if error.errno not in _READ_ONLY or new:
                 raise
         with holding(run, mine):
-            if mine is not None:
-                threading.Thread(target=_heartbeat, args=(place / LOCK, mine, ended), daemon=True).start()
             try:
                 yield
             except Exception:
@@ -155,20 +153,20 @@ def locked(run: Path) -> Iterator[None]:
     finally:
         ended.set()
         with suppress(OSError):
-            if (place / LOCK).read_bytes() == mine:
-                (place / LOCK).unlink()
+            if lock.read_bytes() == mine:
+                lock.unlink()
         with suppress(OSError):  # what is not empty stays
             for path in new:
                 path.rmdir()
 
 
-def _acquire(run: Path, lock: Path, mine: bytes) -> bytes:
-    """Write a lock file; returns its content. Raises LockedError when another process has it, OSError."""
-    last, taken = None, False
+def _acquire(run: Path, lock: Path, mine: bytes) -> None:
+    """Write a lock file. Raises LockedError when another process has it, OSError."""
+    last, left = None, False
     while True:
         try:
             lock.parent.mkdir(parents=True, exist_ok=True)
-            mine = _create(lock, mine)
+            _create(lock, mine)
             break
         except FileExistsError:
             with suppress(FileNotFoundError):  # its owner has just removed it
@@ -176,40 +174,34 @@ def _acquire(run: Path, lock: Path, mine: bytes) -> bytes:
                 if _lives(last, lock):
                     raise _locked_by(run, last) from None
                 lock.unlink(missing_ok=True)
-                taken = True
+                left = True
         except FileNotFoundError:
             if isinstance(lock, RemotePath):
                 raise  # no such bucket; locally, who was here before has just removed the folder
-    if taken:
+    if left:
         time.sleep(SETTLE_SECONDS if isinstance(lock, RemotePath) else LOCAL_SETTLE_SECONDS)
-        found = _content(lock)
-        if found != mine:
-            raise _locked_by(run, _owner(found or b""))
+        if (now := _content(lock)) != mine:
+            raise _locked_by(run, _owner(now))
         who = last or "another negcap"
         print(f"negcap: {run} was left unfinished by {who}; this one goes on with it", file=sys.stderr)
-    for left in [] if isinstance(lock, RemotePath) else lock.parent.glob(f"{LOCK}.*"):  # by who was killed here
-        left.unlink(missing_ok=True)
-    return mine
+    for temporary in [] if isinstance(lock, RemotePath) else lock.parent.glob(f"{LOCK}.*"):  # of who was killed here
+        temporary.unlink(missing_ok=True)
 
 
-def _create(lock: Path, data: bytes) -> bytes:
-    """Make a lock file in one step; returns its content, less of it on a full disk. Raises FileExistsError."""
+def _create(lock: Path, data: bytes) -> None:
+    """Make a lock file in one step. Raises FileExistsError."""
     if isinstance(lock, RemotePath):
         lock.write_bytes(data, None)
-        return data
+        return
     temporary = lock.with_name(f"{lock.name}.{secrets.token_hex(4)}.tmp")
     try:
         temporary.write_bytes(data)
         os.link(temporary, lock)
-        return data
     except OSError as error:
-        if error.errno in (errno.EEXIST, errno.ENOENT) or not temporary.exists():
+        if error.errno not in _NO_LINKS or not temporary.exists():
             raise
-        with lock.open("xb") as file:  # a disk without links, or a full one, which is reported by what is written next
-            with suppress(OSError):
-                file.write(data)
-                file.flush()
-        return lock.read_bytes()
+        with lock.open("xb") as file:
+            file.write(data)
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
@@ -258,9 +250,9 @@ def check(path: Path) -> None:
     held = _held.get()
     for folder in path.absolute().parents if held else ():
         lock = held.get(folder.resolve())
-        if lock is not None and (found := _content(folder / LOCK)) != lock:
-            owner = _owner(found or b"")
-            who = f" ({owner})" if owner else "" if found is not None else ", which has ended,"
+        if lock is not None and (now := _content(folder / LOCK)) != lock:
+            owner = _owner(now)
+            who = f" ({owner})" if owner else "" if now is not None else ", which has ended,"
             why = f"was taken over by another negcap{who} while this one stood still: this one stops"
             raise LockedError(f"{folder} {why}")
 

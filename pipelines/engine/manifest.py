@@ -9,53 +9,44 @@ import hashlib
 import json
 import platform
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
-from .errors import OtherConfigError
 from .places import RemotePath
-from .shards import MANIFESTS, Receipt, current_receipts, list_shards, remove_shards
 from .storage import files_below, names, sha256_file, write_json
 
-OVERWRITE = "--overwrite replaces it"
+MANIFESTS = "_manifests"
 PACKAGE = Path(__file__).parents[2]
 NO_ROWS = ("api", "cli", "engine", "publish", "report")  # folders of pipelines whose code is in no stage
 
 
-@dataclass(frozen=True)
-class Code:
-    """The code that makes the rows of a stage: names of modules, and the hash of the code in the main process."""
-
-    modules: tuple[str, ...]
-    sha256: str
-
-    def check(self) -> None:
-        """Raise RuntimeError if the code in this process (a worker) differs from that of the main process."""
-        if code_of(*self.modules) != self:
-            raise RuntimeError("this worker has another version of negcap's code: install the same and restart it")
-
-
-def code_of(*functions: Callable[..., Any] | str) -> Code:
-    """The code on which the results of functions (or of modules, given by name) depend.
+def code_of(*functions: Callable[..., Any] | str) -> str:
+    """The hash of the code on which the results of functions (or of modules, given by name) depend.
 
     It is all of negcap that makes rows, with its data, and the modules themselves where they are not negcap's. So each
     change of it, even of a comment, makes every table anew.
     """
-    modules = tuple(sorted({item if isinstance(item, str) else item.__module__ for item in functions}))
+    modules = sorted({item if isinstance(item, str) else item.__module__ for item in functions})
     files = [Path(sys.modules[name].__file__ or "") for name in modules if name in sys.modules]
     others = [sha256_file(file) for file in files if not file.is_relative_to(PACKAGE / "pipelines")]
-    return Code(modules, hash_value([_package_code(), *others]))
+    return hash_value([_package_code(), *others])
+
+
+def check_code(sha256: str, *functions: Callable[..., Any] | str) -> None:
+    """Raise RuntimeError if the code of functions in this process (a worker) is not that of the main process."""
+    if code_of(*functions) != sha256:
+        raise RuntimeError("this worker has another version of negcap's code: install the same and restart it")
 
 
 @cache
 def _package_code() -> str:
     sources = [path for name in ("schemas", "augment", "pipelines") for path in (PACKAGE / name).rglob("*.py")]
     left_out = tuple(PACKAGE / "pipelines" / name for name in NO_ROWS)
-    found = [path for path in sources if not any(path.is_relative_to(folder) for folder in left_out)]
-    hashes = {path.relative_to(PACKAGE).as_posix(): sha256_file(path) for path in found}
+    counted = [path for path in sources if not any(path.is_relative_to(folder) for folder in left_out)]
+    hashes = {path.relative_to(PACKAGE).as_posix(): sha256_file(path) for path in counted}
     return hash_value([hashes, hash_path(PACKAGE / "augment" / "data")])
 
 
@@ -63,9 +54,9 @@ def _package_code() -> str:
 class Identity:
     """Everything that determines the bytes of a stage's output.
 
-    config: plain JSON. metadata: provenance, for the metadata of the Parquet files. tables: the output tables. code:
-    the hash of the code that makes the rows (see `code_of`). inputs: the hash of each input table (or file), by name.
-    sharded: the input that is read shard by shard; empty if there is none.
+    config: plain JSON. metadata: provenance, for the metadata of the Parquet files. tables: the output tables, the
+    primary one last. code: the hash of the code that makes the rows (see `code_of`). inputs: the hash of each input
+    table (or file), by name. sharded: the input that is read shard by shard; empty if there is none.
     """
 
     stage: str
@@ -88,6 +79,20 @@ class Identity:
     def provenance(self) -> dict[str, str]:
         """How a shard was made, for its Parquet metadata: `metadata`, stage, config (JSON) and the hash of the code."""
         return {**self.metadata, "stage": self.stage, "config": _canonical(self.config).decode(), "code": self.code}
+
+    def difference(self, new: Identity) -> str:
+        """The first difference of another identity: `seed was 1, is now 2`; empty if there is none."""
+        stages = {"stage": self.stage}, {"stage": new.stage}
+        for was, now in (stages, (self.config, new.config), (self.metadata, new.metadata)):
+            for name in sorted({*was, *now}):
+                if _canonical(was.get(name)) != _canonical(now.get(name)):
+                    return f"{name} was {_shown(was.get(name))}, is now {_shown(now.get(name))}"
+        for table in sorted({*self.inputs, *new.inputs}):
+            if self.inputs.get(table) != new.inputs.get(table):
+                return f"its input {table} has changed"
+        if list(self.tables) != list(new.tables):
+            return f"its tables were {', '.join(self.tables)}, are now {', '.join(new.tables)}"
+        return "another version of negcap's code wrote it" if self.code != new.code else ""
 
 
 @dataclass(frozen=True)
@@ -133,108 +138,18 @@ def read_manifest(folder: Path) -> Manifest | None:
         raise ValueError(f"{name} must be a negcap manifest, is unreadable: {error}") from error
 
 
+def manifest_names(run: Path) -> Iterator[str]:
+    """The primary tables of a run, which have manifests, sorted."""
+    return (name.removesuffix(".json") for name in sorted(names(run / MANIFESTS)) if name.endswith(".json"))
+
+
 def manifest_of(run: Path, table: str) -> Manifest | None:
     """The manifest that lists a table: its own, or that of the stage's primary table; None if there is none.
 
     Raises ValueError when it is unreadable.
     """
-    others = (name.removesuffix(".json") for name in sorted(names(run / MANIFESTS)) if name.endswith(".json"))
-    found = (read_manifest(run / name) for name in dict.fromkeys([table, *others]))
-    return next((manifest for manifest in found if manifest and table in manifest.identity.tables), None)
-
-
-def refuse_other(folder: Path, identity: Identity) -> Manifest | None:
-    """The manifest of a table's folder, or None if there is none.
-
-    Raises OtherConfigError, naming the first difference, if the table was made with another identity (config, input,
-    code) than this one.
-    """
-    try:
-        old = read_manifest(folder)
-        reason = "" if old is None else difference(old.identity, identity)
-        if old is None and list_shards(folder):
-            reason = "it has shards but no manifest"
-    except ValueError as error:
-        reason = str(error)
-    if reason:
-        raise OtherConfigError(f"{folder} was made from something else: {reason} ({OVERWRITE})")
-    return old
-
-
-def prepare(folder: Path, identity: Identity, *, overwrite: bool = False) -> None:
-    """Write an incomplete manifest before the first shard, so that an interrupted run can be continued.
-
-    folder: of the stage's primary table. Raises OtherConfigError, naming the first difference, if the folder has a
-    table of another identity (config, input, code), unless `overwrite`.
-    """
-    try:
-        old = refuse_other(folder, identity)
-    except OtherConfigError:
-        if not overwrite:
-            raise
-        old = None
-    if old is None:
-        write_manifest(folder, Manifest(identity))
-
-
-def finished(folder: Path, identity: Identity) -> Manifest | None:
-    """A table's manifest if it is complete, has this identity, and all its shards are intact; otherwise None."""
-    try:
-        found = read_manifest(folder)
-    except ValueError:
-        return None
-    if found is None or not found.complete or difference(found.identity, identity):
-        return None
-    key = identity.key()
-    intact = all(current_receipts(folder.parent, shard, index, key) for index, shard in enumerate(found.shards))
-    return found if intact else None
-
-
-def finish(run: Path, tables: Sequence[str], identity: Identity, receipts: Sequence[Mapping[str, Receipt]]) -> Manifest:
-    """Record a finished stage: remove surplus shards, sum the counters, write the complete manifest, return it.
-
-    tables: the stage's outputs, the primary table last; it has the counters and the manifest. receipts: for each shard,
-    in order, its receipts by table.
-    """
-    for table in tables:
-        remove_shards(run / table, len(receipts))
-    shards = tuple(
-        {table: {"rows": made.rows, "sha256": made.sha256} for table, made in each.items()} for each in receipts
-    )
-    counts = summed_counts(each[tables[-1]] for each in receipts)
-    manifest = Manifest(identity, True, shards, counts, processor())
-    try:
-        old = read_manifest(run / tables[-1])
-    except ValueError:
-        old = None
-    stated = None if old is None or difference(old.identity, identity) else (old.complete, old.shards, old.counts)
-    if stated != (True, shards, counts):
-        write_manifest(run / tables[-1], manifest)
-    return manifest
-
-
-def summed_counts(receipts: Iterable[Receipt]) -> dict[str, int]:
-    """The sum of each counter over the receipts of a table's shards, sorted by name."""
-    counts: dict[str, int] = {}
-    for receipt in receipts:
-        for name, count in receipt.counts.items():
-            counts[name] = counts.get(name, 0) + count
-    return dict(sorted(counts.items()))
-
-
-def difference(old: Identity, new: Identity) -> str:
-    """The first difference between two identities: `seed was 1, is now 2`; empty if there is none."""
-    for name in ("stage", "config", "metadata"):
-        was, now = ({name: value} if name == "stage" else value for value in (getattr(old, name), getattr(new, name)))
-        for entry in sorted({*was, *now}):
-            if _canonical(was.get(entry)) != _canonical(now.get(entry)):
-                return f"{entry} was {_shown(was.get(entry))}, is now {_shown(now.get(entry))}"
-    for table in sorted({*old.inputs, *new.inputs}):
-        if old.inputs.get(table) != new.inputs.get(table):
-            return f"its input {table} has changed"
-    if list(old.tables) != list(new.tables):
-        return f"its tables were {', '.join(old.tables)}, are now {', '.join(new.tables)}"
-    return "another version of negcap's code wrote it" if old.code != new.code else ""
+    read = (read_manifest(run / name) for name in dict.fromkeys([table, *manifest_names(run)]))
+    return next((manifest for manifest in read if manifest and table in manifest.identity.tables), None)
 
 
 def _shown(value: Any) -> str:

@@ -10,10 +10,10 @@ import errno
 import io
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
-from datetime import datetime
+from contextlib import contextmanager, suppress
 from os import PathLike, fspath
 from pathlib import Path, PurePosixPath
+from types import SimpleNamespace
 from typing import Any, cast
 from urllib.parse import unquote, urlsplit
 
@@ -22,6 +22,12 @@ STORES = (*("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oci", "oss"
 EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gs", "gcs": "gs", "az": "azure", "abfs": "azure", "abfss": "azure"}
 CONDITIONAL = ("s3", "s3a")  # where a write can be bound to the version that it replaces
 CHANGED = ("PreconditionFailed", "ConditionalRequestConflict", "NoSuchKey")  # what S3 says when it is another one
+KNOWN = {  # errors of stores: how they are told
+    FileNotFoundError: (errno.ENOENT, "no such file or folder"),
+    FileExistsError: (errno.EEXIST, "it exists already"),
+    PermissionError: (errno.EACCES, "no permission: {}"),
+}
+UNKNOWN = (errno.EIO, "the store failed: {}")
 _SCHEME = re.compile(r"([a-z0-9_]+):/(?!/)")
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+._-]+):/|.*::")
 
@@ -59,14 +65,10 @@ class RemotePath(PurePosixPath):
             extra = EXTRAS.get(self.protocol)
             how = f'pip install "negcap[{extra}]"' if extra else str(error)
             raise ImportError(f"{self.protocol}:// needs another library: {how}") from error
-        except FileNotFoundError as error:
-            raise FileNotFoundError(errno.ENOENT, "no such file or folder", str(self)) from error
-        except FileExistsError as error:
-            raise FileExistsError(errno.EEXIST, "it exists already", str(self)) from error
-        except PermissionError as error:
-            raise PermissionError(errno.EACCES, f"no permission: {_line(error)}", str(self)) from error
         except Exception as error:  # each store has errors of its own
-            raise OSError(errno.EIO, f"the store failed: {_line(error)}", str(self)) from error
+            said = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+            number, why = next((known for kind, known in KNOWN.items() if isinstance(error, kind)), UNKNOWN)
+            raise OSError(number, why.format(said), str(self)) from error
 
     def _call(self, method: str, *given: Any, **options: Any) -> Any:
         """What a method of the file system returns for this path."""
@@ -85,20 +87,24 @@ class RemotePath(PurePosixPath):
         """Whether there is such a file."""
         return bool(self._call("isfile"))
 
-    def iterdir(self) -> Iterator[RemotePath]:
-        """The files and folders in this folder."""
-        return (self / name for name in self.entries())
+    def stat(self) -> SimpleNamespace:
+        """`st_mtime`: when the file was written, in Unix seconds, by the clock of the store."""
+        return SimpleNamespace(st_mtime=self._call("modified").timestamp())
 
     def entries(self) -> dict[str, int]:
         """The names in this folder, with the sizes of files in bytes."""
         with self._system() as (system, path):
-            found = [entry for entry in system.ls(path, detail=True) if entry["name"].strip("/") != path.strip("/")]
-        return {entry["name"].rstrip("/").rpartition("/")[2]: entry["size"] or 0 for entry in found}
+            listed = [entry for entry in system.ls(path, detail=True) if entry["name"].strip("/") != path.strip("/")]
+        return {entry["name"].rstrip("/").rpartition("/")[2]: entry["size"] or 0 for entry in listed}
+
+    def iterdir(self) -> Iterator[RemotePath]:
+        """The files and folders in this folder."""
+        return (self / name for name in self.entries())
 
     def below(self) -> list[RemotePath]:
         """All files below this folder, sorted."""
         with self._system() as (system, path):
-            return sorted(self / found[len(path.rstrip("/")) + 1 :] for found in system.find(path))
+            return sorted(self / file[len(path.rstrip("/")) + 1 :] for file in system.find(path))
 
     def mkdir(self, mode: int = 0o777, parents: bool = False, exist_ok: bool = False) -> None:
         """Make the folder where there are folders; most stores have none."""
@@ -129,12 +135,10 @@ class RemotePath(PurePosixPath):
         """
         if self.protocol not in CONDITIONAL:
             return ""
-        with self._system() as (system, path):
+        with suppress(FileNotFoundError), self._system() as (system, path):
             bucket, key, _ = system.split_path(path)
-            try:
-                return str(system.call_s3("head_object", Bucket=bucket, Key=key)["ETag"])
-            except FileNotFoundError:
-                return None
+            return str(system.call_s3("head_object", Bucket=bucket, Key=key)["ETag"])
+        return None
 
     def write_bytes(self, data: bytes | memoryview, version: str | None = "") -> None:
         """Write the file, replacing an older one.
@@ -170,21 +174,11 @@ class RemotePath(PurePosixPath):
             if not missing_ok:
                 raise
 
-    def modified(self) -> datetime:
-        """When the file was written, by the clock of the store."""
-        return cast(datetime, self._call("modified"))
-
     def absolute(self) -> RemotePath:
         """The path itself."""
         return self
 
-    def resolve(self) -> RemotePath:
-        """The path itself."""
-        return self
-
-
-def _line(error: BaseException) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+    resolve = absolute
 
 
 def place(given: str | PathLike[str], what: str = "path") -> Path:

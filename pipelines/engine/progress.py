@@ -14,16 +14,16 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from .storage import names, write_atomically
 
 if TYPE_CHECKING:
-    from rich.progress import Progress as RichProgress
+    from rich.progress import Progress as Bar
 
 LINE_SECONDS = 5
 RATED_SECONDS = 1  # what takes less has no rate: the time is mostly that of starting
@@ -61,138 +61,75 @@ class Timing:
 
 
 def report(quiet: bool = False, stream: TextIO | None = None) -> Progress:
-    """A progress display: bars on a terminal, lines elsewhere, nothing if `quiet`. All three record `timings`.
-
-    stream: where to print; None: stderr.
-    """
-    stream = stream or sys.stderr
-    return Progress() if quiet else Bars(stream) if stream.isatty() else Lines(stream)
-
-
-@contextmanager
-def in_progress(
-    progress: Progress, stage: str, total: int | None, reused: int = 0, unit: str = "captions"
-) -> Iterator[None]:
-    """Report a stage while the block runs: `begin`, then `end` if the block succeeds, `fail` if it raises."""
-    progress.begin(stage, total, reused, unit)
-    try:
-        yield
-    except BaseException:
-        progress.fail()
-        raise
-    progress.end()
+    """A display of progress on a stream (None: stderr), or none if `quiet`. Both record `timings`."""
+    return Progress(None if quiet else stream or sys.stderr)
 
 
 class Progress:
-    """Records how long stages took, and prints nothing: the base of the displays.
+    """Shows how far stages are, and records how long those took that succeeded (`timings`).
 
-    Its methods are called in this order: `begin`, any number of `advance`, then `end` or `fail`.
+    On a terminal each stage has a bar, with the share and number of captions done, captions per second and the time
+    left; elsewhere a long one prints a line every 5 seconds. A line says what a finished one did. stream: None prints
+    nothing.
     """
 
-    def __init__(self) -> None:
-        """Start without timings; each successful stage adds one to `timings`."""
+    def __init__(self, stream: TextIO | None = None) -> None:
         self.timings: list[Timing] = []
-        self._stage, self._total, self._reused, self._unit = "", 0, 0, "captions"
+        self._stream = stream
+        self._bar: Bar | None = None
+        self._label, self._total, self._reused, self._unit = "", 0, 0, "captions"
         self._steps, self._captions = 0.0, 0
-        self._began = 0.0
+        self._began = self._printed = 0.0
 
-    def begin(self, stage: str, total: int | None, reused: int = 0, unit: str = "captions") -> None:
-        """Begin a stage and its timing.
+    @contextmanager
+    def stage(self, name: str, total: int | None, reused: int = 0, unit: str = "captions") -> Iterator[None]:
+        """Time and show a stage while the block runs.
 
         total: its number of steps (usually shards); None if unknown. reused: steps already done by an earlier run.
         unit: what `advance` counts.
         """
-        self._stage, self._total, self._reused, self._unit = stage, total or 0, reused, unit
+        self._label, self._total, self._reused, self._unit = name, total or 0, reused, unit
         self._steps, self._captions = 0.0, 0
-        self._began = time.perf_counter()
-
-    def advance(self, captions: int, steps: float = 1) -> None:
-        """Add captions (or other units) and steps, possibly a fraction of a step, to those done."""
-        self._captions += captions
-        self._steps += steps
-
-    def end(self) -> None:
-        """End a stage that was successful: add it to `timings`."""
+        self._began = self._printed = time.perf_counter()
+        terminal = self._stream is not None and self._stream.isatty()
+        with self._drawn(total) if terminal else nullcontext() as self._bar:
+            yield
         seconds = time.perf_counter() - self._began if self._steps else 0.0
-        self.timings.append(Timing(self._stage, self._captions, seconds, round(self._steps), self._reused, self._unit))
+        self.timings.append(Timing(name, self._captions, seconds, round(self._steps), reused, unit))
+        if self._stream is not None:
+            print(self.timings[-1], file=self._stream, flush=True)
 
-    def fail(self) -> None:
-        """End a stage that raised an error; the error itself is reported elsewhere."""
-
-
-class Lines(Progress):
-    """Prints one line per finished stage, and a line every 5 seconds during a long one."""
-
-    def __init__(self, stream: TextIO) -> None:
-        """Write to `stream`."""
-        super().__init__()
-        self._stream = stream
-        self._printed = 0.0
-
-    def begin(self, stage: str, total: int | None, reused: int = 0, unit: str = "captions") -> None:
-        """Begin a stage and its timing."""
-        super().begin(stage, total, reused, unit)
-        self._printed = self._began
-
-    def advance(self, captions: int, steps: float = 1) -> None:
-        """Add to what is done; print a line if the last one is at least 5 seconds old."""
-        super().advance(captions, steps)
-        now = time.perf_counter()
-        if now - self._printed >= LINE_SECONDS:
-            self._printed = now
-            share = f"{(self._steps + self._reused) / self._total:.0%}, " if self._total else ""
-            rate = self._captions / (now - self._began)
-            self._print(f"{self._stage}: {share}{self._captions:,} {self._unit} ({rate:,.0f}/s)")
-
-    def end(self) -> None:
-        """End a successful stage and print its line."""
-        super().end()
-        self._print(str(self.timings[-1]))
-
-    def _print(self, text: str) -> None:
-        print(text, file=self._stream, flush=True)
-
-
-class Bars(Lines):
-    """Draws a bar per stage with the share and number of captions done, captions per second and the time left."""
-
-    _rich: RichProgress | None = None
-
-    def begin(self, stage: str, total: int | None, reused: int = 0, unit: str = "captions") -> None:
-        """Begin a stage and draw its bar."""
-        from rich import progress as widgets
+    def _drawn(self, total: int | None) -> Bar:
+        from rich import progress
         from rich.console import Console
 
-        super().begin(stage, total, reused, unit)
-        self._rich = widgets.Progress(
-            widgets.TextColumn("{task.description:<10}"),
-            widgets.BarColumn(),
-            widgets.TaskProgressColumn(),
-            widgets.TextColumn(f"{{task.fields[captions]:>9,}} {unit} {{task.fields[rate]:>7,.0f}}/s"),
-            widgets.TimeRemainingColumn(),
+        bar = progress.Progress(
+            progress.TextColumn("{task.description:<10}"),
+            progress.BarColumn(),
+            progress.TaskProgressColumn(),
+            progress.TextColumn(f"{{task.fields[captions]:>9,}} {self._unit} {{task.fields[rate]:>7,.0f}}/s"),
+            progress.TimeRemainingColumn(),
             console=Console(file=self._stream),
             transient=True,
         )
-        self._rich.add_task(stage, total=total, completed=reused, captions=0, rate=0.0)
-        self._rich.start()
+        bar.add_task(self._label, total=total, completed=self._reused, captions=0, rate=0.0)
+        return bar
 
     def advance(self, captions: int, steps: float = 1) -> None:
-        """Add to what is done, and redraw the bar."""
-        Progress.advance(self, captions, steps)
-        if self._rich is not None:
-            rate = self._captions / max(1e-9, time.perf_counter() - self._began)
-            self._rich.update(self._rich.task_ids[0], advance=steps, captions=self._captions, rate=rate)
-
-    def end(self) -> None:
-        """End a successful stage: replace the bar by a line."""
-        self.fail()
-        super().end()
-
-    def fail(self) -> None:
-        """End a failed stage: remove the bar."""
-        if self._rich is not None:
-            self._rich.stop()
-            self._rich = None
+        """Add captions (or other units) and steps, possibly a fraction of a step, to those done, and show it."""
+        self._captions += captions
+        self._steps += steps
+        if self._stream is None:
+            return
+        now = time.perf_counter()
+        rate = self._captions / max(1e-9, now - self._began)
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], advance=steps, captions=self._captions, rate=rate)
+        elif now - self._printed >= LINE_SECONDS:
+            self._printed = now
+            share = f"{(self._steps + self._reused) / self._total:.0%}, " if self._total else ""
+            line = f"{self._label}: {share}{self._captions:,} {self._unit} ({rate:,.0f}/s)"
+            print(line, file=self._stream, flush=True)
 
 
 class Reports:
@@ -205,14 +142,14 @@ class Reports:
     def __init__(self, advance: Callable[[int, int], None]) -> None:
         """advance: called with the position of a call and how much of it is new, never in two threads at once."""
         self._advance, self._lock = advance, Lock()
-        self._done: dict[int, int] = {}
+        self._done: Counter[int] = Counter()
         self.begun: Counter[int] = Counter()  # how often each call has reported that it has done nothing so far
 
     def __call__(self, call: int, done: int) -> None:
         """Take note that a call has done so much so far."""
         with self._lock:
             self.begun[call] += done == 0
-            new = done - self._done.get(call, 0)
+            new = done - self._done[call]
             if new > 0:
                 self._done[call] = done
                 self._advance(call, new)
@@ -236,22 +173,22 @@ class Measured:
     retries: int = 0
 
 
-def measured(make: Callable[..., Any], shard: int, *given: Any) -> tuple[Any, Measured]:
-    """Call make(*given) in this process; returns its result, and what it took to make the shard."""
-    began, cpu = time.perf_counter(), time.process_time()
-    made = make(*given)
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * KILOBYTE
-    seconds = round(time.perf_counter() - began, 3), round(time.process_time() - cpu, 3)
-    return made, Measured(shard, f"{platform.node()}:{os.getpid()}", 0, *seconds, memory)
+class Measuring:
+    """Measures what this process does from now on, until `line` is called."""
 
+    def __init__(self) -> None:
+        self._began, self._cpu = time.perf_counter(), time.process_time()
 
-def with_counts(line: Measured, counts: Mapping[str, int], retries: int) -> Measured:
-    """A measurement with the captions and refused candidates of its shard, taken from the counters of the stage."""
-    refused: Counter[str] = Counter()
-    for name, count in counts.items():
-        if name.startswith("rejected."):
-            refused[name.rpartition(".")[2]] += count
-    return replace(line, captions=counts.get("captions", 0), refused=dict(sorted(refused.items())), retries=retries)
+    def line(self, shard: int, counts: Mapping[str, int]) -> Measured:
+        """What it took to make a shard; counts: the counters of its stage."""
+        refused: Counter[str] = Counter()
+        for name, count in counts.items():
+            if name.startswith("rejected."):
+                refused[name.rpartition(".")[2]] += count
+        seconds = round(time.perf_counter() - self._began, 3), round(time.process_time() - self._cpu, 3)
+        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * KILOBYTE
+        worker = f"{platform.node()}:{os.getpid()}"
+        return Measured(shard, worker, counts.get("captions", 0), *seconds, memory, dict(sorted(refused.items())))
 
 
 def read_statistics(run: Path, stage: str) -> list[Measured]:

@@ -1,4 +1,4 @@
-"""Bring the tables of a stage up to date: keep shards that are, make the rest, record what was made.
+"""Bring the tables of a stage up to date: keep the shards that are (see engine.output), make the rest.
 
 A Stage makes a shard of each shard of its input, a ReduceStage one of all, both by the workers of an executor; a
 SourceStage makes its shards in this process, from files, from a whole table or from random numbers.
@@ -8,40 +8,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .cluster import Executor, report_done
-from .errors import ClusterError, DamagedShardError, StageError, TaskError
+from .errors import ClusterError, StageError, TaskError, cause
 from .lock import holding, lock_of, locked
-from .manifest import (
-    Code,
-    Identity,
-    code_of,
-    describe,
-    finish,
-    finished,
-    manifest_of,
-    prepare,
-    refuse_other,
-    summed_counts,
-)
-from .progress import Measured, Progress, Reports, in_progress, measured, with_counts, write_statistics
-from .shards import MANIFESTS, Origin, Receipt, current_receipts, list_shards, shard_path, write_shard
+from .manifest import Identity, check_code, code_of, describe
+from .output import Made, Output
+from .progress import Measured, Measuring, Progress, Reports, write_statistics
+from .shards import Shard, shard_path
 from .stage import ReduceStage, Stage, StageResult, collector_paused
-from .storage import remove_leftovers
-from .tables import WholeTable, hash_table, no_table, read_shard, shards_of
+from .tables import WholeTable, hash_inputs, shards_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 FAN_IN = 8  # partial results of a ReduceStage that are combined at once
 Parts = Generator[Callable[[], StageResult], None, None]
-Made = Mapping[str, Receipt]  # the receipts of a shard, by table
 
 
 @dataclass(frozen=True)
@@ -60,23 +46,22 @@ class Execution:
 
 @dataclass(frozen=True)
 class Job:
-    """What all calls of one stage share; sent to the workers with each call. run: the run's folder, absolute.
-
-    lock: what its lock must contain (see engine.lock).
-    """
+    """What all calls of one stage share; sent to the workers with each call. lock: what the run's lock must contain."""
 
     stage: Stage | ReduceStage
     config: Any
-    run: Path
+    output: Output
     whole: Mapping[str, WholeTable]
-    code: Code
-    provenance: Mapping[str, str]
     lock: bytes | None = None
 
-    def read(self, index: int, sha256: str) -> pa.Table:
-        """Read shard `index` of the stage's input. Raises DamagedShardError, or RuntimeError if code differs."""
-        self.code.check()
-        return read_shard(shard_path(self.run / self.stage.input, index), self.stage.columns, sha256=sha256)
+    def check(self) -> None:
+        """Raise RuntimeError if the code in this process (a worker) is not that of the main process."""
+        check_code(self.output.identity.code, *self.stage.functions)
+
+    def read(self, shard: Shard) -> pa.Table:
+        """The rows of a shard of the input. Raises DamagedShardError, or RuntimeError as `check`."""
+        self.check()
+        return shard.read(self.stage.columns)
 
 
 def run_stage(
@@ -86,109 +71,91 @@ def run_stage(
 
     Shards that are up to date are kept, so an interrupted run continues and a finished one only costs the hashing. The
     bytes of the output depend only on the input, the config and the code, not on the executor. metadata: provenance for
-    the Parquet files. Raises FileNotFoundError when the input is missing, OtherConfigError when the output was made
-    from something else and `execution` does not overwrite, EngineError when a shard fails, the workers are lost or the
-    run is locked, or a table that is read whole is damaged (nothing is written then).
+    the Parquet files. Raises FileNotFoundError when the input is missing, ValueError when it is unfinished,
+    OtherConfigError when the output was made from something else and `execution` does not overwrite, EngineError when a
+    shard fails, the workers are lost or the run is locked, or a table that is read whole is damaged (nothing is written
+    then).
     """
     with locked(run):
-        code, tables = code_of(*stage.functions), tuple(stage.outputs)
-        inputs = hash_inputs(stage.name, run, (stage.input, *stage.whole))
+        code, inputs = code_of(*stage.functions), hash_inputs(run, (stage.input, *stage.whole))
         sharded = stage.input if isinstance(stage, Stage) else ""
-        identity = Identity(stage.name, describe(config), dict(metadata), tables, code.sha256, inputs, sharded)
+        tables = tuple(stage.outputs)
+        identity = Identity(stage.name, describe(config), dict(metadata), tables, code, inputs, sharded)
         whole = {name: WholeTable((run / name).absolute(), inputs[name]) for name in stage.whole}
         for table in whole.values():
             table.check()
-        prepare(run / tables[-1], identity, overwrite=execution.overwrite)
-        remove_leftovers(run / MANIFESTS)
-        job = Job(stage, config, run.absolute(), whole, code, identity.provenance(), lock_of(run))
+        output = Output(run.absolute(), identity, stage.outputs, execution.overwrite)
+        output.begin()
         make = _map if isinstance(stage, Stage) else _reduce
-        return dict(finish(run, tables, identity, make(job, execution, identity)).counts)
+        return output.finish(make(Job(stage, config, output, whole, lock_of(run)), execution))
 
 
-def hash_inputs(name: str, run: Path, tables: Sequence[str]) -> dict[str, str]:
-    """The hash of each table that stage `name` reads. Raises FileNotFoundError if one is missing or unfinished."""
-    hashes = {}
-    for table in tables:
-        manifest = manifest_of(run, table)
-        if manifest is None or not manifest.complete:
-            if not list_shards(run / table):
-                raise no_table(run, table)
-            state = "is unfinished" if manifest is not None else f"has no manifest in {MANIFESTS}"
-            raise FileNotFoundError(f"{name} needs {run / table}, which {state}: run its stage first")
-        hashes[table] = hash_table(run, table)
-    return hashes
-
-
-def _map(job: Job, execution: Execution, identity: Identity) -> Sequence[Made]:
-    """Make every shard of a Stage that is not up to date; returns the receipts of all."""
-    stage = job.stage
-    inputs = shards_of(job.run, stage.input)
-    keys = [identity.key(shard.sha256) for shard in inputs]
-    made = _reusable(job.run, tuple(stage.outputs), keys)
+def _map(job: Job, execution: Execution) -> list[Made]:
+    """Make every shard of a Stage that is not up to date; returns all of them."""
+    stage, output, progress = job.stage, job.output, execution.progress
+    inputs = shards_of(output.run, stage.input)
+    keys = [output.identity.key(shard.sha256) for shard in inputs]
+    made = output.all_current(keys)
     pending = [index for index in range(len(keys)) if index not in made]
     lines: list[Measured] = []
 
     def advance(position: int, captions: int) -> None:
-        execution.progress.advance(captions, captions / inputs[pending[position]].rows)
+        progress.advance(captions, captions / inputs[pending[position]].rows)
 
-    with in_progress(execution.progress, stage.name, len(keys), len(made)):
-        calls = [(make_shard, index, job, index, inputs[index].sha256, keys[index]) for index in pending]
+    with progress.stage(stage.name, len(keys), len(made)):
         reports = Reports(advance)
         try:
-            with _naming(stage, pending):
-                for position, (receipts, line) in execution.executor.map(measured, calls, reports):
-                    made[pending[position]] = receipts
-                    if rows := inputs[pending[position]].rows:
-                        reports(position, rows)
-                    else:
-                        execution.progress.advance(0)
-                    counts = receipts[tuple(stage.outputs)[-1]].counts
-                    lines.append(with_counts(line, counts, max(0, reports.begun[position] - 1)))
+            calls = [(job, index, inputs[index], keys[index]) for index in pending]
+            for position, (shards, line) in execution.executor.map(make_shard, calls, reports):
+                made[pending[position]] = shards
+                if rows := inputs[pending[position]].rows:
+                    reports(position, rows)
+                else:
+                    progress.advance(0)
+                lines.append(replace(line, retries=max(0, reports.begun[position] - 1)))
+        except TaskError as failed:
+            raise _stopped(stage, pending[failed.position], failed) from failed.__cause__
         finally:
             if execution.statistics and lines:
-                write_statistics(job.run, stage.name, lines)
+                write_statistics(output.run, stage.name, lines)
     return [made[index] for index in range(len(keys))]
 
 
-def _reduce(job: Job, execution: Execution, identity: Identity) -> Sequence[Made]:
-    """Make the only shard of a ReduceStage, unless it is up to date; returns its receipts."""
+def _reduce(job: Job, execution: Execution) -> list[Made]:
+    """Make the only shard of a ReduceStage, unless it is up to date; returns it."""
     executor, progress, stage = execution.executor, execution.progress, job.stage
     assert isinstance(stage, ReduceStage)
-    if made := _reusable(job.run, tuple(stage.outputs), [identity.key()]):
-        with in_progress(progress, stage.name, 1, 1):
-            return [made[0]]
-    inputs = shards_of(job.run, stage.input)
-    calls = [(job, index, shard.sha256) for index, shard in enumerate(inputs)]
+    if made := job.output.current(0, job.output.key):
+        with progress.stage(stage.name, 1, 1):
+            return [made]
+    inputs = shards_of(job.output.run, stage.input)
 
     def spread(function: Callable[..., pa.Table], calls: Sequence[Sequence[pa.Table]]) -> list[pa.Table]:
         results = dict(executor.map(run_call, [(job, function, *map(pack, tables)) for tables in calls]))
         return [unpack(results[position]) for position in range(len(calls))]
 
-    with in_progress(progress, stage.name, len(inputs) + 1):  # the last step is `finish`
+    total = None
+    with progress.stage(stage.name, len(inputs) + 1):  # the last step is `finish`
         try:
-            with _naming(stage, range(len(inputs))):
-                results = executor.map(make_partial, calls)
-                parts = _in_order(results, lambda position: progress.advance(inputs[position].rows))
-                total = _combined(parts, lambda tables: stage.combine(tables, job.config))
+            results = executor.map(make_partial, [(job, shard) for shard in inputs])
+            parts = _in_order(results, lambda position: progress.advance(inputs[position].rows))
+            total = _combined(parts, lambda tables: stage.combine(tables, job.config))
             with collector_paused():
                 given = {**job.whole, "spread": spread} if stage.spreads else job.whole
                 result = stage.finish(total, job.config, **given)
-        except (StageError, ClusterError):
+        except ClusterError:
             raise
         except Exception as error:
-            why = _why(error) if isinstance(error, TaskError) else cause(error)
-            raise StageError(f"{stage.name} stopped: {why}") from error
-        origin = Origin(identity.key(), job.provenance)
-        receipts = write_tables(job.run, 0, stage.outputs, result, origin)
+            if isinstance(error, TaskError) and total is None:
+                raise _stopped(stage, error.position, error) from error.__cause__
+            raise StageError(f"{stage.name} stopped: {cause(error)}") from error
+        made = job.output.write(0, result)
         progress.advance(0)
-        return [receipts]
+        return [made]
 
 
-def _reusable(run: Path, tables: Sequence[str], keys: Sequence[str]) -> dict[int, Made]:
-    """The receipts, by table, of each shard (by index) that is up to date in all `tables`. `keys`: one per shard."""
-    with ThreadPoolExecutor(4) as threads:
-        found = threads.map(partial(current_receipts, run, tables), range(len(keys)), keys)
-        return {index: made for index, made in enumerate(found) if made is not None}
+def _stopped(stage: Stage | ReduceStage, index: int, failed: TaskError) -> StageError:
+    return StageError(f"{stage.name} stopped at {shard_path(Path(stage.input), index)}: {failed}")
 
 
 def _in_order(results: Iterator[tuple[int, bytes]], done: Callable[[int], None]) -> Iterator[pa.Table]:
@@ -207,60 +174,39 @@ def _combined(tables: Iterator[pa.Table], combine: Callable[[list[pa.Table]], pa
     """All tables in one; combined in a tree, so that each is combined few times and few are kept."""
     levels: list[list[pa.Table]] = []
     for table in tables:
-        for level in range(len(levels) + 1):
-            if level == len(levels):
-                levels.append([])
-            levels[level].append(table)
-            if len(levels[level]) < FAN_IN:
+        for level in levels:
+            level.append(table)
+            if len(level) < FAN_IN:
                 break
-            table, levels[level] = combine(levels[level]), []
+            table = combine(level)
+            level.clear()
+        else:
+            levels.append([table])
     rest: list[pa.Table] = []
-    for nodes in levels:
-        rest = [combine(nodes + rest)] if len(nodes + rest) > 1 else nodes + rest
+    for level in levels:
+        rest = [*level, *rest]
+        rest = [combine(rest)] if len(rest) > 1 else rest
     return rest[0]
-
-
-@contextmanager
-def _naming(stage: Stage | ReduceStage, shards: Sequence[int]) -> Iterator[None]:
-    """Turn the TaskError of call i into a StageError that names the shard with index `shards[i]`."""
-    try:
-        yield
-    except TaskError as failed:
-        shard = shard_path(Path(stage.input), shards[failed.position])
-        raise StageError(f"{stage.name} stopped at {shard}: {_why(failed)}") from failed.__cause__
-
-
-def _why(failed: TaskError) -> str:
-    if failed.killed:
-        return "its worker was killed each time it was tried (out of memory?)"
-    return cause(failed.__cause__)
-
-
-def cause(error: BaseException | None) -> str:
-    """A one-line description of the error that a stage raised."""
-    if isinstance(error, DamagedShardError):
-        return str(error)
-    if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    return f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
 
 
 # what runs in workers
 
 
-def make_shard(job: Job, index: int, sha256: str, key: str) -> Made:
-    """Make shard `index` of each output table of a Stage; returns their receipts. sha256: of the input shard."""
+def make_shard(job: Job, index: int, shard: Shard, key: str) -> tuple[Made, Measured]:
+    """Make shard `index` of each output table of a Stage from a shard of its input; returns them, and what it took."""
     assert isinstance(job.stage, Stage)
-    table = job.read(index, sha256)
-    made: list[StageResult] = []
+    measuring = Measuring()
+    table = job.read(shard)
+    results: list[StageResult] = []
     report_done(done := 0)
     for batch in batches(table, job.stage.batch or len(table)):
         with collector_paused():
-            made.append(job.stage.apply(batch, job.config, **job.whole))
+            results.append(job.stage.apply(batch, job.config, **job.whole))
         done += len(batch)
         report_done(done)
-    with holding(job.run, job.lock):
-        return write_tables(job.run, index, job.stage.outputs, _joined(made), Origin(key, job.provenance))
+    with holding(job.output.run, job.lock):
+        made = job.output.write(index, _joined(results), key)
+    return made, measuring.line(index, made[job.output.folder.name].counts)
 
 
 def batches(table: pa.Table, rows: int) -> Iterator[pa.Table]:
@@ -290,17 +236,17 @@ def _joined(results: Sequence[StageResult]) -> StageResult:
     return StageResult({name: table.combine_chunks() for name, table in tables.items()}, counts)
 
 
-def make_partial(job: Job, index: int, sha256: str) -> bytes:
-    """The packed result of a ReduceStage's `partial` for shard `index` of its input, which has this sha256."""
+def make_partial(job: Job, shard: Shard) -> bytes:
+    """The packed result of a ReduceStage's `partial` for a shard of its input."""
     assert isinstance(job.stage, ReduceStage)
-    table = job.read(index, sha256)
+    table = job.read(shard)
     with collector_paused():
         return pack(job.stage.partial(table, job.config))
 
 
 def run_call(job: Job, function: Callable[..., pa.Table], *tables: bytes) -> bytes:
     """One call that a ReduceStage makes in a worker by `spread` (see Spread): tables and result packed."""
-    job.code.check()
+    job.check()
     with collector_paused():
         return pack(function(*map(unpack, tables), job.config, **job.whole))
 
@@ -324,17 +270,7 @@ def unpack(data: bytes) -> pa.Table:
     return pa.ipc.open_stream(aligned).read_all()
 
 
-def write_tables(
-    run: Path, index: int, outputs: Mapping[str, pa.Schema], result: StageResult, origin: Origin
-) -> dict[str, Receipt]:
-    """Write shard `index` of each output table in a result, the primary one last, with the counters; their receipts."""
-    *_, primary = outputs
-    receipts = {}
-    for name, schema in outputs.items():
-        if name in result.tables:
-            own = replace(origin, counts=result.counts) if name == primary else origin
-            receipts[name] = write_shard(result.tables[name], shard_path(run / name, index), schema, own)
-    return receipts
+# without workers
 
 
 @dataclass(frozen=True)
@@ -376,27 +312,24 @@ def run_source(stage: SourceStage, run: Path, *, progress: Progress, overwrite: 
     process writes into `run`, OSError if it cannot be written.
     """
     with locked(run):
-        tables, code = tuple(stage.outputs), code_of(stage.module).sha256
+        tables, code = tuple(stage.outputs), code_of(stage.module)
         identity = Identity(stage.name, stage.config, dict(stage.metadata), tables, code, dict(stage.inputs))
-        if not overwrite:
-            refuse_other(run / tables[-1], identity)
-        if stage.shards is None and (found := finished(run / tables[-1], identity)) is not None:
-            with in_progress(progress, stage.name, None, unit=stage.unit):
+        output = Output(run, identity, stage.outputs, overwrite)
+        if stage.shards is None and (found := output.finished()) is not None:
+            with progress.stage(stage.name, None, unit=stage.unit):
                 stage.check(found.counts)
             return dict(found.counts)
-        origin = Origin(identity.key(), identity.provenance())
-        made = _reusable(run, tables, [origin.key] * (stage.shards or 0))
-        made = {index: receipts for index, receipts in made.items() if stage.intact(index)}
+        made = output.all_current([output.key] * (stage.shards or 0))
+        made = {index: shards for index, shards in made.items() if stage.intact(index)}
         total = None if stage.shards is None else stage.shards + stage.steps
-        receipts: list[Made] = []
-        with in_progress(progress, stage.name, total, len(made), stage.unit), closing(stage.parts()) as parts:
+        finished: list[Made] = []
+        with progress.stage(stage.name, total, len(made), stage.unit), closing(stage.parts()) as parts:
             for index, make in enumerate(parts):
                 if index == 0:
-                    prepare(run / tables[-1], identity, overwrite=overwrite)
-                    remove_leftovers(run / MANIFESTS)
+                    output.begin()
                 if index not in made:
-                    made[index] = write_tables(run, index, stage.outputs, make(), origin)
+                    made[index] = output.write(index, make())
                     progress.advance(0)
-                receipts.append(made[index])
-            stage.check(summed_counts(each[tables[-1]] for each in receipts))
-        return dict(finish(run, tables, identity, receipts).counts)
+                finished.append(made[index])
+            stage.check(output.summed_counts(finished))
+        return output.finish(finished)

@@ -26,13 +26,12 @@ class StageResult:
 class Stage:
     """A stage that makes each output shard from one shard of the table `input`.
 
-    name: the subcommand and its module in negcap.pipelines.stages. outputs: the schemas of the tables made, by name.
-    The last is the primary table: its shard is written last, and it has the manifest of the stage.
-    apply: an importable pure function (table, config, **whole) -> StageResult, called in a worker; its counter
-    `captions` is the number of captions seen. columns: input columns that `apply` reads; None: all. whole: tables that
-    it reads besides the shard (such as the lexicon), each a keyword argument of type WholeTable.
-    batch: minimum number of rows per call of `apply`; an image is never split, and the results are concatenated, so the
-    rows of an image must not depend on other images. None: one call per shard.
+    name: the subcommand. outputs: the schemas of the tables made, by name; the last is the primary table, whose shard
+    is written last, and which has the stage's manifest. apply: an importable pure function (table, config, **whole) ->
+    StageResult, called in a worker; its counter `captions` is the number of captions seen. columns: input columns that
+    it reads; None: all. whole: tables that it reads besides (such as the lexicon), each a keyword argument of type
+    WholeTable. batch: minimum number of rows per call; an image is never split, and the results are concatenated, so
+    the rows of an image must not depend on other images. None: one call per shard.
     """
 
     name: str
@@ -45,7 +44,7 @@ class Stage:
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
-        """The functions that make the rows; see engine.manifest.code_of."""
+        """The functions that make the rows."""
         return (self.apply,)
 
 
@@ -54,11 +53,9 @@ class ReduceStage:
     """A stage that makes tables of a single shard from all shards of the table `input`, such as counts over a corpus.
 
     partial: (table, config) -> a small pyarrow table, for each shard, in a worker. combine: (list of such tables,
-    config) -> one such table; must be associative, because results are combined in a tree. finish: (the
-    combined table, config, **whole) -> StageResult. spreads: whether `finish` gets another keyword argument, `spread`
-    (a Spread), to run its slow parts in the workers. All three functions are importable. name, outputs, columns, whole:
-    the subcommand, the schemas of the tables made, the input columns read (None: all), and tables that `finish` reads
-    besides, each a keyword argument of type WholeTable.
+    config) -> one such table; must be associative, because results are combined in a tree. finish: (the combined table,
+    config, **whole) -> StageResult. All three are importable. spreads: whether `finish` gets another keyword argument,
+    `spread` (a Spread), to run its slow parts in the workers. The other fields are as those of Stage.
     """
 
     name: str
@@ -73,7 +70,7 @@ class ReduceStage:
 
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
-        """The functions that make the rows; see engine.manifest.code_of."""
+        """The functions that make the rows."""
         return (self.partial, self.combine, self.finish)
 
 

@@ -72,12 +72,11 @@ def write_atomically(path: Path, data: bytes | memoryview, folder: Path | None =
             os.fsync(file.fileno())
         lock.check(path)
         os.replace(temporary, path)
-    except BaseException as error:
-        temporary.unlink(missing_ok=True)
-        if not isinstance(error, OSError):
-            raise
+    except OSError as error:
         what = "disk full, free some space and run again" if error.errno == errno.ENOSPC else error.strerror
         raise OSError(error.errno, f"cannot write: {what}", str(path)) from error
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def _put(path: RemotePath, data: bytes | memoryview) -> None:
@@ -85,8 +84,7 @@ def _put(path: RemotePath, data: bytes | memoryview) -> None:
         version = path.version()  # before the check: see engine.lock
         lock.check(cast(Path, path))
         try:
-            path.write_bytes(data, version)
-            return
+            return path.write_bytes(data, version)
         except FileExistsError:
             if not left:
                 raise

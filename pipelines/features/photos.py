@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from ..engine.storage import sha256_file
 from ..engine.tables import has_table, read_table
+from ..readers.files import first_line
 from ..tables.images import Images
-from .preprocess import Crops, UnreadableError, normalised
-from .source import FeaturesConfig, SourceImage, first_line, source_images
+from .preprocess import UnreadableError, normalised
+from .source import FeaturesConfig, SourceImage, source_images
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,8 +38,7 @@ class Photos:
         """
         import numpy as np
 
-        self._how, self._grid, self._batch = Crops(config.resize, config.crop), config.grid, config.batch
-        self._threads = config.threads or len(os.sched_getaffinity(0))
+        self._config, self._threads = config, config.threads or len(os.sched_getaffinity(0))
         self._path = model = config.onnx or Path()
         self._session = _session(model, config.device, self._threads)
         outputs = [one.name for one in self._session.get_outputs()]
@@ -56,14 +56,14 @@ class Photos:
         size = shape[1:3] if self._channels_last else shape[2:]
         if any(isinstance(side, int) and side != config.crop for side in size):
             raise ValueError(f"crop must be {size[0]} as {model.name} reads {tuple(size)}, was: {config.crop}")
-        self._folder, self.images, self._files = find_photos(source, config.images)
-        self.backbone = f"{model.name}:{self._layer}{' grid' if self._grid else ''}"
+        self._folder, self.images = find_photos(source, config.images)
+        self.backbone = f"{model.name}:{self._layer}{' grid' if self._config.grid else ''}"
         self.dtype = config.dtype or "float32"
         self.shape = self._encode(np.zeros((1, 3, config.crop, config.crop), np.float32)).shape[1:]
         # exporters put weights beyond 2 GB into files that are named as the model, with something behind the name
         models = sorted(model.parent.glob(f"{glob.escape(model.name)}*"))
         self.inputs = {path.name: f"sha256 {sha256_file(path)}" for path in models}
-        names = sorted({file for file in self._files if file})
+        names = sorted({image.file for image in self.images if image.file})
         digest = hashlib.sha256()
         with ThreadPoolExecutor(self._threads) as pool:
             for name, found in zip(names, pool.map(lambda name: sha256_file(self._folder / name), names), strict=True):
@@ -76,12 +76,13 @@ class Photos:
 
         images = self.images[start:stop]
         readable = [at for at, image in enumerate(images) if not image.reason]
-        batches = [readable[at : at + self._batch] for at in range(0, len(readable), self._batch)]
+        step = self._config.batch
+        batches = [readable[at : at + step] for at in range(0, len(readable), step)]
         parts = [np.empty((0, *self.shape), np.float32)]
         with ThreadPoolExecutor(self._threads) as pool:
             ahead: list[Future] = []
             for batch, following in pairwise([[], *batches, []]):
-                now, ahead = ahead, [pool.submit(self._pixels, start + at) for at in following]
+                now, ahead = ahead, [pool.submit(self._pixels, images[at].file) for at in following]
                 pixels = []
                 for at, future in zip(batch, now, strict=True):
                     try:
@@ -93,12 +94,12 @@ class Photos:
         with np.errstate(over="ignore"):
             return images, np.concatenate(parts).astype(self.dtype)
 
-    def _pixels(self, at: int) -> np.ndarray:
+    def _pixels(self, file: str) -> np.ndarray:
         try:
-            data = (self._folder / self._files[at]).read_bytes()
+            data = (self._folder / file).read_bytes()
         except OSError as error:
             raise UnreadableError("unreadable", f"cannot be read: {error.strerror}") from None
-        return normalised(data, self._how)
+        return normalised(data, self._config.resize, self._config.crop)
 
     def _encode(self, images: np.ndarray) -> np.ndarray:
         """The features of images (n, 3, H, W) float32: (n, D) or, with `grid`, (n, R, D) float32.
@@ -111,29 +112,26 @@ class Photos:
 
         given = images.transpose(0, 2, 3, 1) if self._channels_last else images
         step = self._prescribed or len(given)
-        parts = [given[at : at + step] for at in range(0, len(given), step)]
-        parts[-1] = np.pad(
-            parts[-1], [(0, step - len(parts[-1])), (0, 0), (0, 0), (0, 0)]
-        )  # a prescribed batch is full
+        missing = -len(given) % step  # a prescribed batch is full
+        given = np.pad(given, [(0, missing), (0, 0), (0, 0), (0, 0)]).astype(self._dtype)
         try:
-            run = (self._session.run([self._layer], {self._input: part.astype(self._dtype)}) for part in parts)
-            made = np.concatenate([one for (one,) in run])
+            starts = range(0, len(given), step)
+            run = (self._session.run([self._layer], {self._input: given[at : at + step]}) for at in starts)
+            made = np.concatenate([output for (output,) in run])
         except Exception as error:  # ONNX Runtime's own
-            raise ValueError(
-                f"{self._path}: cannot be run on images of {given.shape[1:]}: {first_line(error)}"
-            ) from None
+            shape = given.shape[1:]
+            raise ValueError(f"{self._path}: cannot be run on images of {shape}: {first_line(error)}") from None
         said = f"{self._path}: layer {self._layer} must be"
-        if made.ndim not in (2, 3, 4) or len(made) != step * len(parts) or made.dtype.kind != "f":
-            raise ValueError(
-                f"{said} floats, one row per image, was: {made.dtype} {made.shape} of {len(images)} images"
-            )
+        if made.ndim not in (2, 3, 4) or len(made) != len(given) or made.dtype.kind != "f":
+            was = f"{made.dtype} {made.shape} of {len(images)} images"
+            raise ValueError(f"{said} floats, one row per image, was: {was}")
         made = made[: len(images)].astype(np.float32, copy=False)
         if made.ndim == 4:
             made = made if self._channels_last else made.transpose(0, 2, 3, 1)
             made = made.reshape(len(made), -1, made.shape[3])
-        if made.ndim == 2 and self._grid:
+        if made.ndim == 2 and self._config.grid:
             raise ValueError(f"{said} a map (C, h, w) or tokens (R, D) per image, was: {made.shape[1:]}")
-        return made if made.ndim == 2 or self._grid else made.mean(axis=1, dtype="float32")
+        return made if made.ndim == 2 or self._config.grid else made.mean(axis=1, dtype="float32")
 
 
 def _session(model: Path, device: str, threads: int) -> Any:
@@ -158,40 +156,34 @@ def _session(model: Path, device: str, threads: int) -> Any:
         raise ValueError(f"{model}: must be {EXPECTED}, cannot be read: {first_line(error)}") from None
 
 
-def find_photos(source: Path, folder: Path | None) -> tuple[Path, list[SourceImage], list[str]]:
+def find_photos(source: Path, folder: Path | None) -> tuple[Path, list[SourceImage]]:
     """The images named in the captions of run `source`, or else all photo files below `folder`, sorted by name.
 
-    folder: of the photos; None: `source`, which must then be no run. Returns this folder, the images, with a reason if
-    they cannot be used (a path out of the folder, a repeated id, a missing file), and for each its path in the folder,
-    or "". Links are followed. Raises FileNotFoundError when there is no such folder or no photo can be read.
+    folder: of the photos; None: `source`, which must then be no run. Returns this folder and the images, each with its
+    file, or with the reason why it has none (a path out of the folder, a repeated id, a missing file). Links are
+    followed. Raises FileNotFoundError when there is no such folder or no photo can be read.
     """
     is_run = has_table(source, "captions")
     if is_run and folder is None:
         raise FileNotFoundError(f"{source} is a run: images must be the folder of its photos, is not given")
-    folder = folder or source
-    there = Images(folder)
-    if is_run:
-        named: dict[str, str] = {}
-        for table in read_table(source, "captions", ("image_id", "image")):
-            named.update(zip(table["image_id"].to_pylist(), table["image"].to_pylist(), strict=True))
-        images = source_images(named.items())
-    else:
-        images = source_images(("", name) for name in sorted(_walk(folder)))
-    files = [""] * len(images)
+    there = Images(folder or source)
+    named: dict[str, str] = {}
+    for table in read_table(source, "captions", ("image_id", "image")) if is_run else ():
+        named.update(zip(table["image_id"].to_pylist(), table["image"].to_pylist(), strict=True))
+    images = source_images(named.items() if is_run else (("", name) for name in sorted(_walk(there.folder))))
     for at, image in enumerate(images):
-        if image.reason:
-            continue
-        try:
-            files[at] = there.find(image.image) or ""
-            reason, detail = "missing", "must be a file in the image folder, is missing"
-        except ValueError as error:
-            reason, detail = "unsafe_path", str(error)
-        if not files[at]:
-            images[at] = image._replace(reason=reason, detail=detail)
-    if not any(files):
-        first = next((f", the first: {image.image}: {image.reason}" for image in images), "")
-        raise FileNotFoundError(f"{folder}: must have photos ({', '.join(sorted(SUFFIXES))}), has none to read{first}")
-    return folder, images, files
+        if not image.reason:
+            try:
+                file = there.find(image.image) or ""
+                reason, detail = "missing", "must be a file in the image folder, is missing"
+            except ValueError as error:
+                file, reason, detail = "", "unsafe_path", str(error)
+            images[at] = image._replace(file=file) if file else image._replace(reason=reason, detail=detail)
+    if all(image.reason for image in images):
+        first = f", the first: {images[0].image}: {images[0].reason}" if images else ""
+        listed = ", ".join(sorted(SUFFIXES))
+        raise FileNotFoundError(f"{there.folder}: must have photos ({listed}), has none to read{first}")
+    return there.folder, images
 
 
 def _walk(folder: Path) -> Iterator[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+RESIZE, CROP = 256, 224  # pixels
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
 MAX_PIXELS = 100_000_000
 AT_ONCE = 1 << 25  # pixels of the photos of a batch that are in memory together: 100 MB
@@ -25,23 +25,6 @@ class UnreadableError(ValueError):
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(f"{reason}: {detail}")
         self.reason, self.detail = reason, detail
-
-
-@dataclass(frozen=True)
-class Crops:
-    """How photos are cropped: the shorter side is resized to `resize` pixels, the centre has `crop` x `crop` pixels.
-
-    Raises ValueError if the crop would not fit.
-    """
-
-    resize: int = 256
-    crop: int = 224
-
-    def __post_init__(self) -> None:
-        if self.crop < 1:
-            raise ValueError(f"crop must be >= 1, was: {self.crop}")
-        if self.resize < self.crop:
-            raise ValueError(f"resize must be >= crop ({self.crop}), was: {self.resize}")
 
 
 def decode(data: bytes, shorter: int = MAX_PIXELS) -> Image:
@@ -100,29 +83,26 @@ def _check_size(width: int, height: int, has: str) -> None:
         raise UnreadableError("too_large", f"an image must have <= {MAX_PIXELS:,} pixels, {has} {width} x {height}")
 
 
-def cropped(photo: Image, how: Crops) -> Image:
-    """The centre of a photo that is resized so that its shorter side has `how.resize` pixels, the other rounded down.
-
-    Raises UnreadableError for one so narrow that it would then have too many pixels.
+def cropped(photo: Image, resize: int = RESIZE, crop: int = CROP) -> Image:
+    """The centre, of `crop` x `crop` pixels, of a photo whose shorter side is resized to `resize` pixels, the other
+    in proportion, rounded down. Raises UnreadableError for one so narrow that it would then have too many pixels.
     """
     from PIL import Image
 
     width, height = photo.size
-    resize = how.resize
     size = (resize, resize * height // width) if width <= height else (resize * width // height, resize)
     _check_size(*size, f"{width} x {height} resized has")
     photo = photo if size == photo.size else photo.resize(size, Image.Resampling.BILINEAR)
-    left, top = (round((side - how.crop) / 2) for side in size)
-    return photo.crop((left, top, left + how.crop, top + how.crop))
+    left, top = (round((side - crop) / 2) for side in size)
+    return photo.crop((left, top, left + crop, top + crop))
 
 
-def normalised(data: bytes, how: Crops) -> np.ndarray:
-    """The centre of a photo, given its file's bytes, less ImageNet's mean, by its deviation: (3, crop, crop) float32.
-
-    Raises UnreadableError.
+def normalised(data: bytes, resize: int = RESIZE, crop: int = CROP) -> np.ndarray:
+    """The centre (see `cropped`) of a photo, given its file's bytes, less ImageNet's mean, by its deviation:
+    (3, crop, crop) float32. Raises UnreadableError.
     """
     import numpy as np
 
-    numbers = np.asarray(cropped(decode(data), how), np.float32) / np.float32(255)
+    numbers = np.asarray(cropped(decode(data), resize, crop), np.float32) / np.float32(255)
     pixels = (numbers - np.array(MEAN, np.float32)) / np.array(STD, np.float32)
     return np.ascontiguousarray(pixels.transpose(2, 0, 1))

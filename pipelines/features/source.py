@@ -1,29 +1,42 @@
-"""Sources of features: images in a fixed order, each with a feature or the reason why it has none.
+"""Sources of features: images in a fixed order, each with a feature or the reason why it has none; those of arrays.
 
 A source, of arrays or of photos, has `images`; `backbone`, the name of the model that makes the features; `shape` and
 `dtype` of one feature; `inputs`, a name and a hash for each file that is read; and `read(start, stop)`, which gives
 images[start:stop], now with all reasons, and the features (n, *shape) of the n of them that have no reason. It raises
 ValueError, naming the file, when one cannot be read.
+
+Arrays have the VSE++ "precomp" layout (Faghri et al. 2018): `{split}_ims.npy` beside the captions of
+`negcap.pipelines.readers.formats`. An array (N, D), pooled, or (N, R, D), with R regions, has one row per image, or
+five equal rows per image, one per caption. Arrays of bytes (uint8) need `{array}_scale.npz` with `low` and `high`
+beside them: a byte u stands for the number low + u / 255 * (high - low). Arrays are memory-mapped, not loaded.
 """
 
 from __future__ import annotations
 
 import re
+import zipfile
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...schemas.features import DTYPES, REJECTED_IMAGES, TABLE, tensors
 from ...schemas.features import features as schema_of
 from ..engine.bounds import at_least, word
-from ..readers.record import Record, Rejected, clean, excerpt, image_id
+from ..engine.storage import sha256_file
+from ..readers.files import first_line, lines
+from ..readers.formats import CAPTIONS_PER_IMAGE, VSEPP_LINES, split_order
+from ..readers.record import Record, Rejected, clean, excerpt
+from .preprocess import CROP, RESIZE
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
 
+EXPECTED_ARRAY = "a NumPy array (N, D) or (N, R, D) of floats or bytes"
+_NAME = re.compile(r"[A-Za-z0-9]+")
 _TABLE = re.compile(rf"{TABLE}(_[a-z0-9]+)?")
 
 
@@ -33,8 +46,8 @@ class FeaturesConfig:
 
     Arrays of a VSE++ folder: `array` names the files, `{split}_{array}.npy`. backbone: the model that made them.
     Photos: `onnx` is the model. layer: an output of it; empty: the first. images: the folder to which the paths in a
-    run's captions are relative. grid: keep regions instead of their mean. resize, crop: in pixels, see Crops. batch:
-    photos computed at once. device: cpu or cuda. threads: 0: one per core.
+    run's captions are relative. grid: keep regions instead of their mean. resize, crop: in pixels, see
+    preprocess.cropped. batch: photos computed at once. device: cpu or cuda. threads: 0: one per core.
     Both: dtype: to store; empty: float16 for arrays of float16 or bytes, else float32. table: to write: `features`, or
     `features_<name>` to keep several. limit: read only the first N images. shard_size: images per shard; None: what
     fits in 64 MiB, at most 1,000. strict: stop at the first image without a feature.
@@ -46,8 +59,8 @@ class FeaturesConfig:
     layer: str = ""
     images: Path | None = None
     grid: bool = False
-    resize: int = 256
-    crop: int = 224
+    resize: int = RESIZE
+    crop: int = CROP
     batch: int = 32
     device: str = "cpu"
     threads: int = 0
@@ -58,8 +71,10 @@ class FeaturesConfig:
     strict: bool = False
 
     def __post_init__(self) -> None:
-        at_least(self, 1, ("batch", "limit", "shard_size"))
+        at_least(self, 1, ("batch", "limit", "shard_size", "crop"))
         at_least(self, 0, ["threads"])
+        if self.resize < self.crop:
+            raise ValueError(f"resize must be >= crop ({self.crop}), was: {self.resize}")
         if self.dtype:
             word("dtype", self.dtype, DTYPES)
         if not _TABLE.fullmatch(self.table):
@@ -76,12 +91,16 @@ class FeaturesConfig:
 
 
 class SourceImage(NamedTuple):
-    """An image of a source; `reason` and `detail` say why it has no feature, if that is known before it is read."""
+    """An image of a source; `reason` and `detail` say why it has no feature, if that is known before it is read.
+
+    file: of a photo, its path in the folder.
+    """
 
     image_id: str
     image: str
     reason: str = ""
     detail: str = ""
+    file: str = ""
 
 
 def source_images(images: Iterable[tuple[str, str]]) -> list[SourceImage]:
@@ -90,21 +109,20 @@ def source_images(images: Iterable[tuple[str, str]]) -> list[SourceImage]:
     An empty id is replaced by one from the image's name. Ids and rules are those of captions, so that the tables of
     features and captions can be joined.
     """
-    found: list[SourceImage] = []
-    seen: dict[str, str] = {}
+    checked: list[SourceImage] = []
+    first_with: dict[str, str] = {}
     for given, image in images:
         record = clean(Record("", 0, image, "-"))
         if isinstance(record, Rejected):
-            found.append(SourceImage(given, excerpt(image), record.reason, record.detail))
+            checked.append(SourceImage(given, excerpt(image), record.reason, record.detail))
             continue
-        name = given or image_id(record.image)
-        if name in seen:
-            detail = f"image_id must be distinct, {name} is also that of {seen[name]}"
-            found.append(SourceImage(name, record.image, "duplicate_image_id", detail))
-        else:
-            seen[name] = record.image
-            found.append(SourceImage(name, record.image))
-    return found
+        name, reason, detail = given or record.id, "", ""
+        if name in first_with:
+            reason = "duplicate_image_id"
+            detail = f"image_id must be distinct, {name} is also that of {first_with[name]}"
+        first_with.setdefault(name, record.image)
+        checked.append(SourceImage(name, record.image, reason, detail))
+    return checked
 
 
 def table_of(image_ids: list[str], numbers: np.ndarray) -> pa.Table:
@@ -116,6 +134,132 @@ def table_of(image_ids: list[str], numbers: np.ndarray) -> pa.Table:
     return pa.table([pa.array(image_ids, pa.string()), column], schema=schema)
 
 
-def first_line(error: BaseException) -> str:
-    """The first line of an error's message, or its type."""
-    return str(error).strip().split("\n")[0].rstrip(".")[:300] or type(error).__name__
+class Arrays:
+    """A folder of `{split}_{array}.npy`, or one such file, as a source of features."""
+
+    def __init__(self, source: Path, config: FeaturesConfig) -> None:
+        """Open the arrays of all splits. Raises FileNotFoundError or ValueError naming the file and the rule."""
+        self._paths = find_arrays(source, config.array)
+        paths = list(self._paths.values())
+        mapped = [open_array(path) for path in paths]
+        kinds = [f"{rows.dtype} {rows.shape[1:]}" for rows in mapped]
+        for path, kind in zip(paths, kinds, strict=True):
+            if kind != kinds[0]:
+                raise ValueError(f"{path}: must have rows of {kinds[0]} as {paths[0].name}, has {kind}")
+        self.shape = tuple(int(size) for size in mapped[0].shape[1:])
+        self.dtype = config.dtype or ("float16" if mapped[0].dtype in ("float16", "uint8") else "float32")
+        array = source.stem.rpartition("_")[2] if source.is_file() else config.array
+        self.backbone = config.backbone or f"precomp {array}"
+        self.inputs = {path.name: f"sha256 {sha256_file(path)}" for path in paths}
+        self._scale: tuple[np.ndarray, np.ndarray] | None = None
+        if mapped[0].dtype == "uint8":
+            scale = paths[0].with_name(f"{array}_scale.npz")
+            self._scale = read_scale(scale, self.shape)
+            self.inputs[scale.name] = f"sha256 {sha256_file(scale)}"
+        images: list[str] = []
+        self._starts = [0]
+        for (split, path), rows in zip(self._paths.items(), mapped, strict=True):
+            images += image_names(split, len(rows), path)
+            self._starts.append(len(images))
+        self.images = source_images(("", image) for image in images)
+
+    def read(self, start: int, stop: int) -> tuple[list[SourceImage], np.ndarray]:
+        """Read features. Raises ValueError when the five rows of an image differ."""
+        import numpy as np
+
+        parts = []
+        for path, (first, end) in zip(self._paths.values(), pairwise(self._starts), strict=True):
+            low, high = max(start, first) - first, min(stop, end) - first
+            if low < high:
+                array = open_array(path)
+                rows = array.reshape(end - first, -1, *self.shape)[low:high]  # (images, 1 or 5, *shape)
+                same = ((rows == rows[:, :1]) | (rows != rows)).reshape(high - low, -1).all(axis=1)
+                if not same.all():
+                    raise ValueError(
+                        f"{path}: must have {CAPTIONS_PER_IMAGE} equal rows per image, those of image "
+                        f"{low + int(np.argmin(same))} differ"
+                    )
+                numbers = rows[:, 0]
+                if self._scale is not None:
+                    bottom, top = self._scale
+                    numbers = bottom + numbers.astype(np.float32) / np.float32(255) * (top - bottom)
+                with np.errstate(over="ignore"):
+                    parts.append(numbers.astype(self.dtype))
+        images = self.images[start:stop]
+        return images, np.concatenate(parts)[[not image.reason for image in images]]
+
+
+def find_arrays(source: Path, array: str) -> dict[str, Path]:
+    """The array files by split, in reading order: all `{split}_{array}.npy` of a folder, or `source` itself.
+
+    Raises ValueError for a wrong name, FileNotFoundError when there are no arrays.
+    """
+    if not _NAME.fullmatch(array):
+        raise ValueError(f"array must be letters and digits, as ims in train_ims.npy, was: {array}")
+    if source.is_file():
+        split, _, kind = source.stem.rpartition("_")
+        if source.suffix != ".npy" or not split or not _NAME.fullmatch(kind):
+            raise ValueError(f"{source}: must be a folder, or a file named <split>_<array>.npy")
+        return {split: source}
+    if not source.is_dir():
+        raise FileNotFoundError(f"{source}: no such file or folder")
+    suffix = f"_{array}.npy"
+    found = {path.name.removesuffix(suffix): path for path in source.glob(f"?*{suffix}")}
+    if not found:
+        arrays = ", ".join(sorted(path.name for path in source.glob("*.npy"))[:5]) or "no .npy files"
+        raise FileNotFoundError(f"{source}: must have arrays named <split>{suffix}, has {arrays}")
+    return {split: found[split] for split in sorted(found, key=split_order)}
+
+
+def open_array(path: Path) -> np.ndarray:
+    """Memory-map an array of features; pickles are refused. Raises ValueError naming the file and what was expected."""
+    import numpy as np
+
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError, OSError) as error:
+        raise ValueError(f"{path}: must be {EXPECTED_ARRAY}, cannot be read: {first_line(error)}") from None
+    if not isinstance(array, np.ndarray):
+        raise ValueError(f"{path}: must be {EXPECTED_ARRAY}, was: several arrays")
+    if array.ndim not in (2, 3) or not array.size or not (array.dtype.kind == "f" or array.dtype == "uint8"):
+        raise ValueError(f"{path}: must be {EXPECTED_ARRAY}, was: {array.dtype} {array.shape}")
+    return array
+
+
+def read_scale(path: Path, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """The numbers that the bytes 0 (`low`) and 255 (`high`) stand for, broadcastable to the shape of a feature.
+
+    Raises ValueError, naming the file, when it is missing, unreadable, has another shape, or not low <= high.
+    """
+    import numpy as np
+
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            low, high = (np.asarray(stored[name], np.float32) for name in ("low", "high"))
+        if not (np.isfinite(np.broadcast_to(high - low, shape)) & (low <= high)).all():
+            raise ValueError("they must be finite, low <= high")
+    except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile, AttributeError, TypeError) as error:
+        raise ValueError(
+            f"{path}: must hold low and high of arrays of bytes, for features of {shape}: {first_line(error)}"
+        ) from None
+    return low, high
+
+
+def image_names(split: str, rows: int, array: Path) -> list[str]:
+    """The names of the images of an array: the lines of `{split}_images.txt`, or else `{split}_{index}` from index 0.
+
+    rows: of the array; there must be one, or five, per image (per five lines of `{split}_caps.txt` if only that file
+    exists). Otherwise raises ValueError.
+    """
+    names, captions = (array.with_name(f"{split}_{kind}.txt") for kind in ("images", "caps"))
+    if names.is_file():
+        found = list(lines(str(names), "a list of image names"))
+        rule = f"one row, or five, per line of {names.name}"
+    elif captions.is_file():
+        count = sum(1 for _ in lines(str(captions), VSEPP_LINES)) // CAPTIONS_PER_IMAGE
+        found, rule = [f"{split}_{index}" for index in range(count)], f"one row per image or caption of {captions.name}"
+    else:
+        return [f"{split}_{index}" for index in range(rows)]
+    if rows not in (len(found), len(found) * CAPTIONS_PER_IMAGE):
+        raise ValueError(f"{array}: must have {rule}: {len(found)} or {len(found) * CAPTIONS_PER_IMAGE}, has {rows}")
+    return found

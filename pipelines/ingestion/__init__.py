@@ -1,1 +1,1 @@
-"""From records to captions grouped by image, in bounded memory: rows are sorted on disk (see `spill`)."""
+"""From records to captions grouped by image, in bounded memory: rows lie on disk, DuckDB sorts their keys."""

@@ -9,7 +9,7 @@ similarity of their sets of five letters in a row: 1 % at J = 0.6, 40 % at 0.8, 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from hashlib import blake2b
 
 from ..readers.record import Record, Rejected, reject
@@ -41,19 +41,17 @@ Check = Callable[[Record], Rejected | None]
 
 def refusing(
     records: Iterable[Record | Rejected], languages: tuple[str, ...], boilerplate: bool
-) -> Iterable[Record | Rejected]:
+) -> Iterator[Record | Rejected]:
     """The same records, in which captions in other languages than these (if any are given) and, if it is asked for,
     `boilerplate` have become rejected records. Raises as `in_languages`.
     """
     checks = [*([is_boilerplate] if boilerplate else []), *([in_languages(languages)] if languages else [])]
     if not checks:
-        return records
-    return (
-        next((bad for check in checks if (bad := check(record)) is not None), record)
-        if isinstance(record, Record)
-        else record
-        for record in records
-    )
+        yield from records
+        return
+    for record in records:
+        refused = (check(record) for check in checks) if isinstance(record, Record) else ()
+        yield next(filter(None, refused), record)
 
 
 def in_languages(languages: tuple[str, ...]) -> Check:

@@ -1,28 +1,44 @@
-"""Bring the captions of each image together, and refuse what an image cannot have twice, or too much of, with DuckDB.
+"""Records as rows: in memory, or in an Arrow file for each part; and which of them become captions of which image.
 
-It sorts and groups, in a small memory and else on disk, the keys of rows alone: where they stand, their image and their
-number. The rows themselves are fetched by their positions when the shards are written.
+A part is what one call reads: a file, or a whole source. A row's position says where it is: the number of its part,
+then its number in the part's file, rejected records included. Captions keep the order of positions.
+
+DuckDB sorts and groups, in a small memory and else on disk, the keys of rows alone: where they stand, their image and
+their number. The rows themselves are fetched by their positions when the shards are written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import json
+import os
+import re
+import secrets
+from bisect import bisect_right
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...schemas.captions import CAPTIONS
-from ..readers.record import MAX_CAPTIONS, Rejected, excerpt
-from .rows import KEPT, IngestConfig
+from .. import readers
+from ..engine.bounds import above_zero, at_least
+from ..readers.record import MAX_CAPTIONS, ReadOptions, Record, Rejected, excerpt
+from .checks import keys
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
-COLUMNS = ("image_id", "image", "number", "keys")  # of rows, that decide what is kept
+PART_BITS = 40  # a part has at most 2**40 records
+BLOCK_ROWS = 8_192
+KEPT = "kept:"
+DECIDING = ("image_id", "image", "number", "keys")  # columns that decide which rows become captions
 LEAST, SHARDS, MOST_MB = 1_000, 2_048, 1
 MEMORY, MEMORY_OF_KEY = 48_000_000, 5  # bytes: DuckDB fails with much less
 DIFFERENCES = {"duplicate_text": "case and punctuation", "near_duplicate_text": "a few letters"}
+_SOURCE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 # home: the position of the first row of the image, which the shard is of. again: a number that the image has already.
 # before: how many captions of the image come before. Rows that were rejected when they were read have no image_id.
@@ -60,13 +76,192 @@ CREATE VIEW refused AS
 """
 
 
+@dataclass(frozen=True)
+class IngestConfig(ReadOptions):
+    """What to read of a source, how to read its records (the fields of ReadOptions), and how to cut captions to shards.
+
+    format: a key of READERS; empty: detected. source_name: the first part of every caption_id; empty: the format.
+    limit: read only the first N images; of many files, none is begun after that. shard_size: captions per shard, at
+    most; an image is not split. shard_mb: the same in millions of characters; None for both: see captions_per_shard.
+    strict: stop at the first bad record.
+
+    Captions to refuse, as rejected records (see ingestion.checks): languages: those in other languages than these, if
+    any are given. boilerplate: those that are none. duplicates: those that differ from an earlier one, of any image, in
+    case and punctuation only. near_duplicates: these, and those that differ in a few letters. Raises ValueError for a
+    value that is not valid.
+    """
+
+    format: str = ""
+    source_name: str = ""
+    limit: int | None = None
+    shard_size: int | None = None
+    shard_mb: float | None = None
+    strict: bool = False
+    languages: tuple[str, ...] = ()
+    boilerplate: bool = False
+    duplicates: bool = False
+    near_duplicates: bool = False
+
+    def __post_init__(self) -> None:
+        if self.format:
+            readers.reader_of(self.format)
+        at_least(self, 1, ("limit", "shard_size"))
+        if self.shard_mb is not None:
+            above_zero(self, ("shard_mb",))
+            if self.shard_size is not None:
+                raise ValueError("shard_size and shard_mb exclude each other: give one of them")
+        if not re.fullmatch(r"[a-z]{2,3}", self.language):
+            raise ValueError(f"language must be an ISO 639 code such as en, or all, was: {self.language}")
+        if self.source_name and not _SOURCE_NAME.fullmatch(self.source_name):
+            raise ValueError(f"source_name must be of letters, digits and . _ -, was: {self.source_name}")
+
+
+def rows_schema(kept: Mapping[str, pa.DataType]) -> pa.Schema:
+    """Rows of records: their fields, and `keys` (see `checks.keys`), null if none are asked for. A rejected record has
+    `reason` and `detail`, and no `image_id`.
+
+    kept: the types of the columns to keep, which become `kept:<name>`.
+    """
+    import pyarrow as pa
+
+    text, number = pa.string(), pa.int64()
+    record = {"source": text, "line": number, "image": text, "text": text, "split": text, "language": text}
+    record |= {"number": number, "image_id": text, "reason": text, "detail": text}
+    record |= {KEPT + name: of for name, of in kept.items()}
+    return pa.schema([*record.items(), ("keys", pa.list_(pa.uint64()))])
+
+
+def of_first_images(
+    records: Iterable[Record | Rejected], limit: int | None, images: set[str], stop: bool
+) -> Generator[Record | Rejected, None, bool]:
+    """The records without those of images beyond the first `limit`; returns whether there were such.
+
+    images: the ids of those that were read before, to which new ones are added. stop: whether to end with the first
+    record that is left out, which is right if the captions of an image are adjacent.
+    """
+    if limit is None:
+        yield from records
+        return False
+    full = False
+    for record in records:
+        if isinstance(record, Record) and record.id not in images:
+            full = len(images) == limit
+            if full and stop:
+                break
+            if full:
+                continue
+            images.add(record.id)
+        yield record
+    return full
+
+
+def blocks(records: Iterable[Record | Rejected], schema: pa.Schema, config: IngestConfig) -> Iterator[pa.RecordBatch]:
+    """Blocks of rows of the records, in order. schema: of the rows, see `rows_schema`."""
+    import pyarrow as pa
+
+    records, no_values = iter(records), (None,) * (len(schema) - 11)
+    while some := list(islice(records, BLOCK_ROWS)):
+        rows = (
+            (one.source, one.line, None, one.text, None, None, None, None, one.reason, one.detail, *no_values)
+            if isinstance(one, Rejected)
+            else (*one[:8], None, None, *one.kept)
+            for one in some
+        )
+        columns = [_array(*pair) for pair in zip(zip(*rows, strict=True), list(schema)[:-1], strict=True)]
+        of_texts: list[list[int] | None] = [None] * len(some)
+        if config.duplicates or config.near_duplicates:
+            found = keys([one.text for one in some], config.near_duplicates)
+            of_texts = [own if isinstance(one, Record) else None for one, own in zip(some, found, strict=True)]
+        yield pa.record_batch([*columns, pa.array(of_texts, schema.field("keys").type)], schema)
+
+
+def _array(values: Sequence[Any], of: pa.Field) -> pa.Array:
+    """The values of a column. In a column to keep, what is no text becomes JSON; raises ValueError for other types."""
+    import pyarrow as pa
+
+    def text(value: Any) -> str:
+        shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+        return shown.encode("utf-8", "backslashreplace").decode()
+
+    try:
+        return pa.array(values, of.type)
+    except (pa.ArrowException, UnicodeError, OverflowError, TypeError) as error:
+        if of.name.startswith(KEPT) and pa.types.is_string(of.type):
+            return pa.array([None if value is None else text(value) for value in values], of.type)
+        name = of.name.removeprefix(KEPT)
+        raise ValueError(
+            f"column {name} must be {of.type}, as in the first file: {str(error).splitlines()[0]}"
+        ) from None
+
+
+def write_blocks(path: Path, schema: pa.Schema, blocks: Iterable[pa.RecordBatch]) -> dict[str, int]:
+    """Write record batches to an Arrow file, which is there when all are written; the numbers of `rows`, and of
+    `characters` in the captions among them.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
+    rows = characters = 0
+    try:
+        with pa.OSFile(str(temporary), "wb") as file, pa.ipc.new_file(file, schema) as writer:
+            for block in blocks:
+                writer.write_batch(block)
+                rows += block.num_rows
+                captions = block["text"].filter(block["image_id"].is_valid())
+                characters += pc.sum(pc.utf8_length(captions)).as_py() or 0
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return {"rows": rows, "characters": characters}
+
+
+def _stored(part: int, path: Path) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The rows of a part in record batches, each with the position of its first row."""
+    import pyarrow as pa
+
+    position = part << PART_BITS
+    with pa.memory_map(str(path)) as file, pa.ipc.open_file(file) as reader:
+        for index in range(reader.num_record_batches):
+            block = reader.get_batch(index)
+            yield position, block
+            position += block.num_rows
+
+
+def read_blocks(paths: Iterable[Path], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """The `position` and some columns of the rows in the files of all parts."""
+    import numpy as np
+    import pyarrow as pa
+
+    for position, block in chain.from_iterable(_stored(part, path) for part, path in enumerate(paths)):
+        positions = pa.array(np.arange(position, position + block.num_rows))
+        yield pa.record_batch([positions, *map(block.column, columns)], ["position", *columns])
+
+
+def rows_at(path: Callable[[int], Path], schema: pa.Schema, positions: np.ndarray) -> pa.Table:
+    """The rows at some positions, in their order; path: the file of a part, given its number."""
+    import numpy as np
+    import pyarrow as pa
+
+    order = np.argsort(positions, kind="stable")
+    wanted, found = positions[order], []
+    for part in np.unique(wanted >> PART_BITS).tolist():
+        for position, block in _stored(part, path(part)):
+            low, high = np.searchsorted(wanted, (position, position + block.num_rows))
+            if high > low:  # copied: while a file is mapped, more of it counts as memory than is read
+                found.append(block.take(pa.array(wanted[low:high] - position)))
+    table = pa.Table.from_batches(found, schema)
+    return (table if (np.diff(order) > 0).all() else table.take(pa.array(np.argsort(order)))).combine_chunks()
+
+
 @contextmanager
 def grouped(blocks: Iterable[pa.RecordBatch], rows: int = 0, folder: Path | None = None) -> Iterator[Any]:
     """A connection with two views, to be sorted by all columns: `kept`, the `home`, `position` and final `number` of
     each caption, and `refused`, the `position`, `reason` (null: that of reading) and `home` of each rejected record.
 
-    blocks: `position` and COLUMNS of all rows. rows: how many keys there are. folder: for what does not fit into the
-    memory, which grows little with them; None: take as much memory as there is. Raises OSError if the disk is full.
+    blocks: `position` and the columns DECIDING of all rows. rows: how many keys there are. folder: for what does not
+    fit into the memory, which grows little with them; None: take as much memory as there is. Raises OSError if the disk
+    is full.
     """
     import duckdb
     import pyarrow as pa
@@ -74,19 +269,16 @@ def grouped(blocks: Iterable[pa.RecordBatch], rows: int = 0, folder: Path | None
     settings: dict[str, Any] = {"threads": 1, "preserve_insertion_order": False, "temp_directory": ""}
     if folder is not None:
         settings |= {"temp_directory": str(folder), "memory_limit": f"{MEMORY + MEMORY_OF_KEY * rows}B"}
-    types = [pa.int64(), pa.string(), pa.string(), pa.int64(), pa.list_(pa.uint64())]
-    found = pa.RecordBatchReader.from_batches(
-        pa.schema(list(zip(("position", *COLUMNS), types, strict=True))), iter(blocks)
-    )
+    schema = pa.schema([("position", pa.int64()), *map(rows_schema({}).field, DECIDING)])
     with duckdb.connect(config=settings) as connection:
-        connection.register("found", found)
+        connection.register("found", pa.RecordBatchReader.from_batches(schema, iter(blocks)))
         connection.execute(GROUPS)
         yield connection
 
 
-def reject(rows: pa.Table, reasons: Sequence[str | None], images: Sequence[str | None]) -> list[Rejected]:
+def rejected_records(rows: pa.Table, reasons: Sequence[str | None], images: Sequence[str | None]) -> list[Rejected]:
     """Rows as rejected records; reasons: those of `refused`. images: the first image of each row's image_id."""
-    found = []
+    records = []
     for row, reason, image in zip(rows.to_pylist(), reasons, images, strict=True):
         detail = row["detail"]
         if reason in DIFFERENCES:
@@ -98,8 +290,8 @@ def reject(rows: pa.Table, reasons: Sequence[str | None], images: Sequence[str |
         elif reason == "duplicate_caption_id":
             detail = f"caption number must be unique in its image, was again: {row['image']}#{row['number']}"
         text = row["text"] if reason is None else excerpt(row["text"])
-        found.append(Rejected(row["source"], row["line"], reason or row["reason"], detail, text))
-    return found
+        records.append(Rejected(row["source"], row["line"], reason or row["reason"], detail, text))
+    return records
 
 
 def captions_per_shard(config: IngestConfig, captions: int, characters: int) -> int:
@@ -114,7 +306,7 @@ def captions_per_shard(config: IngestConfig, captions: int, characters: int) -> 
     return config.shard_size or max(LEAST, min(captions // SHARDS, int(MOST_MB * per_mb)))
 
 
-def shard_sizes(sizes: Sequence[int], shard_size: int) -> list[tuple[int, int]]:
+def shard_sizes(sizes: Iterable[int], shard_size: int) -> list[tuple[int, int]]:
     """Distribute images, given their numbers of captions, to shards: (captions, images) of each shard, in order.
 
     A shard has up to `shard_size` captions, of whole images, and at least one image: shard_sizes([5, 5, 5], 12) ->
@@ -131,59 +323,35 @@ def shard_sizes(sizes: Sequence[int], shard_size: int) -> list[tuple[int, int]]:
     return [*shards, (captions, images)] if images else shards
 
 
-def image_sizes(home: np.ndarray) -> list[int]:
-    """The number of captions of each image, in the order of `home`: for each caption, the position of its image's first
-    caption.
-    """
-    import numpy as np
-
-    return np.unique(home, return_counts=True)[1].tolist()
-
-
 def shards_of_ranges(kept: Path, starts: Sequence[int], shard_size: int) -> list[int]:
     """The number of shards that the images of each range of positions fill; kept: the file of the table `kept`, starts:
     of the ranges.
     """
-    import numpy as np
     import pyarrow.parquet as pq
 
-    shards, last = [0] * len(starts), 0
-    homes: list[np.ndarray] = []
-    for batch in pq.ParquetFile(kept).iter_batches(1 << 17, columns=["home"], use_threads=False):
-        home = batch["home"].to_numpy()
-        ranges = np.searchsorted(starts, home, "right") - 1
-        for index in np.unique(ranges).tolist():
-            homes = [*homes, home[ranges == index]] if index == last else [home[ranges == index]]
-            last = index
-            shards[index] = len(shard_sizes(image_sizes(np.concatenate(homes)), shard_size))
+    batches = pq.ParquetFile(kept).iter_batches(1 << 13, columns=["home"], use_threads=False)
+    homes = groupby(chain.from_iterable(batch["home"].to_pylist() for batch in batches))
+    shards = [0] * len(starts)
+    sizes = ((bisect_right(starts, home) - 1, sum(1 for _ in captions)) for home, captions in homes)
+    for index, images in groupby(sizes, lambda image: image[0]):
+        shards[index] = len(shard_sizes((size for _, size in images), shard_size))
     return shards
 
 
-def images_in_two_splits(home: np.ndarray, rows: pa.Table) -> int:
-    """The number of images with captions in more than one split; rows: captions, home: of each."""
-    import pyarrow as pa
-
-    pairs = pa.table({"home": home, "split": rows["split"]}).group_by(["home", "split"]).aggregate([])
-    return sum(size > 1 for size in image_sizes(pairs["home"].to_numpy()))
-
-
-def captions(rows: pa.Table, number: np.ndarray, source_name: str) -> pa.Table:
+def captions_table(rows: pa.Table, number: np.ndarray, source_name: str) -> pa.Table:
     """The table captions (negcap.schemas.captions) of rows and their final caption numbers. source_name: the first part
     of every caption_id.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    text = pa.string()
-    columns = {
-        "caption_id": pc.binary_join_element_wise(source_name, rows["image_id"], pa.array(number).cast(text), ":"),
-        "origin": pa.repeat(pa.scalar("human", text), rows.num_rows),
-    }
-    arrays = [columns[name] if name in columns else rows[name] for name in CAPTIONS.names]
-    return pa.table(arrays, schema=CAPTIONS).combine_chunks()
+    numbers = pa.array(number).cast(pa.string())
+    rows = rows.append_column("caption_id", pc.binary_join_element_wise(source_name, rows["image_id"], numbers, ":"))
+    rows = rows.append_column("origin", pa.repeat("human", rows.num_rows))
+    return rows.select(CAPTIONS.names).cast(CAPTIONS).combine_chunks()
 
 
-def source_columns(rows: pa.Table, built: pa.Table, schema: pa.Schema) -> pa.Table:
+def source_columns_table(rows: pa.Table, built: pa.Table, schema: pa.Schema) -> pa.Table:
     """The table source_columns, with the columns of the source to keep of rows; built: the table captions made of
     them.
     """

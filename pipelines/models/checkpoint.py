@@ -5,10 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import fields
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +19,6 @@ from .vocabulary import WordVocabulary
 
 CONFIG, VOCABULARY, METRICS = "config.json", "vocabulary.json", "metrics.jsonl"
 BEST, LAST = "best", "last"
-Config = TypeVar("Config")
 
 
 def training_identity(
@@ -180,23 +178,6 @@ def _read_vocabulary(path: Path) -> WordVocabulary:
     if not all(type(word) is str for word in words):
         raise ValueError(f"{path} must be a list of words, is damaged")
     return WordVocabulary(tuple(words))
-
-
-def restore_config(
-    kind: type[Config], folder: Path, identity: Any, left_out: Collection[str], **changes: Any
-) -> Config:
-    """The config, of the dataclass `kind`, described in an identity; its `run` is empty and its `output` is `folder`.
-
-    left_out: fields that keep their defaults. changes: other values for some fields. Raises KeyError or TypeError if
-    the identity does not describe such a config.
-    """
-    names = {item.name for item in fields(kind)} - set(left_out)  # type: ignore[arg-type]
-    given = {
-        name: tuple(value) if isinstance(value, list) else value
-        for name, value in identity["config"].items()
-        if name in names
-    }
-    return kind(**{"run": Path(), "output": folder, **given, **changes})
 
 
 def _read_json(path: Path, kind: type = dict) -> Any:

@@ -9,7 +9,7 @@ image, in the order of the image features. https://github.com/ExplorerFreda/VSE-
 line i, both in training (data.py, PrecompTrainCaptionExtendedDataset) and in evaluation (evaluation.py,
 eval_with_single_extended): so there is one file per caption, empty if it has no negatives of the family. negbench:
 multiple choice as NegBench reads it; if the run has denials, the questions are about two nouns, see
-`negcap.pipelines.tables.questions`; other captions are asked beside three of their negatives. valse: Parcalabescu et
+`negcap.pipelines.tables.examples`; other captions are asked beside three of their negatives. valse: Parcalabescu et
 al. 2022; `mturk` has the votes of people or models, and VALSE's readers keep pairs of which at least two of three
 voters said that the caption describes the image and the foil does not.
 """
@@ -27,9 +27,21 @@ from ...augment.rng import record_rng
 from ..engine.tables import has_table, read_table
 from ..quality.annotation.agree import find_key, read_key, read_sheets
 from ..quality.annotation.sheet import NEGATIVE
-from ..tables.examples import Example, Negative, all_captions, is_denial, other_wordings, source_of, with_negatives
+from ..tables.examples import (
+    OPTIONS,
+    POSITIVE,
+    Example,
+    Negative,
+    Question,
+    all_captions,
+    is_denial,
+    other_wordings,
+    questions,
+    shuffled,
+    source_of,
+    with_negatives,
+)
 from ..tables.pairs import MEASURES, NEGATION
-from ..tables.questions import OPTIONS, POSITIVE, Question, questions, shuffled
 from .images import CLIP_BENCHMARK, HUGGINGFACE, LMMS_EVAL, WEBDATASET
 from .layout import (
     FLOAT,

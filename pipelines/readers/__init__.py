@@ -5,13 +5,12 @@ The format is that of READERS whose layout a source has, by its content and, whe
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import files, formats, table, webdataset
-from .files import head, is_folder, is_pattern, join, matching, name_in, name_of, names, naming
+from .files import head, is_folder, is_pattern, matching, name_in, name_of, names, naming
 from .record import ReadOptions, Record, Rejected, clean
 
 if TYPE_CHECKING:
@@ -38,44 +37,24 @@ class Reader(NamedTuple):
 
     records: the records of a file (path or URL) of a source, in its order. grouped: whether all captions of an image
     are adjacent, so that reading may stop after the first N images. files: the files that reading a source reads, in
-    order; None: the source itself. alone: whether each file is read alone; otherwise `records` reads the whole source.
+    order. alone: whether each file is read alone; otherwise `records` reads the whole source.
     """
 
     records: Callable[[str, str, ReadOptions], Iterator[Record | Rejected]]
     grouped: bool
-    files: Callable[[str, ReadOptions], list[str]] | None = None
+    files: Callable[[str, ReadOptions], list[str]] = lambda source, options: [source]
     alone: bool = True
 
 
-def _tables(source: str, options: ReadOptions) -> list[str]:
-    found = _several(source, table.FILES)
-    return [source] if found is None else table.one_kind(source, found)
-
-
-def _archives(source: str, options: ReadOptions) -> list[str]:
-    found = _several(source, webdataset.FILES)
-    return [source] if found is None else found
-
-
-def _several(source: str, named: re.Pattern[str]) -> list[str] | None:
-    """The files that match a pattern, or those of a folder with such names; None if the source is one file."""
-    if is_pattern(source):
-        return matching(source)
-    if not is_folder(source):
-        return None
-    # img2dataset writes its statistics beside its tables
-    return [join(source, name) for name in names(source) if named.fullmatch(name) and not name.endswith("_stats.json")]
-
-
 READERS = {
-    "coco": Reader(formats.coco, False),
-    "karpathy": Reader(formats.karpathy, True),
-    "flickr": Reader(formats.flickr, False),
-    "multi30k": Reader(formats.multi30k, True, formats.multi30k_files, alone=False),
-    "vsepp": Reader(formats.vsepp, True, formats.vsepp_files, alone=False),
-    "table": Reader(table.records, False, _tables),
-    "webdataset": Reader(webdataset.records, True, _archives),
-    "lines": Reader(formats.plain_lines, True),
+    "coco": Reader(formats.coco, grouped=False),
+    "karpathy": Reader(formats.karpathy, grouped=True),
+    "flickr": Reader(formats.flickr, grouped=False),
+    "multi30k": Reader(formats.multi30k, grouped=True, files=formats.multi30k_files, alone=False),
+    "vsepp": Reader(formats.vsepp, grouped=True, files=formats.vsepp_files, alone=False),
+    "table": Reader(table.records, grouped=False, files=table.files_of),
+    "webdataset": Reader(webdataset.records, grouped=True, files=webdataset.files_of),
+    "lines": Reader(formats.plain_lines, grouped=True),
 }
 
 
@@ -93,8 +72,7 @@ def files_of(source: str, format: str, options: ReadOptions) -> list[str]:
     `format`.
     """
     with naming(source):
-        find = reader_of(format).files
-        return find(source, options) if find else [source]
+        return reader_of(format).files(source, options)
 
 
 def kept_types(format: str, urls: Sequence[str], options: ReadOptions) -> Mapping[str, pa.DataType]:
@@ -104,12 +82,13 @@ def kept_types(format: str, urls: Sequence[str], options: ReadOptions) -> Mappin
     """
     import pyarrow as pa
 
+    if options.keep_columns and format not in ("table", "webdataset"):
+        raise ValueError(f"keep_columns is for tables and WebDataset tars, the format is {format}")
+    types: Mapping[str, pa.DataType] = {}
     if options.keep_columns and format == "table":
         with naming(urls[0]):
-            return table.kept_types(urls[0], options)
-    if options.keep_columns and format != "webdataset":
-        raise ValueError(f"keep_columns is for tables and WebDataset tars, the format is {format}")
-    return dict.fromkeys(options.keep_columns, pa.string())
+            types = table.kept_types(urls[0], options)
+    return {name: types.get(name, pa.string()) for name in options.keep_columns}
 
 
 def content(file: str, format: str = "") -> dict[str, Any]:
@@ -132,8 +111,7 @@ def read(
     """
     reader = reader_of(format)
     with naming(source):
-        found = reader.files(source, options) if only is None and reader.files and reader.alone else only or [source]
-        for file in found:
+        for file in only or (reader.files(source, options) if reader.alone else [source]):
             for record in reader.records(source, file, options):
                 yield clean(record) if type(record) is Record else record
 
@@ -145,15 +123,13 @@ def detect(source: str) -> str:
     when it has no known format or cannot be read.
     """
     with naming(source):
-        if is_pattern(source):
+        pattern = is_pattern(source)
+        if pattern:
             source = matching(source)[0]
-            format = _of_folder(source) if is_folder(source) else _of_file(source)
-            if format not in ("table", "webdataset"):
-                raise ValueError(
-                    f"{source}: a pattern must be of tables or of WebDataset tars, this file is of {format}"
-                )
-            return format
-        return _of_folder(source) if is_folder(source) else _of_file(source)
+        format = _of_folder(source) if is_folder(source) else _of_file(source)
+        if pattern and format not in ("table", "webdataset"):
+            raise ValueError(f"{source}: a pattern must be of tables or of WebDataset tars, this file is of {format}")
+        return format
 
 
 def _of_folder(source: str) -> str:
@@ -163,7 +139,7 @@ def _of_folder(source: str) -> str:
     if formats.multi30k_captions(source):
         return "multi30k"
     archives = {name.partition(".")[0] for name in present if webdataset.FILES.fullmatch(name)}
-    if archives and not archives <= {name.partition(".")[0] for name in present if name.endswith(".parquet")}:
+    if archives - {name.partition(".")[0] for name in present if name.endswith(".parquet")}:
         return "webdataset"
     if any(table.FILES.fullmatch(name) for name in present):  # of img2dataset, those beside its archives
         return "table"
@@ -184,11 +160,14 @@ def _of_file(source: str) -> str:
         return "table"
     if start.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise ValueError(f"{source}: must be UTF-8, starts with a UTF-16 byte order mark")
-    start = start.removeprefix(b"\xef\xbb\xbf").lstrip()
+    start = start.lstrip()
     if not start or len(_CONTROL.findall(start)) * 50 > len(start):
         raise ValueError(f"{source}: must be {EXPECTED}; is {'binary' if start else 'empty'}")
-    if start.startswith(b"{") and not _is_json_lines(start):
-        return _of_json(source)
+    if start.startswith(b"{"):
+        # one JSON object in the first line, that a whole COCO or Karpathy file does not consist of, makes JSON lines
+        first = table.parse_json(start.split(b"\n")[0].decode("utf-8", "replace"))
+        is_whole = first is None or any(isinstance(first.get(key), list) for key in ("images", "annotations"))
+        return _of_json(source) if is_whole else "table"
     if _TOKEN_LINE.match(start):
         return "flickr"
     if table.FILES.fullmatch(name) or table.kind_of(source) != "delimited" or table.has_header(start):
@@ -203,15 +182,6 @@ def _of_file(source: str) -> str:
             "the numbers of its columns, --columns image=1,caption=2"
         )
     return "lines"
-
-
-def _is_json_lines(start: bytes) -> bool:
-    """Whether the first line is a complete JSON object, and not one that a whole COCO or Karpathy file consists of."""
-    try:
-        first = json.loads(start.split(b"\n")[0].decode("utf-8", "replace"))
-    except (ValueError, RecursionError):
-        return False
-    return not any(isinstance(first.get(key), list) for key in ("images", "annotations"))
 
 
 def _of_json(source: str) -> str:

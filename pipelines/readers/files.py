@@ -14,7 +14,6 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import islice
 from typing import IO, Any
 
 HEAD = 1 << 16
@@ -66,7 +65,7 @@ def filesystem(url: str) -> tuple[Any, str]:
             raise ValueError("its protocol is data, which has no files")
         return fs, path
     except (ImportError, TypeError, ValueError) as error:  # TypeError: for want of settings that no URL has
-        raise ValueError(f"{url}: cannot be opened: {_one_line(error)}") from None
+        raise ValueError(f"{url}: cannot be opened: {first_line(error)}") from None
 
 
 def is_folder(url: str) -> bool:
@@ -124,6 +123,16 @@ def matching(pattern: str) -> list[str]:
     return found
 
 
+def files_named(named: re.Pattern[str], source: str) -> list[str]:
+    """The files that a pattern matches, or those of a folder with such names, or the source itself, which is a file."""
+    if is_pattern(source):
+        return matching(source)
+    if not is_folder(source):
+        return [source]
+    # img2dataset writes its statistics beside its tables
+    return [join(source, name) for name in names(source) if named.fullmatch(name) and not name.endswith("_stats.json")]
+
+
 def expand_braces(pattern: str) -> list[str]:
     """The names that braces stand for, in order: `{09..10}.tar` -> 09.tar, 10.tar; `{a,b}.csv` -> a.csv, b.csv."""
     braces = _BRACES.search(pattern)
@@ -143,9 +152,8 @@ def name_in(source: str, url: str) -> str:
     place = source.partition("::")[0]
     cut = _PATTERN.search(place)
     start = place[: cut.start()].rpartition("/")[0] if cut else place.rstrip("/")
-    file = url.partition("::")[0]
-    at = file.find(f"{start}/") if start else -1
-    return file[at + len(start) + 1 :] if at >= 0 else name_of(url)
+    _, shared, below = url.partition("::")[0].partition(f"{start}/") if start else ("", "", "")
+    return below if shared else name_of(url)
 
 
 def join(folder: str, name: str) -> str:
@@ -156,16 +164,16 @@ def join(folder: str, name: str) -> str:
 
 def name_of(url: str) -> str:
     """The last part of a path or URL: `s3://bucket/a/b.json` -> `b.json`, `https://host/b.json?key=1` -> `b.json`."""
-    return re.split(r"[/\\]", _place(url))[-1]
+    return re.split(r"[/\\]", _without_query(url))[-1]
 
 
 def folder_of(url: str) -> str:
     """The folder of a file, given the file's path or URL; `.` for a bare name."""
     _, separator, rest = url.partition("::")
-    return (_place(url)[: -len(name_of(url)) or None] or ".") + separator + rest
+    return (_without_query(url)[: -len(name_of(url)) or None] or ".") + separator + rest
 
 
-def _place(url: str) -> str:
+def _without_query(url: str) -> str:
     """A path or URL without what it is chained to, the query of a web address, and slashes at its end."""
     first = url.partition("::")[0]
     return (first.partition("?")[0] if first.startswith(_WEB) else first).rstrip("/\\")
@@ -173,61 +181,49 @@ def _place(url: str) -> str:
 
 def split_in(url: str) -> str:
     """The split in a file's name: `captions_val2017.json.gz` -> `val`; empty where the name has none."""
-    found = _SPLIT.search(name_of(url))
-    return found.group(1) if found else ""
+    split = _SPLIT.search(name_of(url))
+    return split[1] if split else ""
 
 
 @contextmanager
-def reading(url: str, expected: str, *errors: type[BaseException]) -> Iterator[None]:
-    """Turn errors of a damaged file, and those of types `errors`, into a ValueError naming file and expectation."""
-    try:
-        yield
-    except FileNotFoundError:
-        raise FileNotFoundError(f"{url}: no such file, expected {expected}") from None
-    except (*_DAMAGE, *errors) as error:  # type: ignore[misc]
-        raise ValueError(f"{url}: must be {expected}, cannot be read: {_one_line(error)}") from None
+def open_bytes(url: str, expected: str, *errors: type[BaseException], packed: bool = True) -> Iterator[IO[bytes]]:
+    """Open a file and give its decompressed bytes, or, if not `packed`, those that are stored.
 
-
-@contextmanager
-def open_bytes(url: str) -> Iterator[IO[bytes]]:
-    """Open a file and give its decompressed bytes. Raises ValueError for a file that cannot be opened."""
+    expected: what errors say that the file must be. Errors of a damaged file, and those of types `errors`, also where
+    it is read, become a ValueError that names the file; a missing one is a FileNotFoundError.
+    """
     from fsspec.compression import compr
     from fsspec.utils import infer_compression
 
-    fs, path = filesystem(url)
     try:
-        stored = fs.open(path, "rb")
-    except OSError:
-        raise
-    except Exception as error:  # each file system has errors of its own
-        raise ValueError(f"{url}: cannot be opened: {_one_line(error)}") from None
-    compression = infer_compression(path)
-    with stored:
-        if compression == "zip":
-            members = [member.filename for member in zipfile.ZipFile(stored).infolist() if not member.is_dir()]
-            if len(members) != 1:
-                inside = f": {', '.join(members[:3])}" + (", …" if len(members) > 3 else "") if members else ""
-                hint = f"; zip://NAME::{url} reads one of them, zip://::{url} a folder of tables" if members else ""
-                raise ValueError(f"{url}: must hold one file, holds {len(members)}{inside}{hint}")
-            stored.seek(0)
-        with compr[compression](stored, mode="rb") as file:
-            yield file
+        fs, path = filesystem(url)
+        try:
+            stored = fs.open(path, "rb")
+        except OSError:
+            raise
+        except Exception as error:  # each file system has errors of its own
+            raise ValueError(f"{url}: cannot be opened: {first_line(error)}") from None
+        compression = infer_compression(path) if packed else None
+        with stored:
+            if compression == "zip":
+                members = [member.filename for member in zipfile.ZipFile(stored).infolist() if not member.is_dir()]
+                if len(members) != 1:
+                    inside = f": {', '.join(members[:3])}" + (", …" if len(members) > 3 else "") if members else ""
+                    hint = f"; zip://NAME::{url} reads one of them, zip://::{url} a folder of tables" if members else ""
+                    raise ValueError(f"{url}: must hold one file, holds {len(members)}{inside}{hint}")
+                stored.seek(0)
+            with compr[compression](stored, mode="rb") as file:
+                yield file
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{url}: no such file, expected {expected}") from None
+    except (*_DAMAGE, *errors) as error:  # type: ignore[misc]
+        raise ValueError(f"{url}: must be {expected}, cannot be read: {first_line(error)}") from None
 
 
 def head(url: str) -> bytes:
-    """The first 64 KiB of a file, decompressed."""
-    with reading(url, "a caption file"), open_bytes(url) as file:
-        return file.read(HEAD)
-
-
-@contextmanager
-def open_text(url: str) -> Iterator[io.TextIOWrapper]:
-    """Open a file as UTF-8 text; bytes that are not UTF-8 become lone surrogates, and only `\\n` ends a line."""
-    with (
-        open_bytes(url) as file,
-        io.TextIOWrapper(file, encoding="utf-8", errors="surrogateescape", newline="\n") as text,
-    ):
-        yield text
+    """The first 64 KiB of a file, decompressed and without a byte order mark."""
+    with open_bytes(url, "a caption file") as file:
+        return file.read(HEAD).removeprefix(b"\xef\xbb\xbf")
 
 
 class LongLine(str):
@@ -246,17 +242,18 @@ def raw_lines(file: io.TextIOWrapper) -> Iterator[str]:
         yield line
 
 
-def lines(url: str, expected: str) -> Iterator[str]:
-    """The lines of a text file, without line ends and byte order mark; those that are too long as LongLine.
+def lines(url: str, expected: str, ends: bool = False) -> Iterator[str]:
+    """The lines of a file of UTF-8, without the byte order mark and, unless `ends`, without line ends.
 
-    `expected`: what errors say it must be.
+    Bytes that are not UTF-8 become lone surrogates; lines that are too long become LongLine. Raises as `open_bytes`.
     """
-    with reading(url, expected), open_text(url) as file:
-        found = raw_lines(file)
-        for line in islice(found, 1):
-            yield line.removeprefix("\ufeff").rstrip("\r\n")
-        for line in found:
-            yield line if type(line) is LongLine else line.rstrip("\r\n")
+    with (
+        open_bytes(url, expected) as file,
+        io.TextIOWrapper(file, encoding="utf-8", errors="surrogateescape", newline="\n") as text,
+    ):
+        for number, line in enumerate(raw_lines(text)):
+            line = line if number or type(line) is LongLine else line.removeprefix("\ufeff")
+            yield line if ends or type(line) is LongLine else line.rstrip("\r\n")
 
 
 class _Utf8:
@@ -274,7 +271,7 @@ def open_json(url: str, expected: str) -> Iterator[Any]:
     """Open a JSON file for ijson. Raises ValueError, naming the file and what was `expected`, when it is broken."""
     import ijson
 
-    with reading(url, expected, ijson.JSONError, UnicodeDecodeError), open_bytes(url) as file:
+    with open_bytes(url, expected, ijson.JSONError, UnicodeDecodeError) as file:
         yield _Utf8(file)
 
 
@@ -292,16 +289,15 @@ def json_items(url: str, prefix: str, expected: str) -> Iterator[Any]:
 def content(url: str) -> dict[str, Any]:
     """What identifies a file: its name without folder (`file`), `bytes` and `sha256`, as stored (compressed)."""
     digest, size = hashlib.sha256(), 0
-    fs, path = filesystem(url)
-    with reading(url, "a readable file"), fs.open(path, "rb") as file:
+    with open_bytes(url, "a readable file", packed=False) as file:
         while chunk := file.read(1 << 20):
             digest.update(chunk)
             size += len(chunk)
     return {"file": name_of(url), "bytes": size, "sha256": digest.hexdigest()}
 
 
-def _one_line(error: BaseException) -> str:
-    """The first line of an error's message, str or (as ijson has it) bytes."""
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message, str or (as ijson has it) bytes; else the error's type."""
     message = error.args[0] if error.args and isinstance(error.args[0], bytes) else str(error).encode()
     first = message.decode("utf-8", "backslashreplace").strip().split("\n")[0].rstrip(".")
-    return first or type(error).__name__
+    return first[:300] or type(error).__name__

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from itertools import count, zip_longest
+from typing import NamedTuple
 
 from .files import LongLine, filesystem, folder_of, is_folder, join, json_items, lines, name_of, names, split_in
 from .record import MAX_NUMBER, ReadOptions, Record, Rejected, excerpt, reject
@@ -41,7 +42,7 @@ def coco(source: str, url: str, options: ReadOptions) -> Records:
         for image in json_items(url, "images.item", expected)
         if isinstance(image, dict) and isinstance(image.get("id"), int | str) and image.get("file_name")
     }
-    seen = set()
+    seen: set[int | str] = set()
     for number, annotation in enumerate(json_items(url, "annotations.item", expected), 1):
         if not isinstance(annotation, dict):
             detail = f"an annotation must be an object, was: {annotation!r:.80}"
@@ -51,10 +52,10 @@ def coco(source: str, url: str, options: ReadOptions) -> Records:
         if isinstance(image, int | str):
             image = file_names.get(image, image)
         record = Record(name, number, image, annotation.get("caption"), split, options.language)
-        if isinstance(key, int | str) and key in seen:
-            yield reject(record, "duplicate_caption_id", f"annotation id must be unique, was again: {key}")
-            continue
         if isinstance(key, int | str):
+            if key in seen:
+                yield reject(record, "duplicate_caption_id", f"annotation id must be unique, was again: {key}")
+                continue
             seen.add(key)
         yield record
 
@@ -154,9 +155,20 @@ def _vsepp_splits(source: str) -> dict[str, tuple[str, str]]:
     return splits
 
 
+class CaptionFile(NamedTuple):
+    """A caption file of Multi30K. number: "" of task 1; images: the image list of its split, "" if there is none."""
+
+    split: str
+    language: str
+    number: str
+    url: str
+    images: str
+
+
 def multi30k_files(source: str, options: ReadOptions) -> list[str]:
     """The files of a Multi30K folder that are read: for each split, its image list, then its caption files."""
-    return [url for images, captions in _multi30k_splits(source, options).values() for url in (images, *captions)]
+    splits = _multi30k_splits(source, options).values()
+    return [url for captions in splits for url in (captions[0].images, *(file.url for file in captions))]
 
 
 def multi30k(source: str, url: str, options: ReadOptions) -> Records:
@@ -170,22 +182,22 @@ def multi30k(source: str, url: str, options: ReadOptions) -> Records:
     Raises ValueError when a file has more or fewer lines than the split's image list, FileNotFoundError when the folder
     lacks the language or an image list.
     """
-    for split, (images, captions) in _multi30k_splits(source, options).items():
-        found = [(name_of(file), MULTI30K.fullmatch(name_of(file))["language"]) for file in captions]  # type: ignore[index]
-        texts_of = (lines(file, "Multi30K captions, one per line") for file in captions)
-        rows = zip_longest(lines(images, "a list of image names"), *texts_of)
-        for line, (image, *texts) in enumerate(rows, 1):
+    for split, captions in _multi30k_splits(source, options).items():
+        listed = lines(captions[0].images, "a list of image names")
+        texts_of = (lines(file.url, "Multi30K captions, one per line") for file in captions)
+        for line, (image, *texts) in enumerate(zip_longest(listed, *texts_of), 1):
             if image is None or None in texts:
                 uneven = [text is not None if image is None else text is None for text in texts].index(True)
-                has = "has more" if image is None else f"has only {line - 1}"
-                count = f"{line - 1}, " if image is None else ""
-                raise ValueError(f"{captions[uneven]}: must have as many lines as {name_of(images)}, {count}{has}")
-            for number, ((name, language), text) in enumerate(zip(found, texts, strict=True)):
-                yield Record(name, line, re.sub(r"#\d+$", "", image), text, split, language, number)
+                has = f"{line - 1}, has more" if image is None else f"has only {line - 1}"
+                list_name = name_of(captions[0].images)
+                raise ValueError(f"{captions[uneven].url}: must have as many lines as {list_name}, {has}")
+            image = re.sub(r"#\d+$", "", image)
+            for number, (file, text) in enumerate(zip(captions, texts, strict=True)):
+                yield Record(name_of(file.url), line, image, text, split, file.language, number)
 
 
-def multi30k_captions(folder: str) -> dict[str, tuple[re.Match[str], str]]:
-    """The caption files in a folder, by name, each with the parts of its name and the image list of its split.
+def multi30k_captions(folder: str) -> list[CaptionFile]:
+    """The caption files in a folder, in reading order.
 
     Those without a number (`train.en`) are taken for captions only if their split has an image list.
     """
@@ -195,34 +207,32 @@ def multi30k_captions(folder: str) -> dict[str, tuple[re.Match[str], str]]:
     except (FileNotFoundError, NotADirectoryError):
         lists = {}
     lists |= {name: join(folder, name) for name in present}
-    found = {}
+    captions = []
     for match in filter(None, map(MULTI30K.fullmatch, present)):
-        images = next((lists[f"{match['split']}{end}"] for end in ("_images.txt", ".txt")
-                       if f"{match['split']}{end}" in lists), "")  # fmt: skip
+        split, images = match["split"], lists.get(f"{match['split']}_images.txt") or lists.get(f"{match['split']}.txt")
         if match["number"] or images:
-            found[match[0]] = match, images
-    return found
+            url = join(folder, match[0])
+            captions.append(CaptionFile(split, match["language"], match["number"] or "", url, images or ""))
+    return sorted(captions, key=lambda file: (split_order(file.split), *file))
 
 
-def _multi30k_splits(source: str, options: ReadOptions) -> dict[str, tuple[str, list[str]]]:
-    """By split, in reading order: the image list, and the caption files in the chosen languages."""
+def _multi30k_splits(source: str, options: ReadOptions) -> dict[str, list[CaptionFile]]:
+    """The caption files in the chosen languages by split, in reading order."""
     if not is_folder(source):
         raise ValueError(f"{source}: a Multi30K source must be the folder of its files, was a file")
     present = multi30k_captions(source)
-    chosen = [match for match, _ in present.values() if options.language in (match["language"], "all")]
-    if not chosen:
-        languages = ", ".join(sorted({match["language"] for match, _ in present.values()})) or "none"
+    splits: dict[str, list[CaptionFile]] = {}
+    for file in present:
+        if options.language in (file.language, "all"):
+            if not file.images:
+                raise FileNotFoundError(
+                    f"{source}: has no {file.split}_images.txt, the list of the images of {file.split}, one per line"
+                )
+            splits.setdefault(file.split, []).append(file)
+    if not splits:
+        languages = ", ".join(sorted({file.language for file in present})) or "none"
         raise FileNotFoundError(
             f"{source}: has no Multi30K files <split>.<1..5>.{options.language}.gz, or <split>.{options.language}.gz "
             f"with <split>_images.txt; languages there: {languages}"
         )
-    splits: dict[str, tuple[str, list[str]]] = {}
-    chosen.sort(key=lambda match: (split_order(match["split"]), match["language"], match["number"] or "", match[0]))
-    for match in chosen:
-        split, images = match["split"], present[match[0]][1]
-        if not images:
-            raise FileNotFoundError(
-                f"{source}: has no {split}_images.txt, the list of the images of {split}, one per line"
-            )
-        splits.setdefault(split, (images, []))[1].append(join(source, match[0]))
     return splits

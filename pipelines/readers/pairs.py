@@ -7,18 +7,16 @@ TROHN, CE-CLIP, VisMin, and any CSV, TSV, JSON, JSON Lines or Parquet file with 
 from __future__ import annotations
 
 import ast
-import csv
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import zip_longest
 from typing import Any
 
-from . import columns, files, table
-from .record import Record, Rejected, clean, excerpt
+from . import files, table
+from .record import ReadOptions, Record, Rejected, clean, excerpt
 
 EXPECTED = "a set of captions with negatives (JSON, JSON Lines, CSV, TSV or Parquet)"
 SUFFIXES = (".json", ".jsonl", ".csv", ".tsv", ".parquet")
-PACKED = (".gz", ".bz2", ".xz", ".zip")
 ROLES = {  # of columns, by the names that sets give them
     "caption": (
         "caption", "true_caption", "original_caption", "positive_caption", "title", "text", "sentence", "positive",
@@ -27,18 +25,16 @@ ROLES = {  # of columns, by the names that sets give them
         "negative_caption", "negative", "foil", "false_caption", "neg_caption", "negative_captions", "negatives",
         "hard_negs", "hard_negatives", "hard_neg", "neg_captions", "edited_caption", "rejected", "negative_prompt",
     ),
-    "image": columns.IMAGE,
+    "image": table.IMAGE,
     "sibling": ("caption2", "caption_2", "positive_caption2"),
     "label": ("label", "category", "linguistic_phenomena", "operator", "change_type", "type", "neg_type"),
-    "split": columns.SPLIT,
+    "split": table.SPLIT,
     "key": ("id", "sample_id", "index"),
 }  # fmt: skip
-BESIDE = (
-    "croissant.json",
-    "sizes.json",
-    "dataset_info.json",
-    "dataset_infos.json",
-)  # what lies beside published tables
+BESIDE = ("croissant.json", "sizes.json", "dataset_info.json", "dataset_infos.json")  # what describes published tables
+_FILE = re.compile(
+    rf"(?P<stem>.*)(?P<suffix>{'|'.join(map(re.escape, SUFFIXES))})(?:\.(?:gz|bz2|xz|zip))?", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True)
@@ -68,15 +64,18 @@ def pair_files(source: str) -> list[str]:
     Raises FileNotFoundError if there is nothing, ValueError for a folder or file of another kind.
     """
     if not files.is_folder(source):
-        _suffix(source)
+        _stem_and_suffix(source)
         return [source]
-    for inside in (files.names, files.names_below):
-        here = [name for name in inside(source) if _plain(name).endswith(SUFFIXES)]
-        hidden = (any(part[:1] in (".", "_") for part in name.split("/")) for name in here)
-        if found := [
-            name for name, no in zip(here, hidden, strict=True) if not no and files.name_of(name) not in BESIDE
-        ]:
-            return [files.join(source, name) for name in found]
+    for names_in in (files.names, files.names_below):
+        names = [
+            name
+            for name in names_in(source)
+            if _FILE.fullmatch(files.name_of(name))
+            and files.name_of(name) not in BESIDE
+            and not any(part[:1] in (".", "_") for part in name.split("/"))
+        ]
+        if names:
+            return [files.join(source, name) for name in names]
     raise ValueError(f"{source}: must be {EXPECTED}, or a folder of such files")
 
 
@@ -89,55 +88,52 @@ def read_pairs(url: str, source: str = "") -> Iterator[Foreign | Rejected]:
     """
     name = files.name_in(source or url, url)
     split = next(filter(None, map(files.split_in, reversed(name.split("/")))), "")
-    stem = _plain(files.name_of(url)).rpartition(".")[0]
+    stem, suffix = _stem_and_suffix(url)
     known: set[str] = set()
     roles: Mapping[str, str | None] | None = None
-    for line, (key, row) in enumerate(_rows(url), 1):
+    for line, (key, row) in enumerate(_rows(url, suffix), 1):
         if not isinstance(row, Mapping):
-            yield Rejected(name, line, "not_a_record", f"a record must be an object, was: {type(row).__name__}", "")
+            detail = row.detail if isinstance(row, Rejected) else f"a record must be an object, was: {row!r:.80}"
+            yield Rejected(name, line, "not_a_record", detail, "")
             continue
         if roles is None:
-            roles = _roles(list(row), url)
-        key = key or str(row.get(roles["key"] or "", "") or "")
+            roles = {role: table.guess(usual, list(row)) for role, usual in ROLES.items()}
+            if lacking := next((role for role in ("caption", "negative") if roles[role] is None), None):
+                listed, usual = ", ".join(row) or "none", ", ".join(ROLES[lacking][:4])
+                raise NoColumnError(f"{url}: must have a column for the {lacking} ({usual} …), has: {listed}")
+        cells = {role: row.get(column) if column else None for role, column in roles.items()}
+        key = key or str(cells["key"] or "")
         if key and key in known:
             yield Rejected(name, line, "duplicate_caption_id", f"id must be unique in a file, was twice: {key}", "")
             continue
         known.add(key)
-        yield _record(row, roles, name, line, split, stem)
+        yield _record(cells, roles["image"] is not None, name, line, split, stem)
 
 
 def _record(
-    row: Mapping[str, Any], roles: Mapping[str, str | None], name: str, line: int, split: str, label: str
+    cells: Mapping[str, Any], named: bool, name: str, line: int, split: str, default_label: str
 ) -> Foreign | Rejected:
-    """One row as a record; cleaned, as captions are."""
-
-    def cell(role: str) -> Any:
-        column = roles[role]
-        return row.get(column) if column else None
-
-    image = cell("image")
-    named = roles["image"] is not None
+    """The values of the roles in one row as a record; cleaned, as captions are. named: whether images have names."""
+    image = cells["image"]
     if isinstance(image, Mapping):  # an embedded one, of Hugging Face
         image = image.get("path")
         named = image is not None
-    own = cell("split")
-    texts = [cell("caption"), *filter(None, [cell("sibling")])]
-    kept: list[str] = []
-    for text in texts:
-        found = clean(Record(name, line, image if named else "image", text, own or split))
-        if isinstance(found, Rejected):
-            return found
-        kept.append(found.text)
-        image, own = found.image, found.split
-    negatives = []
-    for text, kind in _negatives(cell("negative")):
-        found = clean(Record(name, line, "image", text))
-        if isinstance(found, Rejected):
-            return found._replace(detail=found.detail.replace("caption must", "negative must", 1))
-        negatives.append((found.text, str(kind or cell("label") or label)))
+    captions: list[Record] = []
+    for text in (cells["caption"], *filter(None, [cells["sibling"]])):
+        caption = clean(Record(name, line, image if named else "image", text, cells["split"] or split))
+        if isinstance(caption, Rejected):
+            return caption
+        captions.append(caption)
+    negatives: list[tuple[str, str]] = []
+    for text, label in _negatives(cells["negative"]):
+        negative = clean(Record(name, line, "image", text))
+        if isinstance(negative, Rejected):
+            return negative._replace(detail=negative.detail.replace("caption must", "negative must", 1))
+        negatives.append((negative.text, str(label or cells["label"] or default_label)))
+    first, texts = captions[0], tuple(caption.text for caption in captions)
     if not negatives:
-        return Rejected(name, line, "no_text", "a record must have a negative, has none", excerpt(kept[0]))
-    return Foreign(name, line, image if named else None, tuple(kept), own, tuple(negatives))
+        return Rejected(name, line, "no_text", "a record must have a negative, has none", excerpt(first.text))
+    return Foreign(name, line, first.image if named else None, texts, first.split, tuple(negatives))
 
 
 def _negatives(value: Any) -> list[tuple[Any, Any]]:
@@ -147,90 +143,33 @@ def _negatives(value: Any) -> list[tuple[Any, Any]]:
             value = ast.literal_eval(value)
         except (ValueError, SyntaxError, MemoryError, RecursionError):
             return [(value, None)]
-    items = value if isinstance(value, list | tuple) else [] if value is None else [value]
-    found = []
-    for item in items:
+    negatives = []
+    for item in value if isinstance(value, list | tuple) else [] if value is None else [value]:
+        text, label = item, None
         if isinstance(item, Mapping):
             text = next((item[name] for name in (*ROLES["negative"], *ROLES["caption"]) if name in item), None)
-            found.append((text, next((item[name] for name in ROLES["label"] if item.get(name)), None)))
-        else:
-            found.append((item, None))
-    return found
+            label = next((item[name] for name in ROLES["label"] if item.get(name)), None)
+        negatives.append((text, label))
+    return negatives
 
 
-def _roles(found: Sequence[str], url: str) -> Mapping[str, str | None]:
-    """The column of each role. Raises NoColumnError if caption or negative is missing, with what was found."""
-    roles = {role: columns.guess(usual, found) for role, usual in ROLES.items()}
-    for role in ("caption", "negative"):
-        if roles[role] is None:
-            listed, usual = ", ".join(found) or "none", ", ".join(ROLES[role][:4])
-            raise NoColumnError(f"{url}: must have a column for the {role} ({usual} …), has: {listed}")
-    return roles
+def _stem_and_suffix(url: str) -> tuple[str, str]:
+    match = _FILE.fullmatch(files.name_of(url).lower())
+    if match is None:
+        raise ValueError(f"{url}: must be {EXPECTED}, by the end of its name ({', '.join(SUFFIXES)})")
+    return match["stem"], match["suffix"]
 
 
-def _plain(name: str) -> str:
-    """A file name in lower case without the suffix of a compression."""
-    lower = name.lower()
-    return next((lower.removesuffix(packed) for packed in PACKED if lower.endswith(packed)), lower)
-
-
-def _suffix(url: str) -> str:
-    plain = _plain(files.name_of(url))
-    for suffix in SUFFIXES:
-        if plain.endswith(suffix):
-            return suffix
-    raise ValueError(f"{url}: must be {EXPECTED}, by the end of its name ({', '.join(SUFFIXES)})")
-
-
-def _rows(url: str) -> Iterator[tuple[str, Any]]:
-    """(id or "", row) of each record in a file; a row that is none is a text."""
-    suffix = _suffix(url)
+def _rows(url: str, suffix: str) -> Iterator[tuple[str, Any]]:
+    """(id or "", row) of each record in a file; a row that is none is a text, or rejected."""
     if suffix == ".parquet":
-        yield from _parquet(url)
-    elif suffix == ".json":
-        yield from _json(url)
-    elif suffix == ".jsonl":
-        for line in files.lines(url, EXPECTED):
-            value = table.parse_json(line)
-            yield "", line if value is None else value
-    else:
-        yield from (("", row) for row in _delimited(url, "\t" if suffix == ".tsv" else ","))
+        yield from (("", row) for row in table.parquet_rows(url, EXPECTED))
+    elif suffix == ".json" and files.head(url).lstrip().startswith(b"{"):  # an object for each id, which may come twice
+        import ijson
 
-
-def _delimited(url: str, delimiter: str) -> Iterator[Any]:
-    usual = csv.field_size_limit(files.MAX_LINE)  # for lists of negatives; it holds for the whole process
-    try:
-        rows = table.csv_rows(url, delimiter, EXPECTED)
-        header = next(rows, (0, ""))[1]
-        names = [name.removeprefix("\ufeff").strip() for name in header] if isinstance(header, list) else []
-        for _, row in rows:
-            if isinstance(row, str) or len(row) > len(names):
-                yield "a bad row"
-            elif row:
-                yield dict(zip_longest(names, row))
-    finally:
-        csv.field_size_limit(usual)
-
-
-def _json(url: str) -> Iterator[tuple[str, Any]]:
-    """The items of a list, or of an object by their key; ids that occur twice come twice."""
-    import ijson
-
-    with files.reading(url, EXPECTED), files.open_bytes(url) as file:
-        start = file.read(1 << 10).lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
-    if start == b"{":
         with files.open_json(url, EXPECTED) as items:
             yield from ijson.kvitems(items, "", use_float=True)
+    elif suffix in (".json", ".jsonl"):
+        yield from (("", row) for _, row in table.objects(url, suffix[1:], EXPECTED))
     else:
-        yield from (("", item) for item in files.json_items(url, "item", EXPECTED))
-
-
-def _parquet(url: str) -> Iterator[tuple[str, Any]]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    with files.reading(url, EXPECTED, pa.ArrowException), files.open_bytes(url) as file:
-        parquet = pq.ParquetFile(file)
-        read = [column for field in parquet.schema_arrow for column in table.without_bytes(field)]
-        for batch in parquet.iter_batches(batch_size=1000, columns=read):
-            yield from (("", row) for row in batch.to_pylist())
+        yield from (("", row) for _, row in table.delimited(url, ReadOptions(), "," if suffix == ".csv" else "\t"))

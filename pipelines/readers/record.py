@@ -81,7 +81,7 @@ class ReadOptions:
 
 
 class _BadRecord(Exception):  # noqa: N818 - never leaves this module
-    """Raised with the reason and the detail of a rejection; `clean` catches it."""
+    """Raised with the reason and the detail of a rejection."""
 
 
 def reject(record: Record, reason: str, detail: str) -> Rejected:
@@ -115,19 +115,18 @@ def clean(record: Record) -> Record | Rejected:
     """`record` with white space and Unicode normalised; a Rejected, with the reason, if it cannot be kept.
 
     White space in the text becomes single spaces, none at the ends, and Unicode is composed (NFC). Case, punctuation
-    and spaces before full stops stay as they are. A language loses its region: `de-AT` -> `de`.
+    and spaces before full stops stay as they are. A language loses its region: `de-AT` -> `de`. The id is there.
     """
+    source, line, image, text, split, language, number, id, kept = record
     try:
-        text = _clean_text(record.text)
-        image = _clean_image(record.image) if type(record.image) is str else _image_of(record.image)
-        split = "" if record.split is None else _clean_split(str(record.split))
-        language = _clean_language(None if record.language is None else str(record.language))
-        id = record.id if record.id is None else _clean_id(record.id)
+        text = _clean_text(text)
+        image = _clean_image(image) if type(image) is str else _image_of(image)
+        split = "" if split is None else _clean_split(str(split))
+        language = _clean_language(None if language is None else str(language))
+        id = image_id(image) if id is None else _clean_id(id)
     except _BadRecord as bad:
         return reject(record, *bad.args)
-    if (text, image, split, language, id) == (record.text, record.image, record.split, record.language, record.id):
-        return record
-    return record._replace(text=text, image=image, split=split, language=language, id=id)
+    return Record(source, line, image, text, split, language, number, id, kept)
 
 
 def _clean_text(value: Any) -> str:
@@ -167,8 +166,8 @@ def _clean_image(value: str) -> str:
     _check_characters("image", image)
     if len(image) > MAX_IMAGE:
         raise _BadRecord("too_long", f"image must be <= {MAX_IMAGE} characters, was: {len(image)}")
-    parts = re.split(r"[/\\]", image)
-    if ".." in parts or image[:1] in ("/", "\\", "~") or _DRIVE.match(image) or image.lower().startswith("file:"):
+    leaves = ".." in image and ".." in re.split(r"[/\\]", image)
+    if leaves or image[:1] in ("/", "\\", "~") or _DRIVE.match(image) or image.lower().startswith("file:"):
         raise _BadRecord("unsafe_path", f"image must be a path inside the image folder or a URL, was: {image[:200]}")
     if image_id(image) in ("", "."):
         raise _BadRecord("no_image", f"image must name a file or an id, was: {image[:200]!r}")
@@ -205,6 +204,8 @@ def _clean_language(value: str | None) -> str:
 
 def _check_characters(name: str, value: str) -> None:
     """Raise _BadRecord unless `value` was UTF-8 and has no control characters."""
+    if value.isascii() and value.isprintable():
+        return
     if bad := _UNDECODED.search(value):
         raise _BadRecord("not_utf8", f"{name} must be UTF-8, has {_escape(bad)} at character {bad.start()}")
     if (at := value.find("\ufffd")) >= 0:

@@ -1,8 +1,8 @@
 """Plain tables: CSV, TSV, JSON lines, a JSON list of objects, Parquet; one file, or several of one kind.
 
-The columns are those of the options, or those with a usual name (pipelines/readers/columns.py). A caption cell that is
-a list, as in many published Parquet files, holds several captions of its image. Where there is no split column, the
-split is taken from the file's name: `train.csv` -> train.
+The columns are those of the options, or those with a usual name. A caption cell that is a list, as in many published
+Parquet files, holds several captions of its image. Where there is no split column, the split is taken from the file's
+name: `train.csv` -> train.
 
 Of images that are embedded in Parquet (structs of bytes and path, as `datasets` writes them) only the paths are read. A
 row whose image has no path, or a row of a table without a column of images, is of an image of its own, which has the
@@ -12,38 +12,176 @@ row's number as its name; in a source of several files, after the file's name.
 from __future__ import annotations
 
 import csv
-import io
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice, repeat
 from typing import TYPE_CHECKING, Any
 
-from . import columns, files
+from . import files
 from .files import LongLine, lines, name_of
-from .record import OWN, ReadOptions, Record, Rejected, excerpt
+from .record import OWN, ReadOptions, Record, Rejected, excerpt, reject
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 FILES = re.compile(r"(?P<stem>.+)\.(?P<kind>csv|tsv|jsonl|ndjson|json|parquet)(?:\.(?:gz|bz2|xz|zip))?", re.IGNORECASE)
-STATISTICS = re.compile(r"_stats\.json$")  # which img2dataset writes beside its tables
 DELIMITED = "a CSV or TSV table whose first line names the columns"
 DELIMITERS = "\t,;|"
-PATH, BYTES = "path", "bytes"  # the fields of embedded images
+JSON_LIST = "a complete JSON list of objects"
+# The usual names of columns, the most likely first; a file name identifies an image better than a data set's own number
+IMAGE = (
+    "image", "image_path", "image_file", "image_name", "filepath", "file_path", "filename", "file_name",
+    "path", "img_path", "img_name", "img", "image_url", "url", "image_id", "imageid", "img_id", "imgid",
+    "photo", "photo_id",
+)  # fmt: skip
+CAPTION = (
+    "caption", "captions", "text", "sentence", "sentences", "title", "raw", "comment", "description",
+    "alt_text",
+)  # fmt: skip
+SPLIT = ("split", "subset", "partition")
+URL = ("image_url", "url")
+ID = ("uid", "key")  # of DataComp, of img2dataset
+SUCCESS = "success"  # the status of an image that img2dataset has downloaded
 _QUOTED = re.compile(r'"((?:[^"]|"")*)"')
+Row = Mapping[str, Any] | Rejected
 
 
-def one_kind(source: str, urls: Sequence[str]) -> list[str]:
-    """The tables among the files of a folder or pattern. Raises ValueError if they are of several kinds (CSV and
-    Parquet, say), or there is none.
+@dataclass(frozen=True)
+class Columns:
+    """The names of the columns of one file that hold the image, the caption, and others; None where there is none.
+
+    image: None: no column names it, and each row is of an image of its own. id: what identifies the image. status:
+    whether img2dataset has downloaded it. kept: those that the user wants kept. field: of an image column of structs,
+    the field with the image's path; empty: the column itself names the image.
     """
-    names = map(name_of, urls)
-    kinds = sorted({found["kind"].lower() if (found := FILES.fullmatch(name)) else name for name in names})
+
+    image: str | None
+    caption: str
+    split: str | None
+    language: str | None
+    id: str | None
+    status: str | None
+    kept: tuple[str, ...]
+    field: str
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all these columns, each once."""
+        return list(dict.fromkeys(name for name in self.in_order if name))
+
+    @property
+    def in_order(self) -> tuple[str | None, ...]:
+        """The names of these columns in the order of the values that `record_of` takes."""
+        return (self.image, self.caption, self.split, self.language, self.id, self.status, *self.kept)
+
+    def values(self, row: Mapping[str, Any]) -> list[Any]:
+        """The values of these columns in a row, as `record_of` takes them."""
+        return [row.get(name) if name else None for name in self.in_order]
+
+
+def choose(
+    names: Sequence[str],
+    options: ReadOptions,
+    where: str,
+    images: Mapping[str, str] | None = None,
+    unread: Mapping[str, str] | None = None,
+) -> Columns:
+    """The columns to read, among those with plain values, called `names`, and `images`.
+
+    images: columns with embedded images, each with the field that has the image's path; empty: none has. unread: other
+    columns, each with the reason why it cannot be read. In a table of nothing but captions (and columns of split or
+    language, or to keep) each row is of an image of its own. Raises ValueError, which lists the columns of the file
+    `where`, when there is no column to choose.
+    """
+    images, unread = images or {}, unread or {}
+
+    def column(role: str, wanted: str, usual: Sequence[str] = (), among: Sequence[str] = names) -> str:
+        name = (wanted if wanted in among else guess([_plain(wanted)], among)) if wanted else guess(usual, among)
+        if name is not None:
+            return name
+        listed = ", ".join(dict.fromkeys([*names, *images])) or "none"
+        if unread:
+            listed += f"; not readable: {', '.join(f'{name} ({why})' for name, why in unread.items())}"
+        if wanted:
+            raise ValueError(f"{where}: {role} column must be one of the columns found, was: {wanted}; found: {listed}")
+        raise ValueError(
+            f"{where}: no column has a usual name of {role} columns, give it with --{role}-column; found: {listed}"
+        )
+
+    def optional(role: str, wanted: str, usual: Sequence[str] = ()) -> str | None:
+        return column(role, wanted) if wanted else guess(usual, names)
+
+    image = None if options.image_column else guess(IMAGE, names) or guess(IMAGE, [*images])
+    if image is None:
+        caption_names = [_plain(options.caption_column)] if options.caption_column else CAPTION
+        beside = (options.split_column, options.language_column, *options.keep_columns)
+        others = {guess(usual, names) for usual in (caption_names, SPLIT, *([_plain(name)] for name in beside if name))}
+        only_captions = guess(caption_names, names) and not {*names, *images, *unread} - {"", *others}
+        if options.image_column or not only_captions:
+            image = column("image", options.image_column, (), [*names, *images])
+    id = optional("id", options.id_column)
+    by_url = not id and image is not None and image == guess(URL, names)
+    if by_url:
+        id = guess(ID, names)
+    return Columns(
+        image if image in names or images.get(image or "") else None,
+        column("caption", options.caption_column, CAPTION),
+        optional("split", options.split_column, SPLIT),
+        optional("language", options.language_column),
+        id,
+        "status" if by_url and id == "key" and "status" in names else None,
+        tuple(column("keep", name) for name in options.keep_columns),
+        "" if image in names else images.get(image or "", ""),
+    )
+
+
+def guess(usual: Sequence[str], names: Sequence[str]) -> str | None:
+    """The first of the `usual` names that is in `names`, as spelt there; case, spaces, - and _ are ignored. Or None."""
+    plain = {_plain(name): name for name in reversed(names)}
+    return next((plain[name] for name in usual if name in plain), None)
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\s-]+", "_", name.strip().lower())
+
+
+def _can_choose(names: Sequence[str], options: ReadOptions) -> bool:
+    try:
+        choose(names, options, "")
+    except ValueError:
+        return False
+    return True
+
+
+def record_of(chosen: Columns, source: str, line: int, values: Sequence[Any], language: str) -> Record | Rejected:
+    """The record of one row of a table; a row without an id, or whose image was not downloaded, becomes a Rejected.
+
+    values: see Columns.values. language: that of captions if no column has it.
+    """
+    image, caption, split, its_language, id, status, *kept = values
+    image, language = image if chosen.image else OWN, its_language if chosen.language else language
+    record = Record(source, line, image, caption, split, language, None, id, tuple(kept))
+    if id is None and chosen.id:
+        return reject(record, "no_image", f"image id must be a name, URL or whole number, is missing in {chosen.id}")
+    if chosen.status and status != SUCCESS:
+        return reject(record, "no_image", f"image must have been downloaded, its status was: {status!r:.80}")
+    return record
+
+
+def files_of(source: str, options: ReadOptions) -> list[str]:
+    """The tables of a source: those in a folder, those that a pattern matches, or the source itself.
+
+    Raises ValueError if they are of several kinds (CSV and Parquet, say), or there is none.
+    """
+    urls = files.files_named(FILES, source)
+    matches = {name: FILES.fullmatch(name) for name in map(name_of, urls)}
+    kinds = sorted({match["kind"].lower() if match else name for name, match in matches.items()})
     if len(kinds) != 1:
         were = f"has {' and '.join(kinds[:5])}" if kinds else "has none"
         raise ValueError(f"{source}: must hold tables of one kind (csv, tsv, jsonl, json or parquet), {were}")
-    return list(urls)
+    return urls
 
 
 def records(source: str, url: str, options: ReadOptions) -> Iterator[Record | Rejected]:
@@ -54,11 +192,10 @@ def records(source: str, url: str, options: ReadOptions) -> Iterator[Record | Re
     the file, when it is broken or lacks a column.
     """
     split, shown = files.split_in(url), files.name_in(source, url)
-    stem = found["stem"] if (found := FILES.fullmatch(shown)) else shown
-    before = "" if source == url else stem.replace("/", "_") + "-"
-    for record in KINDS[kind_of(url)](url, options):
-        if record.source != shown:
-            record = record._replace(source=shown)
+    match = FILES.fullmatch(shown)
+    before = "" if source == url else (match["stem"] if match else shown).replace("/", "_") + "-"
+    kind = kind_of(url)
+    for record in _parquet(url, shown, options) if kind == "parquet" else _text(kind, url, shown, options):
         if isinstance(record, Rejected):
             yield record
             continue
@@ -67,25 +204,6 @@ def records(source: str, url: str, options: ReadOptions) -> Iterator[Record | Re
         if record.image is OWN:
             record = record._replace(image=f"{before}{record.line}")
         yield from captions_of(record)
-
-
-def kept_types(url: str, options: ReadOptions) -> dict[str, pa.DataType]:
-    """The types of the columns to keep, given the first file of a source: in Parquet its own, text otherwise.
-
-    What is neither text, number nor time of day becomes text.
-    """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    if kind_of(url) != "parquet":
-        return dict.fromkeys(options.keep_columns, pa.string())
-    with files.reading(url, "a Parquet file", pa.ArrowException), files.open_bytes(url) as file:
-        schema = pq.read_schema(file)
-    types = [schema.field(column).type for column in choose_columns(schema, options, url).kept]
-    return {
-        name: type if pa.types.is_primitive(type) and not pa.types.is_null(type) else pa.string()
-        for name, type in zip(options.keep_columns, types, strict=True)
-    }
 
 
 def captions_of(record: Record) -> Iterator[Record]:
@@ -98,8 +216,8 @@ def captions_of(record: Record) -> Iterator[Record]:
 
 
 def kind_of(url: str) -> str:
-    """The kind of a table file, recognised by its content: a key of KINDS."""
-    start = files.head(url).removeprefix(b"\xef\xbb\xbf")
+    """The kind of a table file, recognised by its content: parquet, jsonl, json or delimited."""
+    start = files.head(url)
     if start.startswith(b"PAR1"):
         return "parquet"
     start = start.lstrip()
@@ -108,39 +226,70 @@ def kind_of(url: str) -> str:
     return "json" if re.match(rb"\[\s*[{\]]", start) else "delimited"
 
 
-def _delimited_rows(url: str, options: ReadOptions) -> Iterator[Record | Rejected]:
+def _text(kind: str, url: str, name: str, options: ReadOptions) -> Iterator[Record | Rejected]:
+    """The records of a text file, whose columns are those of its first row."""
+    chosen = None
+    for line, row in delimited(url, options) if kind == "delimited" else objects(url, kind):
+        if isinstance(row, Rejected):
+            yield row._replace(source=name)
+        else:
+            chosen = chosen or choose(list(row), options, url)
+            yield record_of(chosen, name, line, chosen.values(row), options.language)
+
+
+def objects(url: str, kind: str, expected: str = "") -> Iterator[tuple[int, Row]]:
+    """The objects in JSON lines or, if `kind` is json, in a list, each with its number, from 1."""
+    listed = kind == "json"
+    expected = expected or (JSON_LIST if listed else "JSON, one object per line")
+    items = files.json_items(url, "item", expected) if listed else lines(url, expected)
+    for number, item in enumerate(items, 1):
+        if isinstance(value := item if listed else parse_json(item), Mapping):
+            yield number, value
+        elif listed or item.strip():
+            detail = LongLine.RULE if type(item) is LongLine else "a record must be one JSON object"
+            yield number, Rejected("", number, "not_a_record", detail, excerpt(item))
+
+
+def parse_json(text: str) -> Any:
+    """The value of a JSON text; None if it is no JSON, or nested too deep."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def delimited(url: str, options: ReadOptions, delimiter: str = "") -> Iterator[tuple[int, Row]]:
     """The rows of a CSV or TSV file: one below a header line, or without a header when columns are given as numbers.
 
     CSV may have quoted fields, and `;` or `|` as separator. TSV has one record per line; quotes around a whole field
     are removed, all others are kept (some programs quote TSV; most published caption files do not, and have stray
-    quotes).
+    quotes). delimiter: empty: by the header.
     """
     header = next(lines(url, DELIMITED), "")
     if isinstance(header, LongLine):
         raise ValueError(f"{url}: must be {DELIMITED}; {LongLine.RULE}")
-    delimiter = _delimiter(header, options)
-    found = [name.strip() for name in _cut(header, delimiter)]
-    if not any(found):
+    delimiter = delimiter or _delimiter(header, options)
+    names = [name.strip() for name in _cut(header, delimiter)]
+    if not any(names):
         raise ValueError(f"{url}: must be {DELIMITED}; the line is empty")
-    headerless = bool(options.image_column) and columns.numbered(options)
+    given = [options.image_column, options.caption_column, options.split_column, options.language_column]
+    given = [*given[:2], *filter(None, [*given[2:], options.id_column, *options.keep_columns])]
+    headerless = all(re.fullmatch(r"[1-9][0-9]*", name) for name in given)
     if headerless:
-        found = [str(number) for number in range(1, len(found) + 1)]
-        asked = (options.image_column, options.caption_column, options.split_column, options.language_column)
-        numbers = [int(name) for name in (*asked, options.id_column, *options.keep_columns) if name]
-        if max(numbers) > len(found):
-            raise ValueError(f"{url}: column numbers must be <= {len(found)}, were: {numbers}")
-    chosen = columns.choose(found, options, url)
-    rows = _tsv(url) if delimiter == "\t" else csv_rows(url, delimiter, DELIMITED)
-    names = list(reversed(found))  # of columns of one name the first counts
+        numbers = [int(name) for name in given]
+        if max(numbers) > len(names):
+            raise ValueError(f"{url}: column numbers must be <= {len(names)}, were: {numbers}")
+        names = [str(number) for number in range(1, len(names) + 1)]
+    first_with = {name: names.index(name) for name in names}
+    rows = _tsv(url) if delimiter == "\t" else _csv(url, delimiter)
     for line, row in islice(rows, 0 if headerless else 1, None):
         if isinstance(row, str):
-            yield Rejected(name_of(url), line, "not_a_record", row, "")
-        elif len(row) == len(found):
-            cells = dict(zip(names, reversed(row), strict=True))
-            yield columns.record_of(chosen, name_of(url), line, cells, options.language)
+            yield line, Rejected("", line, "not_a_record", row, "")
+        elif len(row) == len(names):
+            yield line, {name: row[at] for name, at in first_with.items()}
         elif any(field.strip() for field in row):
-            detail = f"a record must have {len(found)} fields, has {len(row)}"
-            yield Rejected(name_of(url), line, "not_a_record", detail, excerpt(delimiter.join(row)))
+            detail = f"a record must have {len(names)} fields, has {len(row)}"
+            yield line, Rejected("", line, "not_a_record", detail, excerpt(delimiter.join(row)))
 
 
 def _tsv(url: str) -> Iterator[tuple[int, Sequence[str] | str]]:
@@ -148,56 +297,42 @@ def _tsv(url: str) -> Iterator[tuple[int, Sequence[str] | str]]:
         yield line, LongLine.RULE if isinstance(content, LongLine) else _cut(content, "\t")
 
 
-def csv_rows(url: str, delimiter: str, expected: str) -> Iterator[tuple[int, Sequence[str] | str]]:
+def _csv(url: str, delimiter: str) -> Iterator[tuple[int, Sequence[str] | str]]:
     """CSV rows, each with the number of its first line; for a row that cannot be parsed, the error message (str)."""
-    with files.reading(url, expected), files.open_text(url) as file:
-        checked = _CsvLines(file)
-        parser = csv.reader(checked, delimiter=delimiter)
-        while True:
-            line, checked.size = checked.count + 1, 0
-            try:
-                row = next(parser, None)
-            except csv.Error as error:
-                yield line, f"a record must be CSV: {error}"
-                continue
-            if row is None:
-                return
-            yield line, row
+    rest, count, size = lines(url, DELIMITED, ends=True), 0, 0
 
+    def checked() -> Iterator[str]:
+        nonlocal count, size
+        for line in rest:
+            count, size = count + 1, size + len(line)
+            if isinstance(line, LongLine) or size > files.MAX_LINE:
+                raise csv.Error(LongLine.RULE)
+            yield line
 
-class _CsvLines:
-    """The lines of an open file for `csv.reader`, which raise csv.Error where a record is too long; it can go on then.
-
-    count: of the lines read. size: characters of the record; its reader sets it to 0 before each.
-    """
-
-    def __init__(self, file: io.TextIOWrapper) -> None:
-        self._lines = files.raw_lines(file)
-        self.count = self.size = 0
-
-    def __iter__(self) -> _CsvLines:
-        return self
-
-    def __next__(self) -> str:
-        line = next(self._lines)
-        self.count += 1
-        self.size += len(line)
-        if isinstance(line, LongLine) or self.size > files.MAX_LINE:
-            raise csv.Error(LongLine.RULE)
-        return line
+    parser = csv.reader(checked(), delimiter=delimiter)
+    while True:
+        first, size = count + 1, 0
+        try:
+            row = next(parser, None)
+        except csv.Error as error:
+            yield first, f"a record must be CSV: {error}"
+            parser = csv.reader(checked(), delimiter=delimiter)
+            continue
+        if row is None:
+            return
+        yield first, row
 
 
 def has_header(start: bytes) -> bool:
     """Whether the first line of a file, given its first bytes, names an image and a caption column."""
-    header = start.split(b"\n")[0].decode("utf-8", "replace").rstrip("\r")
-    found = [name.strip() for name in _cut(header, _delimiter(header, ReadOptions()))]
-    return columns.can_choose(found, ReadOptions())
+    header, options = start.split(b"\n")[0].decode("utf-8", "replace").rstrip("\r"), ReadOptions()
+    return _can_choose([name.strip() for name in _cut(header, _delimiter(header, options))], options)
 
 
 def _delimiter(header: str, options: ReadOptions) -> str:
     """The delimiter of a header line: the first of DELIMITERS that gives the columns, or else the most frequent one."""
     for delimiter in DELIMITERS:
-        if delimiter in header and columns.can_choose([name.strip() for name in _cut(header, delimiter)], options):
+        if delimiter in header and _can_choose([name.strip() for name in _cut(header, delimiter)], options):
             return delimiter
     return max(DELIMITERS, key=header.count)
 
@@ -209,63 +344,58 @@ def _cut(line: str, delimiter: str) -> list[str]:
             return next(csv.reader([line], delimiter=delimiter), [])
         except csv.Error:
             return line.split(delimiter)
-    fields = line.split("\t")
-    if '"' in line:
-        quoted = [_QUOTED.fullmatch(field) for field in fields]
-        fields = [match[1].replace('""', '"') if match else field for match, field in zip(quoted, fields, strict=True)]
-    return fields
+    if '"' not in line:
+        return line.split("\t")
+    quoted = ((field, _QUOTED.fullmatch(field)) for field in line.split("\t"))
+    return [match[1].replace('""', '"') if match else field for field, match in quoted]
 
 
-def parse_json(text: str) -> Any:
-    """The value of a JSON text; None if it is no JSON, or nested too deep."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _jsonl_rows(url: str, options: ReadOptions, items: Iterable[Any] | None = None) -> Iterator[Record | Rejected]:
-    """Records of JSON objects, one a line or the given ones, whose columns are the keys of the first."""
-    name, chosen = name_of(url), None
-    for line, item in enumerate(items or lines(url, "JSON, one object per line"), 1):
-        if isinstance(item, LongLine):
-            yield Rejected(name, line, "too_long", LongLine.RULE, excerpt(item))
-        elif isinstance(value := parse_json(item) if isinstance(item, str) else item, dict):
-            chosen = chosen or columns.choose(list(value), options, url)
-            yield columns.record_of(chosen, name, line, value, options.language)
-        elif not isinstance(item, str) or item.strip():
-            yield Rejected(name, line, "not_a_record", "a record must be one JSON object", excerpt(item))
-
-
-def _parquet_rows(url: str, options: ReadOptions) -> Iterator[Record | Rejected]:
+def _parquet(url: str, name: str, options: ReadOptions) -> Iterator[Record | Rejected]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    with files.reading(url, "a Parquet file", pa.ArrowException), files.open_bytes(url) as file:
+    with files.open_bytes(url, "a Parquet file", pa.ArrowException) as file:
         parquet = pq.ParquetFile(file)
         chosen = choose_columns(parquet.schema_arrow, options, url)
         read = [name for field in parquet.schema_arrow if field.name in chosen.names for name in without_bytes(field)]
         batches = parquet.iter_batches(batch_size=4096, columns=read, use_threads=False)
-        yield from rows_of(batches, chosen, name_of(url), options.language)
+        yield from rows_of(batches, chosen, name, options.language)
 
 
-def choose_columns(schema: pa.Schema, options: ReadOptions, where: str) -> columns.Columns:
-    """The columns to read of an Arrow table, chosen by `columns.choose`.
+def parquet_rows(url: str, expected: str) -> Iterator[dict[str, Any]]:
+    """The rows of a Parquet file, all columns; of embedded images only the paths."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
-    Of images that are embedded (structs of bytes and path, as `datasets` writes them) only the paths are read.
-    """
+    with files.open_bytes(url, expected, pa.ArrowException) as file:
+        parquet = pq.ParquetFile(file)
+        read = [name for field in parquet.schema_arrow for name in without_bytes(field)]
+        for batch in parquet.iter_batches(batch_size=1000, columns=read):
+            yield from batch.to_pylist()
+
+
+def kept_types(url: str, options: ReadOptions) -> dict[str, pa.DataType]:
+    """The types of those columns to keep that are numbers or times in a Parquet file, the first file of a source."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if kind_of(url) != "parquet":
+        return {}
+    with files.open_bytes(url, "a Parquet file", pa.ArrowException) as file:
+        schema = pq.read_schema(file)
+    types = [schema.field(column).type for column in choose_columns(schema, options, url).kept]
+    kept = zip(options.keep_columns, types, strict=True)
+    return {name: type for name, type in kept if pa.types.is_primitive(type) and not pa.types.is_null(type)}
+
+
+def choose_columns(schema: pa.Schema, options: ReadOptions, where: str) -> Columns:
+    """The columns to read of an Arrow table, chosen by `choose`; of embedded images only the paths are read."""
     import pyarrow as pa
 
-    plain, images, unread = [], {}, {}
-    for column in schema:
-        path = _embedded(column.type)
-        if path is not None:
-            images[column.name] = path
-        elif pa.types.is_struct(column.type):
-            unread[column.name] = "a struct without a field path or bytes"
-        else:
-            plain.append(column.name)
-    return columns.choose(plain, options, where, images, unread)
+    images = {column.name: path for column in schema if (path := _path_in(column.type)) is not None}
+    structs = [column.name for column in schema if pa.types.is_struct(column.type) and column.name not in images]
+    plain = [name for name in schema.names if name not in images and name not in structs]
+    return choose(plain, options, where, images, dict.fromkeys(structs, "a struct without a field path or bytes"))
 
 
 def without_bytes(column: pa.Field) -> list[str]:
@@ -273,35 +403,34 @@ def without_bytes(column: pa.Field) -> list[str]:
 
     It is a list of one name or none.
     """
-    path = _embedded(column.type)
+    path = _path_in(column.type)
     return [column.name] if path is None else [f"{column.name}.{path}"] if path else []
 
 
-def _embedded(kind: pa.DataType) -> str | None:
+def _path_in(kind: pa.DataType) -> str | None:
     """Of a type of embedded images, the field with the image's path, or "" where there is none; None for others."""
     import pyarrow as pa
 
     fields = {field.name: field.type for field in kind} if pa.types.is_struct(kind) else {}
-    if PATH in fields and (_is_text(fields[PATH]) or pa.types.is_null(fields[PATH])):
-        return PATH
-    return "" if BYTES in fields or pa.types.is_binary(kind) or pa.types.is_large_binary(kind) else None
+    if "path" in fields and (_is_text(fields["path"]) or pa.types.is_null(fields["path"])):
+        return "path"
+    return "" if "bytes" in fields or pa.types.is_binary(kind) or pa.types.is_large_binary(kind) else None
 
 
 def rows_of(
-    batches: Iterable[pa.RecordBatch], chosen: columns.Columns, name: str, language: str
+    batches: Iterable[pa.RecordBatch], chosen: Columns, name: str, language: str
 ) -> Iterator[Record | Rejected]:
     """The rows of Arrow record batches as records; `line` is the row number, from 1.
 
     chosen: the columns to read. name: of the source, in the records. language: of the captions if no column has it.
     """
-    line = 0
+    read = 0
     for batch in batches:
-        cells = {column: _cells(batch.column(column)) for column in chosen.names if column != chosen.image}
-        if chosen.image is not None:
-            cells[chosen.image] = image_cells(batch.column(chosen.image), chosen.field)
-        for row in zip(*cells.values(), strict=True):
-            line += 1
-            yield columns.record_of(chosen, name, line, dict(zip(cells, row, strict=True)), language)
+        cells = [_cells(batch.column(column)) if column else repeat(None) for column in chosen.in_order[1:]]
+        images = image_cells(batch.column(chosen.image), chosen.field) if chosen.image else repeat(None)
+        for line, values in enumerate(zip(images, *cells, strict=False), read + 1):
+            yield record_of(chosen, name, line, values, language)
+        read += len(batch)
 
 
 def image_cells(column: pa.Array, field: str) -> list[Any]:
@@ -318,37 +447,21 @@ def _cells(column: Any) -> list[Any]:
     """A column's values. Bytes in text that are not UTF-8 become lone surrogates instead of raising an error."""
     import pyarrow as pa
 
+    def decoded(value: bytes | None) -> str | None:
+        return None if value is None else value.decode("utf-8", "surrogateescape")
+
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if _is_text(column.type):
-        return [_text(value) for value in column.cast(pa.large_binary()).to_pylist()]
-    if _is_list(column.type) and _is_text(column.type.value_type):
+        return list(map(decoded, column.cast(pa.large_binary()).to_pylist()))
+    is_list = pa.types.is_list(column.type) or pa.types.is_large_list(column.type)
+    if is_list and _is_text(column.type.value_type):
         rows = column.cast(pa.large_list(pa.large_binary())).to_pylist()
-        return [None if row is None else [_text(value) for value in row] for row in rows]
+        return [None if row is None else list(map(decoded, row)) for row in rows]
     return column.to_pylist()
-
-
-def _text(value: bytes | None) -> str | None:
-    return None if value is None else value.decode("utf-8", "surrogateescape")
 
 
 def _is_text(kind: pa.DataType) -> bool:
     import pyarrow as pa
 
     return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-
-
-def _is_list(kind: pa.DataType) -> bool:
-    import pyarrow as pa
-
-    return pa.types.is_list(kind) or pa.types.is_large_list(kind)
-
-
-KINDS: dict[str, Callable[[str, ReadOptions], Iterator[Record | Rejected]]] = {
-    "delimited": _delimited_rows,
-    "json": lambda url, options: _jsonl_rows(
-        url, options, files.json_items(url, "item", "a complete JSON list of objects")
-    ),
-    "jsonl": _jsonl_rows,
-    "parquet": _parquet_rows,
-}

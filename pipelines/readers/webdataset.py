@@ -11,16 +11,21 @@ import re
 import tarfile
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import groupby
 from typing import Any
 
-from . import columns
-from .files import filesystem, name_in, name_of, open_bytes, reading, split_in
+from .files import files_named, filesystem, name_in, name_of, open_bytes, split_in
 from .record import ReadOptions, Record, Rejected, is_image_name
-from .table import captions_of, parse_json
+from .table import captions_of, choose, parse_json
 
 FILES = re.compile(r".+\.tar(?:\.(?:gz|bz2|xz))?", re.IGNORECASE)
 TEXTS = ("txt", "text", "caption")
 MAX_BYTES = 1 << 20  # of a text or JSON member
+
+
+def files_of(source: str, options: ReadOptions) -> list[str]:
+    """The archives of a source: those in a folder, those that a pattern matches, or the source itself."""
+    return files_named(FILES, source)
 
 
 def records(source: str, url: str, options: ReadOptions) -> Iterator[Record | Rejected]:
@@ -29,20 +34,34 @@ def records(source: str, url: str, options: ReadOptions) -> Iterator[Record | Re
     source: the folder or pattern that the archive `url` belongs to, for the names of records. Raises ValueError when it
     is broken or has no captions.
     """
-    name, split = name_in(source, url), split_in(url)
+    name, file_split = name_in(source, url), split_in(url)
     asked = replace(options, image_column="image", id_column="", keep_columns=())
     chosen = None
-    for line, (key, image, fields) in enumerate(_samples(url), 1):
-        if isinstance(fields, str):
-            yield Rejected(name, line, "not_a_record", fields, "")
+    for line, (key, members) in enumerate(groupby(_members(url), _key), 1):
+        fields: dict[str, Any] = {}
+        image, wrong = "", ""
+        for member, content in members:
+            if content is None:
+                image = image or (member if is_image_name(member) else "")
+            elif isinstance(content, str):
+                wrong = content
+            elif _suffix(member) in TEXTS:
+                fields = {"caption": content.decode("utf-8", "surrogateescape"), **fields}
+            elif isinstance(value := parse_json(content.decode("utf-8", "surrogateescape")), dict):
+                fields = {**value, **fields}
+            else:
+                wrong = f"{name_of(member)} must be one JSON object"
+        if wrong:
+            yield Rejected(name, line, "not_a_record", wrong, "")
             continue
+        fields |= {"image": image, "key": key}
         if chosen is None and len(fields) > 2:
-            chosen = columns.choose([*fields], asked, url)
+            chosen = choose([*fields], asked, url)
         text = fields.get(chosen.caption) if chosen else None
-        its_split = fields.get(chosen.split, "") if chosen and chosen.split else split
+        split = fields.get(chosen.split, "") if chosen and chosen.split else file_split
         language = fields.get(chosen.language) if chosen and chosen.language else options.language
-        kept = tuple(fields.get(column) for column in options.keep_columns)
-        yield from captions_of(Record(name, line, image or key, text, its_split, language, None, key, kept))
+        kept = tuple(map(fields.get, options.keep_columns))
+        yield from captions_of(Record(name, line, image or key, text, split, language, None, key, kept))
 
 
 def content(url: str) -> dict[str, Any]:
@@ -56,45 +75,27 @@ def content(url: str) -> dict[str, Any]:
     return {"file": name_of(url), "bytes": fs.size(path), "sha256 of its texts": digest.hexdigest()}
 
 
-def _samples(url: str) -> Iterator[tuple[str, str, dict[str, Any] | str]]:
-    """Key, image ("" if there is none) and fields of each sample; instead of the fields, what is wrong with them."""
-    key, image, wrong = "", "", ""
-    fields: dict[str, Any] = {}
-    for member, content in _members(url):
-        folder, _, name = member.rpartition("/")
-        stem, _, suffix = name.partition(".")
-        found = f"{folder}/{stem}" if folder else stem
-        if found != key:
-            if key:
-                yield key, image, wrong or {**fields, "image": image, "key": key}
-            key, image, fields, wrong = found, "", {}, ""
-        if content is None:
-            image = image or (member if is_image_name(member) else "")
-        elif isinstance(content, str):
-            wrong = content
-        elif suffix.lower() in TEXTS:
-            fields = {"caption": content.decode("utf-8", "surrogateescape"), **fields}
-        elif isinstance(value := parse_json(content.decode("utf-8", "surrogateescape")), dict):
-            fields = {**value, **fields}
-        else:
-            wrong = f"{name} must be one JSON object"
-    if key:
-        yield key, image, wrong or {**fields, "image": image, "key": key}
+def _key(member: tuple[str, object]) -> str:
+    """The key of the sample that a member, a name and its content, belongs to: `x/1` of `x/1.seg.png`."""
+    folder, slash, name = member[0].rpartition("/")
+    return folder + slash + name.partition(".")[0]
+
+
+def _suffix(member: str) -> str:
+    return member.rpartition("/")[2].partition(".")[2].lower()
 
 
 def _members(url: str) -> Iterator[tuple[str, bytes | str | None]]:
     """Name and content of each file in an archive; None for what is neither text nor JSON; str: why it is not read."""
     with (
-        reading(url, "a complete tar archive of samples", tarfile.TarError),
-        open_bytes(url) as file,
+        open_bytes(url, "a complete tar archive of samples", tarfile.TarError) as file,
         tarfile.open(fileobj=file, mode="r:") as tar,
     ):
         for member in tar:
             tar.members = []  # type: ignore[attr-defined]  # it would keep them all
-            suffix = member.name.rpartition("/")[2].partition(".")[2].lower()
             if not member.isfile():
                 continue
-            if suffix not in (*TEXTS, "json"):
+            if _suffix(member.name) not in (*TEXTS, "json"):
                 yield member.name, None
             elif member.size > MAX_BYTES:
                 yield member.name, f"{member.name} must have <= {MAX_BYTES:,} bytes, has {member.size:,}"

@@ -1,15 +1,19 @@
-"""What a run contains: its tables, their columns, whether they are up to date, its captions, operators, provenance."""
+"""What a run contains: its tables, their columns, whether they are up to date, its captions, operators, provenance; and
+a page about the work of its stages: captions per second and core, refusals, memory, retries, the slowest shards.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any, TextIO
 
 from ..engine import storage
 from ..engine.bounds import word
 from ..engine.manifest import Manifest, manifest_of
+from ..engine.progress import STATISTICS, Measured, measured_stages, read_statistics
 from ..engine.shards import list_shards
 from ..engine.tables import SOURCES, hash_table, shards_of
 from ..tables.columns import UNSPLIT, read_columns
@@ -23,6 +27,7 @@ ORDER = (  # of the tables: as a run makes them; all others come after them, sor
     "component_exclusions", "truth", "balance", "negatives", "positives", "rejections", "refined", "features",
     "rejected_images", "generated", "refused_captions",
 )  # fmt: skip
+PAGE, SLOWEST, REASONS = "README.md", 5, 6
 OPERATOR_TABLES = ("negatives", "positives", "refined")
 PROVENANCE = {"seed": "seed", "parser": "parser", "negcap_version": "negcap"}  # and how it is shown
 
@@ -51,8 +56,8 @@ def read_info(run: Path) -> dict[str, Any]:
     manifests = {name: manifest_of(run, name) for name in names}
     shards = {name: shards_of(run, name, unfinished=True) for name in names}
     tables = []
-    for name in names:
-        sizes, manifest = storage.sizes(run / name), manifests[name]
+    for name, manifest in manifests.items():
+        sizes = storage.sizes(run / name)
         tables.append(
             {
                 "name": name,
@@ -63,8 +68,8 @@ def read_info(run: Path) -> dict[str, Any]:
                 "state": _state(run, manifest),
             }
         )
-    images: set[str] = set()
-    splits: Counter[str] = Counter()
+
+    images, splits = set[str](), Counter[str]()
     for shard in shards.get("captions", ()):
         columns = read_columns(shard, ["image_id", "split"])
         images.update(pc.unique(columns["image_id"]).to_pylist())
@@ -73,6 +78,7 @@ def read_info(run: Path) -> dict[str, Any]:
     for name, counts in operators.items():
         for shard in shards[name]:
             counts.update(_counts(read_columns(shard, ["operator"])["operator"]))
+    metadata = [manifest.identity.metadata for manifest in manifests.values() if manifest is not None]
     return {
         "run": str(run),
         "tables": tables,
@@ -80,19 +86,14 @@ def read_info(run: Path) -> dict[str, Any]:
         "captions": sum(splits.values()),
         "splits": splits,
         "operators": operators,
-        "provenance": {
-            key: manifest.identity.metadata[key]
-            for manifest in manifests.values()
-            for key in PROVENANCE
-            if manifest is not None and key in manifest.identity.metadata
-        },
+        "provenance": {key: given[key] for given in metadata for key in PROVENANCE if key in given},
         "bytes": sum(table["bytes"] for table in tables),
     }
 
 
-def _counts(column: pa.ChunkedArray) -> Counter[str]:
+def _counts(column: pa.ChunkedArray) -> dict[str, int]:
     """The number of rows by the value of a column."""
-    return Counter({entry["values"] or UNSPLIT: entry["counts"] for entry in column.value_counts().to_pylist()})
+    return {entry["values"] or UNSPLIT: entry["counts"] for entry in column.value_counts().to_pylist()}
 
 
 def _state(run: Path, manifest: Manifest | None) -> str:
@@ -112,14 +113,13 @@ def _state(run: Path, manifest: Manifest | None) -> str:
 
 def print_info(info: Mapping[str, Any], stream: TextIO) -> None:
     """Print what a run contains, as `read_info` returns it, as text for people; its tables last."""
-    lines = [("run", f"{info['run']}, {size(info['bytes'])}")]
-    lines.append(("captions", f"{info['captions']:,} of {number_of(info['images'], 'image')}"))
-    listed = {"splits": info["splits"], **info["operators"]} if info["splits"] else info["operators"]
-    for label, counts in listed.items():
-        lines.append((label, ", ".join(f"{name} {count:,}" for name, count in counts.items()) or "none"))
-    lines += [(PROVENANCE[key], value) for key, value in info["provenance"].items()]
+    lines = {"run": f"{info['run']}, {size(info['bytes'])}"}
+    lines["captions"] = f"{info['captions']:,} of {number_of(info['images'], 'image')}"
+    for label, counts in {**({"splits": info["splits"]} if info["splits"] else {}), **info["operators"]}.items():
+        lines[label] = ", ".join(f"{name} {count:,}" for name, count in counts.items()) or "none"
+    lines |= {PROVENANCE[key]: value for key, value in info["provenance"].items()}
     console = console_of(stream)
-    for label, text in lines:
+    for label, text in lines.items():
         console.print(f"{label:<10} {text}", soft_wrap=True, markup=False)
     table = plain_table("table", "rows", "files", "size")
     table.add_column("made by")
@@ -166,3 +166,44 @@ def print_columns(columns: Sequence[Mapping[str, str | bool]], stream: TextIO) -
     for one in columns:
         nullable = ", or null" if one["nullable"] else ""
         print(f"{one['column']}  {one['type']}{nullable}\n    {one['meaning']}", file=stream)
+
+
+def write_page(run: Path) -> Path | None:
+    """Write `RUN/_statistics/README.md`, a page on the speed of a run's stages, and return its path; None if nothing
+    was measured.
+    """
+    stages = {name: lines for name in measured_stages(run) if (lines := read_statistics(run, name))}
+    if not stages:
+        return None
+    path = run / STATISTICS / PAGE
+    storage.write_atomically(path, page(run.name, stages).encode())
+    return path
+
+
+def page(name: str, stages: Mapping[str, Sequence[Measured]]) -> str:
+    """The page on the speed of a run's stages, in Markdown. name: of the run; stages: what each shard took."""
+
+    def table(head: str, rows: Sequence[Sequence[str]]) -> str:
+        columns = head.split("|")
+        lines = [columns, ["---", *["---:"] * (len(columns) - 1)], *rows]
+        return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+    totals, parts = [], []
+    for stage, lines in stages.items():
+        seconds, captions = sum(line.seconds for line in lines), sum(line.captions for line in lines)
+        memory = [line.memory for line in lines]
+        speed = f"{captions / seconds:,.0f}" if seconds else "–"
+        workers, retries = len({line.worker for line in lines}), sum(line.retries for line in lines)
+        taken = f"{captions:,}", f"{seconds / 3600:,.2f}", speed, f"{workers:,}"
+        totals.append((stage, f"{len(lines):,}", *taken, size(int(median(memory))), size(max(memory)), f"{retries:,}"))
+        parts.append(f"## {stage}\n")
+        if refused := sum((Counter(line.refused) for line in lines), Counter()):
+            shown = ", ".join(f"{reason} {count:,}" for reason, count in refused.most_common(REASONS))
+            parts.append(f"Rejected: {refused.total():,} candidates: {shown}\n")
+        slowest = []
+        for line in sorted(lines, key=lambda line: -line.seconds)[:SLOWEST]:
+            times = f"{line.captions:,}", f"{line.seconds:.1f}", f"{line.cpu:.1f}"
+            slowest.append((f"part-{line.shard:05d}", *times, size(line.memory), str(line.retries), line.worker))
+        parts.append(table("slowest|captions|seconds|of CPU|memory|retries|worker", slowest))
+    head = "stage|shards|captions|core hours|captions/s/core|workers|memory, median|largest|retries"
+    return "\n".join([f"# Work on {name}\n", table(head, totals), *parts])

@@ -1,11 +1,14 @@
-"""Print negatives, positives and rejections with the edit marked in its caption, in colours or as plain text."""
+"""Print negatives, positives and rejections with the edit marked in its caption, and scene graphs of sentences."""
 
 from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, TextIO
+
+from ...augment.scene_graph import SceneGraph, scene_graph
 
 Row = dict[str, Any]
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -73,3 +76,59 @@ def print_rows(rows: Sequence[Row], stream: TextIO) -> None:
         console.print(Text(headline(row), "dim"), soft_wrap=True)
         edited = [(visible(text), styles[kind]) for kind, text in pieces(row["caption"], row["edits"])]
         console.print(Text.assemble("  ", *edited), soft_wrap=True)
+
+
+def print_graph(
+    text: str, stream: TextIO, *, simple: bool = False, spacy_model: str | None = None, dot: bool = False
+) -> None:
+    """Parse a sentence and print its scene graph to a stream: a line for each object, attribute and relation.
+
+    simple: simplify the graph as UniVSE does. spacy_model: None: the shipped parser. dot: print Graphviz source. Raises
+    ValueError when the model cannot be used.
+    """
+    from ...augment.language.parse import parse
+
+    text = visible(" ".join(text.split()))
+    graph = scene_graph(parse([text], spacy_model)[0], simple)
+    if dot:
+        stream.write(graphviz(text, graph))
+        return
+    names = named(graph)
+    attributes = [f"{names[a.object]} | {a.value}" for a in graph.attributes]
+    relations = [f"{names[r.subject]} | {r.name} | {names[r.object]}" for r in graph.relations]
+    for label, shown in {"objects": [*names.values()], "attributes": attributes, "relations": relations}.items():
+        for number, line in enumerate(shown or ["–"]):
+            stream.write(f"{'' if number else label:<12}{line}\n")
+
+
+def named(graph: SceneGraph) -> dict[int, str]:
+    """A distinct name for each object, by its token: the second man of a caption is `man (2)`."""
+    seen = Counter[str]()
+    names = {}
+    for thing in graph.objects:
+        seen[thing.name] += 1
+        names[thing.token] = f"{thing.name} ({seen[thing.name]})" if seen[thing.name] > 1 else thing.name
+    return names
+
+
+def graphviz(text: str, graph: SceneGraph) -> str:
+    """The graph in the DOT language: objects are boxes, attributes ellipses, relations labelled edges."""
+    lines = [
+        "digraph scene {",
+        f"  graph [label={quoted(text)}, labelloc=t, rankdir=LR];",
+        '  node [fontname="sans-serif", style=filled, color=white];',
+        '  edge [fontname="sans-serif"];',
+    ]
+    for token, name in named(graph).items():
+        lines.append(f'  o{token} [label={quoted(name)}, shape=box, fillcolor="#cfe2f3"];')
+    for number, a in enumerate(graph.attributes):
+        lines.append(f'  a{number} [label={quoted(a.value)}, shape=ellipse, fillcolor="#d9ead3"];')
+        lines.append(f"  o{a.object} -> a{number} [arrowhead=none, style=dashed];")
+    lines += [f"  o{r.subject} -> o{r.object} [label={quoted(r.name)}];" for r in graph.relations]
+    return "\n".join([*lines, "}", ""])
+
+
+def quoted(text: str) -> str:
+    r"""Text as a quoted string of the DOT language; quotes, backslashes (`\N` is special there) and `&` are escaped."""
+    escaped = text.replace("&", "&amp;").replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

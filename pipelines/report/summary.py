@@ -122,36 +122,32 @@ def operators_table(counts: Mapping[str, int], families: Mapping[str, str]) -> T
     """
     table = plain_table("", "captions", "coverage", "rows", "per caption", "rejected")
     captions = counts.get("captions", 0)
-
-    def add(label: str, name: str, refused: int, style: str) -> None:
-        covered, rows = counts.get(f"{name}.captions", 0), counts.get(f"{name}.rows", 0)
-        mean = f"{rows / captions:.1f}" if captions else "–"
-        shown = (f"{covered:,}", percent(covered, captions), f"{rows:,}", mean, f"{refused:,}")
-        table.add_row(label, *shown, style=style)
-
     refusals = {operator: sum(counts_below(counts, f"rejected.{operator}").values()) for operator in families}
     for family in dict.fromkeys(families.values()):
         members = [operator for operator, its in families.items() if its == family]
-        add(family, f"family.{family}", sum(refusals[operator] for operator in members), "bold")
-        if members != [family]:
-            for operator in members:
-                add(f"  {operator}", operator, refusals[operator], "")
+        lines = [(family, f"family.{family}", members, "bold")]
+        lines += [(f"  {operator}", operator, [operator], "") for operator in members] if members != [family] else []
+        for label, name, operators, style in lines:
+            covered, rows = counts.get(f"{name}.captions", 0), counts.get(f"{name}.rows", 0)
+            mean, refused = f"{rows / captions:.1f}" if captions else "–", sum(map(refusals.__getitem__, operators))
+            shown = f"{covered:,}", percent(covered, captions), f"{rows:,}", mean, f"{refused:,}"
+            table.add_row(label, *shown, style=style)
     return table
 
 
 def rejections_table(counts: Mapping[str, int], operators: Iterable[str]) -> Table | None:
     """Rejected candidates: one row per operator, with the most frequent reasons first. None if nothing was refused."""
-    by_operator = {operator: counts_below(counts, f"rejected.{operator}") for operator in operators}
-    if not any(by_operator.values()):
-        return None
     table = plain_table("", "rejected", "because")
     table.columns[-1].justify = "left"
-    for operator, refused in by_operator.items():
-        if refused:
-            reasons = sorted(refused.items(), key=lambda item: (-item[1], item[0]))
-            said = ", ".join(f"{reason} {n:,}" for reason, n in reasons)
-            table.add_row(operator, f"{sum(refused.values()):,}", said)
-    return table
+    for operator in operators:
+        if refused := counts_below(counts, f"rejected.{operator}"):
+            table.add_row(operator, f"{sum(refused.values()):,}", by_frequency(refused))
+    return table if table.rows else None
+
+
+def by_frequency(counts: Mapping[str, int]) -> str:
+    """Counts by name in words, the largest first: "related_in_sibling 40, unchanged 2"."""
+    return ", ".join(f"{name} {n:,}" for name, n in sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
 def timings_table(timings: Sequence[Timing]) -> Table:
@@ -159,11 +155,9 @@ def timings_table(timings: Sequence[Timing]) -> Table:
     table = plain_table("stage", "done", "", "seconds", "per second")
     table.columns[2].justify = "left"
     for timing in timings:
-        if timing.seconds:
-            rate = f"{timing.rate:,.0f}" if timing.rate else ""
-            table.add_row(timing.stage, f"{timing.captions:,}", timing.unit, f"{timing.seconds:.1f}", rate)
-        else:
-            table.add_row(timing.stage, "up to date")
+        rate = f"{timing.rate:,.0f}" if timing.rate else ""
+        made = f"{timing.captions:,}", timing.unit, f"{timing.seconds:.1f}", rate
+        table.add_row(timing.stage, *(made if timing.seconds else ["up to date"]))
     return table
 
 
@@ -172,7 +166,7 @@ def print_summary(run: Path, timings: Sequence[Timing], stream: TextIO, examples
     from ...augment.operators import OPERATORS
     from ...schemas.captions import PARSES
     from ..engine.tables import read_table
-    from ..tables.sample import sample, table_of
+    from ..tables.columns import sample, table_of
     from .rows import print_rows
 
     counts = counts_of(run, "negatives")
@@ -180,9 +174,8 @@ def print_summary(run: Path, timings: Sequence[Timing], stream: TextIO, examples
     console = console_of(stream)
     for line in [*corpus_lines(run), *truth_lines(run), *component_lines(run)]:
         console.print(line, soft_wrap=True, markup=False)
-    without = counts.get("captions.without")
     print_table(console, operators_table(counts, families))
-    if without is not None:
+    if (without := counts.get("captions.without")) is not None:
         share = percent(without, counts.get("captions", 0))
         console.print(f"captions without any negative: {without:,} ({share})", markup=False)
     if not any(counts[f"{name}.rows"] for name in families):
@@ -193,10 +186,9 @@ def print_summary(run: Path, timings: Sequence[Timing], stream: TextIO, examples
         parses = next(iter(read_table(run, "parses")), PARSES.empty_table())
         reason = explain_no_negatives(parses, entries, refused, tuple(families))
         console.print(reason, soft_wrap=True, markup=False)
-    refusals = rejections_table(counts, families)
-    if refusals is not None:
-        print_table(console, refusals)
-    print_table(console, timings_table(timings))
+    for table in (rejections_table(counts, families), timings_table(timings)):
+        if table is not None:
+            print_table(console, table)
     console.print()
     for operator in families:
         if counts.get(f"{operator}.rows"):
@@ -214,8 +206,8 @@ def explain_no_negatives(parses: pa.Table, entries: int, refused: Mapping[str, i
     if not parses.num_rows:
         return "no negatives: none of the captions is in English (captions of other languages are kept, not changed)"
     if refused:
-        reasons = ", ".join(f"{reason} {n:,}" for reason, n in sorted(refused.items(), key=lambda one: (-one[1], one)))
-        return f"no negatives: all {sum(refused.values()):,} candidates were rejected, see the rejections ({reasons})"
+        total = f"{sum(refused.values()):,}"
+        return f"no negatives: all {total} candidates were rejected, see the rejections ({by_frequency(refused)})"
     lemmas = {token["lemma"].lower() for tokens in parses["tokens"].to_pylist() for token in tokens}
     words = [lemma for lemma in lemmas if lemma.isalpha()]
     wordnet = WordNet.load()

@@ -1,15 +1,7 @@
-"""Fit the shipped concreteness score: ridge regression of published scores on WordNet ancestors.
-
-`python -m negcap.pipelines.resources.concreteness LIST CAPTIONS... --output augment/data/concreteness.json`
-
-LIST is the list of Turney, Neuman, Assaf and Cohen (2011) as distributed with VSE-C (`word<TAB>score`). Noun lemmas
-that head noun phrases at least 5 times in CAPTIONS (any source that `negcap build` reads) are excluded from the fit;
-the reported accuracy is measured on them, with the coefficients that are written.
-"""
+"""Fit the shipped concreteness score: ridge regression of published scores on WordNet ancestors."""
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -51,7 +43,7 @@ def fit(norms: dict[str, float], held_out: Iterable[str]) -> tuple[dict[str, flo
 
     held, wordnet = set(held_out), WordNet.load()
     tagged = {word: sum(wordnet.tag_counts(word, "n")) for word in sorted(norms) if word not in held}
-    known = [(word, found) for word, n in tagged.items() if n and (found := features(word))]
+    known = [(word, present) for word, n in tagged.items() if n and (present := features(word))]
     weight = np.log1p([tagged[word] for word, _ in known])
     vectorizer = DictVectorizer()
     matrix = vectorizer.fit_transform([found for _, found in known]).tocsc()
@@ -78,19 +70,18 @@ def auc(scores: dict[str, float], norms: dict[str, float]) -> float:
     return float(roc_auc_score([norms[word] > THRESHOLD for word in words], [scores[word] for word in words]))
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Fit the score, print its accuracy and write the coefficients as JSON."""
+def build(scores: Path, captions: Iterable[str], output: Path) -> None:
+    """Fit the score to a list of scores, print its accuracy and write the coefficients as JSON.
+
+    The lemmas that head noun phrases of the captions (sources that `negcap build` reads) are not fitted on, but
+    measured on.
+    """
     from ...augment.language.concreteness import Concreteness
     from ..readers import ReadOptions, detect, read
     from ..readers.record import Record
 
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("list", type=Path)
-    parser.add_argument("captions", nargs="+")
-    parser.add_argument("--output", type=Path, default=Path("augment/data/concreteness.json"))
-    options = parser.parse_args(arguments)
-    norms = read_norms(options.list)
-    records = (record for source in options.captions for record in read(source, detect(source), ReadOptions()))
+    norms = read_norms(scores)
+    records = (record for source in captions for record in read(source, detect(source), ReadOptions()))
     texts = [record.text for record in records if isinstance(record, Record)]
     heads = [lemma for lemma in head_lemmas(texts) if lemma in norms and features(lemma)]
     weights, intercept, alpha = fit(norms, heads)
@@ -105,9 +96,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "intercept": intercept,
         "weights": weights,
     }
-    options.output.write_text(json.dumps(described, indent=0, sort_keys=True) + "\n", "utf-8")
-    print(f"{len(weights)} weights; AUC {held:.4f} on {len(heads)} held-out heads; wrote {options.output}")
-
-
-if __name__ == "__main__":
-    main()
+    output.write_text(json.dumps(described, indent=0, sort_keys=True) + "\n", "utf-8")
+    print(f"{len(weights)} weights; AUC {held:.4f} on {len(heads)} held-out heads; wrote {output}")

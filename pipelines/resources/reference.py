@@ -1,19 +1,11 @@
-"""Make a run's lexicon, truth estimates and balance the shipped reference lexicon, for corpora too small for their own.
-
-    negcap build CAPTIONS --output RUN --set lexicon=own
-    python -m negcap.pipelines.resources.reference RUN --source "what the captions are"
-
-The same run gives the same bytes. The tables contain words and counts, but no sentences.
-"""
+"""Make a run's lexicon, truth estimates and balance the reference lexicon, for corpora too small for their own."""
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
 from ..stages.build import LEXICON_VERBS
 
-OUTPUT = Path("augment/data/reference_lexicon")
 PROVENANCE = (b"table", b"schema_version", b"negcap_version", b"parser")
 
 
@@ -39,17 +31,3 @@ def ship(run: Path, output: Path, source: str) -> None:
         kept |= {b"source": source.encode(), b"captions": str(counts["captions"]).encode()}
         table = table.replace_schema_metadata(kept)
         pq.write_table(table, output / f"{name}.parquet", compression="zstd", compression_level=19)
-
-
-def main(args: list[str] | None = None) -> None:
-    """Run the command line (see the module's docstring); args: None for those of the process."""
-    parser = argparse.ArgumentParser(description="Ship a run's lexicon as the reference lexicon.")
-    parser.add_argument("run", type=Path)
-    parser.add_argument("--source", required=True, help="what captions the run was built from, for the metadata")
-    parser.add_argument("--output", type=Path, default=OUTPUT)
-    given = parser.parse_args(args)
-    ship(given.run, given.output, given.source)
-
-
-if __name__ == "__main__":
-    main()

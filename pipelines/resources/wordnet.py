@@ -1,15 +1,12 @@
-"""Build augment/data/wordnet.parquet from an installed WordNet 3.0 (Debian: wordnet-base, wordnet-sense-index).
+"""Build WordNet's taxonomy as one Parquet file from WordNet 3.0 (Debian: wordnet-base, wordnet-sense-index).
 
-Run as `python -m negcap.pipelines.resources.wordnet --output augment/data/wordnet.parquet`; the same input gives the
-same bytes.
+The same input gives the same bytes.
 """
 
 from __future__ import annotations
 
-import argparse
 import shutil
 import tempfile
-from collections.abc import Sequence
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -89,11 +86,11 @@ def table(reader: WordNetCorpusReader) -> pa.Table:
         return sorted({flat[targets([lemma.synset()])[0], _text(lemma.name())] for lemma in related})
 
     irregular = _irregular(reader, ranks, rows)
-    made = []
+    records = []
     for row, (synset, lemmas) in enumerate(zip(synsets, senses, strict=True)):
         ranked = ranks[_search_pos(synset.pos())]
-        found: dict[str, Any] = {"pos": synset.pos(), "lexname": synset.lexname(), "irregular": irregular.get(row, [])}
-        found["senses"] = [
+        record: dict[str, Any] = {"pos": synset.pos(), "lexname": synset.lexname(), "irregular": irregular.get(row, [])}
+        record["senses"] = [
             {
                 "lemma": text,
                 "rank": ranked[text, synset.offset()],
@@ -103,8 +100,8 @@ def table(reader: WordNetCorpusReader) -> pa.Table:
             }
             for text, lemma in lemmas
         ]
-        made.append(found | {column: targets(getattr(synset, method)()) for column, method in RELATIONS.items()})
-    return pa.Table.from_pylist(made, TAXONOMY)
+        records.append(record | {column: targets(getattr(synset, method)()) for column, method in RELATIONS.items()})
+    return pa.Table.from_pylist(records, TAXONOMY)
 
 
 def _search_pos(pos: str) -> str:
@@ -119,10 +116,10 @@ def _text(name: str) -> str:
 
 def _lemmas(synset: Synset) -> list[tuple[str, Lemma]]:
     """(text, lemma) of the synset's lemmas; of those that differ only in case ("Moon", "moon"), the first."""
-    found: dict[str, Lemma] = {}
+    first: dict[str, Lemma] = {}
     for lemma in synset.lemmas():
-        found.setdefault(_text(lemma.name()), lemma)
-    return list(found.items())
+        first.setdefault(_text(lemma.name()), lemma)
+    return list(first.items())
 
 
 def _ranks(reader: WordNetCorpusReader, pos: str) -> dict[tuple[str, int], int]:
@@ -141,7 +138,7 @@ def _irregular(
     reader: WordNetCorpusReader, ranks: dict[str, dict[tuple[str, int], int]], rows: dict[tuple[str, int], int]
 ) -> dict[int, list[dict[str, str]]]:
     """Irregular forms ("geese") of the lemmas, by the row of the lemma's first sense, sorted."""
-    found: dict[int, set[tuple[str, str]]] = {}
+    forms: dict[int, set[tuple[str, str]]] = {}
     for pos, ranked in ranks.items():
         first = {lemma: offset for (lemma, offset), rank in ranked.items() if rank == 1}
         with reader.open(f"{POS_FILES[pos]}.exc") as lines:
@@ -149,8 +146,8 @@ def _irregular(
                 form, *lemmas = (_text(word) for word in line.split())
                 for lemma in lemmas:
                     if lemma in first:
-                        found.setdefault(rows[pos, first[lemma]], set()).add((lemma, form))
-    return {row: [{"lemma": lemma, "form": form} for lemma, form in sorted(pairs)] for row, pairs in found.items()}
+                        forms.setdefault(rows[pos, first[lemma]], set()).add((lemma, form))
+    return {row: [{"lemma": lemma, "form": form} for lemma, form in sorted(pairs)] for row, pairs in forms.items()}
 
 
 def licence(source: Path) -> str:
@@ -160,37 +157,23 @@ def licence(source: Path) -> str:
         return "\n".join(line.strip().partition(" ")[2].rstrip() for line in numbered).strip() + "\n"
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Build WordNet's taxonomy as one Parquet file, without glosses and examples, with its licence beside it."""
+def build(source: Path, output: Path) -> None:
+    """Write the taxonomy of the WordNet in the folder `source` to the Parquet file `output`, its licence beside it.
+
+    Raises FileNotFoundError with the first file that `source` lacks.
+    """
     import pyarrow.parquet as pq
 
     from ...schemas.fields import check
 
-    parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument(
-        "--source", type=Path, default=Path("/usr/share/wordnet"), help="folder of an installed WordNet"
-    )
-    parser.add_argument("--output", type=Path, required=True, help="the Parquet file to write")
-    options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
-        try:
-            reader = open_wordnet(options.source, Path(folder))
-        except FileNotFoundError as error:
-            parser.error(str(error))
+        reader = open_wordnet(source, Path(folder))
         taxonomy = table(reader)
         metadata = {"source": f"WordNet {reader.get_version()}, Princeton University; see WORDNET_LICENSE.txt"}
     check(taxonomy, TAXONOMY)
+    taxonomy = taxonomy.replace_schema_metadata({**(taxonomy.schema.metadata or {}), **metadata})
     pq.write_table(
-        taxonomy.replace_schema_metadata({**(taxonomy.schema.metadata or {}), **metadata}),
-        options.output,
-        compression="zstd",
-        compression_level=19,
-        row_group_size=1 << 20,
-        write_statistics=False,
+        taxonomy, output, compression="zstd", compression_level=19, row_group_size=1 << 20, write_statistics=False
     )
-    (options.output.parent / "WORDNET_LICENSE.txt").write_text(licence(options.source), "utf-8")
-    print(f"{options.output}: {taxonomy.num_rows} synsets, {options.output.stat().st_size} bytes")
-
-
-if __name__ == "__main__":
-    main()
+    (output.parent / "WORDNET_LICENSE.txt").write_text(licence(source), "utf-8")
+    print(f"{output}: {taxonomy.num_rows} synsets, {output.stat().st_size} bytes")

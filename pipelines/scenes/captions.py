@@ -1,17 +1,18 @@
 """Captions of a scene from a grammar: each is true, its counts are exact, and its noun phrases fit only what they name.
 
 A form makes a sentence about one group of a scene (see `world`), without capital and full stop, or "" if it does not
-fit that group.
+fit that group. Most forms are templates in scenes.toml.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import NamedTuple
 
 from ...augment.language.grammar import article
-from .truth import LEFT, holds
+from .judge import LEFT, holds
 from .world import KINDS, LIVING, NUMBERS, WORLD, Scene, Thing
 
 CAPTIONS_PER_IMAGE = 5
@@ -20,6 +21,7 @@ WHERE: dict[str, list[str]] = {slot: entry["where"] for slot, entry in WORLD["sl
 EXACT = WHERE | {"left": ["to the left of"], "right": ["to the right of"]}
 STANDING = ("lamp", "vase", "clock", "chair", "tree", "house")
 ING = {"sit": "sitting", "lie": "lying"}  # other verbs add "ing"
+TEMPLATES: dict[str, list[str]] = WORLD["captions"]
 
 
 class Phrase(NamedTuple):
@@ -61,6 +63,10 @@ class Teller(NamedTuple):
         """A noun phrase for the anchor."""
         return self.about(0).phrase(the=the)
 
+    def place(self) -> str:
+        """Where the group is: "on a red table"."""
+        return f"{self.where()} {self.anchor()}"
+
     def phrase(self, *, colour: bool = True, the: bool = False) -> Phrase:
         """A noun phrase for the group that fits nothing else in the scene: "three small red balls".
 
@@ -79,8 +85,6 @@ class Teller(NamedTuple):
             ):
                 said[attribute] = getattr(one, attribute)  # tells it from another group of that kind
         looks = rng.sample([said["colour"], said["pattern"]], 2)
-        if not said["pattern"]:
-            looks = [said["colour"]]
         asleep = "sleeping" if one.pose == "sleep" and rng.random() < 0.3 else ""
         name = KINDS[one.kind].plural if count > 1 else one.kind
         noun = " ".join(filter(None, [said["size"], asleep, *looks, name]))
@@ -124,32 +128,18 @@ def sentence(form: Callable[[Teller], str], scene: Scene, group: int, rng: Rando
     return text and f"{text[0].upper()}{text[1:]}{rng.choice(('.', '.', '.', ''))}"
 
 
-def _plain(template: str) -> Callable[[Teller], str]:
-    return lambda it: template.format(s=it.phrase(), where=it.where(), o=it.anchor())
+def _plain(template: str, it: Teller) -> str:  # "Two cups are on a red table"
+    s = it.phrase()
+    return template.format(s=s, place=it.place())
 
 
-_is_there = _plain("{s} {s.be} {where} {o}")  # "Two cups are on a red table"
-_fragment = _plain("{s} {where} {o}")  # "Two cups on a red table"
-_there_is = _plain("there {s.be} {s} {where} {o}")  # "There are two cups on a red table"
-
-
-def _does(
-    it: Teller,
-) -> str:  # "A cat sits on a red table", "a cat is sitting …", "a cat sitting …", "there is a cat …"
+def _does(it: Teller) -> str:  # "A cat is sitting on a red table"
     verb = it.verb()
     if not verb:
         return ""
-    s, place = it.phrase(), f"{it.where()} {it.anchor()}"
-    doing = ING.get(verb, f"{verb}ing")
-    third = {"fly": "flies"}.get(verb, f"{verb}s")
-    return it.rng.choice(
-        (
-            f"{s} {verb if s.plural else third} {place}",
-            *(f"{s} {s.be} {doing} {place}",) * 2,
-            f"{s} {doing} {place}",
-            f"there {s.be} {s} {doing} {place}",
-        )
-    )
+    s, place = it.phrase(), it.place()
+    does = verb if s.plural else {"fly": "flies"}.get(verb, f"{verb}s")
+    return it.rng.choice(TEMPLATES["does"]).format(s=s, does=does, doing=ING.get(verb, f"{verb}ing"), place=place)
 
 
 def _inverted(it: Teller) -> str:  # "On the red table are two cups"
@@ -201,21 +191,13 @@ def _side_by_side(it: Teller) -> str:  # "A dog is to the left of two cups", if 
 def _holding(it: Teller) -> str:  # "A girl is holding a red balloon", if the group is a person who holds something
     if it.one.holds < 0:
         return ""
-    s, h, place = it.phrase(), it.about(it.group + 100).phrase(), f"{it.where()} {it.anchor()}"
-    return it.rng.choice(
-        (
-            f"{s} is holding {h}",
-            f"{s} holding {h}",
-            f"{s} holds {h} {place}",
-            f"{s} with {h} is standing {place}",
-            f"{s} holding {h} stands {place}",
-            f"there is {s} holding {h} {place}",
-        )
-    )
+    s, held, place = it.phrase(), it.about(it.group + 100).phrase(), it.place()
+    return it.rng.choice(TEMPLATES["holding"]).format(s=s, held=held, place=place)
 
 
+_PLAIN: list[Callable[[Teller], str]] = [partial(_plain, template) for template in TEMPLATES["plain"]]
 FORMS: tuple[Callable[[Teller], str], ...] = (
-    *(_is_there, _fragment, _there_is, _with_on_it, _side_by_side) * 2,
+    *[*_PLAIN, _with_on_it, _side_by_side] * 2,
     *(_inverted, _both, _has_colour),
     *(_two_things,) * 3,
     *(_does, _holding) * 4,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import combinations
 from random import Random
 
 from .judge import OPINIONS, Answer, judge
@@ -48,16 +49,22 @@ def variations(scene: Scene, rng: Random) -> Iterator[Scene]:
                     yield _replaced(scene, group, **{field: value})
         if group:
             yield from _regrouped(scene, group, rng)
+        elif not first.open:
+            for name in ANCHORS:
+                colours = KINDS[name].colours
+                colour = first.colour if first.colour in colours else colours[0]
+                if name != first.kind:
+                    yield _replaced(scene, 0, kind=name, colour=colour, pattern="")
+    for one, other in combinations(groups, 2):
+        first, second = _first(scene, one), _first(scene, other)
+        if min(first.holds, second.holds) >= 0:
             continue
-        for name in ANCHORS if not first.open else ():
-            colours = KINDS[name].colours
-            colour = first.colour if first.colour in colours else colours[0]
-            if name != first.kind:
-                yield _replaced(scene, 0, kind=name, colour=colour, pattern="")
-    for one in groups:
-        for other in groups:
-            if one < other:
-                yield from _exchanged(scene, one, other, rng)
+        if second.colour in KINDS[first.kind].colours and first.colour in KINDS[second.kind].colours:
+            yield _replaced(_replaced(scene, one, colour=second.colour), other, colour=first.colour)
+        if one:
+            counts = len(scene.group(one)), len(scene.group(other))
+            for made in _with_group(scene, one, second._replace(slot=first.slot), counts[0], rng):
+                yield from _with_group(made, other, first._replace(slot=second.slot), counts[1], rng)
 
 
 def _first(scene: Scene, group: int) -> Thing:
@@ -82,25 +89,12 @@ def _regrouped(scene: Scene, group: int, rng: Random) -> Iterator[Scene]:
         pose = rng.choice(kind.poses) if kind.poses else ""
         pattern = first.pattern if kind.patterned else ""
         if kind.name not in PEOPLE or all(thing.kind != kind.name for thing in scene.things):
-            made = first._replace(kind=kind.name, colour=colour, pose=pose, pattern=pattern)
-            yield from _with_group(scene, group, made, count, rng)
+            like = first._replace(kind=kind.name, colour=colour, pose=pose, pattern=pattern)
+            yield from _with_group(scene, group, like, count, rng)
     taken = {thing.slot for thing in scene.things if thing.group != group}
     for slot, most in MOST.items():
         if slot not in taken and slot != first.slot and count <= most:
             yield from _with_group(scene, group, first._replace(slot=slot), count, rng)
-
-
-def _exchanged(scene: Scene, one: int, other: int, rng: Random) -> Iterator[Scene]:
-    """The scenes in which two groups have exchanged their colours, or all but their places and numbers."""
-    first, second = _first(scene, one), _first(scene, other)
-    if min(first.holds, second.holds) >= 0:
-        return
-    if second.colour in KINDS[first.kind].colours and first.colour in KINDS[second.kind].colours:
-        yield _replaced(_replaced(scene, one, colour=second.colour), other, colour=first.colour)
-    if one:
-        counts = len(scene.group(one)), len(scene.group(other))
-        for made in _with_group(scene, one, second._replace(slot=first.slot), counts[0], rng):
-            yield from _with_group(made, other, first._replace(slot=second.slot), counts[1], rng)
 
 
 def _with_group(scene: Scene, group: int, like: Thing, count: int, rng: Random) -> Iterator[Scene]:

@@ -11,8 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ...augment.language.grammar import article
-from .truth import RELATIONS, VERBS
-from .world import COLOURS, KINDS, NUMBERS, PATTERNS, WORLD
+from .world import COLOURS, KINDS, NUMBERS, PATTERNS, RELATIONS, VERBS, WORLD
 
 COUNTS = {"a": 1, "an": 1, "the": 0, **{word: at for at, word in enumerate(NUMBERS, 1)}}
 ATTRIBUTES = (*COLOURS, *PATTERNS, "small", "large", "big", "little", "tiny", "huge")
@@ -303,7 +302,8 @@ def claims(text: str) -> list[Claim] | None:
         return None if exact else [Claim(said, True, False)]
     denial = _DENIALS[found.re.pattern]
     before, noun, after = said[: found.start()], found[1], said[found.end() :]
-    made = [Claim(" ".join(f"{before} {after}".split()).replace(" ,", ","), True)]
+    rest = " ".join(f"{before} {after}".split()).replace(" ,", ",")
+    made = [Claim(rest, True)] if denial != "there is none" else []
     if denial == "corrected":
         *kept, _ = before.split()
         wrong = noun.split()[-1]
@@ -313,7 +313,7 @@ def claims(text: str) -> list[Claim] | None:
     elif denial == "lacking":
         made.append(Claim(f"{before}with {_indefinite(noun)}{after}", False))
     elif denial == "there is none":
-        made = [Claim(f"{before}{_there_is_one(noun)}{after}", False)]
+        made.append(Claim(f"{before}{_there_is_one(noun)}{after}", False))
     else:
         present, _, absent = noun.partition(" but no ") if denial == "nearby" else ("", "", noun)
         if present:

@@ -18,6 +18,8 @@ COLOURS: dict[str, tuple[int, ...]] = {name: tuple(colour) for name, colour in W
 PATTERNS = ("striped", "spotted")
 SIZES = {"small": 0.68, "": 0.84, "large": 1.0}
 MOST: dict[str, int] = {slot: entry["most"] for slot, entry in WORLD["slots"].items()}
+RELATIONS = tuple(relation for words in WORLD["relations"].values() for relation in words)
+VERBS: dict[str, dict[str, list[str]]] = WORLD["verbs"]
 NUMBERS = "one two three four five six seven eight nine ten eleven twelve".split()
 
 
@@ -33,20 +35,17 @@ class Kind(NamedTuple):
     poses: tuple[str, ...]
 
 
-def _kind(name: str, entry: dict[str, Any]) -> Kind:
-    colours = tuple(colour for word in entry["colours"] for colour in WORLD["palettes"].get(word, [word]))
-    patterned, poses = entry.get("patterned", False), tuple(entry.get("poses", ()))
-    width, height = entry["size"]
-    return Kind(name, entry["plural"], width, height, colours, patterned, poses)
-
-
-KINDS = {name: _kind(name, entry) for kinds in WORLD["kinds"].values() for name, entry in kinds.items()}
+KINDS: dict[str, Kind] = {}
+for _name, _entry in (item for kinds in WORLD["kinds"].values() for item in kinds.items()):
+    _colours = tuple(colour for word in _entry["colours"] for colour in WORLD["palettes"].get(word, [word]))
+    _width, _height = _entry["size"]
+    _more = _entry.get("patterned", False), tuple(_entry.get("poses", ()))
+    KINDS[_name] = Kind(_name, _entry["plural"], _width, _height, _colours, *_more)
 ANCHORS, SMALL = tuple(WORLD["kinds"]["anchors"]), tuple(WORLD["kinds"]["small"])
 LIVING = frozenset(kind.name for kind in KINDS.values() if kind.poses)
-PEOPLE, ANIMALS = ("boy", "girl"), ("dog", "cat", "bird")
+PEOPLE = ("boy", "girl")
 HELD = ("balloon", "umbrella", "kite", "ball", "cup", "book")
 CONTAINERS, BIG = ("box", "basket"), ("tree", "house")
-TALL = ("chair", "tree", "horse", "boy", "girl", "boy", "girl", "umbrella", "dog", "dog", "cat", "cat", "bird")
 EXCLUSIVE = ({"on", "in"}, {"on", "above"}, {"in", "above"}, {"under", "front"})  # slots not both in a scene
 
 BASE = 186  # y of the anchor's bottom; things behind it are higher, things in front of it lower
@@ -137,7 +136,9 @@ def _group(rng: Random, things: list[Thing], slot: str, group: int, used: set[tu
     if anchor.kind == "chair" and slot in ("on", "under"):
         count = 1
     again = [thing for thing in things[1:] if thing.group == group - 1 and rng.random() < 0.3]
-    kind = KINDS[rng.choice(_kinds(slot, anchor.kind, count))]
+    offered = WORLD["slots"][slot]["kinds"]  # of single things, of two, …
+    names = (SMALL if name == "small" else (name,) for name in offered[min(count, len(offered)) - 1])
+    kind = KINDS[rng.choice([name for several in names for name in several if name != anchor.kind])]
     if again and slot in ("left", "right", "front", "on") and again[0].kind in SMALL:
         kind = KINDS[again[0].kind]  # the same kind in another colour: a colour may tell the two apart
     free = [colour for colour in kind.colours if (kind.name, colour) not in used]
@@ -157,23 +158,6 @@ def _group(rng: Random, things: list[Thing], slot: str, group: int, used: set[tu
     if count == 1 and kind.name in PEOPLE and slot in ("left", "right") and rng.random() < 0.75:
         return _holding(rng, made[0], len(things), used)
     return made
-
-
-def _kinds(slot: str, anchor: str, count: int) -> list[str]:
-    """The kinds that may be in a slot of a kind of anchor; repeated ones are drawn more often."""
-    if slot == "above":
-        return ["balloon", "kite", "bird"]
-    if slot == "on":
-        return [*SMALL, "dog", "dog", "cat", "cat", "bird"] if count < 3 else list(SMALL)
-    if slot in ("under", "in"):
-        return [*(kind for kind in SMALL if slot == "under" or kind != "lamp"), *ANIMALS[: 3 - count]]
-    if slot == "front":
-        return [*SMALL, *ANIMALS, "dog", "cat"]
-    if slot.startswith("behind"):
-        return [kind for kind in ("tree", "house", "horse", "chair", *PEOPLE) if kind != anchor]
-    if count > 1:
-        return [*SMALL, *ANIMALS, "dog", "cat", "umbrella", *PEOPLE]
-    return [*SMALL, *(kind for kind in TALL if kind != anchor)]
 
 
 def _pattern(rng: Random, kind: Kind) -> str:

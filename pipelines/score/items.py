@@ -15,9 +15,8 @@ from ..engine.tables import has_table
 from ..readers.files import raw_lines
 from ..readers.pairs import Foreign, NoColumnError, read_pairs
 from ..readers.record import Rejected
-from ..tables.examples import Draws, Example, other_wordings, select
+from ..tables.examples import Draws, Example, other_wordings, questions, select
 from ..tables.images import Images, abbreviate
-from ..tables.questions import questions
 from .test_set import ALL, Foil, Image, Item, Quad, Question, ScoreConfig, TestSet, build
 
 KINDS = "SugarCrepe, ARO, CREPE, NegCLIP, VALSE, COCO, NegBench, Parquet …, or Winoground's examples.jsonl"

@@ -132,7 +132,7 @@ def ingest(
     """Read the captions of a source (path, URL or pattern) into a run, as negcap.pipelines.stages.ingest.ingest, which
     see; warn also if many of those that are taken for English do not look like it.
     """
-    from ..tables.sample import not_english
+    from ..tables.columns import not_english
 
     metadata = provenance.package()
     made = ingestion.ingest(

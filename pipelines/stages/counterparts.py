@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...augment.rng import record_rng
-from ...schemas.counterparts import COUNTERPARTS
+from ...schemas.features import COUNTERPARTS
 from ..engine.bounds import at_least
 from ..engine.manifest import describe
 from ..engine.progress import Progress
-from ..engine.run import Parts, SourceStage, hash_inputs, run_source
+from ..engine.run import Parts, SourceStage, run_source
 from ..engine.stage import StageResult
 from ..engine.storage import write_atomically
-from ..engine.tables import Shard, has_table, read_table, shards_of
+from ..engine.tables import Shard, has_table, hash_inputs, read_table, shards_of
 from ..tables.columns import stored_splits
 from .scenes import IMAGES, pictures_are_whole, require_pillow
 
@@ -61,11 +61,11 @@ def make_counterparts(
     if not has_table(run, "scenes"):
         raise FileNotFoundError(f"{run} must be a run of negcap scenes, has no table scenes")
     require_pillow()
-    inputs = hash_inputs(NAME, run, ("scenes", "captions", "negatives"))
+    inputs = hash_inputs(run, ("scenes", "captions", "negatives"))
     shards = shards_of(run, "negatives")
 
     def parts() -> Parts:
-        from ..scenes.truth import scene_of
+        from ..scenes.judge import scene_of
 
         scenes = {row["image_id"]: scene_of(row) for table in read_table(run, "scenes") for row in table.to_pylist()}
         (run / IMAGES / NAME).mkdir(parents=True, exist_ok=True)

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from ...schemas.captions import CAPTIONS, ORIGINS
 from ..engine.manifest import describe
 from ..engine.progress import Progress
-from ..engine.run import Parts, SourceStage, hash_inputs, run_source
+from ..engine.run import Parts, SourceStage, run_source
 from ..engine.stage import StageResult
 from ..engine.storage import names
-from ..engine.tables import has_table, read_table, shards_of
+from ..engine.tables import has_table, hash_inputs, read_table, shards_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -60,7 +60,7 @@ def enlarge(
             module=__name__,
             outputs={table: schema},
             config=describe(config),
-            inputs=hash_inputs(NAME, source, read),
+            inputs=hash_inputs(source, read),
             metadata={**provenance, **metadata},
             parts=partial(_parts, source, table, config.extra, schema),
             shards=len(shards_of(source, table)),

@@ -14,9 +14,8 @@ from ..engine.places import local_path
 from ..engine.progress import Progress
 from ..engine.run import SourceStage, run_source
 from ..engine.stage import StageResult
-from ..features.arrays import Arrays
 from ..features.photos import Photos
-from ..features.source import FeaturesConfig, SourceImage, table_of
+from ..features.source import Arrays, FeaturesConfig, SourceImage, table_of
 
 NAME = "features"
 SHARD_BYTES = 64 << 20

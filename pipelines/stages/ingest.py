@@ -26,16 +26,15 @@ from .. import readers
 from ..engine.cluster import Executor, Synchronous, report_done
 from ..engine.errors import StageError, TaskError
 from ..engine.lock import locked
-from ..engine.manifest import Code, Identity, code_of, describe, finish, finished, prepare, refuse_other
+from ..engine.manifest import Identity, check_code, code_of, describe
+from ..engine.output import Made, Output
 from ..engine.places import RemotePath
-from ..engine.progress import Progress, Reports, in_progress
-from ..engine.run import cause, write_tables
-from ..engine.shards import MANIFESTS, Origin, Receipt, current_receipts
+from ..engine.progress import Progress, Reports
 from ..engine.stage import StageResult
-from ..engine.storage import remove_leftovers, scratch_folder, sha256_file, write_json
+from ..engine.storage import scratch_folder, sha256_file, write_json
 from ..engine.tables import read_table
 from ..ingestion import checks, grouping
-from ..ingestion.rows import PART_BITS, IngestConfig, Reader, read_blocks, rows_at, rows_schema, write_blocks
+from ..ingestion.grouping import PART_BITS, IngestConfig
 from ..readers.record import MAX_CAPTIONS, Record, Rejected
 
 if TYPE_CHECKING:
@@ -70,27 +69,18 @@ class Ingested:
 class Work:
     """What all calls of an ingest, which run in workers, have in common.
 
-    source, format, config: what is read, and how. run: the run's folder. folder: of temporary files. origin: of the
-    shards. code: to compare with the worker's. outputs: the schemas of the tables, by name. parts: how many parts
-    the source has. shard_size: captions per shard, at most (0: not known yet).
+    source, format, config: what is read, and how. folder: of temporary files. output: the tables that are made. schema:
+    of the rows. parts: how many parts the source has. shard_size: captions per shard, at most (0: not known yet).
     """
 
     source: str
     format: str
     config: IngestConfig
-    run: Path
     folder: Path
-    origin: Origin
-    code: Code
-    outputs: Mapping[str, pa.Schema]
+    output: Output
+    schema: pa.Schema
     parts: int
     shard_size: int = 0
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The schema of rows: the fields of a record, and the columns of the source to keep."""
-        kept = self.outputs.get("source_columns")
-        return rows_schema({} if kept is None else {name: kept.field(name).type for name in kept.names[2:]})
 
     def rows(self, part: int) -> Path:
         """The file of the rows of a part."""
@@ -107,9 +97,9 @@ class Work:
         """What `make`, which writes `files`, returns (plain JSON); if a call of this name was finished before, and the
         files have the bytes that they had, what that one returned.
         """
-        self.code.check()
+        check_code(self.output.identity.code, __name__)
         self.folder.mkdir(parents=True, exist_ok=True)
-        path, key = self.folder / f"{name}.json", f"{self.origin.key} {self.config.strict} {self.parts}"
+        path, key = self.folder / f"{name}.json", f"{self.output.key} {self.config.strict} {self.parts}"
         try:
             receipt = json.loads(path.read_bytes())
             if receipt["key"] == key and receipt["files"] == [*map(sha256_file, files)]:
@@ -151,7 +141,10 @@ def ingest(
     if config.languages:
         checks.in_languages(config.languages)  # finds invalid settings before anything is read
     files = readers.files_of(source, format, config)
-    if executor is None or len(files) < MANY_FILES or not _share_scratch(executor, run):
+    # other machines see the temporary files of a run on a store where a user has set $XDG_CACHE_HOME for that
+    scheduler = getattr(executor, "scheduler", None)
+    shared = scheduler is None or not isinstance(run, RemotePath) or os.environ.get("XDG_CACHE_HOME")
+    if executor is None or len(files) < MANY_FILES or not shared:
         executor = Synchronous()
     kept = readers.kept_types(format, files, config)
     contents = each(executor, readers.content, [(file, format) for file in files])
@@ -163,19 +156,15 @@ def ingest(
         del described["strict"]  # it decides whether there is output, but not what is in it
         for package, asked in (("py3langid", config.languages), ("datasketch", config.near_duplicates)):
             described |= {package: version(package)} if asked else {}
-        code = code_of(__name__)
-        identity = Identity(
-            NAME,
-            described,
-            dict(metadata),
-            tuple(outputs),
-            code.sha256,
-            _inputs(source, files, contents),
-        )
-        if not overwrite:
-            refuse_other(run / "captions", identity)
-        if (made := finished(run / "captions", identity)) is not None:
-            with in_progress(progress, NAME, None, unit="records"):
+        names = [file["file"] for file in contents]
+        if len(set(names)) < len(names):
+            names = [readers.name_in(source, file) for file in files]
+        held = (f"{file['bytes']} bytes, {name} {file[name]}" for file in contents for name in list(file)[2:])
+        inputs = dict(zip(names, held, strict=True))
+        identity = Identity(NAME, described, dict(metadata), tuple(outputs), code_of(__name__), inputs)
+        output = Output(run.absolute(), identity, outputs, overwrite)
+        if (made := output.finished()) is not None:
+            with progress.stage(NAME, None, unit="records"):
                 if config.strict and any(name.startswith("rejected.") for name in made.counts):
                     bad = next(row for table in read_table(run, "rejected_records") for row in table.to_pylist())
                     raise ValueError(_described(source, Rejected(**bad)))
@@ -184,36 +173,32 @@ def ingest(
         given = files if reader.alone else [source]
         many = len(files) >= MANY_FILES or (len(files) > 1 and sum(file["bytes"] for file in contents) >= MANY_BYTES)
         parts = [[file] for file in given] if many and config.limit is None else [given]
-        place, origin = run.absolute(), Origin(identity.key(), identity.provenance())
-        work = Work(source, format, config, place, scratch_folder(place, TEMPORARY), origin, code, outputs, len(parts))
-
-        def write_manifest() -> None:
-            prepare(run / "captions", identity, overwrite=overwrite)
-            remove_leftovers(run / MANIFESTS)
-
-        with in_progress(progress, NAME, None, unit="records"), _temporary_files(work):
-            shards = make_shards(work, parts, executor, progress, write_manifest)
-        counts = finish(run, tuple(outputs), identity, shards).counts
+        folder, schema = scratch_folder(output.run, TEMPORARY), grouping.rows_schema(kept)
+        work = Work(source, format, config, folder, output, schema, len(parts))
+        with progress.stage(NAME, None, unit="records"), _temporary_files(work):
+            calls = _read_and_group(work, parts, executor, progress)
+            output.begin()
+            packed = each(executor, pack_range, calls, Reports(lambda _, shards: progress.advance(0, shards)), len)
+        counts = output.finish([shard for call in packed for shard in call])
     return Ingested(counts, _warnings(counts, config))
 
 
-def make_shards(
-    work: Work, parts: Sequence[Sequence[str]], executor: Executor, progress: Progress, prepare: Callable[[], None]
-) -> list[dict[str, Receipt]]:
-    """Make all shards of an ingest; returns their receipts, by table, for each shard.
+def _read_and_group(
+    work: Work, parts: Sequence[Sequence[str]], executor: Executor, progress: Progress
+) -> list[tuple[Any, ...]]:
+    """Read all parts, each the files that one call reads, and group their rows; returns the calls of `pack_range`.
 
-    parts: the files of each part, which one call reads. prepare: called once before the first shard is written.
+    Raises ValueError if there is no caption or, with `strict`, a bad record.
     """
-    calls = [(work, number, files) for number, files in enumerate(parts)]
-    read = each(
-        executor, read_part, calls, Reports(lambda _, rows: progress.advance(rows, 0)), lambda part: part["rows"]
-    )
+    reports = Reports(lambda _, rows: progress.advance(rows, 0))
+    to_read = [(work, number, files) for number, files in enumerate(parts)]
+    read = each(executor, read_part, to_read, reports, lambda part: part["rows"])
     total, characters = (sum(part[what] for part in read) for what in ("rows", "characters"))
     work = replace(work, shard_size=grouping.captions_per_shard(work.config, total, characters))
     ranges = [
-        (part << PART_BITS | start, part << PART_BITS | min(start + RANGE_ROWS, call["stored"]))
+        (part << PART_BITS | start, part << PART_BITS | min(start + RANGE_ROWS, call["rows"]))
         for part, call in enumerate(read)
-        for start in range(0, call["stored"], RANGE_ROWS)
+        for start in range(0, call["rows"], RANGE_ROWS)
     ]
     [group] = each(executor, group_rows, [(work, total, [low for low, _ in ranges])])
     shards, bad = group["shards"], Rejected(*group["first"]) if group["first"] else None
@@ -222,51 +207,49 @@ def make_shards(
     if not any(shards):
         found = f"the first of its bad records: {_described(work.source, bad)}" if bad else "it has no records"
         raise ValueError(f"{work.source}: must hold captions in the format {work.format}, has none; {found}")
-    prepare()
     # ranges without captions make no call: their rejected records go to the next one, those at the end to the last
-    pack: list[tuple[Any, ...]] = []
+    calls: list[tuple[Any, ...]] = []
     start, rejected_from, total = 0, 0, sum(shards)
     for (low, high), count in zip(ranges, shards, strict=True):
         if count:
             rejected_to = high if start + count < total else work.parts << PART_BITS
-            pack.append((work, low, high, start, (rejected_from, rejected_to)))
+            calls.append((work, low, high, start, (rejected_from, rejected_to)))
             start, rejected_from = start + count, high
-    made = each(executor, pack_range, pack, Reports(lambda _, shards: progress.advance(0, shards)), len)
-    return [shard for call in made for shard in call]
+    return calls
 
 
 def read_part(work: Work, number: int, files: Sequence[str]) -> dict[str, Any]:
     """Read part `number` of the source and write its records as rows.
 
-    Returns `rows`, the number of records read, `stored`, that of the rows (there are fewer if config.limit is reached),
-    and `characters`, that of the characters in their captions.
+    Returns `rows`, the number of records (with a limit, without those of other images), and `characters`, that of the
+    characters in their captions.
     """
 
     def make() -> dict[str, Any]:
-        reader = Reader(work.config, work.schema)
-        found = checks.refusing(_records(work, reader, files), work.config.languages, work.config.boilerplate)
-        blocks = reader.blocks(_reported(found, work.config.strict), readers.reader_of(work.format).grouped)
-        stored = write_blocks(work.rows(number), work.schema, blocks)
-        return {"rows": reader.rows, "characters": reader.characters, "stored": stored}
+        records = checks.refusing(_records(work, files), work.config.languages, work.config.boilerplate)
+        return grouping.write_blocks(
+            work.rows(number), work.schema, grouping.blocks(_reported(records, work), work.schema, work.config)
+        )
 
     return work.once(f"read-{number:05d}", [work.rows(number)], make)
 
 
-def _records(work: Work, reader: Reader, files: Sequence[str]) -> Iterator[Record | Rejected]:
-    """The records of files; none is begun when the limit of images has been reached."""
+def _records(work: Work, files: Sequence[str]) -> Iterator[Record | Rejected]:
+    """The records of files; after one with images beyond the first `limit`, none is begun."""
+    images, is_grouped = set[str](), readers.reader_of(work.format).grouped
     for file in files:
-        yield from readers.read(work.source, work.format, work.config, [file])
-        if reader.full:
+        records = readers.read(work.source, work.format, work.config, [file])
+        if (yield from grouping.of_first_images(records, work.config.limit, images, stop=is_grouped)):
             return
 
 
-def _reported(records: Iterable[Record | Rejected], strict: bool) -> Iterator[Record | Rejected]:
-    """The records; how many were read is reported. strict: stop after the first rejected one."""
+def _reported(records: Iterable[Record | Rejected], work: Work) -> Iterator[Record | Rejected]:
+    """The records; how many were read is reported. With `strict`, it stops after the first rejected one."""
     for number, record in enumerate(records, 1):
         yield record
         if number % REPORT_EVERY == 0:
             report_done(number)
-        if strict and type(record) is Rejected:
+        if work.config.strict and type(record) is Rejected:
             return
 
 
@@ -283,8 +266,8 @@ def group_rows(work: Work, rows: int, starts: Sequence[int]) -> dict[str, Any]:
 
         keys = rows * (1 + checks.BANDS if work.config.near_duplicates else 1)
         try:
-            blocks = read_blocks(map(work.rows, range(work.parts)), grouping.COLUMNS)
-            with grouping.grouped(blocks, keys, work.folder / "duckdb") as connection:
+            rows_of_parts = grouping.read_blocks(map(work.rows, range(work.parts)), grouping.DECIDING)
+            with grouping.grouped(rows_of_parts, keys, work.folder / "duckdb") as connection:
                 for path in files:
                     to, rows_sorted = str(path).replace("'", "''"), f"FROM {path.stem} ORDER BY ALL"
                     connection.execute(f"COPY ({rows_sorted}) TO '{to}' (FORMAT parquet, ROW_GROUP_SIZE 20480)")
@@ -292,56 +275,57 @@ def group_rows(work: Work, rows: int, starts: Sequence[int]) -> dict[str, Any]:
         except duckdb.IOException as error:
             raise OSError(errno.EIO, f"cannot write: {str(error).splitlines()[0]}", str(work.folder)) from error
         shards = grouping.shards_of_ranges(files[0], starts, work.shard_size)
-        return {"shards": shards, "first": None if first is None else list(_rejected(work, first, first + 1)[0])}
+        return {"shards": shards, "first": None if first is None else list(_refused(work, first, first + 1)[0])}
 
     files = [work.folder / f"{name}.parquet" for name in ("kept", "refused")]
     return work.once("group", files, make)
 
 
-def pack_range(work: Work, low: int, high: int, start: int, bad: tuple[int, int]) -> list[dict[str, Receipt]]:
+def pack_range(work: Work, low: int, high: int, start: int, bad: tuple[int, int]) -> list[Made]:
     """Make the shards, from number `start`, of the images whose first caption has a position from `low` to below
     `high`.
 
-    bad: the range of positions of the rejected records that are written with the first of these shards. Returns the
-    receipts of the shards, by table.
+    bad: the range of positions of the rejected records that are written with the first of these shards.
     """
+    import numpy as np
     import pyarrow as pa
 
-    work.code.check()
+    check_code(work.output.identity.code, __name__)
     placed = work.placed("kept", low, high, "home")
     home, number = placed["home"].to_numpy(), placed["number"].to_numpy()
-    rows = rows_at(work.rows, work.schema, placed["position"].to_numpy())
-    refused = _rejected(work, *bad)
-    columns = zip(*refused, strict=True) if refused else [[]] * len(REJECTED_RECORDS)
-    rejected = pa.table(list(columns), schema=REJECTED_RECORDS)
+    rows = grouping.rows_at(work.rows, work.schema, placed["position"].to_numpy())
+    refused = _refused(work, *bad)
     counts = Counter(f"rejected.{record.reason}" for record in refused)
-    counts["images_in_two_splits"] = grouping.images_in_two_splits(home, rows)
-    tables = {} if start and not refused else {"rejected_records": rejected}
-    receipts: list[dict[str, Receipt]] = []
+    splits = pa.table({"home": home, "split": rows["split"]}).group_by(["home", "split"]).aggregate([])
+    counts["images_in_two_splits"] = int((np.unique(splits["home"], return_counts=True)[1] > 1).sum())
+    table = pa.Table.from_pylist([record._asdict() for record in refused], REJECTED_RECORDS)
+    tables = {} if start and not refused else {"rejected_records": table}
+    shards: list[Made] = []
+    sizes = np.unique(home, return_counts=True)[1].tolist()
     first = 0
-    for index, (size, images) in enumerate(grouping.shard_sizes(grouping.image_sizes(home), work.shard_size), start):
-        names = [name for name in work.outputs if name in tables or name != "rejected_records"]
-        made = current_receipts(work.run, names, index, work.origin.key)
+    for index, (size, images) in enumerate(grouping.shard_sizes(sizes, work.shard_size), start):
+        names = [name for name in work.output.schemas if name in tables or name != "rejected_records"]
+        made = work.output.current(index, work.output.key, names)
         if made is None:
             counts.update({"captions": size, "images": images})
             some = rows.slice(first, size)
-            table = grouping.captions(some, number[first : first + size], work.config.source_name or work.format)
+            table = grouping.captions_table(some, number[first : first + size], work.config.source_name or work.format)
             made_tables = {**tables, "captions": table}
-            if kept := work.outputs.get("source_columns"):
-                made_tables["source_columns"] = grouping.source_columns(some, table, kept)
-            made = write_tables(work.run, index, work.outputs, StageResult(made_tables, +counts), work.origin)
-        receipts.append(made)
+            if kept := work.output.schemas.get("source_columns"):
+                made_tables["source_columns"] = grouping.source_columns_table(some, table, kept)
+            made = work.output.write(index, StageResult(made_tables, +counts))
+        shards.append(made)
         first += size
         counts, tables = Counter(), {}
-        report_done(len(receipts))
-    return receipts
+        report_done(len(shards))
+    return shards
 
 
-def _rejected(work: Work, low: int, high: int) -> list[Rejected]:
+def _refused(work: Work, low: int, high: int) -> list[Rejected]:
     """The rejected records with low <= position < high, in order."""
     refused = work.placed("refused", low, high, "position")
-    rows, firsts = (rows_at(work.rows, work.schema, refused[name].to_numpy()) for name in ("position", "home"))
-    return grouping.reject(rows, refused["reason"].to_pylist(), firsts["image"].to_pylist())
+    rows, firsts = (grouping.rows_at(work.rows, work.schema, refused[name].to_numpy()) for name in ("position", "home"))
+    return grouping.rejected_records(rows, refused["reason"].to_pylist(), firsts["image"].to_pylist())
 
 
 def each(
@@ -365,26 +349,8 @@ def each(
     except TaskError as failed:
         if isinstance(failed.__cause__, (ValueError, OSError)):
             raise failed.__cause__ from None
-        raise StageError(f"{NAME} stopped: {cause(failed.__cause__)}") from failed.__cause__
+        raise StageError(f"{NAME} stopped: {failed}") from failed.__cause__
     return results
-
-
-def _share_scratch(executor: Executor, run: Path) -> bool:
-    """Whether the workers can be expected to see the folder of the temporary files.
-
-    It is in the run; for a run on a store, in $XDG_CACHE_HOME, which other machines see if a user made it so.
-    """
-    local = getattr(executor, "scheduler", None) is None
-    return local or not isinstance(run, RemotePath) or bool(os.environ.get("XDG_CACHE_HOME"))
-
-
-def _inputs(source: str, files: Sequence[str], contents: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """What identifies each file, by its name, or, if two have the same name, by its place below the source."""
-    names = [file["file"] for file in contents]
-    if len(set(names)) < len(names):
-        names = [readers.name_in(source, file) for file in files]
-    described = (f"{file['bytes']} bytes, {name} {file[name]}" for file in contents for name in list(file)[2:])
-    return dict(zip(names, described, strict=True))
 
 
 def _described(source: str, bad: Rejected) -> str:
@@ -404,19 +370,19 @@ def ingest_records(
     """
     import pyarrow as pa
 
-    schema = rows_schema(kept)
-    rows = pa.Table.from_batches(Reader(config, schema).blocks(records, stop_when_full=False), schema)
-    keys = rows.select(grouping.COLUMNS).add_column(0, "position", pa.array(range(len(rows)), pa.int64()))
+    schema, records = grouping.rows_schema(kept), grouping.of_first_images(records, config.limit, set(), stop=False)
+    rows = pa.Table.from_batches(grouping.blocks(records, schema, config), schema)
+    keys = rows.select(grouping.DECIDING).add_column(0, "position", pa.array(range(len(rows)), pa.int64()))
     with grouping.grouped(keys.to_batches()) as connection:
         placed, refused = (connection.sql(f"FROM {name} ORDER BY ALL").to_arrow_table() for name in ("kept", "refused"))
     bad, firsts = (rows.take(refused[name]) for name in ("position", "home"))
-    rejected = grouping.reject(bad, refused["reason"].to_pylist(), firsts["image"].to_pylist())
-    if rejected and config.strict:
-        first = rejected[0]
+    left_out = grouping.rejected_records(bad, refused["reason"].to_pylist(), firsts["image"].to_pylist())
+    if left_out and config.strict:
+        first = left_out[0]
         raise ValueError(f"the caption at position {first.line - 1}: {first.reason}: {first.detail}")
     rows = rows.take(placed["position"]).combine_chunks()
-    made = grouping.captions(rows, placed["number"].to_numpy(), config.source_name or "table")
-    return made, grouping.source_columns(rows, made, source_columns(kept)), rejected
+    captions = grouping.captions_table(rows, placed["number"].to_numpy(), config.source_name or "table")
+    return captions, grouping.source_columns_table(rows, captions, source_columns(kept)), left_out
 
 
 def _warnings(counts: Mapping[str, int], config: IngestConfig) -> tuple[str, ...]:

@@ -19,9 +19,9 @@ from ..engine import provenance
 from ..engine.bounds import at_least, word
 from ..engine.manifest import describe, hash_value, read_manifest
 from ..engine.progress import Progress
-from ..engine.run import SourceStage, hash_inputs, run_source
+from ..engine.run import SourceStage, run_source
 from ..engine.stage import StageResult
-from ..engine.tables import has_table, shards_of
+from ..engine.tables import has_table, hash_inputs, shards_of
 from ..prompts import PROPOSALS as KINDS
 from ..prompts import Prompt, load
 from ..tables.columns import UNSPLIT, check_splits
@@ -178,7 +178,7 @@ def _write(
     raised) replace them without `overwrite`.
     """
     described = {name: value for name, value in describe(config).items() if name != "prompts"} | dict(made)
-    inputs = hash_inputs(NAME, run, ("captions",))
+    inputs = hash_inputs(run, ("captions",))
     manifest = read_manifest(run / "proposals") if has_table(run, "proposals") else None
     if manifest is not None and manifest.identity.stage == NAME and dict(manifest.identity.inputs) == inputs:
         overwrite = overwrite or {**manifest.identity.config, "answers": ""} == {**described, "answers": ""}

@@ -19,13 +19,13 @@ from ..engine.cluster import Executor
 from ..engine.errors import StageError, TaskError
 from ..engine.manifest import describe
 from ..engine.progress import Progress
-from ..engine.run import Parts, SourceStage, cause, hash_inputs, run_source
+from ..engine.run import Parts, SourceStage, run_source
 from ..engine.settings import AtLeastOne, NotNegative, NotNegativeNumber, Settings
 from ..engine.stage import StageResult
-from ..engine.tables import shards_of
+from ..engine.tables import hash_inputs, shards_of
 from ..quality.accuracy import aligned
 from ..tables.columns import check_operators, check_splits, kinds_of, stored_splits
-from ..tables.pairs import NEGATION, accepted, earlier, pair_tables, true_denials
+from ..tables.pairs import NEGATION, accepted, earlier, has_denials, pair_tables
 
 if TYPE_CHECKING:
     import numpy as np
@@ -84,7 +84,7 @@ def refine(
     FileNotFoundError without negatives or captions, ValueError for operators or splits that the negatives lack,
     OtherConfigError as `run_stage`, StageError naming the operator that failed.
     """
-    inputs = hash_inputs(NAME, run, (*INPUTS, "verdicts") if config.vetted else INPUTS)
+    inputs = hash_inputs(run, (*INPUTS, "verdicts") if config.vetted else INPUTS)
     operators = _operators(run, config)
     shards = shards_of(run, "negatives")
 
@@ -157,7 +157,7 @@ def _choose(
             kept.append(np.array(numbers, np.int64))
             progress.advance(captions)
     except TaskError as failed:
-        raise StageError(f"{NAME} stopped at {calls[failed.position][1]}: {cause(failed.__cause__)}") from failed
+        raise StageError(f"{NAME} stopped at {calls[failed.position][1]}: {failed}") from failed
     return np.sort(np.concatenate(kept))
 
 
@@ -214,7 +214,7 @@ def read_rows(run: Path, operator: str, config: RefineConfig, shards: slice = sl
     captions = pc.count_distinct(rows["caption_id"]).as_py()
     odds, loss = (pc.field(name).cast(pa.float64()) for name in ("plausibility", "context_loss"))
     wanted = odds.is_null() | (odds >= _lowest(rows["plausibility"].drop_null().to_numpy(), config))
-    denied = operator == NEGATION and true_denials(run) is not None
+    denied = operator == NEGATION and has_denials(run)
     if config.max_loss is not None and not denied:
         wanted &= loss.is_null() | (loss <= config.max_loss)
     if config.vetted:

@@ -11,16 +11,14 @@ from pathlib import Path
 
 from ...augment.rng import record_rng
 from ...schemas.captions import CAPTIONS, REJECTED_RECORDS
-from ...schemas.features import features
-from ...schemas.scenes import SCENES
+from ...schemas.features import SCENES, features
 from ..engine.bounds import at_least
 from ..engine.manifest import describe
 from ..engine.progress import Progress
 from ..engine.run import Parts, SourceStage, run_source
-from ..engine.shards import read_receipt, shard_path
+from ..engine.shards import sealed, shard_path
 from ..engine.stage import StageResult
 from ..engine.storage import remove_leftovers, sha256_file, write_atomically
-from ..engine.tables import read_shard
 from ..features.source import table_of
 
 IMAGES = "images"
@@ -54,8 +52,7 @@ def make_scenes(
     ImportError without Pillow, OSError when a file cannot be written.
     """
     require_pillow()
-    from ..scenes.network import GRID, POOLED
-    from ..scenes.network import NAME as BACKBONE
+    from ..scenes.draw import BACKBONE, GRID, POOLED
 
     starts = range(0, config.images, SHARD_SIZE)
     schemas = {}
@@ -90,9 +87,8 @@ def draw_scenes(run: Path, config: ScenesConfig, numbers: range, progress: Progr
     import pyarrow as pa
 
     from ..scenes.captions import captions
-    from ..scenes.draw import draw, png
-    from ..scenes.network import encode
-    from ..scenes.truth import row
+    from ..scenes.draw import draw, encode, png
+    from ..scenes.judge import row
     from ..scenes.world import compose
 
     scenes, lines, pictures = [], [], []
@@ -130,10 +126,9 @@ def require_pillow() -> None:
 
 def pictures_are_whole(run: Path, table: str, index: int) -> bool:
     """Whether the pictures that shard `index` of a table lists exist in the folder `images` and are unchanged."""
-    shard = shard_path(run / table, index)
-    receipt = read_receipt(shard)
-    if receipt is None:
+    shard = sealed(shard_path(run / table, index))
+    if shard is None:
         return False
-    listed = read_shard(shard, ("image_id", "image", "sha256"), sha256=receipt.sha256).to_pylist()
+    listed = shard.read(("image_id", "image", "sha256")).to_pylist()
     pictures = {run / IMAGES / row.get("image", f"{row['image_id']}.png"): row["sha256"] for row in listed}
     return all(path.is_file() and sha256_file(path) == expected for path, expected in pictures.items())

@@ -17,9 +17,9 @@ from ..endpoint.messages import Answer, Request, chat, json_in
 from ..engine.bounds import at_least, one_of, word
 from ..engine.manifest import describe, read_manifest
 from ..engine.progress import Progress
-from ..engine.run import SourceStage, hash_inputs, run_source
+from ..engine.run import SourceStage, run_source
 from ..engine.stage import StageResult
-from ..engine.tables import has_table, shards_of
+from ..engine.tables import has_table, hash_inputs, shards_of
 from ..prompts import Prompt, load
 from ..tables.columns import UNSPLIT
 from ..tables.images import Images
@@ -126,7 +126,7 @@ def vet(
     described = {name: describe(value) for name, value in vars(config).items() if name not in left_out}
     described |= {"model": dict(model), "answers": answers.sha256}
     own = [{**described, "reading": name, "prompt": prompt.sha256} for name, prompt in prompts.items()]
-    inputs = hash_inputs(NAME, run, (config.table,))
+    inputs = hash_inputs(run, (config.table,))
     before, readers = _before(run, inputs, own, overwrite)
     stage = SourceStage(
         name=NAME,

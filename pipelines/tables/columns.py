@@ -1,11 +1,12 @@
-"""The splits and operators in a run, and selected columns of its shards."""
+"""The splits and operators in a run, selected columns and random rows of its tables, and whether they look English."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from random import Random
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..engine.tables import Shard, shards_of
 
@@ -94,3 +95,95 @@ def splits_of(run: Path) -> tuple[str, ...]:
     for rows in columns_of(run, "captions", ["split"]):
         found |= dict.fromkeys(rows["split"].unique().to_pylist())
     return tuple(name or UNSPLIT for name in found)
+
+
+Row = dict[str, Any]
+Wanted = Mapping[str, Sequence[str]]
+
+
+def sample(run: Path, table: str = "negatives", n: int = 10, seed: int = 0, wanted: Wanted | None = None) -> list[Row]:
+    """`n` random rows of a table in table order (all rows if it has fewer); the same seed gives the same rows.
+
+    wanted: the values allowed in a column, e.g. {"operator": ("noun", "verb"), "split": ("test",)}; an empty sequence
+    allows any value; "unsplit" stands for captions without a split. Raises ValueError for n < 1 or if no row matches,
+    FileNotFoundError if the run has no such table, DamagedShardError if a shard is not as recorded. Of a table that is
+    still being made, the rows are from its finished shards.
+    """
+    if n < 1:
+        raise ValueError(f"n must be >= 1, was: {n}")
+    chosen_by = {name: values for name, values in (wanted or {}).items() if values}
+    shards = shards_of(run, table, unfinished=True)
+    counts = [_matching(shard, chosen_by) for shard in shards]
+    total = sum(len(rows) for rows in counts)
+    if not total:
+        asked = " and ".join(f"{name} {' or '.join(values)}" for name, values in chosen_by.items())
+        raise ValueError(f"{run / table} has no rows{' with ' + asked if asked else ''}")
+    chosen = sorted(Random(seed).sample(range(total), min(n, total)))
+    rows: list[Row] = []
+    first = 0
+    for shard, matching in zip(shards, counts, strict=True):
+        here = [matching[i - first] for i in chosen if first <= i < first + len(matching)]
+        if here:
+            rows += shard.read().take(here).to_pylist()
+        first += len(matching)
+    return rows
+
+
+def _matching(shard: Shard, wanted: Wanted) -> Sequence[int]:
+    """The indices of the rows of a shard that have the wanted values."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not wanted:
+        return range(shard.rows)
+    rows: pa.Table = shard.read(tuple(wanted))
+    mask = None
+    for name, values in wanted.items():
+        stored = stored_splits(values) if name == "split" else list(values)
+        equal = pc.is_in(rows[name], value_set=pa.array(stored, pa.string()))
+        mask = equal if mask is None else pc.and_(mask, equal)
+    return pc.indices_nonzero(mask).to_pylist()
+
+
+def table_of(operators: Iterable[str]) -> str:
+    """The table with the results of these operators: "positives" for paraphrases, else "negatives".
+
+    Raises ValueError if they are not all in one table.
+    """
+    from ...augment.operators import OPERATORS
+    from ...schemas.negatives import POSITIVE
+
+    named = sorted(operators)
+    positive = [name for name in named if name in OPERATORS and OPERATORS[name].family == POSITIVE]
+    if positive and positive != named:
+        others = ", ".join(name for name in named if name not in positive)
+        raise ValueError(f"{', '.join(positive)} is in the table positives, {others} in negatives: ask for one table")
+    return "positives" if positive else "negatives"
+
+
+SHARDS, CAPTIONS = 8, 250  # looked at: so many shards, evenly spread, and the first captions of each
+SHARE = 0.05  # from which on the user is told
+
+
+def not_english(run: Path) -> list[str]:
+    """A warning if at least 5 % of a sample of a run's English captions do not look English, with one of them; else
+    none.
+
+    Raises what `shards_of` raises.
+    """
+    from ...augment.language.english import looks_english
+    from ...schemas.captions import LANGUAGE
+
+    shards = shards_of(run, "captions")
+    texts: list[str] = []
+    for shard in shards[:: -(-len(shards) // SHARDS) or 1]:
+        rows = read_columns(shard, ["text", "language"]).to_pydict()
+        english = [text for text, name in zip(rows["text"], rows["language"], strict=True) if name == LANGUAGE]
+        texts += english[:CAPTIONS]
+    odd = [text for text in texts if not looks_english(text)]
+    if not odd or len(odd) < SHARE * len(texts):
+        return []
+    return [
+        f"not English, by their words, are {len(odd):,} of {len(texts):,} captions looked at, such as {odd[0][:80]!r}: "
+        "--set languages=en (languages= in Python) rejects them, --language says what language captions are in"
+    ]

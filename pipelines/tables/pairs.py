@@ -6,10 +6,10 @@ of an image, and what was made of them, are in the shards of one number.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from ...augment.rng import record_rng
 from ..engine.tables import Shard, has_table, read_table, shards_of
@@ -120,7 +120,8 @@ def pair_tables(
     every = shards_of(run, table) if table else []
     made = {shard.path.name: shard for shard in every[shards]}
     row = sum(shard.rows for shard in every[: shards.start or 0])
-    denied = true_denials(run) if denials and table and (not operators or NEGATION in operators) else None
+    denied = denials and bool(table) and (not operators or NEGATION in operators) and has_denials(run)
+    positives = {shard.path.name: shard for shard in shards_of(run, "positives")} if denied else {}
     stored = [{"negative": "text"}.get(name, name) for name in columns if name in {*NEGATIVES.names, "negative"}]
     keys = ("negative_id", "caption_id", "operator", "family", "caption", "image_id", "split")
     stored = list(dict.fromkeys([*keys, *stored, *(["replaced"] if denied else [])]))
@@ -137,7 +138,11 @@ def pair_tables(
         row += len(rows)
         rows = rows.filter(wanted)
         rows = rows.append_column("draw", pa.array(draws(rows["negative_id"]), pa.int32()))
-        rows = _with_contradicted_sentences(rows, denied(made[name]) if denied and name in made else None)
+        rows = rows.append_column("text", rows["caption"])
+        if denied:
+            rows = _contradicting(rows, _denials(positives.get(name)))
+        else:
+            rows = rows.append_column("positive_id", pa.array([""] * len(rows), pa.string()))
         if per_caption is not None:
             rows = rows.take(_chosen(rows, per_caption, None if pick == "first" else seed, purpose))
         if joined:
@@ -247,70 +252,46 @@ def _siblings(captions: pa.Table) -> list[list[str]]:
 # denials
 
 
-class TrueSentence(NamedTuple):
-    """A true sentence about a caption's image, as in the table positives; its id is "" if it is the caption itself."""
-
-    positive_id: str
-    text: str
-
-
-# By caption_id and `replacement`, which is what the sentence says.
-TrueSentences = Mapping[tuple[str, str], TrueSentence]
-
-
-def _contradicted(denials: TrueSentences, caption_id: str, replaced: str, caption: str) -> TrueSentence | None:
-    """The true sentence that a row of `negation` contradicts: the one whose `replacement` is the row's `replaced` ("not
-    dog"); the caption itself if nothing is denied there ("hat", contradicted by "not hat"); None if the run lacks it.
-    """
-    found = denials.get((caption_id, replaced))
-    return TrueSentence("", caption) if found is None and DENIED not in replaced else found
-
-
-def true_denials(run: Path) -> Callable[[Shard], TrueSentences] | None:
-    """A function from a shard of negatives to the true sentences about its captions; None if the run has none.
-
-    Raises ValueError if the table positives is unfinished.
-    """
-    if not has_table(run, "positives"):
-        return None
-    shards = {shard.path.name: shard for shard in shards_of(run, "positives")}
-
-    def of_shard(negatives: Shard) -> TrueSentences:
-        return _denials(shards[negatives.path.name]) if negatives.path.name in shards else {}
-
-    return of_shard if any(map(_denials, shards.values())) else None
-
-
-def _denials(positives: Shard) -> dict[tuple[str, str], TrueSentence]:
+def _denials(shard: Shard | None) -> pa.Table:
+    """The true denials in a shard of positives (None: none): `key`, the caption and what is said; positive_id; text."""
     import pyarrow.compute as pc
 
-    rows = read_columns(positives, ("positive_id", "caption_id", "operator", "text", "replacement"))
-    found: dict[tuple[str, str], TrueSentence] = {}
-    for row in rows.filter(pc.field("operator") == TRUE_NEGATION).to_pylist():
-        found.setdefault((row["caption_id"], row["replacement"]), TrueSentence(row["positive_id"], row["text"]))
-    return found
+    from ...schemas.negatives import POSITIVES
+
+    columns = ("caption_id", "replacement", "positive_id", "text", "operator")
+    rows = POSITIVES.empty_table().select(columns) if shard is None else read_columns(shard, columns)
+    rows = rows.filter(pc.field("operator") == TRUE_NEGATION)
+    return rows.select(["positive_id", "text"]).append_column("key", _key(rows["caption_id"], rows["replacement"]))
 
 
-def _with_contradicted_sentences(rows: pa.Table, denials: TrueSentences | None) -> pa.Table:
-    """The rows with `positive_id`, and those of `negation` beside the sentence that they contradict; without those that
-    contradict none. denials: None if the run has none.
+def _key(caption_id: pa.ChunkedArray, said: pa.ChunkedArray) -> pa.ChunkedArray:
+    import pyarrow.compute as pc
+
+    return pc.binary_join_element_wise(caption_id, said, "\n")
+
+
+def has_denials(run: Path) -> bool:
+    """Whether a run has true denials. Raises ValueError if the table positives is unfinished."""
+    return has_table(run, "positives") and any(len(_denials(shard)) for shard in shards_of(run, "positives"))
+
+
+def _contradicting(rows: pa.Table, denials: pa.Table) -> pa.Table:
+    """The rows with `positive_id`, and those of `negation` beside the true sentence that they contradict, as `caption`.
+
+    It is that whose `replacement` is the row's `replaced` ("not dog"), or the caption itself if nothing is denied there
+    ("hat", contradicted by "not hat"). A row whose sentence the run lacks is left out.
     """
     import pyarrow as pa
+    import pyarrow.compute as pc
 
-    rows = rows.append_column("text", rows["caption"])
-    if denials is None:
-        return rows.append_column("positive_id", pa.array([""] * len(rows), pa.string()))
-    made = [
-        _contradicted(denials, row["caption_id"], row["replaced"], row["caption"])
-        if row["operator"] == NEGATION
-        else TrueSentence("", row["caption"])
-        for row in rows.select(["caption_id", "operator", "replaced", "caption"]).to_pylist()
-    ]
-    kept = [denial for denial in made if denial is not None]
-    rows = rows.filter(pa.array([denial is not None for denial in made], pa.bool_()))
-    rows = rows.append_column("positive_id", pa.array([denial.positive_id for denial in kept], pa.string()))
-    texts = pa.array([denial.text for denial in kept], pa.string())
-    return rows.set_column(rows.schema.get_field_index("caption"), "caption", texts)
+    at = pc.index_in(_key(rows["caption_id"], rows["replaced"]), denials["key"].combine_chunks())
+    negation = pc.equal(rows["operator"], NEGATION)
+    at = pc.if_else(negation, at, pa.scalar(None, pa.int32()))
+    lacking = pc.and_(negation, pc.and_(pc.is_null(at), pc.match_substring(rows["replaced"], DENIED)))
+    texts = pc.coalesce(denials["text"].take(at), rows["caption"])
+    rows = rows.set_column(rows.schema.get_field_index("caption"), "caption", texts)
+    rows = rows.append_column("positive_id", pc.fill_null(denials["positive_id"].take(at), ""))
+    return rows.filter(pc.invert(lacking))
 
 
 def with_true(run: Path, rows: Sequence[Row]) -> list[Row]:
@@ -319,20 +300,15 @@ def with_true(run: Path, rows: Sequence[Row]) -> list[Row]:
     rows: with caption_id, operator, caption and replaced. Those without such a sentence are left out. Raises as
     `shards_of`.
     """
-    mine = {row["caption_id"] for row in rows if row["operator"] == NEGATION}
-    found: dict[tuple[str, str], TrueSentence] = {}
-    for shard in shards_of(run, "positives") if mine and has_table(run, "positives") else ():
-        found |= {key: denial for key, denial in _denials(shard).items() if key[0] in mine}
-    if not found:
+    import pyarrow as pa
+
+    if not any(row["operator"] == NEGATION for row in rows) or not has_denials(run):
         return list(rows)
-    made = []
-    for row in rows:
-        denial = _contradicted(found, row["caption_id"], row["replaced"], row["caption"])
-        if row["operator"] != NEGATION:
-            made.append(row)
-        elif denial is not None:
-            made.append({**row, "caption": denial.text})
-    return made
+    columns = {name: [row[name] for row in rows] for name in ("caption_id", "operator", "caption", "replaced")}
+    denials = pa.concat_tables(map(_denials, shards_of(run, "positives")))
+    paired = _contradicting(pa.table({**columns, "number": range(len(rows))}), denials)
+    numbered = zip(paired["number"].to_pylist(), paired["caption"].to_pylist(), strict=True)
+    return [{**rows[number], "caption": caption} for number, caption in numbered]
 
 
 # readers' verdicts
@@ -344,12 +320,9 @@ def accepted(run: Path) -> frozenset[str]:
 
     Raises FileNotFoundError if the run has no verdicts.
     """
-    read: set[str] = set()
-    refused: set[str] = set()
-    for row in (row for table in read_table(run, "verdicts") for row in table.to_pylist() if not row["problem"]):
-        bad = row["odd"] in ("negative", "both") or bool(row["both_true"]) or row["false"] is False
-        (refused if bad else read).add(row["negative_id"])
-    return frozenset(read - refused)
+    rows = [row for table in read_table(run, "verdicts") for row in table.to_pylist() if not row["problem"]]
+    odd = (row for row in rows if row["odd"] in ("negative", "both") or row["both_true"] or row["false"] is False)
+    return frozenset({row["negative_id"] for row in rows} - {row["negative_id"] for row in odd})
 
 
 def p_true_by_readers(run: Path) -> dict[str, float]:
@@ -359,11 +332,9 @@ def p_true_by_readers(run: Path) -> dict[str, float]:
     """
     if not has_table(run, "verdicts"):
         return {}
-    seen: set[str] = set()
-    for table in read_table(run, "captions", ["image_id"]):
-        images = table["image_id"].to_pylist()
-        if len(seen) + len(images) > len(seen := seen.union(images)):
-            return {}
+    images = [image for table in read_table(run, "captions", ["image_id"]) for image in table["image_id"].to_pylist()]
+    if len(set(images)) < len(images):
+        return {}
     return likelihoods(row for table in read_table(run, "verdicts") for row in table.to_pylist())
 
 

@@ -15,7 +15,7 @@ import negcap
 from negcap.augment.lexicon.lexicon import Lexicon
 from negcap.pipelines.api import augmenter, captions, functions
 from negcap.pipelines.cli import main
-from negcap.pipelines.ingestion.rows import IngestConfig
+from negcap.pipelines.ingestion.grouping import IngestConfig
 from negcap.pipelines.sample import path
 from negcap.pipelines.tables.corpus import load_lexicon
 from tests.pipelines.publish.fixtures import rows, write_run

@@ -37,18 +37,16 @@ from negcap.pipelines.engine.progress import Progress
 from negcap.pipelines.engine.shards import MANIFESTS, list_shards
 from negcap.pipelines.stages import build as verbs
 from tests.benchmarks.injection import (
-    DAMAGES,
     Ended,
     Fork,
     content,
     elsewhere,
     full_after,
-    lose_table,
     no_file_above,
-    truncate,
     without_stages,
 )
 from tests.conftest import ROOT
+from tests.tables import DAMAGES, cut
 
 SOURCE = str(sample.path())
 OPTIONS = {"limit": 8, "shard_size": 15, "preset": "all", "lexicon": "own"}
@@ -59,6 +57,7 @@ FLAGS = [
 ]
 HERE = ["--scheduler", "synchronous", "--quiet"]
 STOPS = {signal.SIGTERM: 143, signal.SIGHUP: 129, signal.SIGINT: 130}
+TABLE_REMOVED = "table removed"
 OTHER = ["--seed", "5", "--overwrite", *HERE]
 READERS: dict[str, list[list[str]]] = {  # commands that read a table; RUN, OUT stand for folders
     "captions": [
@@ -262,17 +261,20 @@ def with_workers(bench: Bench) -> None:
 
 def damaged(bench: Bench) -> None:
     """A shard or manifest of each table is broken; other commands read it, then the build is run again."""
-    cases = [(table, name) for table in bench.tables() for name in DAMAGES]
+    cases = [(table, name) for table in bench.tables() for name in [*DAMAGES, TABLE_REMOVED]]
     for table, name in bench.some(cases):
         run = shutil.copytree(bench.reference, bench.new())
-        DAMAGES[name](bench.random.choice(list_shards(run / table)), bench.random)
         what = f"{table}, {name}"
-        if DAMAGES[name] is not lose_table:
+        if name == TABLE_REMOVED:
+            shutil.rmtree(run / table)
+            manifest_path(run / table).unlink(missing_ok=True)
+        else:
+            DAMAGES[name](bench.random.choice(list_shards(run / table)), bench.random)
             bench.read(what, run, table)
         bench.judge("damage", what, run)
     for path in bench.some(bench.manifests()):
         run = shutil.copytree(bench.reference, bench.new())
-        truncate(run / path.relative_to(bench.reference), bench.random)
+        cut(run / path.relative_to(bench.reference), bench.random)
         bench.judge("damage", f"{path.stem}, manifest torn", run)
 
 

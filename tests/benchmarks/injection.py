@@ -12,11 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from random import Random
 from typing import NamedTuple
-
-import numpy as np
-import pyarrow.parquet as pq
 
 from negcap.pipelines.cli import main
 from negcap.pipelines.engine import lock
@@ -109,61 +105,6 @@ def content(folder: Path) -> dict[str, bytes]:
         for path in sorted(folder.rglob("*"))
         if path.is_file() and path.parent.name != STATISTICS
     }
-
-
-def halve(shard: Path, random: Random) -> None:
-    """A valid Parquet file with the first half of the rows."""
-    file = pq.ParquetFile(shard)
-    table = file.read()
-    file.close()
-    pq.write_table(table.slice(0, len(table) // 2), shard)
-
-
-def truncate(shard: Path, random: Random) -> None:
-    """The first bytes of the file."""
-    os.truncate(shard, random.randrange(shard.stat().st_size))
-
-
-def flip(shard: Path, random: Random) -> None:
-    """One bit is another."""
-    data = bytearray(shard.read_bytes())
-    data[random.randrange(len(data))] ^= 1 << random.randrange(8)
-    shard.write_bytes(data)
-
-
-def remove(shard: Path, random: Random) -> None:
-    """The file is gone."""
-    shard.unlink()
-
-
-def empty(shard: Path, random: Random) -> None:
-    """Nothing is in the file."""
-    os.truncate(shard, 0)
-
-
-def foreign(shard: Path, random: Random) -> None:
-    """The rows of the file in another order, with all of its metadata: a Parquet file that another program wrote."""
-    file = pq.ParquetFile(shard)
-    table = file.read()
-    file.close()
-    pq.write_table(table.take(np.arange(len(table))[::-1]), shard)
-
-
-def lose_table(shard: Path, random: Random) -> None:
-    """The whole table is gone, with its manifest if it has one."""
-    shutil.rmtree(shard.parent)
-    manifest_path(shard.parent).unlink(missing_ok=True)
-
-
-DAMAGES = {
-    "shorter": halve,
-    "truncated": truncate,
-    "flipped bit": flip,
-    "emptied": empty,
-    "file removed": remove,
-    "foreign": foreign,
-    "table removed": lose_table,
-}
 
 
 def full_after(writes: int) -> Callable[[], None]:

@@ -17,7 +17,7 @@ from negcap.pipelines.cli import main, negcap
 from negcap.pipelines.cli.building import JUDGING
 from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.publish import formats, images
-from negcap.pipelines.resources.cloze import __main__ as cloze
+from negcap.pipelines.resources.__main__ import resources
 from negcap.schemas.fields import description
 from negcap.schemas.negatives import NEGATIVES
 from tests.conftest import ROOT, made_once
@@ -55,8 +55,8 @@ def test_a_command_line_has_only_what_the_program_takes(page: Path, line: str) -
         targets = [word for word in words if "=" not in word]
         made = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.M)
         assert targets and set(targets) <= set(made)
-    elif words[:2] == ["-m", cloze.__package__]:
-        cloze.parser().parse_args(words[2:])
+    elif words[:2] == ["-m", "negcap.pipelines.resources"]:
+        resources.commands[words[2]].make_context(words[2], words[3:]).close()
     else:
         assert program in {"pip", "python", "git", "dask"}
 
@@ -74,7 +74,7 @@ def test_an_option_that_is_named_exists(page: Path) -> None:
     others |= {"--accum-freq", "--data", "--dataset", "--dataset-type", "--include", "--task", "--tasks"}  # of readers
     options = [option for command in negcap.commands.values() for option in command.params]
     known = {name for option in options for name in (*option.opts, *option.secondary_opts)} | others
-    known |= cloze.parser()._option_string_actions.keys()
+    known |= {name for option in resources.commands["cloze"].params for name in option.opts}
     text = re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.M | re.S)
     named = {flag for code in re.findall(r"`([^`]+)`", text) for flag in re.findall(r"--[a-z][a-z-]*", code)}
     assert named <= known

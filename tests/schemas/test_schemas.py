@@ -2,11 +2,10 @@ import pyarrow as pa
 import pytest
 
 from negcap.schemas.captions import CAPTIONS
-from negcap.schemas.fields import check, description, field, schema
+from negcap.schemas.fields import check, column, description, int32, listed, schema, struct
 from negcap.schemas.markdown import TABLES, markdown, replaced
 
-INNER = pa.struct([field("x", pa.int32(), "a number")])
-NESTED = schema("nested", 1, field("items", pa.list_(pa.field("item", INNER, nullable=False)), "numbers"))
+NESTED = schema("nested", 1, items=column(listed(struct(x=int32("a number"))), "numbers"))
 
 
 def test_every_column_is_described_and_a_schema_says_its_name_and_version() -> None:

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
-from ...engine.bounds import above_zero, at_least, below_one, one_of
-from ..config import DEVICES, TRANSFORMS, cores
+from pydantic import Field, SkipValidation
+
+from ...engine.bounds import at_least, one_of
+from ...engine.settings import (
+    AboveZero,
+    AtLeastOne,
+    AtLeastTwo,
+    BelowOne,
+    NotNegative,
+    NotNegativeNumber,
+    Settings,
+)
+from ..config import Device, Transform, cores
 
 RESUMABLE = ("run", "output", "gan_epochs", "threads")  # may change when a training is resumed
 DECODINGS = ("sample", "greedy", "beam")
 
 
-@dataclass(frozen=True)
-class CaptionerConfig:
+class CaptionerConfig(Settings):
     """All settings of the training of a captioner. Raises ValueError for a value out of its range.
 
     Data
@@ -39,48 +50,36 @@ class CaptionerConfig:
         state; joint: of the discriminator's space of images and sentences; noise: of the generator's random input z.
     """
 
-    run: Path
+    run: SkipValidation[Path]
     output: Path
     seed: int = 0
-    mle_epochs: int = 20
-    discriminator_epochs: int = 5
-    gan_epochs: int = 20
-    stages: int = 20
-    generator_steps: int = 5
-    batch_size: int = 64
-    rollout_every: int = 3
-    rollouts: int = 2
-    alpha: float = 1.0
-    beta: float = 1.0
-    train_splits: tuple[str, ...] = ("train", "restval")
+    mle_epochs: AtLeastOne = 20
+    discriminator_epochs: NotNegative = 5
+    gan_epochs: NotNegative = 20
+    stages: AtLeastOne = 20
+    generator_steps: AtLeastOne = 5
+    batch_size: AtLeastTwo = 64
+    rollout_every: AtLeastOne = 3
+    rollouts: NotNegative = 2
+    alpha: NotNegativeNumber = 1.0
+    beta: NotNegativeNumber = 1.0
+    train_splits: Annotated[tuple[str, ...], Field(min_length=1)] = ("train", "restval")
     validation_split: str = "val"
-    validation_images: int = 500
-    words: int = 20
-    word_dim: int = 256
-    hidden: int = 256
-    joint: int = 256
-    noise: int = 64
-    dropout: float = 0.3
-    transform: str = "root"
-    min_count: int = 4
-    learning_rate: float = 1e-4
-    supervised_rate: float = 1e-4
-    clip: float = 5.0
-    collapse: float = 0.5
-    device: str = "auto"
-    threads: int = field(default_factory=cores)
-
-    def __post_init__(self) -> None:
-        one_of(self, {"transform": TRANSFORMS, "device": DEVICES})
-        at_least(self, 0, ("discriminator_epochs", "gan_epochs", "rollouts", "validation_images", "alpha", "beta"))
-        at_least(self, 1, ("mle_epochs", "generator_steps", "stages", "rollout_every", "threads", "min_count"))
-        at_least(self, 1, ("word_dim", "hidden", "joint", "noise"))
-        at_least(self, 2, ["batch_size"])
-        at_least(self, 6, ["words"])
-        above_zero(self, ("learning_rate", "supervised_rate", "clip"))
-        below_one(self, ("dropout", "collapse"))
-        if not self.train_splits:
-            raise ValueError("train_splits must not be empty")
+    validation_images: NotNegative = 500
+    words: Annotated[int, Field(ge=6)] = 20
+    word_dim: AtLeastOne = 256
+    hidden: AtLeastOne = 256
+    joint: AtLeastOne = 256
+    noise: AtLeastOne = 64
+    dropout: BelowOne = 0.3
+    transform: Transform = "root"
+    min_count: AtLeastOne = 4
+    learning_rate: AboveZero = 1e-4
+    supervised_rate: AboveZero = 1e-4
+    clip: AboveZero = 5.0
+    collapse: BelowOne = 0.5
+    device: Device = "auto"
+    threads: AtLeastOne = Field(default_factory=cores)
 
 
 @dataclass(frozen=True)
@@ -100,3 +99,24 @@ class WritingConfig:
     def __post_init__(self) -> None:
         at_least(self, 1, ("n", "width", "tries"))
         one_of(self, {"decoding": DECODINGS})
+
+
+class CaptionerEvaluateConfig(Settings):
+    """How a captioner is evaluated. Raises ValueError for a value out of its range.
+
+    split: of the run. limit: use only this many first images of it; None: all. judge: the folder of an embedding model
+    that retrieves images by generated captions; None: no such metrics. n: captions per image, for self-BLEU. width: of
+    the beam. seed: of the noise. images: the folder of the images, the first `shown` of which are drawn with their
+    captions; None: no drawing.
+    """
+
+    split: str = "test"
+    judge: Path | None = None
+    n: AtLeastOne = 3
+    width: AtLeastOne = 3
+    seed: int = 0
+    limit: AtLeastOne | None = None
+    images: Path | None = None
+    shown: AtLeastOne = 6
+    device: Device = "auto"
+    threads: AtLeastOne = Field(default_factory=cores)

@@ -7,7 +7,6 @@ import textwrap
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,23 +15,39 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from ...engine.bounds import at_least, one_of
 from ...engine.storage import write_atomically, write_json
 from ...engine.tables import read_table
 from ...tables.images import Images
 from ..captions import Captions, read_captions
-from ..config import DEVICES, cores
 from ..device import choose_device
-from ..evaluation.retrieval import embed_images, embed_sentences, rank, retrieval_metrics
+from ..evaluation.retrieval import embed_images, embed_sentences, rank, recall_metrics
 from ..features import Features, read_features
 from ..figures import markdown_table, new_figure, write_png
 from ..trainer.objectives import OBJECTIVES, load_model
 from ..vectors import Texts
-from .config import WritingConfig
+from .config import CaptionerEvaluateConfig, WritingConfig
 from .generate import detokenize, join_words, normalize, stream_keys, write_sentences
 from .model import GAN, MLE, Captioner, PaddedSentences, load_captioner, transform_features, weights_file
 
 Judge = Callable[[pa.Array], dict[str, float]]
+Words = Sequence[str]
+ORDERS = 4  # n-grams of 1 to 4 words
+SIGMA = 6.0  # of CIDEr-D's length penalty
+WRITERS = ((MLE, "greedy"), (MLE, "beam"), (MLE, "sample"), (GAN, "greedy"), (GAN, "sample"))  # (phase, decoding)
+PEOPLE = "people"
+WIDTH = 68  # characters per line of samples.png
+# The measure of each column, and its decimals
+COLUMNS = {
+    **{f"BLEU-{n}": (f"bleu_{n}", 1) for n in range(1, ORDERS + 1)},
+    "CIDEr-D": ("cider_d", 3),
+    "distinct-1": ("distinct_1", 3),
+    "distinct-2": ("distinct_2", 3),
+    "words": ("vocabulary", 0),
+    "novel %": ("novel", 1),
+    "self-BLEU": ("self_bleu", 1),
+    "D": ("discriminator", 3),
+    **{name: (f"t2i {name}", 1) for name in ("R@1", "R@10", "mean rank")},
+}
 
 
 def load_judge(folder: Path, run: Path, image_ids: list[str], rows: Tensor, device: torch.device) -> Judge:
@@ -54,16 +69,11 @@ def load_judge(folder: Path, run: Path, image_ids: list[str], rows: Tensor, devi
         encoded, each = vocabulary.encode(texts), torch.arange(len(texts))
         captions = Texts(torch.from_numpy(encoded.tokens).to(device), torch.from_numpy(encoded.offsets), len(texts))
         vectors = embed_sentences(model.sentences, captions, each)
-        metrics = retrieval_metrics(rank(images, vectors, each.to(device), model.similarity))
-        similarity = model.similarity.pairs(images, vectors).mean().item()
-        return {**{name: metrics[name] for name in metrics if name.startswith("t2i")}, "similarity": similarity}
+        ranks = rank(images, vectors, each.to(device), model.similarity).captions
+        metrics = {f"t2i {name}": value for name, value in recall_metrics(ranks).items()}
+        return {**metrics, "similarity": model.similarity.pairs(images, vectors).mean().item()}
 
     return judge
-
-
-Words = Sequence[str]
-ORDERS = 4  # n-grams of 1 to 4 words
-SIGMA = 6.0  # of CIDEr-D's length penalty
 
 
 def ngrams(sentence: Words, n: int) -> list[tuple[str, ...]]:
@@ -121,33 +131,17 @@ def cider_d(candidates: Sequence[Words], references: Sequence[Sequence[Words]]) 
         counts = Counter(ngrams(sentence, n))
         return {gram: count * (log_documents - math.log(max(frequency[gram], 1))) for gram, count in counts.items()}
 
+    def similarity(candidate: Words, reference: Words, n: int) -> float:
+        given, true = vector(candidate, n), vector(reference, n)
+        shared = sum(min(value, true.get(gram, 0.0)) * true.get(gram, 0.0) for gram, value in given.items())
+        norm = math.hypot(*given.values()) * math.hypot(*true.values())
+        return shared / norm * math.exp(-((len(candidate) - len(reference)) ** 2) / (2 * SIGMA**2)) if norm else 0.0
+
     scores = []
     for candidate, group in zip(candidates, references, strict=True):
-        total = 0.0
-        for n in range(1, ORDERS + 1):
-            given = vector(candidate, n)
-            for one in group:
-                true = vector(one, n)
-                norm = math.hypot(*given.values()) * math.hypot(*true.values())
-                if norm:
-                    shared = sum(min(value, true.get(gram, 0.0)) * true.get(gram, 0.0) for gram, value in given.items())
-                    total += shared / norm * math.exp(-((len(candidate) - len(one)) ** 2) / (2 * SIGMA**2))
-        scores.append(10 * total / (ORDERS * len(group)) if group else 0.0)
+        each = [similarity(candidate, one, n) for n in range(1, ORDERS + 1) for one in group]
+        scores.append(10 * sum(each) / len(each) if each else 0.0)
     return scores
-
-
-# The measure of each column, and its decimals
-COLUMNS = {
-    **{f"BLEU-{n}": (f"bleu_{n}", 1) for n in range(1, ORDERS + 1)},
-    "CIDEr-D": ("cider_d", 3),
-    "distinct-1": ("distinct_1", 3),
-    "distinct-2": ("distinct_2", 3),
-    "words": ("vocabulary", 0),
-    "novel %": ("novel", 1),
-    "self-BLEU": ("self_bleu", 1),
-    "D": ("discriminator", 3),
-    **{name: (f"t2i {name}", 1) for name in ("R@1", "R@10", "mean rank")},
-}
 
 
 def to_markdown(result: Mapping[str, Any]) -> str:
@@ -159,37 +153,6 @@ def to_markdown(result: Mapping[str, Any]) -> str:
         cells = [f"{row[name]:,.{decimals}f}" if name in row else "" for name, decimals in columns.values()]
         rows.append([writer, *cells])
     return markdown_table([f"{result['images']:,} images of {result['split']}", *columns], rows)
-
-
-WRITERS = ((MLE, "greedy"), (MLE, "beam"), (MLE, "sample"), (GAN, "greedy"), (GAN, "sample"))  # (phase, decoding)
-PEOPLE = "people"
-WIDTH = 68  # characters per line of samples.png
-
-
-@dataclass(frozen=True)
-class CaptionerEvaluateConfig:
-    """How a captioner is evaluated. Raises ValueError for a value out of its range.
-
-    split: of the run. limit: use only this many first images of it; None: all. judge: the folder of an embedding model
-    that retrieves images by generated captions; None: no such metrics. n: captions per image, for self-BLEU. width: of
-    the beam. seed: of the noise. images: the folder of the images, the first `shown` of which are drawn with their
-    captions; None: no drawing.
-    """
-
-    split: str = "test"
-    judge: Path | None = None
-    n: int = 3
-    width: int = 3
-    seed: int = 0
-    limit: int | None = None
-    images: Path | None = None
-    shown: int = 6
-    device: str = "auto"
-    threads: int = field(default_factory=cores)
-
-    def __post_init__(self) -> None:
-        one_of(self, {"device": DEVICES})
-        at_least(self, 1, ("n", "width", "limit", "shown", "threads"))
 
 
 class ReferenceCaptions(NamedTuple):
@@ -228,14 +191,14 @@ def evaluate(folder: Path, run: Path, config: CaptionerEvaluateConfig, output: P
     for phase, decoding in WRITERS:
         if phase == GAN and not (folder / f"{GAN}.safetensors").is_file():
             continue  # a captioner without a third phase
-        if phase == GAN:
-            captioner = load_captioner(weights_file(folder, GAN), device)
+        captioner = load_captioner(weights_file(folder, phase), device)
         texts, score = write_captions(captioner, features, reference, decoding, config)
         words = [text.split() for text in normalize(texts).to_pylist()]
         groups = [words[at : at + config.n] for at in range(0, len(words), config.n)]
         first = texts.take(pa.array(np.arange(len(groups)) * config.n))
-        its = {"discriminator": score, **measure(groups, first, reference, judge)}
-        measures[f"{phase} {decoding}"], samples[f"{phase} {decoding}"] = its, first[: config.shown].to_pylist()
+        name = f"{phase} {decoding}"
+        measures[name] = {"discriminator": score, **measure(groups, first, reference, judge)}
+        samples[name] = first[: config.shown].to_pylist()
     result = {"split": config.split, "images": len(reference.ids), "measures": measures}
     text = to_markdown(result)
     output = output or folder / "evaluation"
@@ -294,36 +257,23 @@ def measure(
 ) -> dict[str, float]:
     """The measures of captions, by name: self-BLEU over the captions of each image, the others of its first one.
 
-    groups: the words of the captions of each image. texts: the first caption of each, (I,).
+    groups: the words of the captions of each image. texts: the first caption of each, (I,). BLEU and CIDEr-D use the
+    images with references, and are left out if there are none. novel: the share of sentences, in %, that are no train
+    caption.
     """
-    several = any(len(group) > 1 for group in groups)
-    return {
-        **measure_against(reference, [group[0] for group in groups]),
-        **({"self_bleu": self_bleu(groups)} if several else {}),
-        **(judge(texts) if judge else {}),
-    }
-
-
-def measure_against(reference: ReferenceCaptions, sentences: Sequence[list[str]]) -> dict[str, float]:
-    """Measures of one sentence per image against human captions, by name.
-
-    BLEU and CIDEr-D use the images with references, and are left out if there are none. novel: the share of sentences,
-    in %, that are no train caption.
-    """
-    pairs = [(one, own[1:]) for one, own in zip(sentences, reference.captions, strict=True) if len(own) > 1]
-    similarity: dict[str, float] = {}
-    if pairs:
-        ones, references = [one for one, _ in pairs], [others for _, others in pairs]
-        similarity = {f"bleu_{n}": value for n, value in enumerate(bleu(ones, references), 1)}
-        similarity["cider_d"] = sum(cider_d(ones, references)) / len(ones)
+    sentences = [group[0] for group in groups]
+    measures: dict[str, float] = {}
+    if pairs := [(one, own[1:]) for one, own in zip(sentences, reference.captions, strict=True) if len(own) > 1]:
+        ones, references = zip(*pairs, strict=True)
+        measures = {f"bleu_{n}": value for n, value in enumerate(bleu(ones, references), 1)}
+        measures["cider_d"] = sum(cider_d(ones, references)) / len(ones)
+    measures["distinct_1"], measures["distinct_2"] = (distinct(sentences, n) for n in (1, 2))
+    measures["vocabulary"] = len({word for sentence in sentences for word in sentence})
     novel = sum(" ".join(sentence) not in reference.train for sentence in sentences)
-    return {
-        **similarity,
-        "distinct_1": distinct(sentences, 1),
-        "distinct_2": distinct(sentences, 2),
-        "vocabulary": len({word for sentence in sentences for word in sentence}),
-        "novel": 100 * novel / max(len(sentences), 1),
-    }
+    measures["novel"] = 100 * novel / max(len(sentences), 1)
+    if any(len(group) > 1 for group in groups):
+        measures["self_bleu"] = self_bleu(groups)
+    return {**measures, **(judge(texts) if judge else {})}
 
 
 def draw_samples(

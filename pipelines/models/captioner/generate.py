@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,7 @@ MIN_WORDS = 4  # the full stop counts: "a dog runs ." has four
 PHRASE = 4  # words; see `degeneracy`
 _NO_SPACE_BEFORE = r" ([.,!?;:%)]|'(?:s|re|ve|ll|d|m)\b|n't\b|' )"
 AT_ONCE = 1024  # captions written at a time
+REASONS = np.array([None, *CAPTION_REASONS])  # by the number of `degeneracy`
 
 
 def stream_keys(seed: int, image_ids: Iterable[str]) -> npt.NDArray[np.uint64]:
@@ -100,9 +102,6 @@ def degeneracy(sentences: PaddedSentences) -> Tensor:
     return torch.where(found.any(1), found.argmax(1) + 1, 0)
 
 
-OnStep = Callable[[int, Tensor, LSTMState], None]  # step, unfinished rows (b,), their states before their last word
-
-
 def sample_words(logits: Tensor, uniforms: Tensor) -> Tensor:
     """Words (b,): where the cumulative probability of logits (b, V) passes uniforms (b,), numbers in (0, 1)."""
     cumulative = logits.softmax(1).cumsum(1)
@@ -110,37 +109,42 @@ def sample_words(logits: Tensor, uniforms: Tensor) -> Tensor:
     return torch.searchsorted(cumulative, at, right=True)[:, 0].clamp(max=logits.shape[1] - 1)
 
 
+class Stop(NamedTuple):
+    """Where sampling passed a position: the sentences (b,) that go on, and their states before their last word."""
+
+    position: int
+    rows: Tensor
+    state: LSTMState
+
+
 @torch.no_grad()
 def complete(
-    generator: Generator,
-    state: LSTMState,
-    prefixes: PaddedSentences,
-    uniforms: Tensor,
-    on_step: OnStep = lambda step, rows, state: None,
-) -> PaddedSentences:
+    generator: Generator, state: LSTMState, prefixes: PaddedSentences, uniforms: Tensor, positions: Sequence[int] = ()
+) -> tuple[PaddedSentences, list[Stop]]:
     """Complete prefixes by sampled words, each until <end> or until it has T words, the width of `prefixes`.
 
     state: of the generator after all words of each prefix but the last one; for an empty prefix, before the first word.
-    uniforms: (B, T) in (0, 1), one for each word. on_step: called before each step, see OnStep. Completed rows take no
-    further part.
+    uniforms: (B, T) in (0, 1), one for each word. Completed rows take no further part. Returns the sentences, and how
+    they were after as many further words as `positions` says.
     """
     words, lengths = prefixes.words.clone(), prefixes.lengths.clone()
     max_words = words.shape[1]
     rows = (lengths < max_words).nonzero()[:, 0]
-    state = state.select(rows)
+    state, stops = state.select(rows), list[Stop]()
     for step in range(max_words):
         if not len(rows):
             break
-        on_step(step, rows, state)
-        positions = lengths[rows]
-        last = words[rows, (positions - 1).clamp(min=0)].where(positions > 0, START_ID)
+        if step in positions:
+            stops.append(Stop(step, rows, state))
+        at = lengths[rows]
+        last = words[rows, (at - 1).clamp(min=0)].where(at > 0, START_ID)
         logits, state = generator.step(state, last)
-        chosen = sample_words(logits, uniforms[rows, positions])
-        words[rows, positions] = chosen
-        lengths[rows] = positions + 1
-        unfinished = ((chosen != END_ID) & (positions + 1 < max_words)).nonzero()[:, 0]
+        chosen = sample_words(logits, uniforms[rows, at])
+        words[rows, at] = chosen
+        lengths[rows] = at + 1
+        unfinished = ((chosen != END_ID) & (at + 1 < max_words)).nonzero()[:, 0]
         rows, state = rows[unfinished], state.select(unfinished)
-    return PaddedSentences(words, lengths)
+    return PaddedSentences(words, lengths), stops
 
 
 def empty_sentences(rows: int, max_words: int, device: torch.device) -> PaddedSentences:
@@ -156,7 +160,7 @@ def sample_sentences(generator: Generator, features: Tensor, noise: Tensor, unif
     features: (B, D). noise: (B, z). uniforms: (B, T), in (0, 1).
     """
     empty = empty_sentences(len(features), uniforms.shape[1], features.device)
-    return complete(generator, generator.first_state(features, noise), empty, uniforms)
+    return complete(generator, generator.first_state(features, noise), empty, uniforms)[0]
 
 
 @torch.no_grad()
@@ -257,25 +261,15 @@ def generate_captions(
         sentences = write_sentences(captioner, features, keys, (image, number), config)
         text = detokenize(join_words(sentences, captioner.vocabulary))
         new = caption_keys(names.take(pa.array(image)), text)
-        reason = _rejection_reasons(sentences, new, existing, kept)
-        kept = pa.concat_arrays([kept, new.filter(reason.is_null())])
-        rounds.append(pa.table({"image": image, "number": number.astype(np.int32), "reason": reason, "text": text}))
-        missing = missing - np.bincount(image[reason.is_null().to_numpy(zero_copy_only=False)], minlength=len(ids))
+        degenerate = degeneracy(sentences).numpy()
+        own, before = (pc.is_in(new, known).to_numpy(zero_copy_only=False) for known in (existing, kept))
+        acceptable = np.flatnonzero((degenerate == 0) & ~own & ~before)
+        codes = new.dictionary_encode().indices.to_numpy()[acceptable]
+        fresh = acceptable[np.unique(codes, return_index=True)[1]]  # the first of equal ones
+        reason = np.where(degenerate > 0, REASONS[degenerate], np.where(own, "own_caption", "repeat"))
+        reason[fresh] = None
+        kept = pa.concat_arrays([kept, new.take(pa.array(fresh))])
+        columns = {"image": image, "number": number.astype(np.int32), "reason": pa.array(reason, pa.string())}
+        rounds.append(pa.table({**columns, "text": text}))
+        missing = missing - np.bincount(image[fresh], minlength=len(ids))
     return pa.concat_tables(rounds).sort_by([("image", "ascending"), ("number", "ascending")])
-
-
-def _rejection_reasons(sentences: PaddedSentences, new: pa.Array, existing: pa.Array, kept: pa.Array) -> pa.Array:
-    """Why captions (n,) are rejected, null for those that are not.
-
-    new: their keys; existing: those of the captions that the images have; kept: those of accepted captions.
-    """
-    degenerate = degeneracy(sentences).numpy()
-    own, before = (pc.is_in(new, known).to_numpy(zero_copy_only=False) for known in (existing, kept))
-    codes = new.dictionary_encode().indices.to_numpy()
-    acceptable = np.flatnonzero((degenerate == 0) & ~own & ~before)
-    repeated = np.ones(len(new), bool)
-    repeated[acceptable[np.unique(codes[acceptable], return_index=True)[1]]] = False
-    by_number = pa.array([None, *CAPTION_REASONS]).take(pa.array(degenerate))
-    other = pc.if_else(pa.array(repeated), "repeat", pa.scalar(None, pa.string()))
-    other = pc.if_else(pa.array(own), "own_caption", other)
-    return pc.coalesce(by_number, other)

@@ -75,25 +75,19 @@ def sample_with_values(
     """
     rows, max_words = uniforms.shape
     device = uniforms.device
-    stops: list[tuple[int, Tensor, LSTMState]] = []
-
-    def remember(step: int, unfinished: Tensor, state: LSTMState) -> None:
-        if step in positions:
-            stops.append((step, unfinished, state))
-
-    sentences = complete(generator, state, empty_sentences(rows, max_words, device), uniforms, remember)
+    sentences, stops = complete(generator, state, empty_sentences(rows, max_words, device), uniforms, positions)
     rewards = reward(sentences, torch.arange(rows, device=device))
     values = rewards[:, None].expand(rows, max_words).clone()
     if stops and count:
-        row = torch.cat([unfinished.repeat(count) for _, unfinished, _ in stops])
-        length = torch.cat([torch.full_like(unfinished, step).repeat(count) for step, unfinished, _ in stops])
-        parts = zip(*(state for _, _, state in stops), strict=True)
+        row = torch.cat([stop.rows.repeat(count) for stop in stops])
+        length = torch.cat([torch.full_like(stop.rows, stop.position).repeat(count) for stop in stops])
+        parts = zip(*(stop.state for stop in stops), strict=True)
         states = LSTMState(*(torch.cat([part.repeat(count, 1) for part in some]) for some in parts))
         inside = torch.arange(max_words, device=device)[None, :] < length[:, None]
         prefixes = PaddedSentences(sentences.words[row].where(inside, PAD_ID), length)
         sampled = torch.rand(len(row), max_words, generator=noise, device=noise.device).to(device)
-        completed = complete(generator, states, prefixes, sampled)
-        of_stops = reward(completed, row).split([len(unfinished) * count for _, unfinished, _ in stops])
-        for (step, unfinished, _), some in reversed(list(zip(stops, of_stops, strict=True))):
-            values[unfinished, :step] = some.view(count, -1).mean(0)[:, None].expand(-1, step)
+        completed, _ = complete(generator, states, prefixes, sampled)
+        of_stops = reward(completed, row).split([len(stop.rows) * count for stop in stops])
+        for stop, some in reversed(list(zip(stops, of_stops, strict=True))):
+            values[stop.rows, : stop.position] = some.view(count, -1).mean(0)[:, None].expand(-1, stop.position)
     return sentences, values, rewards

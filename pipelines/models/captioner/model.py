@@ -220,12 +220,11 @@ def load_captioner(weights: Path, device: torch.device) -> Captioner:
     folder = weights.parent
     identity, vocabulary = checkpoint.read_identity(folder, "captioner")
     try:
-        if "mle_epochs" not in identity["config"]:
-            raise KeyError("mle_epochs")
-        config = checkpoint.restore_config(CaptionerConfig, folder, identity, RESUMABLE)
-        features = int(identity["features"])
+        given = {name: value for name, value in identity["config"].items() if name not in RESUMABLE}
+        config, features = CaptionerConfig(run=Path(), output=folder, **given), int(identity["features"])
         nets = build_nets(config, features, len(vocabulary))
-    except (KeyError, TypeError, AttributeError, RuntimeError) as error:
+        backbone = identity["backbone"]
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
         why = checkpoint.first_line(error)
         raise ValueError(f"{folder / checkpoint.CONFIG} must be what negcap captioner wrote, lacks: {why}") from None
     state = checkpoint.restore(folder, weights.stem, {"generator": nets.generator}, entries={"vocabulary": str})
@@ -234,4 +233,4 @@ def load_captioner(weights: Path, device: torch.device) -> Captioner:
     checkpoint.restore(folder, checkpoint.LAST, {"discriminator": nets.discriminator})
     for net in nets:
         net.to(device).eval()
-    return Captioner(nets, vocabulary, config, features, identity["backbone"])
+    return Captioner(nets, vocabulary, config, features, backbone)

@@ -37,15 +37,17 @@ LOGGED_CAPTIONS = 4  # sampled captions per line of metrics.jsonl
 
 
 @dataclass(frozen=True)
-class TrainingData:
-    """C captions of I images. features (I, D), tokens and offsets are on the device, all other tensors on the CPU.
+class Training:
+    """The nets, and C captions of I images. features (I, D), tokens and offsets are on the device, the rest on the CPU.
 
     tokens, offsets: the captions as EncodedTexts. image: (C,) the image index of each caption. train, validation: (n,)
     indices of captions. known: the train captions without <unk>, on which the discriminator is trained, as it would
     otherwise learn that only people write <unk> (all train captions if fewer than two remain). distinct_images: indices
-    of the first validation images, for distinct-2. words: the maximum length of a caption.
+    of the first validation images, for distinct-2.
     """
 
+    config: CaptionerConfig
+    nets: Nets
     vocabulary: WordVocabulary
     features: Tensor
     backbone: str
@@ -56,14 +58,13 @@ class TrainingData:
     known: Tensor
     validation: Tensor
     distinct_images: Tensor
-    words: int
     device: torch.device
 
     def sentences(self, captions: Tensor) -> PaddedSentences:
         """The first `words` words of captions (B,), without <start>."""
         captions = captions.to(self.device)
         starts = self.offsets[captions] + 1
-        lengths = (self.offsets[captions + 1] - starts).clamp(max=self.words)
+        lengths = (self.offsets[captions + 1] - starts).clamp(max=self.config.words)
         at = torch.arange(int(lengths.max()), device=self.device)[None, :]
         words = self.tokens[(starts[:, None] + at).clamp(max=len(self.tokens) - 1)].long()
         return PaddedSentences(words.where(at < lengths[:, None], PAD_ID), lengths)
@@ -72,9 +73,114 @@ class TrainingData:
         """The features (B, D) of the images of captions (B,)."""
         return self.features[self.image[captions].to(self.device)]
 
+    def normal(self, rows: int, noise: Generator) -> Tensor:
+        """Standard normal noise z for the generator, (rows, z)."""
+        return torch.randn(rows, self.config.noise, generator=noise, device=noise.device)
 
-def read_training_data(config: CaptionerConfig) -> TrainingData:
-    """Read the tables of a run. Raises FileNotFoundError or ValueError if any is missing or unfit for training."""
+    def uniforms(self, rows: int, noise: Generator) -> Tensor:
+        """Random numbers (rows, words) to sample sentences by."""
+        return torch.rand(rows, self.config.words, generator=noise, device=noise.device, dtype=torch.double)
+
+    def sample(self, features: Tensor, noise: Generator) -> PaddedSentences:
+        """Sample a sentence per image; features: (B, D)."""
+        uniforms = self.uniforms(len(features), noise)
+        return sample_sentences(self.nets.generator, features, self.normal(len(features), noise), uniforms)
+
+    def likelihood(self, rows: Tensor, noise: Generator) -> Tensor:
+        """The mean negative log-likelihood per word of captions `rows` (B,), a scalar."""
+        sentences, generator = self.sentences(rows), self.nets.generator
+        state = generator.first_state(self.features_of(rows), self.normal(len(rows), noise))
+        return likelihood_loss(generator(state, sentences), sentences)
+
+    @torch.no_grad()
+    def validation_loss(self) -> float:
+        """The mean negative log-likelihood per word of the validation captions, with the same noise in every call."""
+        noise = Generator(self.device).manual_seed(0)
+        parts = self.validation.split(AT_ONCE)
+        words = [int(self.sentences(rows).lengths.sum()) for rows in parts]
+        losses = [self.likelihood(rows, noise).item() for rows in parts]
+        return sum(count * loss for count, loss in zip(words, losses, strict=True)) / sum(words)
+
+    def discriminator_step(self, rows: Tensor, generated: PaddedSentences) -> Step:
+        """The discriminator on captions `rows` (B,), generated ones of the same images, and those of other images.
+
+        Its terms: the loss, and the accuracies on the three kinds, from 0 to 1.
+        """
+        discriminator = self.nets.discriminator
+        images = discriminator.images(self.features_of(rows))
+        sentences = discriminator.sentences(self.sentences(rows))
+        real = (images * sentences).sum(1)
+        fake = discriminator(images, generated)
+        other = (images * sentences.roll(1, 0)).sum(1)
+        different_images = (self.image[rows] != self.image[rows].roll(1, 0)).to(self.device)
+        mismatched = other[different_images] if bool(different_images.any()) else other.detach() * 0
+        loss = discriminator_loss(real, fake, mismatched, self.config.alpha, self.config.beta)
+        accuracy = [(real > 0).float().mean(), (fake < 0).float().mean(), (mismatched < 0).float().mean()]
+        terms = {"discriminator_loss": loss, **dict(zip(CAPTION_KINDS, accuracy, strict=True))}
+        return Step(loss, terms, optimizer="discrimination")
+
+    def policy_step(self, rows: Tensor, noise: Generator) -> Step:
+        """The policy gradient on captions sampled for the images of captions `rows` (B,).
+
+        Its terms: the mean reward, the policy's mean entropy per word in nats, and the mean number of words.
+        """
+        (generator, discriminator), config = self.nets, self.config
+        features = self.features_of(rows)
+        with torch.no_grad():
+            images = discriminator.images(features)
+
+        def reward(sentences: PaddedSentences, row: Tensor) -> Tensor:
+            with torch.no_grad():
+                return discriminator(images[row], sentences).sigmoid()
+
+        state = generator.first_state(features, self.normal(len(rows), noise))
+        positions = range(config.rollout_every, config.words, config.rollout_every)
+        sentences, values, rewards = sample_with_values(
+            generator, state, self.uniforms(len(rows), noise), reward, positions, config.rollouts, noise
+        )
+        scores, mask = generator(state, sentences), sentences.mask
+        terms = {"reward": rewards.mean(), "entropy": scores.entropy[mask].mean()}
+        terms["words"] = sentences.lengths.float().mean()
+        return Step(policy_loss(scores, values, mean_of_others(values)), terms, optimizer="policy")
+
+    def batches(self, phase: str, number: int, seed: int) -> Iterator[Callable[[], Step]]:
+        """The steps of an epoch, each as a function that computes its loss.
+
+        phase, number: the epoch, counted from 1 in its phase. The likelihood's go through the train captions, the
+        discriminator's through those it knows; the third phase has `stages` times `generator_steps` steps of policy
+        gradient, then one of the discriminator. After the first phase the generator is that with the least validation
+        loss.
+        """
+        config, generator = self.config, self.nets.generator
+        order, noise = Generator().manual_seed(seed), Generator(self.device).manual_seed(seed)
+        if number == 1 and (phase == DISCRIMINATOR or (phase == GAN and not config.discriminator_epochs)):
+            checkpoint.restore(config.output, MLE, {"generator": generator})
+        if phase == MLE:
+            generator.dropout.train()
+            with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
+                torch.manual_seed(seed)  # of dropout
+                for rows in shuffled_batches(self.train, config.batch_size, order):
+                    yield lambda rows=rows: Step(self.likelihood(rows, noise), optimizer="likelihood")  # type: ignore[misc]
+            generator.dropout.eval()
+        elif phase == DISCRIMINATOR:
+            for rows in shuffled_batches(self.known, AT_ONCE, order):
+                generated = self.sample(self.features_of(rows), noise)
+                for part in torch.arange(len(rows)).split(config.batch_size):
+                    if len(part) > 1:
+                        yield partial(self.discriminator_step, rows[part], generated.select(part.to(self.device)))
+        else:
+            for turn in range(config.stages * (config.generator_steps + 1)):
+                with_policy = (turn + 1) % (config.generator_steps + 1) != 0
+                captions = self.train if with_policy else self.known
+                rows = captions[torch.randint(len(captions), (config.batch_size,), generator=order)]
+                if with_policy:
+                    yield partial(self.policy_step, rows, noise)
+                else:
+                    yield partial(self.discriminator_step, rows, self.sample(self.features_of(rows), noise))
+
+
+def read_training(config: CaptionerConfig) -> Training:
+    """New nets and the tables of a run. Raises FileNotFoundError or ValueError if any is missing or unfit."""
     device = choose_device(config.device)
     captions = read_captions(config.run)
     features = read_features(config.run, captions.image_ids)
@@ -88,9 +194,16 @@ def read_training_data(config: CaptionerConfig) -> TrainingData:
     encoded = vocabulary.encode(captions.texts)
     has_unknown = torch.from_numpy(np.add.reduceat(encoded.tokens == UNKNOWN_ID, encoded.offsets[:-1]) > 0)
     known = train[~has_unknown[train]]
-    return TrainingData(
+    values = transform_features(features.values, config.transform).to(device)
+    nets = build_nets(config, values.shape[-1], len(vocabulary))
+    for net in nets:
+        net.to(device)
+    nets.generator.dropout.eval()  # only used for likelihood; LSTMs stay in training mode, as cuDNN needs
+    return Training(
+        config,
+        nets,
         vocabulary,
-        transform_features(features.values, config.transform).to(device),
+        values,
         features.backbone,
         torch.from_numpy(encoded.tokens).to(device),
         torch.from_numpy(encoded.offsets).to(device),
@@ -99,7 +212,6 @@ def read_training_data(config: CaptionerConfig) -> TrainingData:
         known if len(known) > 1 else train,
         validation,
         captions.image[validation].unique()[:DISTINCT_IMAGES],
-        config.words,
         device,
     )
 
@@ -115,29 +227,28 @@ def train(config: CaptionerConfig, *, overwrite: bool = False, say: Callable[[st
     lacks what the training needs, ValueError for a folder that holds anything else.
     """
     torch.set_num_threads(config.threads)
-    data = read_training_data(config)
-    size, words, folder = data.features.shape[-1], len(data.vocabulary), config.output
-    nets = build_nets(config, size, words)
-    identity = checkpoint.training_identity(config, RESUMABLE, size, data.backbone, ("captions", "features"))
+    training, folder = read_training(config), config.output
+    nets, vocabulary = training.nets, training.vocabulary
+    size, tables = training.features.shape[-1], ("captions", "features")
+    identity = checkpoint.training_identity(config, RESUMABLE, size, training.backbone, tables)
     weights = (*PHASES, checkpoint.LAST)
-    checkpoint.prepare_folder(folder, identity, data.vocabulary, overwrite=overwrite, weights=weights)
-    for net in nets:
-        net.to(data.device)
-    nets.generator.dropout.eval()  # only used for likelihood; LSTMs stay in training mode, as cuDNN needs
+    checkpoint.prepare_folder(folder, identity, vocabulary, overwrite=overwrite, weights=weights)
     counts = {MLE: config.mle_epochs, DISCRIMINATOR: config.discriminator_epochs, GAN: config.gan_epochs}
     epochs = [(phase, number) for phase, count in counts.items() for number in range(1, count + 1)]
 
     def keep(line: Line) -> None:
-        saved_with = {name: line[name] for name in ("epoch", "distinct_2")} | {"vocabulary": data.vocabulary.sha256}
+        saved_with = {name: line[name] for name in ("epoch", "distinct_2")} | {"vocabulary": vocabulary.sha256}
         checkpoint.save(folder, line["phase"], {"generator": nets.generator}, saved_with)
 
     def evaluate(line: Line) -> Line:
         phase, number = epochs[line["epoch"] - 1]
-        line = {**line, "phase": phase, "phase_epoch": number, **_named(line["terms"])}
+        accuracy = {name: value for name, value in line["terms"].items() if name in CAPTION_KINDS}
+        terms = {name: value for name, value in line["terms"].items() if name not in CAPTION_KINDS}
+        line = {**line, "phase": phase, "phase_epoch": number, **terms, **({"accuracy": accuracy} if accuracy else {})}
         if phase == MLE:
-            line["validation_loss"] = validation_loss(nets, data)
-        noise = Generator(data.device).manual_seed(config.seed)
-        texts = join_words(sample(nets, data.features[data.distinct_images], config.words, noise), data.vocabulary)
+            line["validation_loss"] = training.validation_loss()
+        noise = Generator(training.device).manual_seed(config.seed)
+        texts = join_words(training.sample(training.features[training.distinct_images], noise), vocabulary)
         line["distinct_2"] = distinct([text.split() for text in texts.to_pylist()], 2)
         line["samples"] = detokenize(texts[:LOGGED_CAPTIONS]).to_pylist()
         if phase == GAN:
@@ -159,11 +270,11 @@ def train(config: CaptionerConfig, *, overwrite: bool = False, say: Callable[[st
         "policy": (nets.generator, config.learning_rate),
         "discrimination": (nets.discriminator, config.supervised_rate),
     }
-    images = len(data.image[data.train].unique())
+    captions, images = len(training.train), len(training.image[training.train].unique())
     history = fit(
         nets._asdict(),
         {name: torch.optim.Adam(net.parameters(), lr=rate) for name, (net, rate) in rates.items()},
-        lambda epoch: _batches(*epochs[epoch - 1], nets, data, config, epoch_seed(config.seed, epoch)),
+        lambda epoch: training.batches(*epochs[epoch - 1], epoch_seed(config.seed, epoch)),
         lambda batch, epoch: batch(),
         len(epochs),
         clip=config.clip,
@@ -174,139 +285,11 @@ def train(config: CaptionerConfig, *, overwrite: bool = False, say: Callable[[st
         stop=lambda history: bool(history) and "collapsed" in history[-1],
         folder=folder,
         say=say,
-        about=f"captioner: {len(data.train):,} captions of {images:,} images to train on, {words:,} words",
+        about=f"captioner: {captions:,} captions of {images:,} images to train on, {len(vocabulary):,} words",
     )
     if "collapsed" in history[-1]:
         say(f"stopped: distinct-2 fell below {config.collapse:g} of its start; {GAN} holds the last good generator")
     return folder
-
-
-def _batches(
-    phase: str, number: int, nets: Nets, data: TrainingData, config: CaptionerConfig, seed: int
-) -> Iterator[Callable[[], Step]]:
-    """The steps of an epoch, each as a function that computes its loss.
-
-    phase, number: the epoch, counted from 1 in its phase. The likelihood's go through the train captions, the
-    discriminator's through those it knows; the third phase has `stages` times `generator_steps` steps of policy
-    gradient, then one of the discriminator. After the first phase the generator is that with the least validation loss.
-    """
-    order, noise = Generator().manual_seed(seed), Generator(data.device).manual_seed(seed)
-    if number == 1 and (phase == DISCRIMINATOR or (phase == GAN and not config.discriminator_epochs)):
-        checkpoint.restore(config.output, MLE, {"generator": nets.generator})
-    if phase == MLE:
-        nets.generator.dropout.train()
-        with torch.random.fork_rng(devices=[data.device] if data.device.type == "cuda" else []):
-            torch.manual_seed(seed)  # of dropout
-            for rows in shuffled_batches(data.train, config.batch_size, order):
-                yield partial(likelihood_step, nets, data, rows, noise)
-        nets.generator.dropout.eval()
-    elif phase == DISCRIMINATOR:
-        for rows in shuffled_batches(data.known, AT_ONCE, order):
-            generated = sample(nets, data.features_of(rows), data.words, noise)
-            for part in torch.arange(len(rows)).split(config.batch_size):
-                if len(part) > 1:
-                    its = generated.select(part.to(data.device))
-                    yield partial(discriminator_step, nets, data, config, rows[part], its)
-    else:
-        for _ in range(config.stages):
-            for _ in range(config.generator_steps):
-                yield partial(policy_step, nets, data, config, _random_rows(data.train, config, order), noise)
-            rows = _random_rows(data.known, config, order)
-            generated = sample(nets, data.features_of(rows), config.words, noise)
-            yield partial(discriminator_step, nets, data, config, rows, generated)
-
-
-def _random_rows(captions: Tensor, config: CaptionerConfig, order: Generator) -> Tensor:
-    """A batch of the captions, with replacement."""
-    return captions[torch.randint(len(captions), (config.batch_size,), generator=order)]
-
-
-def likelihood_step(nets: Nets, data: TrainingData, rows: Tensor, noise: Generator) -> Step:
-    """Maximum likelihood of captions `rows` (B,): the mean loss per word."""
-    sentences = data.sentences(rows)
-    state = nets.generator.first_state(data.features_of(rows), normal_noise(len(rows), nets, noise))
-    return Step(likelihood_loss(nets.generator(state, sentences), sentences), optimizer="likelihood")
-
-
-@torch.no_grad()
-def validation_loss(nets: Nets, data: TrainingData) -> float:
-    """The mean negative log-likelihood per word of the validation captions, with the same noise in every call."""
-    noise = Generator(data.device).manual_seed(0)
-    total, words = 0.0, 0
-    for rows in data.validation.split(AT_ONCE):
-        sentences = data.sentences(rows)
-        state = nets.generator.first_state(data.features_of(rows), normal_noise(len(rows), nets, noise))
-        count = int(sentences.lengths.sum())
-        total += count * likelihood_loss(nets.generator(state, sentences), sentences).item()
-        words += count
-    return total / words
-
-
-def discriminator_step(
-    nets: Nets, data: TrainingData, config: CaptionerConfig, rows: Tensor, generated: PaddedSentences
-) -> Step:
-    """The discriminator on captions `rows` (B,), generated ones of the same images, and those of other images.
-
-    Its terms: the loss, and the accuracies on the three kinds, from 0 to 1.
-    """
-    discriminator = nets.discriminator
-    images = discriminator.images(data.features_of(rows))
-    sentences = discriminator.sentences(data.sentences(rows))
-    real = (images * sentences).sum(1)
-    fake = discriminator(images, generated)
-    other = (images * sentences.roll(1, 0)).sum(1)
-    different_images = (data.image[rows] != data.image[rows].roll(1, 0)).to(data.device)
-    mismatched = other[different_images] if bool(different_images.any()) else other.detach() * 0
-    loss = discriminator_loss(real, fake, mismatched, config.alpha, config.beta)
-    accuracy = [(real > 0).float().mean(), (fake < 0).float().mean(), (mismatched < 0).float().mean()]
-    terms = {"discriminator_loss": loss, **dict(zip(CAPTION_KINDS, accuracy, strict=True))}
-    return Step(loss, terms, optimizer="discrimination")
-
-
-def policy_step(nets: Nets, data: TrainingData, config: CaptionerConfig, rows: Tensor, noise: Generator) -> Step:
-    """The policy gradient on captions sampled for the images of captions `rows` (B,).
-
-    Its terms: the mean reward, the policy's mean entropy per word in nats, and the mean length of captions in words.
-    """
-    generator, discriminator = nets
-    features = data.features_of(rows)
-    with torch.no_grad():
-        images = discriminator.images(features)
-
-    def reward(sentences: PaddedSentences, row: Tensor) -> Tensor:
-        with torch.no_grad():
-            return discriminator(images[row], sentences).sigmoid()
-
-    state = generator.first_state(features, normal_noise(len(rows), nets, noise))
-    uniforms = torch.rand(len(rows), config.words, generator=noise, device=noise.device, dtype=torch.double)
-    positions = range(config.rollout_every, config.words, config.rollout_every)
-    sentences, values, rewards = sample_with_values(
-        generator, state, uniforms, reward, positions, config.rollouts, noise
-    )
-    scores, mask = generator(state, sentences), sentences.mask
-    terms = {"reward": rewards.mean(), "entropy": scores.entropy[mask].mean()}
-    terms["words"] = sentences.lengths.float().mean()
-    return Step(policy_loss(scores, values, mean_of_others(values)), terms, optimizer="policy")
-
-
-@torch.no_grad()
-def sample(nets: Nets, features: Tensor, words: int, noise: Generator) -> PaddedSentences:
-    """Sample a sentence of up to `words` words per image; features: (B, D); noise: the random generator to use."""
-    uniforms = torch.rand(len(features), words, generator=noise, device=noise.device, dtype=torch.double)
-    normal = normal_noise(len(features), nets, noise)
-    return sample_sentences(nets.generator, features, normal, uniforms)
-
-
-def normal_noise(rows: int, nets: Nets, noise: Generator) -> Tensor:
-    """Standard normal noise z for the generator, (rows, z)."""
-    return torch.randn(rows, nets.generator.noise, generator=noise, device=noise.device)
-
-
-def _named(terms: Mapping[str, float]) -> Line:
-    """The terms of an epoch as metrics.jsonl names them: the accuracies of the discriminator under one name."""
-    accuracy = {name: value for name, value in terms.items() if name in CAPTION_KINDS}
-    others = {name: value for name, value in terms.items() if name not in CAPTION_KINDS}
-    return {**others, **({"accuracy": accuracy} if accuracy else {})}
 
 
 def draw_curves(history: Sequence[Mapping[str, Any]], path: Path) -> None:

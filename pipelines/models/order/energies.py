@@ -1,4 +1,4 @@
-"""Penalties of pairs, their losses and thresholds: the rows of Table 1 and Figure 2 of Vendrov et al. (2016).
+"""Penalties of pairs, their losses and thresholds: the rows of Table 1 of Vendrov et al. (2016).
 
 A penalty E (below, above) is low where the first concept lies below the second one. Each module maps two tensors of
 concepts (n,) to penalties (n,), all differentiable. Its tables have sparse gradients.
@@ -6,17 +6,13 @@ concepts (n,) to penalties (n,), all differentiable. Its tables have sparse grad
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping
 
-import numpy as np
 import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
-from ..figures import new_figure, write_png
 from ..similarities import order_penalty
-from .taxonomy import Taxonomy, keys
 
 VARIANCES = (0.05, 5.0)  # bounds of a Gaussian's variances
 
@@ -110,14 +106,6 @@ def _table(vectors: Tensor) -> nn.Embedding:
     return nn.Embedding.from_pretrained(vectors, freeze=False, sparse=True)
 
 
-ENERGIES: Mapping[str, type[Energy]] = {
-    "word2gauss": Gaussians,
-    "symmetric": Symmetric,
-    "bilinear": Bilinear,
-    "order": Order,
-}
-
-
 def pair_loss(true: Tensor, false: Tensor, margin: float) -> Tensor:
     """Σ_true E + Σ_false max(0, α - E): the loss of Vendrov et al. (2016), eq. 3, a scalar.
 
@@ -131,6 +119,17 @@ def max_margin_loss(true: Tensor, false: Tensor, margin: float) -> Tensor:
     return (margin + true - false).clamp(min=0).sum()
 
 
+Loss = Callable[[Tensor, Tensor, float], Tensor]
+# The penalty, the loss and the margin of a row. Losses without a lower bound, or with a margin between a true and a
+# false pair, are taken pair by pair.
+ENERGIES: Mapping[str, tuple[type[Energy], Loss, float]] = {
+    "word2gauss": (Gaussians, max_margin_loss, 7.0),
+    "symmetric": (Symmetric, pair_loss, 1.0),
+    "bilinear": (Bilinear, max_margin_loss, 1.0),
+    "order": (Order, pair_loss, 1.0),
+}
+
+
 def best_threshold(penalties: Tensor, related: Tensor) -> float:
     """The threshold t with the highest accuracy of "related if E <= t"; halfway between two penalties.
 
@@ -142,71 +141,9 @@ def best_threshold(penalties: Tensor, related: Tensor) -> float:
     k = int(right.argmax())
     if k == 0:
         return float("-inf")
-    return float(values[k - 1]) if k == len(values) else float((values[k - 1] + values[k]) / 2)
+    return float(values[k - 1 : k + 1].mean())
 
 
 def accuracy(penalties: Tensor, related: Tensor, threshold: float) -> float:
     """The share, in %, of pairs whose relation "E <= threshold" tells; penalties: (n,), related: (n,) bool."""
     return 100 * ((penalties.double() <= threshold) == related).double().mean().item()
-
-
-STEPS, RESTARTS = 500, 5
-RATE = 0.2  # of Adagrad
-COLOURS = {"right": "lightgray", "missing": "tab:blue", "spurious": "tab:red"}
-
-
-def chosen_concepts(taxonomy: Taxonomy, names: Sequence[str]) -> list[int]:
-    """The concepts with these names, which must be those of a taxonomy. Raises ValueError for an unknown one."""
-    number = {name: n for n, name in enumerate(taxonomy.names)}
-    if unknown := [name for name in names if name not in number]:
-        raise ValueError(f"concepts must be names of nouns of WordNet (dog.n.01), was: {unknown[0]}")
-    return [number[name] for name in names]
-
-
-def fit_plane(related: Tensor) -> tuple[Tensor, Tensor]:
-    """Points (n, 2) of the order, trained on all pairs of n concepts, and (n, n) bool, the pairs that they relate.
-
-    related: (n, n) bool. The threshold is that with the highest accuracy on the same pairs; of several trainings with
-    other initial points, that with the highest accuracy is taken.
-    """
-    n = len(related)
-    points = torch.stack([torch.rand(n, 2, generator=Generator().manual_seed(seed)) for seed in range(RESTARTS)])
-    optimizer = torch.optim.Adagrad([points.requires_grad_()], lr=RATE)
-    other = ~torch.eye(n, dtype=torch.bool)
-    for _ in range(STEPS):
-        penalties = order_penalty(points[:, :, None], points[:, None])
-        optimizer.zero_grad(set_to_none=True)
-        pair_loss(penalties[:, related], penalties[:, other & ~related], 1.0).backward()
-        optimizer.step()
-        points.data.clamp_(min=0)
-    tried = []
-    points = points.detach()
-    for of_one in order_penalty(points[:, :, None], points[:, None]):
-        threshold = best_threshold(of_one[other], related[other])
-        tried.append((of_one.double() <= threshold) & other)
-    best = max(range(RESTARTS), key=lambda k: int((tried[k] == related).sum()))
-    return points[best], tried[best]
-
-
-def draw_plane(taxonomy: Taxonomy, concepts: Sequence[int], path: Path) -> None:
-    """Draw concepts as points of a plane, and as lines the pairs that their order gets right, misses or adds, as a PNG.
-
-    The more general a concept, the nearer it lies to the origin.
-    """
-    every, n = np.stack(np.meshgrid(concepts, concepts, indexing="ij"), -1).reshape(-1, 2), len(taxonomy.names)
-    related = torch.from_numpy(np.isin(keys(every, n), keys(taxonomy.closure, n))).view(len(concepts), -1)
-    points, told = fit_plane(related)
-    figure = new_figure(9, 9)
-    axes = figure.subplots()
-    for label, pairs in (("right", related & told), ("missing", related & ~told), ("spurious", told & ~related)):
-        for k, (below, above) in enumerate(pairs.nonzero().tolist()):
-            ends = points[[below, above]]
-            shown = "" if k else f"{label}: {int(pairs.sum())}"
-            axes.plot(ends[:, 0], ends[:, 1], label=shown, color=COLOURS[label], linewidth=0.8, zorder=1)
-    axes.scatter(points[:, 0], points[:, 1], s=14, c="black", zorder=2)
-    for concept, point in zip(concepts, points.tolist(), strict=True):
-        name = taxonomy.names[concept].rsplit(".", 2)[0].replace("_", " ")
-        axes.annotate(name, point, xytext=(4, 4), textcoords="offset points", fontsize=9)
-    axes.set(title="hypernyms in two dimensions", xlim=(-0.1, None), ylim=(-0.1, None))
-    axes.legend()
-    write_png(figure, path, 110)

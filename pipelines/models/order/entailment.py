@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,7 +26,7 @@ from ..fit import Line, Step, fit
 from ..similarities import SIMILARITIES
 from ..vectors import read_vectors
 from ..vocabulary import WordVocabulary, build_vocabulary
-from .config import EntailConfig
+from .config import MARGINS, EntailConfig
 from .energies import accuracy, best_threshold, pair_loss
 
 # The names of the premise, the hypothesis and the gold label
@@ -54,7 +55,7 @@ def read_pairs(path: Path) -> LabelledPairs:
     Pairs whose gold label is "-" are dropped, as is customary with SNLI. Raises FileNotFoundError for a missing file,
     ValueError, naming file and line, for other columns or labels, or if no pair has a label.
     """
-    premises, hypotheses, entailed, dropped = [], [], [], 0
+    pairs = LabelledPairs([], [], [], 0)
     for line, row in _rows(path):
         names = next((names for names in COLUMNS if all(name in row for name in names)), None)
         if names is None:
@@ -63,7 +64,7 @@ def read_pairs(path: Path) -> LabelledPairs:
         premise, hypothesis, label = (row[name] for name in names)
         known = label.lower() if isinstance(label, str) else label
         if known == NO_LABEL:
-            dropped += 1
+            pairs = pairs._replace(dropped=pairs.dropped + 1)
             continue
         if known not in LABELS:
             valid = ", ".join((*LABELS, NO_LABEL))
@@ -71,12 +72,12 @@ def read_pairs(path: Path) -> LabelledPairs:
         if not (isinstance(premise, str) and isinstance(hypothesis, str)):
             given = f"{premise!r:.60}, {hypothesis!r:.60}"
             raise ValueError(f"{path}:{line}: {names[0]} and {names[1]} must be text, were: {given}")
-        premises.append(premise)
-        hypotheses.append(hypothesis)
-        entailed.append(known == ENTAILED)
-    if not entailed:
-        raise ValueError(f"{path} must have pairs with a gold label, has none; without a label: {dropped}")
-    return LabelledPairs(premises, hypotheses, entailed, dropped)
+        pairs.premises.append(premise)
+        pairs.hypotheses.append(hypothesis)
+        pairs.entailed.append(known == ENTAILED)
+    if not pairs.entailed:
+        raise ValueError(f"{path} must have pairs with a gold label, has none; without a label: {pairs.dropped}")
+    return pairs
 
 
 def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
@@ -89,10 +90,9 @@ def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
                 return
             for number, text in enumerate(raw_lines(file), 1):
                 if text.strip():
-                    try:
+                    row = None
+                    with suppress(json.JSONDecodeError, RecursionError):
                         row = json.loads(text)
-                    except (ValueError, RecursionError) as error:
-                        raise ValueError(f"{path}:{number}: must be a JSON object, is damaged: {error}") from None
                     if not isinstance(row, dict):
                         raise ValueError(f"{path}:{number}: must be a JSON object, was: {text.strip():.60}")
                     yield number, row
@@ -164,15 +164,14 @@ def entail(
     for similarity in config.similarities:
         fit_pairs = partial(train_pairs, similarity, parts=parts, config=config, words=len(vocabulary), vectors=vectors)
         tried = {}
-        for margin in config.margins(similarity):
+        for margin in MARGINS[similarity] if config.margin is None else (config.margin,):
             tried[margin] = fit_pairs(margin, 0)
             say(f"{similarity}, margin {margin}: {tried[margin][1]['validation']:.1f} % right on validation pairs")
         margin = max(tried, key=lambda name: tried[name][1]["validation"])
         each = [tried[margin], *(fit_pairs(margin, seed) for seed in range(1, config.seeds))]
         for seed, (model, found) in enumerate(each):
             say(f"{similarity}, seed {seed}: {found['test']:.1f} % right on test pairs")
-            tensors = {name: value.contiguous() for name, value in model.state_dict().items()}
-            weights[f"{similarity}-{seed}"] = save(tensors)
+            weights[f"{similarity}-{seed}"] = save({name: t.contiguous() for name, t in model.state_dict().items()})
         columns = {name: [found[name] for _, found in each] for name in ("test", "validation", "threshold", "epoch")}
         results[similarity] = {"margin": margin, **columns}
     entailed = parts[2].entailed.double().mean().item()
@@ -201,8 +200,8 @@ def train_pairs(
 ) -> tuple[SentencePairs, dict[str, Any]]:
     """Train a model; the epoch and the threshold are those with the highest accuracy on the validation pairs.
 
-    parts: pairs to train on, to validate and to test. words: the size of the vocabulary. Returns the model, and its
-    epoch, threshold, and accuracies in % on the pairs `validation` and `test`.
+    parts: pairs to train on, to validate and to test. words: the size of the vocabulary. Returns the model, and what
+    is known of its epoch: `threshold`, and the accuracies in % on the pairs `validation` and `test`.
     """
     train, validation, test = parts
     device = train.tokens.device
@@ -232,8 +231,7 @@ def train_pairs(
         select=lambda line: line["validation"],
     )
     best = max(history, key=lambda line: line["validation"])
-    tested = accuracy(penalties_of(model, test), test.entailed, best["threshold"])
-    return model, {**{name: best[name] for name in ("validation", "threshold", "epoch")}, "test": tested}
+    return model, {**best, "test": accuracy(penalties_of(model, test), test.entailed, best["threshold"])}
 
 
 @torch.no_grad()

@@ -4,54 +4,31 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
 from statistics import mean
-from typing import NamedTuple
 
 import numpy as np
 import torch
-from torch import Generator, Tensor
+from torch import Generator, Tensor, nn
 
 from ...engine.manifest import hash_value
 from ...engine.storage import write_atomically, write_json
-from ..figures import markdown_table, mean_and_range, write_results
+from ..figures import markdown_table, mean_and_range, new_figure, write_png, write_results
 from ..fit import Line, Step, fit
+from ..similarities import order_penalty
 from .config import HypernymConfig
-from .energies import (
-    ENERGIES,
-    Energy,
-    accuracy,
-    best_threshold,
-    chosen_concepts,
-    draw_plane,
-    max_margin_loss,
-    pair_loss,
-)
-from .taxonomy import SplitPairs, Taxonomy, false_pairs, keys, read_taxonomy, split_pairs, transitive_closure
+from .energies import ENERGIES, Energy, accuracy, best_threshold, pair_loss
+from .taxonomy import Split, Taxonomy, false_pairs, in_closure, read_taxonomy, split_pairs, transitive_closure
 
 EVALUATED_EVERY = 100  # batches
-MARGIN, GAUSSIAN_MARGIN = 1.0, 7.0
 PAPER = {"transitive": 88.2, "word2gauss": 86.6, "symmetric": 84.2, "bilinear": 86.3, "order": 90.6}  # Table 1, %
-# Losses without a lower bound, or with a margin between a true and a false pair, are taken pair by pair
-MAX_MARGIN = ("word2gauss", "bilinear")
+NOT_LEARNED = {"rows", "seeds", "wordnet", "concepts", "threads"}  # all other settings decide what a row learns
+PLANE_STEPS, RESTARTS = 500, 5
+PLANE_RATE = 0.2  # of Adagrad
+COLOURS = {"right": "lightgray", "missing": "tab:blue", "spurious": "tab:red"}
 Say = Callable[[str], None]
-
-
-class HeldOut(NamedTuple):
-    """Pairs of concepts (n, 2) and whether the first lies below the second, (n,) bool: as many true as false ones."""
-
-    pairs: Tensor
-    related: Tensor
-
-
-class Found(NamedTuple):
-    """On the test pairs, in %: the accuracy, the share of true pairs that are found, and of false pairs refused."""
-
-    accuracy: float
-    true: float
-    false: float
+Shares = dict[str, float]  # in %: the accuracy, and the shares of the true pairs found and of the false pairs refused
 
 
 def predict_hypernyms(config: HypernymConfig, output: Path, say: Say = lambda line: None) -> str:
@@ -66,37 +43,30 @@ def predict_hypernyms(config: HypernymConfig, output: Path, say: Say = lambda li
 
     torch.set_num_threads(config.threads)
     taxonomy = read_taxonomy(config.wordnet)
-    concepts = chosen_concepts(taxonomy, config.concepts)
-    results: dict[str, list[Found]] = {row: [] for row in config.rows}
-    left_out = ("rows", "seeds", "wordnet", "concepts", "threads")  # all else decides what a row and seed learn
-    learned = {name: value for name, value in asdict(config).items() if name not in left_out}
-    settings = hash_value([learned, taxonomy.names, sha256(taxonomy.closure.tobytes()).hexdigest()])
+    if unknown := [name for name in config.concepts if name not in taxonomy.names]:
+        raise ValueError(f"concepts must be names of nouns of WordNet (dog.n.01), was: {unknown[0]}")
+    results: dict[str, list[Shares]] = {row: [] for row in config.rows}
+    settings = hash_value(
+        [config.model_dump(exclude=NOT_LEARNED), taxonomy.names, sha256(taxonomy.closure.tobytes()).hexdigest()]
+    )
     for seed in range(config.seeds):
-        rng = np.random.default_rng(seed)
-        split = split_pairs(taxonomy.closure, config.held_out, rng)
-        held = {name: _held_out(getattr(split, name), taxonomy, rng) for name in ("validation", "threshold", "test")}
+        split = split_pairs(taxonomy, config.held_out, np.random.default_rng(seed))
         output.mkdir(parents=True, exist_ok=True)
         for row in config.rows:
-            if row == "transitive":
-                found = transitive(split, held["test"], len(taxonomy.names))
-            else:
-                file = output / f"{row}-{seed}.safetensors"
-                known = _trained_before(file, settings)
-                if known is None:
-                    energy, known = train_energy(row, split, held, taxonomy, config, seed, say)
-                    result = json.dumps({"settings": settings, "found": known._asdict()})
-                    write_atomically(file, save(dict(energy.state_dict()), {"result": result}))
-                found = known
-            results[row].append(found)
-            say(f"{row}, seed {seed}: {found.accuracy:.1f} % right on {len(held['test'].pairs):,} test pairs")
-    text = to_markdown(results, config)
-    draw_plane(taxonomy, concepts, output / "hypernyms.png")
+            file = output / f"{row}-{seed}.safetensors"
+            shares = transitive(split, len(taxonomy.names)) if row == "transitive" else _trained_before(file, settings)
+            if shares is None:
+                energy, shares = train_energy(row, split, taxonomy, config, seed, say)
+                result = json.dumps({"settings": settings, "found": shares})
+                write_atomically(file, save(dict(energy.state_dict()), {"result": result}))
+            results[row].append(shares)
+            say(f"{row}, seed {seed}: {shares['accuracy']:.1f} % right on {len(split.test.pairs):,} test pairs")
+    draw_plane(taxonomy, config.concepts, output / "hypernyms.png")
     write_json(output / "concepts.json", taxonomy.names)
-    values = {row: [found._asdict() for found in each] for row, each in results.items()}
-    return write_results(output, "hypernyms", values, text)
+    return write_results(output, "hypernyms", results, to_markdown(results, config))
 
 
-def _trained_before(file: Path, settings: str) -> Found | None:
+def _trained_before(file: Path, settings: str) -> Shares | None:
     """What a file of vectors says of their test; None if there is none, or it is of other settings."""
     from safetensors import safe_open
 
@@ -104,53 +74,43 @@ def _trained_before(file: Path, settings: str) -> Found | None:
         return None
     with safe_open(file, "pt") as tensors:
         known = json.loads((tensors.metadata() or {}).get("result", "{}"))
-    return Found(**known["found"]) if known.get("settings") == settings else None
+    shares: Shares | None = known["found"] if known.get("settings") == settings else None
+    return shares
 
 
-def _held_out(true: np.ndarray, taxonomy: Taxonomy, rng: np.random.Generator) -> HeldOut:
-    false = false_pairs(true, taxonomy.closure, len(taxonomy.names), rng)
-    related = torch.arange(2 * len(true)) < len(true)
-    return HeldOut(torch.from_numpy(np.concatenate([true, false])), related)
-
-
-def transitive(split: SplitPairs, test: HeldOut, concepts: int) -> Found:
+def transitive(split: Split, concepts: int) -> Shares:
     """The row without learning: a pair is true if a chain of the pairs that are not for the test connects it."""
-    given = np.concatenate([split.train, split.validation, split.threshold])
-    reachable = keys(transitive_closure(given, concepts), concepts)
-    penalties = torch.from_numpy(~np.isin(keys(test.pairs.numpy(), concepts), reachable)).double()
-    return _found(penalties, test.related, 0.5)
+    held = (part.pairs[part.related].numpy() for part in (split.validation, split.threshold))
+    reachable = transitive_closure(np.concatenate([split.train, *held]), concepts)
+    penalties = torch.from_numpy(~in_closure(split.test.pairs.numpy(), reachable)).double()
+    return _shares(penalties, split.test.related, 0.5)
 
 
 @torch.sparse.check_sparse_tensor_invariants(False)  # else torch warns that it does not check
 def train_energy(
-    row: str,
-    split: SplitPairs,
-    held: Mapping[str, HeldOut],
-    taxonomy: Taxonomy,
-    config: HypernymConfig,
-    seed: int,
-    say: Say = lambda line: None,
-) -> tuple[Energy, Found]:
+    row: str, split: Split, taxonomy: Taxonomy, config: HypernymConfig, seed: int, say: Say = lambda line: None
+) -> tuple[Energy, Shares]:
     """Train a penalty of ENERGIES; returns it as it was at its best on the validation pairs, and its test.
 
-    held: the parts validation, threshold and test with as many false pairs. False pairs to train on are drawn anew in
-    every epoch. Evaluated every 100 batches, and at the end of an epoch.
+    False pairs to train on are drawn anew in every epoch. Evaluated every 100 batches, and at the end of an epoch.
     """
-    generator, rng = Generator().manual_seed(seed), np.random.default_rng([seed, 1])
+    kind, loss, usual = ENERGIES[row]
     options = {"root": config.root, "absolute": config.absolute} if row == "order" else {}
-    energy = ENERGIES[row](len(taxonomy.names), config.dim, generator, **options)
-    margin = config.margin if config.margin is not None else GAUSSIAN_MARGIN if row == "word2gauss" else MARGIN
-    loss = max_margin_loss if row in MAX_MARGIN else pair_loss
+    energy = kind(len(taxonomy.names), config.dim, Generator().manual_seed(seed), **options)
+    margin = usual if config.margin is None else config.margin
+    rng = np.random.default_rng([seed, 1])
     spans = -(-len(split.train) // (config.batch_size * EVALUATED_EVERY))  # of an epoch
     every = (span for _ in range(config.epochs) for span in _spans(split.train, taxonomy, config.batch_size, rng))
 
+    @torch.no_grad()
+    def penalties_of(pairs: Tensor) -> Tensor:
+        penalties: Tensor = energy(*pairs.T)
+        return penalties
+
     def evaluate(line: Line) -> Line:
-        penalties = {name: penalties_of(energy, held[name].pairs) for name in ("threshold", "validation")}
-        threshold = best_threshold(penalties["threshold"], held["threshold"].related)
-        return {
-            "threshold": threshold,
-            "accuracy": accuracy(penalties["validation"], held["validation"].related, threshold),
-        }
+        threshold = best_threshold(penalties_of(split.threshold.pairs), split.threshold.related)
+        right = accuracy(penalties_of(split.validation.pairs), split.validation.related, threshold)
+        return {"threshold": threshold, "accuracy": right}
 
     def report(history: Sequence[Line]) -> None:
         epoch, rest = divmod(len(history), spans)
@@ -170,7 +130,7 @@ def train_energy(
         report=report,
     )
     threshold = max(history, key=lambda line: line["accuracy"])["threshold"]
-    return energy, _found(penalties_of(energy, held["test"].pairs), held["test"].related, threshold)
+    return energy, _shares(penalties_of(split.test.pairs), split.test.related, threshold)
 
 
 def _spans(
@@ -178,34 +138,82 @@ def _spans(
 ) -> Iterator[list[tuple[Tensor, Tensor]]]:
     """The true pairs of an epoch in batches (b, 2), each with as many new false pairs (b, 2), 100 batches at a time."""
     true = train[rng.permutation(len(train))]
-    false = false_pairs(true, taxonomy.closure, len(taxonomy.names), rng)
-    batches = list(zip(torch.from_numpy(true).split(size), torch.from_numpy(false).split(size), strict=True))
+    parts = (torch.from_numpy(pairs).split(size) for pairs in (true, false_pairs(true, taxonomy, rng)))
+    batches = list(zip(*parts, strict=True))
     for start in range(0, len(batches), EVALUATED_EVERY):
         yield batches[start : start + EVALUATED_EVERY]
 
 
-@torch.no_grad()
-def penalties_of(energy: Energy, pairs: Tensor) -> Tensor:
-    """The penalties (n,) of pairs of concepts (n, 2)."""
-    return energy(*pairs.T)
+def _shares(penalties: Tensor, related: Tensor, threshold: float) -> Shares:
+    parts = {"accuracy": torch.ones_like(related), "true": related, "false": ~related}
+    return {name: accuracy(penalties[part], related[part], threshold) for name, part in parts.items()}
 
 
-def _found(penalties: Tensor, related: Tensor, threshold: float) -> Found:
-    return Found(
-        accuracy(penalties, related, threshold),
-        accuracy(penalties[related], related[related], threshold),
-        accuracy(penalties[~related], related[~related], threshold),
-    )
-
-
-def to_markdown(results: Mapping[str, list[Found]], config: HypernymConfig) -> str:
+def to_markdown(results: Mapping[str, list[Shares]], config: HypernymConfig) -> str:
     """Table 1: per row the means over its seeds, with the lowest and highest accuracy, and the paper's accuracy."""
     rows = []
     for row, each in results.items():
-        accuracies, true, false = zip(*each, strict=True)
-        rows.append([row, mean_and_range(accuracies), f"{mean(true):.1f}", f"{mean(false):.1f}", f"{PAPER[row]:.1f}"])
+        shares = [f"{mean(found[name] for found in each):.1f}" for name in ("true", "false")]
+        rows.append([row, mean_and_range([found["accuracy"] for found in each]), *shares, f"{PAPER[row]:.1f}"])
     head = ["hypernyms", "accuracy, %", "true pairs found, %", "false pairs refused, %", "paper, %"]
     seeds = "one seed" if config.seeds == 1 else f"means of {config.seeds} seeds, in brackets the lowest and highest"
     return (
         f"{config.held_out:,} true and {config.held_out:,} false test pairs; {seeds}.\n\n{markdown_table(head, rows)}"
     )
+
+
+def fit_plane(related: Tensor) -> tuple[Tensor, Tensor]:
+    """Points (n, 2) of the order, trained on all pairs of n concepts, and (n, n) bool, the pairs that they relate.
+
+    related: (n, n) bool. The threshold is that with the highest accuracy on the same pairs; of several trainings with
+    other initial points, that with the highest accuracy is taken.
+    """
+    n = len(related)
+    first = torch.stack([torch.rand(n, 2, generator=Generator().manual_seed(seed)) for seed in range(RESTARTS)])
+    plane = nn.ParameterList([first])
+    other = ~torch.eye(n, dtype=torch.bool)
+
+    def step(number: int, epoch: int) -> Step:
+        penalties = order_penalty(plane[0][:, :, None], plane[0][:, None])
+        return Step(pair_loss(penalties[:, related], penalties[:, other & ~related], 1.0))
+
+    fit(
+        {"plane": plane},
+        {"optimizer": torch.optim.Adagrad(plane.parameters(), lr=PLANE_RATE)},
+        lambda epoch: range(PLANE_STEPS),
+        step,
+        1,
+        after_step=lambda number: plane[0].data.clamp_(min=0),
+    )
+    points = plane[0].detach()
+    tried = []
+    for penalties in order_penalty(points[:, :, None], points[:, None]):
+        threshold = best_threshold(penalties[other], related[other])
+        tried.append((penalties.double() <= threshold) & other)
+    best = max(range(RESTARTS), key=lambda k: int((tried[k] == related).sum()))
+    return points[best], tried[best]
+
+
+def draw_plane(taxonomy: Taxonomy, concepts: Sequence[str], path: Path) -> None:
+    """Draw concepts as points of a plane, and as lines the pairs that their order gets right, misses or adds, as a PNG.
+
+    The more general a concept, the nearer it lies to the origin.
+    """
+    chosen = [taxonomy.names.index(name) for name in concepts]
+    pairs = np.stack(np.meshgrid(chosen, chosen, indexing="ij"), -1).reshape(-1, 2)
+    related = torch.from_numpy(in_closure(pairs, taxonomy.closure)).view(len(chosen), -1)
+    points, told = fit_plane(related)
+    figure = new_figure(9, 9)
+    axes = figure.subplots()
+    for label, drawn in (("right", related & told), ("missing", related & ~told), ("spurious", told & ~related)):
+        for k, (below, above) in enumerate(drawn.nonzero().tolist()):
+            ends = points[[below, above]]
+            shown = "" if k else f"{label}: {int(drawn.sum())}"
+            axes.plot(ends[:, 0], ends[:, 1], label=shown, color=COLOURS[label], linewidth=0.8, zorder=1)
+    axes.scatter(points[:, 0], points[:, 1], s=14, c="black", zorder=2)
+    for name, point in zip(concepts, points.tolist(), strict=True):
+        shown = name.rsplit(".", 2)[0].replace("_", " ")
+        axes.annotate(shown, point, xytext=(4, 4), textcoords="offset points", fontsize=9)
+    axes.set(title="hypernyms in two dimensions", xlim=(-0.1, None), ylim=(-0.1, None))
+    axes.legend()
+    write_png(figure, path, 110)

@@ -7,10 +7,10 @@ same image; what says two things lies below both, so their composition is the co
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pandas as pd
 import torch
 from torch import Tensor
 
@@ -100,17 +100,14 @@ def length_ranks(split: Split, similarity: Similarity, pairs: int) -> dict[str, 
     image: of the image of their captions among all images. longer: of the longer caption among all captions but the
     shorter one, which is the query; the candidate takes the place of the image: E(candidate, query).
     """
-    device, words = split.images.device, split.words.tolist()
-    found: list[tuple[int, int, int]] = []
-    order = split.owner.argsort(stable=True)
-    for group in order.split(split.owner.bincount().tolist()):
-        for pair in combinations(group.tolist(), 2):
-            short, long = sorted(pair, key=lambda row: words[row])
-            if words[short] < words[long]:
-                found.append((words[short] - words[long], short, long))
-    if not found:
+    device = split.images.device
+    captions = pd.DataFrame({"owner": split.owner.numpy(), "words": split.words.numpy()}).reset_index(names="row")
+    both = captions.merge(captions, on="owner", suffixes=("_short", "_long"))
+    both["more"] = both["words_long"] - both["words_short"]
+    both = both[both["more"] > 0].sort_values(["more", "row_short", "row_long"], ascending=[False, True, True])
+    if not len(both):
         raise ValueError("split must have images with two captions of different length, has none")
-    kept = torch.tensor([row[1:] for row in sorted(found)[:pairs]], device=device)
+    kept = torch.from_numpy(both[["row_short", "row_long"]].to_numpy()[:pairs].copy()).to(device)
     shorter, longer = kept.T
     rows = kept.flatten().unique()
     at = split.owner.to(device)[rows]
@@ -135,18 +132,15 @@ def object_pairs(
 
     objects: of each caption. owner: the image of each. An image has all objects of its captions.
     """
-    named: list[set[str]] = [set() for _ in range(images)]
-    for words, at in zip(objects, owner, strict=True):
-        named[at] |= words
-    where: dict[tuple[str, str], list[int]] = {}
-    for at, words in enumerate(named):
-        for pair in combinations(sorted(words), 2):
-            where.setdefault(pair, []).append(at)
-    pairs = sorted(pair for pair, rows in where.items() if len(rows) >= least)
-    true = torch.zeros(len(pairs), images, dtype=torch.bool)
-    for row, pair in enumerate(pairs):
-        true[row, where[pair]] = True
-    return pairs, true
+    named = pd.DataFrame({"image": owner, "object": [sorted(words) for words in objects]}).explode("object")
+    named = named.dropna().drop_duplicates()
+    both = named.merge(named, on="image")
+    groups = both[both["object_x"] < both["object_y"]].groupby(["object_x", "object_y"])["image"]
+    where: dict[Any, list[int]] = {pair: rows.tolist() for pair, rows in groups if len(rows) >= least}
+    true = torch.zeros(len(where), images, dtype=torch.bool)
+    for row, rows in enumerate(where.values()):
+        true[row, rows] = True
+    return list(where), true
 
 
 def composed_scores(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,6 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
+import torch
+from scipy.sparse import csr_array
+from torch import Tensor
 
 from ....augment.data import data_path
 from ....augment.language.wordnet import ABOVE, WordNet
@@ -17,26 +19,27 @@ from ....augment.language.wordnet import ABOVE, WordNet
 Pairs = npt.NDArray[np.int64]  # (n, 2): a concept and one above it
 
 
-@dataclass(frozen=True)
-class Taxonomy:
-    """N concepts and which lies above which.
-
-    names: of the concepts, such as "dog.n.01". edges: (E, 2), each concept with those right above it. closure: (P, 2),
-    with all above it, in ascending order.
-    """
+class Taxonomy(NamedTuple):
+    """Concepts by number. names: such as "dog.n.01". closure: (P, 2), each with all above it, in ascending order."""
 
     names: list[str]
-    edges: Pairs
     closure: Pairs
 
 
-class SplitPairs(NamedTuple):
-    """True pairs, each (n, 2): to train on, to stop training by, to set the threshold by, and to test."""
+class HeldOut(NamedTuple):
+    """Pairs of concepts (n, 2) and whether the first lies below the second, (n,) bool: as many true as false ones."""
+
+    pairs: Tensor
+    related: Tensor
+
+
+class Split(NamedTuple):
+    """True pairs (n, 2) to train on, and pairs to stop training by, to set the threshold by, and to test."""
 
     train: Pairs
-    validation: Pairs
-    threshold: Pairs
-    test: Pairs
+    validation: HeldOut
+    threshold: HeldOut
+    test: HeldOut
 
 
 def read_taxonomy(path: Path | None = None) -> Taxonomy:
@@ -51,72 +54,67 @@ def read_taxonomy(path: Path | None = None) -> Taxonomy:
             table = pq.ParquetFile(file).read().combine_chunks()
         wordnet = WordNet.load() if path is None else WordNet(table)
         nouns = np.flatnonzero(table["pos"].to_numpy() == "n")
-        columns = [table[name].chunk(0) for name in ABOVE]
+        above = pa.concat_arrays([table[name].chunk(0) for name in ABOVE])
     except (pa.ArrowInvalid, KeyError, AttributeError, IndexError) as error:
         raise ValueError(
             f"wordnet must be a taxonomy in Parquet (negcap.schemas.captions), was: {place}: {error}"
         ) from None
     number = np.full(len(table), -1)
     number[nouns] = np.arange(len(nouns))
-    owners = [np.repeat(np.arange(len(table)), np.diff(column.offsets.to_numpy())) for column in columns]
-    above = [column.flatten().to_numpy() for column in columns]
-    edges = number[np.stack([np.concatenate(owners), np.concatenate(above)], 1)]
+    edges = number[np.stack([above.value_parent_indices().to_numpy() % len(table), above.flatten().to_numpy()], 1)]
     edges = edges[(edges >= 0).all(1)]
     if not len(edges):
         raise ValueError(f"wordnet must have nouns with hypernyms, {place} has {len(nouns)} nouns and no hypernyms")
-    return Taxonomy([wordnet.name(int(row)) for row in nouns], edges, transitive_closure(edges, len(nouns)))
+    return Taxonomy([wordnet.name(int(row)) for row in nouns], transitive_closure(edges, len(nouns)))
 
 
 def transitive_closure(edges: Pairs, concepts: int) -> Pairs:
     """All pairs (P, 2) that chains of edges (E, 2) connect, in ascending order; without pairs of equal concepts."""
-    edges = edges[np.argsort(edges[:, 0], kind="stable")]
-    starts = np.searchsorted(edges[:, 0], np.arange(concepts + 1))
-    known = new = _distinct(keys(edges, concepts))
-    while len(new):
-        below, middle = np.divmod(new, concepts)
-        counts = np.diff(starts)[middle]
-        at = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts - starts[middle], counts)
-        found = _distinct(np.repeat(below, counts) * concepts + edges[at, 1])
-        new = found[~np.isin(found, known, kind="sort")]
-        known = np.sort(np.concatenate([known, new]), kind="stable")  # merges the two, as both are in ascending order
-    pairs = np.stack(np.divmod(known, concepts), 1)
+    reached, known = csr_array((np.ones(len(edges), bool), edges.T), shape=(concepts, concepts)), -1
+    while known < reached.nnz:
+        known, reached = reached.nnz, reached + reached @ reached  # chains of twice the length
+    reached.sort_indices()
+    pairs = np.stack(reached.nonzero(), 1).astype(np.int64)
     return pairs[pairs[:, 0] != pairs[:, 1]]
 
 
-def _distinct(numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The different ones of numbers (n,), in ascending order. By sorting: np.unique hashes, ten times as long."""
-    numbers = np.sort(numbers)
-    return numbers[np.concatenate([[True], numbers[1:] != numbers[:-1]])] if len(numbers) else numbers
+def in_closure(pairs: Pairs, closure: Pairs) -> npt.NDArray[np.bool_]:
+    """Which of the pairs (n, 2) are in a closure (P, 2), in ascending order: (n,). By bisection: np.isin is slower."""
+    concepts = 1 + max(pairs.max(), closure.max())
+    wanted, known = (each[:, 0] * concepts + each[:, 1] for each in (pairs, closure))
+    return np.asarray(known[np.searchsorted(known, wanted).clip(max=len(known) - 1)] == wanted)
 
 
-def keys(pairs: Pairs, concepts: int) -> npt.NDArray[np.int64]:
-    """One number (n,) for each pair (n, 2)."""
-    return pairs[:, 0] * concepts + pairs[:, 1]
-
-
-def split_pairs(closure: Pairs, held_out: int, rng: np.random.Generator) -> SplitPairs:
-    """The pairs of a closure (P, 2), shuffled, with `held_out` in each part but train.
+def split_pairs(taxonomy: Taxonomy, held_out: int, rng: np.random.Generator) -> Split:
+    """The pairs of a closure, shuffled, with `held_out` true ones and as many false ones in each part but train.
 
     Raises ValueError if fewer than half of the pairs are left to train on.
     """
+    closure = taxonomy.closure
     if len(closure) < 6 * held_out:
         raise ValueError(f"held_out must be at most a sixth of the {len(closure)} pairs, was: {held_out}")
     shuffled = closure[rng.permutation(len(closure))]
-    parts = np.split(shuffled, [held_out, 2 * held_out, 3 * held_out])
-    return SplitPairs(parts[3], parts[1], parts[2], parts[0])
+    test, validation, threshold, train = np.split(shuffled, [held_out, 2 * held_out, 3 * held_out])
+    return Split(train, *(with_false_pairs(true, taxonomy, rng) for true in (validation, threshold, test)))
 
 
-def false_pairs(pairs: Pairs, closure: Pairs, concepts: int, rng: np.random.Generator) -> Pairs:
+def with_false_pairs(true: Pairs, taxonomy: Taxonomy, rng: np.random.Generator) -> HeldOut:
+    """True pairs (n, 2), and after them as many false ones made of them."""
+    pairs = np.concatenate([true, false_pairs(true, taxonomy, rng)])
+    return HeldOut(torch.from_numpy(pairs), torch.arange(len(pairs)) < len(true))
+
+
+def false_pairs(pairs: Pairs, taxonomy: Taxonomy, rng: np.random.Generator) -> Pairs:
     """Each of the pairs (n, 2) with one end, either with equal chance, replaced by a random concept.
 
-    Draws again what is in the closure (P, 2), which is in ascending order, or relates a concept to itself.
+    Draws again what is in the closure, or relates a concept to itself.
     """
-    known = keys(closure, concepts)
+    concepts = len(taxonomy.names)
     made = pairs.copy()
     left = np.arange(len(pairs))
     while len(left):
         made[left] = pairs[left]
         made[left, rng.integers(0, 2, len(left))] = rng.integers(0, concepts, len(left))
         below, above = made[left].T
-        left = left[np.isin(keys(made[left], concepts), known, kind="sort") | (below == above)]
+        left = left[in_closure(made[left], taxonomy.closure) | (below == above)]
     return made

@@ -9,19 +9,23 @@ on. Then tables.md is written to DIR, and with --page the tables are put into a 
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 import signal
+import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
 
 from ....schemas.markdown import replaced
-from ...engine.storage import write_atomically
-from .plan import PARTS, Settings, jobs
-from .run import run_jobs, steps_of, times
+from ...engine.storage import write_atomically, write_json
+from .plan import PARTS, Settings, Step, Taken, steps, times
 from .tables import TABLES, tables
+
+NEGCAP = (sys.executable, "-m", "negcap")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -32,7 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
     given = _parser().parse_args(arguments)
     try:
         settings = Settings(**{item.name: getattr(given, item.name) for item in fields(Settings)})
-        plan = jobs(settings)
+        plan = steps(settings)
         page = given.page.read_text("utf-8") if given.page else ""
         if given.page:
             insert_tables(page, dict.fromkeys(TABLES, ""))  # raises before anything is run
@@ -40,11 +44,11 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"papers: {error}", file=sys.stderr)
         return 2
     if given.print:
-        print("\n".join(shlex.join(("negcap", *command)) for job in plan for command in job.commands))
+        print("\n".join(shlex.join(("negcap", *step.command)) for step in plan))
         return 0
     began, done = time.monotonic(), times(plan, given.output)
     try:
-        failed = run_jobs(plan, given.output, given.at_once, lambda line: print(line, file=sys.stderr, flush=True))
+        failed = run_steps(plan, given.output, given.at_once, lambda line: print(line, file=sys.stderr, flush=True))
     except KeyboardInterrupt:
         print("papers: interrupted; the same command goes on where this one ended", file=sys.stderr)
         return 130
@@ -56,7 +60,7 @@ def main(arguments: list[str] | None = None) -> int:
         given.page.write_text(insert_tables(page, made), "utf-8")
     total, before = (sum(taken.cpu for taken in found.values()) / 60 for found in (after, done))
     print(
-        f"{given.output / 'tables.md'}: {len(after)} of {len(steps_of(plan))} commands are done, {total:.1f} minutes "
+        f"{given.output / 'tables.md'}: {len(after)} of {len(plan)} commands are done, {total:.1f} minutes "
         f"of CPU; {len(after) - len(done)} of them now, {total - before:.1f} minutes of CPU in "
         f"{(time.monotonic() - began) / 60:.1f} minutes",
         file=sys.stderr,
@@ -69,6 +73,60 @@ def insert_tables(page: str, made: Mapping[str, str]) -> str:
     for name, table in made.items():
         page = replaced(page, f"<!-- table {name} -->", f"<!-- end {name} -->", table)
     return page
+
+
+def run_steps(steps: Sequence[Step], output: Path, at_once: int, say: Callable[[str], None]) -> list[str]:
+    """Run the commands, up to `at_once` in parallel; returns the names of the steps that failed.
+
+    A step waits for those that it needs; if one of these fails, it is not run, and everything else is. A command's
+    output is in OUTPUT/log, its arguments and seconds in OUTPUT/done; a command that is there with the same arguments
+    is not run again. say: called with a line after each command. If this call is interrupted, the commands that it has
+    begun are ended.
+    """
+    taken = times(steps, output)
+    waiting = [step for step in steps if step.name not in taken]
+    if taken:
+        say(f"{len(taken)} of {len(steps)} commands were done before")
+    failed: list[str] = []
+    running: dict[int, tuple[Step, subprocess.Popen[bytes], float]] = {}  # by the id of the process
+    for folder in ("done", "log"):
+        (output / folder).mkdir(parents=True, exist_ok=True)
+    try:
+        while True:
+            for step in [step for step in waiting if step.needs <= taken.keys()][: at_once - len(running)]:
+                waiting.remove(step)
+                with (output / "log" / f"{step.name}.txt").open("wb") as log:
+                    process = subprocess.Popen(
+                        [*NEGCAP, *step.command], stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+                    )
+                running[process.pid] = step, process, time.perf_counter()
+            if not running:
+                break
+            number, status, used = os.wait4(-1, 0)  # of any of them, with the seconds of its CPU
+            if number not in running:
+                continue  # a child of whoever called
+            step, process, began = running.pop(number)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            if process.returncode:
+                failed.append(step.name)
+                say(f"{step.name}: negcap {step.command[0]} failed, see {output / 'log' / step.name}.txt")
+                continue
+            its = Taken(round(used.ru_utime + used.ru_stime, 1), round(time.perf_counter() - began, 1))
+            write_json(output / "done" / f"{step.name}.json", {"command": list(step.command), "seconds": its._asdict()})
+            taken[step.name] = its
+            total = sum(one.cpu for one in taken.values()) / 60
+            say(
+                f"{len(taken)} of {len(steps)}, {total:.1f} minutes of CPU: {step.name}, {step.command[0]}, "
+                f"{its.cpu:.0f} s of CPU, {its.wall:.0f} s"
+            )
+    finally:
+        for number, (_, process, _) in running.items():
+            with suppress(ProcessLookupError):
+                os.killpg(number, signal.SIGTERM)
+            process.wait()
+    if waiting:
+        say(f"not run, as they need what failed: {', '.join(step.name for step in waiting)}")
+    return failed
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -92,5 +150,5 @@ def _parser() -> argparse.ArgumentParser:
 if __name__ == "__main__":
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) == signal.SIG_DFL:
-            signal.signal(number, signal.default_int_handler)  # so that run_jobs ends what it has begun
+            signal.signal(number, signal.default_int_handler)  # so that run_steps ends what it has begun
     sys.exit(main())

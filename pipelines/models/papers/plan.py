@@ -1,37 +1,35 @@
-"""What is run for the tables of VSE-C, UniVSE and Augmented VSE: commands of negcap, grouped into jobs.
+"""What is run for the tables of VSE-C, UniVSE and Augmented VSE: commands of negcap, and what each of them took.
 
 papers.toml has the flags of the many variants, the tables, and what the papers report.
 """
 
 from __future__ import annotations
 
+import json
+import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
 from ....augment.operators import PRESETS
 
-SMALL = "--joint 128 --set word_dim=100 --epochs 6 --learning-rate 1e-3"
-FALLING = "--set decay_every=5"  # the learning rate of 6 epochs without a schedule of their own
-FEWER = "--set train_captions=2"  # of an image's five: what UniVSE's ablations are trained on at the small size
+PAPERS = tomllib.loads(Path(__file__).with_name("papers.toml").read_text("utf-8"))
+WEIGHTS, ETAS = PAPERS["weights"]["usual"], PAPERS["weights"]["etas"]
+# In the text of a command, what is in brackets is for the small size; names of folders are in braces
+IF_SMALL, FOLDER = re.compile(r"\[(.*?)\]"), re.compile(r"\{\w+\}[^ ,\]]*")
+SMALL = "[--joint 128 --set word_dim=100 --epochs 6 --learning-rate 1e-3]"
+FALLING = "[--set decay_every=5]"  # the learning rate of 6 epochs without a schedule of their own
+FEWER = "[--set train_captions=2]"  # of an image's five: what UniVSE's ablations are trained on at the small size
 ONE_CORE = "--threads 1 --device cpu"  # as two commands are run at once
 FEW = "--per-family 1"  # negatives of attacks that a table does not show
-ETAS = ("0.1", "1", "2", "4", "8")
-USUAL = {
-    "comp": "0.5",
-    "obj": "0.5",
-    "attr": "0.5",
-    "rel": "1",
-}  # the weights of UniVSE's loss, in the order of `weights`
-MAX = "univse+max"  # UniVSE with the sentence encoder that negcap's recipe has for the others
-FAMILY_MODELS = ("vse-c+noun", "vse-c+numeral", "vse-c+relation")
-HOUSE_ONLY = (*FAMILY_MODELS, MAX)  # by negcap's recipe only
-VSE_C = ("vse", "vse++", "vse-c", *FAMILY_MODELS)
-UNIVSE = ("vse", "vse++", "vse-c", "univse", MAX)
-PAPERS = tomllib.loads(Path(__file__).with_name("papers.toml").read_text("utf-8"))
+ONCE = MappingProxyType({"evaluation": ""})
+Jobs = Iterator[tuple[str, Sequence[str]]]  # names, and the commands that are run in turn
+VSE_C = ("vse", "vse++", "vse-c", "vse-c+noun", "vse-c+numeral", "vse-c+relation")
+UNIVSE = ("vse", "vse++", "vse-c", "univse", "univse+max")
 
 
 @dataclass(frozen=True)
@@ -78,172 +76,125 @@ class Settings:
         """The folder of a model by its name."""
         return self.output / "models" / name
 
-    def if_small(self, flags: str) -> list[str]:
-        """Flags at the small size, none at the full one."""
-        return flags.split() if self.size == "small" else []
+    def trained(self, model: str, recipe: str = "house") -> list[Path]:
+        """The folders of a model of the parts vse-c and univse by all seeds: `vse++@house-0`, `vse++@house-1`."""
+        return [self.model(f"{model}@{recipe}-{seed}") for seed in range(self.seeds)]
 
 
-class Job(NamedTuple):
-    """Commands of negcap that are run in turn, each a tuple of arguments.
-
-    needs: the names of the jobs that must be done before.
-    """
+class Step(NamedTuple):
+    """One command of negcap: its name, its arguments, and the names of the steps that must be done before."""
 
     name: str
-    commands: list[tuple[str, ...]]
-    needs: tuple[str, ...] = ()
+    command: tuple[str, ...]
+    needs: frozenset[str] = frozenset()
 
 
-def jobs(settings: Settings) -> list[Job]:
-    """Everything that the parts of `settings` need, all parts if it names none; a job is behind those that it needs."""
-    parts = settings.parts or tuple(PARTS)
-    found: dict[str, Job] = {}
-    if set(parts) != {"augmented"}:
-        found["run"] = _run(settings, parts)
-    for part in parts:
-        for job in PARTS[part](settings):
-            found.setdefault(job.name, job)
-    return list(found.values())
+def steps(settings: Settings) -> list[Step]:
+    """Everything that the parts of `settings` need, all parts if it names none; a step is behind those that it needs.
 
-
-def named(model: str, recipe: str, seed: int) -> str:
-    """The name of a model of the parts vse-c and univse: `vse++@house-0`."""
-    return f"{model}@{recipe}-{seed}"
-
-
-def _run(settings: Settings, parts: Iterable[str]) -> Job:
-    source, run = str(settings.source), str(settings.run)
-    operators = (f"--operator={name}" for preset in ("vse-c-paper", "univse-paper") for name in PRESETS[preset])
-    commands = [("build", source, "--output", run, *operators, "--components"), ("features", source, "--output", run)]
-    if "ablations" in parts and settings.has_grid:
-        commands.append((*commands[1], "--array", "grid", "--table", "features_grid"))
-    return Job("run", commands)
-
-
-def _trained(
-    settings: Settings,
-    name: str,
-    model: str,
-    flags: Iterable[str],
-    *,
-    small: str = "",
-    run: Path | None = None,
-    needs: Iterable[str] = ("run",),
-    attacks: str = "",
-    further: Mapping[str, str] = MappingProxyType({}),
-) -> Job:
-    """Train a model with `flags` and evaluate it.
-
-    small: further flags at the small size. run: None: settings.run. needs: of `Job`. attacks: flags of the evaluation.
-    further: flags of further evaluations, by the name of the folder for their results.
+    A step needs those before it that write to a folder that its command names; `caption` writes to a run.
     """
-    folder, run = settings.model(name), run or settings.run
-    size = settings.if_small(f"{SMALL} {small} {ONE_CORE}")
-    commands = [("train", str(run), "--model", model, "--output", str(folder), *flags, *size)]
-    for to, more in {"evaluation": attacks, **further}.items():
-        where = ("--split", settings.split, "--limit", str(settings.limit), "--output", str(folder / to))
-        chosen = (*more.split(), *settings.if_small(ONE_CORE))
-        commands.append(("evaluate", str(folder), str(run), *where, *chosen))
-    return Job(name, commands, tuple(needs))
-
-
-def _main(settings: Settings, names: Iterable[str]) -> list[Job]:
-    made = []
-    for recipe in PAPERS["recipes"]:
-        for seed in range(settings.seeds):
-            for name in names:
-                if name in HOUSE_ONLY and recipe != "house":
-                    continue
-                model, _, family = name.partition("+") if name != "vse++" else (name, "", "")
-                flags = ["--recipe", recipe, "--seed", str(seed)]
-                if name == MAX:
-                    flags += "--set bidirectional=true --set pooling=max".split()
-                elif family:
-                    flags += ["--negative-family", family]
-                further = {"sentence": f"--component none {FEW}"} if name == "univse" else {}
-                small, attacks = "" if model == "univse" else FALLING, FEW if name == MAX else ""
-                job = named(name, recipe, seed)
-                made.append(_trained(settings, job, model, flags, small=small, attacks=attacks, further=further))
+    parts, jobs = settings.parts or tuple(PARTS), dict[str, Sequence[str]]()
+    for part in parts:
+        for job, texts in (*(_run(settings) if part != "augmented" else ()), *PARTS[part](settings)):
+            jobs.setdefault(job, texts)
+    places = {name: getattr(settings, name) for name in ("source", "output", "run", "captions", "split", "limit")}
+    places |= {"models": settings.output / "models", "vectors": settings.vectors}
+    made, writers = list[Step](), dict[str, set[str]]()
+    for job, texts in jobs.items():
+        for number, text in enumerate(texts):
+            name = f"{job}-{number}".replace(" ", "-")
+            needs = {step for folder in FOLDER.findall(text) for step in writers.get(folder, ())}
+            words = IF_SMALL.sub(r"\1" if settings.size == "small" else "", text).split()
+            if words[0] == "caption" or "--output" in words:
+                output = words[2] if words[0] == "caption" else words[words.index("--output") + 1]
+                writers.setdefault(output, set()).add(name)
+            made.append(Step(name, tuple(word.format_map(places) for word in words), frozenset(needs)))
     return made
 
 
-def _house(settings: Settings, names: Iterable[str]) -> list[Job]:
-    """The trainings of models by negcap's recipe and with the first seed, on which further measurements are made."""
-    return [job for job in _main(settings, names) if job.name.endswith("@house-0")]
+def _run(settings: Settings) -> Jobs:
+    operators = " ".join(f"--operator={name}" for of in ("vse-c-paper", "univse-paper") for name in PRESETS[of])
+    features = "features {source} --output {run}"
+    commands = [f"build {{source}} --output {{run}} {operators} --components", features]
+    if settings.has_grid and "ablations" in (settings.parts or PARTS):
+        commands.append(f"{features} --array grid --table features_grid")
+    yield "run", commands
 
 
-def _ablations(settings: Settings) -> list[Job]:
-    made = []
+def _training(
+    name: str, model: str, flags: str, run: str = "{run}", evaluations: Mapping[str, str] = ONCE
+) -> tuple[str, list[str]]:
+    """The job that trains a model and evaluates it.
+
+    flags: of the training. evaluations: flags by the name of the folder for the results.
+    """
+    folder = f"{{models}}/{name}"
+    return name, [
+        f"train {run} --model {model} --output {folder} {flags} [{ONE_CORE}]",
+        *(
+            f"evaluate {folder} {run} --split {{split}} --limit {{limit}} --output {folder}/{to} {more} [{ONE_CORE}]"
+            for to, more in evaluations.items()
+        ),
+    ]
+
+
+def _models(names: Iterable[str], recipes: Iterable[str] = ("house",), seeds: int = 1) -> Jobs:
+    """The trainings of models by each recipe and seed."""
+    for recipe, seed, name in product(recipes, range(seeds), names):
+        model, flags, evaluation = PAPERS["models"][name]
+        if recipe == "house" or not flags:  # else a variant of negcap's recipe
+            size = SMALL if model == "univse" else f"{SMALL} {FALLING}"
+            evaluations = {"evaluation": evaluation}
+            if name == "univse":
+                evaluations["sentence"] = f"--component none {FEW}"
+            given = f"--recipe {recipe} --seed {seed} {flags} {size}"
+            yield _training(f"{name}@{recipe}-{seed}", model, given, evaluations=evaluations)
+
+
+def _ablations(settings: Settings) -> Jobs:
     for name, flags in PAPERS["ablations"].items():
         if settings.has_grid or "grid" not in flags:
             both = {"both": f"--drop-components 0.3 {FEW}"} if name == "dropped" else {}
-            name = f"univse-{name}"
-            made.append(_trained(settings, name, "univse", flags.split(), small=FEWER, attacks=FEW, further=both))
-    return made
+            given = f"{flags} {SMALL} {FEWER}"
+            yield _training(f"univse-{name}", "univse", given, evaluations={"evaluation": FEW, **both})
 
 
-def _weights(settings: Settings) -> list[Job]:
-    weights = {"usual": USUAL, **{f"{term}-{eta}": {**USUAL, term: eta} for term in USUAL for eta in ETAS}}
-    attacks = " ".join([FEW, *settings.if_small("--limit 200")])
-    made = []
-    for name, its in weights.items():
-        flags = () if its is USUAL else ("--set", f"weights={','.join(its.values())}")
-        small = f"{FEWER} --epochs 4"  # for twenty trainings
-        made.append(_trained(settings, f"univse-{name}", "univse", flags, small=small, attacks=attacks))
-    return made
+def _weights(settings: Settings) -> Jobs:
+    weights = {f"{term}-{eta}": {**WEIGHTS, term: eta} for term in WEIGHTS for eta in ETAS}
+    flags = {"usual": "", **{name: f"--set weights={','.join(its.values())}" for name, its in weights.items()}}
+    evaluation = {"evaluation": f"{FEW} [--limit 200]"}
+    for name, given in flags.items():  # twenty trainings
+        yield _training(f"univse-{name}", "univse", f"{given} {SMALL} {FEWER} [--epochs 4]", evaluations=evaluation)
 
 
-def _probe(settings: Settings, task: str, models: Iterable[str], flags: str) -> list[Job]:
-    if settings.vectors is None:
-        return []
-    trained = _house(settings, models)
-    joined = [word for job in trained for word in ("--model", str(settings.model(job.name)))]
-    where = ("--vectors", str(settings.vectors), "--split", settings.split, "--output", str(settings.output / task))
-    probe = ("probe", task, str(settings.run), *where, *joined, *settings.if_small(flags))
-    return [*trained, Job(task, [probe], tuple(job.name for job in trained))]
+def _probe(settings: Settings, task: str, models: Iterable[str], flags: str) -> Jobs:
+    if settings.vectors is not None:
+        trained = list(_models(models))
+        joined = " ".join(f"--model {{models}}/{name}" for name, _ in trained)
+        where = f"--vectors {{vectors}} --split {{split}} --output {{output}}/{task}"
+        yield from (*trained, (task, [f"probe {task} {{run}} {where} {joined} [{flags}]"]))
 
 
-def _saliency(settings: Settings) -> list[Job]:
-    trained = _house(settings, ("vse++", "vse-c"))
-    where = (str(settings.run), "--split", settings.split, "--limit", "200", "--threads", "1")
-    commands = {job.name: ("saliency", str(settings.model(job.name)), *where) for job in trained}
-    return [*trained, *(Job(f"saliency of {name}", [command], (name,)) for name, command in commands.items())]
+def _saliency(settings: Settings) -> Jobs:
+    trained = list(_models(("vse++", "vse-c")))
+    command = "saliency {{models}}/{} {{run}} --split {{split}} --limit 200 --threads 1"
+    yield from (*trained, *((f"saliency of {name}", [command.format(name)]) for name, _ in trained))
 
 
-def _augmented(settings: Settings) -> list[Job]:
-    captioner, run, source = str(settings.output / "captioner"), str(settings.captions), str(settings.source)
-    likelihood = "--set discriminator_epochs=0 --gan-epochs 0 --set supervised_rate=1e-3 --threads 1".split()
-    epochs = settings.if_small("--mle-epochs 6")
-    write = ("caption", captioner, run, *"--phase mle --split train --workers 1 --n".split())
-    commands: list[tuple[str, ...]] = [
-        ("build", source, "--output", run, "--only", "ingest"),
-        ("features", source, "--output", run),
-        ("captioner", run, "--output", captioner, *epochs, *likelihood),
-        (*write, "3"),
-        (*write, "1", "--table", "generated_one"),
-        (*write, "1", "--table", "generated_beam", "--decoding", "beam"),
-    ]
-    judges = []
-    for part in ("0", "1"):
-        flags, small = ("--set", f"leave_out={part}/2"), f"{FALLING} --set warm_up=3"
-        its = _trained(
-            settings, f"judge-{part}", "vse++", flags, small=small, run=settings.captions, needs=["captioner"]
-        )
-        judges.append(its)
-    folders = ("--set", f"judges={','.join(str(settings.model(job.name)) for job in judges)}")
-    made = [Job("captioner", commands), *judges]
-    for name, (given, passes) in PAPERS["augmented"].items():
-        judged = "judge_rank" in given
-        needs = [job.name for job in judges] if judged else ["captioner"]
-        chosen = [*given.split(), *(folders if judged else ())]
-        small = f"--epochs {passes} --set decay_every={passes} --set warm_up={passes // 2}"
-        made.append(_trained(settings, name, "vse++", chosen, small=small, run=settings.captions, needs=needs))
-    return made
+def _augmented(settings: Settings) -> Jobs:
+    yield "captioner", PAPERS["captioner"]["commands"]
+    for part in (0, 1):
+        flags = f"--set leave_out={part}/2 {SMALL} {FALLING} [--set warm_up=3]"
+        yield _training(f"judge-{part}", "vse++", flags, "{captions}")
+    for name, (flags, passes) in PAPERS["augmented"].items():
+        size = f"[--epochs {passes} --set decay_every={passes} --set warm_up={passes // 2}]"
+        yield _training(name, "vse++", f"{flags} {SMALL} {size}", "{captions}")
 
 
-PARTS: dict[str, Callable[[Settings], list[Job]]] = {
-    "vse-c": lambda settings: _main(settings, VSE_C),
-    "univse": lambda settings: _main(settings, UNIVSE),
+PARTS: dict[str, Callable[[Settings], Jobs]] = {
+    "vse-c": lambda settings: _models(VSE_C, PAPERS["recipes"], settings.seeds),
+    "univse": lambda settings: _models(UNIVSE, PAPERS["recipes"], settings.seeds),
     "ablations": _ablations,
     "weights": _weights,
     "words": lambda settings: _probe(settings, "words", VSE_C, "--threads 1"),
@@ -251,3 +202,21 @@ PARTS: dict[str, Callable[[Settings], list[Job]]] = {
     "saliency": _saliency,
     "augmented": _augmented,
 }
+
+
+class Taken(NamedTuple):
+    """What a command took, in seconds."""
+
+    cpu: float
+    wall: float
+
+
+def times(steps: Iterable[Step], output: Path) -> dict[str, Taken]:
+    """What those of the steps took that are done, by their names."""
+    found = {}
+    for step in steps:
+        file = output / "done" / f"{step.name}.json"
+        kept = json.loads(file.read_text("utf-8")) if file.exists() else {}
+        if kept.get("command") == list(step.command):
+            found[step.name] = Taken(**kept["seconds"])
+    return found

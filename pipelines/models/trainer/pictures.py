@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ...engine.manifest import manifest_of
 from ...engine.settings import AtLeastOne, NotNegative, Settings
-from ...features.preprocess import Crops, cropped, decode
+from ...features.preprocess import cropped, decode
 from ...tables.images import Images
 from ..captions import Captions, read_captions
 from ..checkpoint import read_vocabularies
@@ -95,7 +95,7 @@ def _covered(photo: Path, run: Path, table: str) -> Image:
     image, manifest = decode(photo.read_bytes()), manifest_of(run, table)
     made = manifest.identity.config if manifest else {}
     if made.get("grid"):
-        image = cropped(image, Crops(made["resize"], made["crop"]))
+        image = cropped(image, made["resize"], made["crop"])
     return image.convert("L").resize((SIDE, SIDE))
 
 

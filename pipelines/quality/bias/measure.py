@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from ...engine.manifest import code_of
-from ...engine.progress import Progress, in_progress
+from ...engine.progress import Progress
 from ...engine.storage import scratch_folder, write_atomically
 from ...engine.tables import has_table, shards_of
 from ...tables.columns import check_operators, check_splits, kinds_of, read_columns
@@ -107,7 +107,7 @@ def measure_table(run: Path, config: BlindConfig, progress: Progress | None = No
 
     if progress is None:
         return measure_each(pairs, one)
-    with in_progress(progress, f"blind {table}", len(pairs), unit="pairs"):
+    with progress.stage(f"blind {table}", len(pairs), unit="pairs"):
         return measure_each(pairs, one)
 
 
@@ -241,7 +241,7 @@ class CachedReports:
 @cache
 def _basis() -> tuple[str, ...]:
     """What determines a report besides its input: the hash of the code and the versions of the libraries."""
-    return code_of(blind).sha256, *map(version, LIBRARIES)
+    return code_of(blind), *map(version, LIBRARIES)
 
 
 def _hash(value: Any) -> str:

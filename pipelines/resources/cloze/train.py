@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import copy
+import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from itertools import groupby
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
+from ....augment.cloze.file import read_about
 from ....augment.cloze.states import SPECIAL
+from ....augment.data import data_path
+from ...engine.settings import AboveZero, AtLeastOne, NotNegative, Settings
+from . import corpus, network
 from .network import UNKNOWN_UNIT, Cloze, Sizes, log_frequencies
 
 MEAN_LENGTH = 13  # of a caption in units, with START and END: what turns a batch of captions into one of words
@@ -30,40 +36,25 @@ def has_bfloat16() -> bool:
     return any(capabilities.get(name) for name in ("avx512_bf16", "amx_bf16", "bf16"))
 
 
-@dataclass(frozen=True)
-class TrainingConfig:
-    """The schedule of one training run.
-
-    batch: the number of captions of usual length in a batch. learning_rate: rises for `warm_up` steps, or a tenth of
-    all if that is less, then falls linearly to zero. forget: share of the words read that are replaced by UNKNOWN.
-    samples: words that a batch's targets are told from, drawn by count^0.75. normalise: weight of the squared log of
-    the (estimated) sum of all probabilities, which makes scores log-probabilities without a sum over the vocabulary.
-    average: decay of the moving average of the weights. fixed_point: number of epochs, the last ones, that are trained
-    with the rounding of the file in the loop, in single precision. half: whether the products of the others are
-    computed in bfloat16, which processors with such instructions do in two thirds of the time. Raises ValueError if
-    there is nothing to train.
-    """
+class TrainingConfig(Settings):
+    """The schedule of one training run. Raises ValueError for values out of range."""
 
     seed: int = 1
-    epochs: int = 14
-    batch: int = 256
-    learning_rate: float = 2e-3
-    warm_up: int = 500
+    epochs: AtLeastOne = 14
+    batch: AtLeastOne = Field(256, description="captions of usual length in a batch")
+    learning_rate: AboveZero = Field(2e-3, description="rises for warm_up steps, then falls linearly to zero")
+    warm_up: AtLeastOne = Field(500, description="steps, at most a tenth of all")
     weight_decay: float = 0.02
     dropout: float = 0.15
-    forget: float = 0.03
-    samples: int = 2000
-    normalise: float = 0.05
-    average: float = 0.999
-    fixed_point: int = 1
-    half: bool = field(default_factory=has_bfloat16)
-
-    def __post_init__(self) -> None:
-        for name, least in (("epochs", 1), ("batch", 1), ("warm_up", 1), ("samples", 1), ("fixed_point", 0)):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} must be >= {least}, was: {getattr(self, name)}")
-        if self.learning_rate <= 0:
-            raise ValueError(f"learning_rate must be > 0, was: {self.learning_rate}")
+    forget: float = Field(0.03, description="share of the words read that are replaced by UNKNOWN")
+    samples: AtLeastOne = Field(2000, description="words that targets are told from, drawn by count^0.75")
+    normalise: float = Field(0.05, description="weight of the squared log of the sum of all probabilities: makes scores"
+                             " log-probabilities without a sum over the vocabulary")  # fmt: skip
+    average: float = Field(0.999, description="decay of the moving average of the weights")
+    fixed_point: NotNegative = Field(1, description="last epochs that are trained with the rounding of the file in the"
+                                     " loop, in single precision")  # fmt: skip
+    half: bool = Field(default_factory=has_bfloat16, description="whether the products of the other epochs are computed"
+                       " in bfloat16: processors with instructions for it take two thirds of the time")  # fmt: skip
 
 
 def sampled_loss(
@@ -125,11 +116,11 @@ def batches(captions: list[np.ndarray], size: int, generator: np.random.Generato
     """
     order = generator.permutation(len(captions))
     order = order[np.argsort([len(captions[i]) for i in order], kind="stable")]
-    made = []
+    stacked = []
     for length, group in groupby(order, key=lambda i: len(captions[i])):
         numbers, rows = list(group), max(size * MEAN_LENGTH // length, SMALLEST_BATCH)
-        made += [np.stack([captions[i] for i in numbers[at : at + rows]]) for at in range(0, len(numbers), rows)]
-    return [made[i] for i in generator.permutation(len(made))]
+        stacked += [np.stack([captions[i] for i in numbers[at : at + rows]]) for at in range(0, len(numbers), rows)]
+    return [stacked[i] for i in generator.permutation(len(stacked))]
 
 
 @torch.random.fork_rng(devices=[])
@@ -221,3 +212,91 @@ def _losses(
         contexts = net.contexts(read).flatten(0, 1)
         loss, normal = sampled_loss(net, contexts[known], targets[known], drawn, sampling.log_chance)
     return loss, normal, int(known.sum())
+
+
+SHIPPED = "shipped"
+CENTRED_ON = 5_000  # captions of the training set, at most, where none are held out
+CONTINUED = {"epochs": 4, "learning_rate": 5e-4}  # where --continue is given and they are not
+
+
+def train_on(
+    captions: Sequence[str],
+    output: Path,
+    *,
+    held_out: Sequence[str] = (),
+    leave_out: Path | None = None,
+    source: str = "",
+    continued: Path | None = None,
+    min_count: int = 4,
+    **given: Any,
+) -> None:
+    """Train a model on the captions of some sources, or train the model `continued` on, and write it to `output`.
+
+    captions, held_out: sources that `negcap build` reads; the perplexity is measured on those held out. leave_out: a
+    file with ids of photos. source: what the captions are; default: their names. continued: a model, or SHIPPED. given:
+    fields of `Sizes` and `TrainingConfig`. Raises OSError or ValueError for bad input.
+    """
+    sizes = {name: given.pop(name) for name in Sizes._fields if name in given}
+    if continued and sizes:
+        names = ", ".join(f"--{name}" for name in sizes)
+        raise ValueError(f"{names} must not be given with --continue: the model has its sizes")
+    for name, value in {"min_count": min_count, **sizes}.items():
+        if value < 1:
+            raise ValueError(f"{name} must be >= 1, was: {value}")
+    if output.is_dir():
+        raise ValueError(f"output must be a file, is a folder: {output}")
+    if continued == Path(SHIPPED):
+        continued = data_path("cloze") / "model.npz"
+    config = TrainingConfig(**{**(CONTINUED if continued else {}), **given})
+
+    left_out = corpus.read_photo_ids(leave_out) if leave_out else frozenset[str]()
+    trained_on = [corpus.read_source(name, left_out) for name in captions]
+    kept_apart = [corpus.read_source(name, held_out=True) for name in held_out]
+    for read in (*trained_on, *kept_apart):
+        _report(
+            f"{read.name}: {len(read.texts)} distinct captions, {read.left_out} left out for their photos, "
+            f"{read.rejected} unreadable"
+        )
+    texts = list(dict.fromkeys(text for read in trained_on for text in read.texts))
+    held_out_texts = list(dict.fromkeys(text for read in kept_apart for text in read.texts))
+    if held_out_texts and set(held_out_texts) <= set(texts):
+        raise ValueError("the captions held out must differ from those to train on, all of them are among these")
+
+    words = list(corpus.tokenised(texts))
+    old_units, old_net = network.load(continued, config.dropout) if continued else (None, None)
+    known = old_units.names if old_units else SPECIAL
+    phrases = {*corpus.phrases(), *(name for name in known if " " in name)}
+    units, counts = corpus.vocabulary(words, phrases, min_count, known)
+    if not counts[len(SPECIAL) :].any():
+        raise ValueError(f"a word must occur at least {min_count} times (--min-count), none does")
+    if old_units and old_net:
+        net = network.enlarged(old_net, old_units, units, counts)
+    else:
+        net = new_network(counts, Sizes(**sizes), config)
+    encoded, measured = corpus.encode(words, units), corpus.encode(corpus.tokenised(held_out_texts), units)
+    _report(f"{len(texts)} distinct captions, {len(units.names)} units, {len(held_out_texts)} captions held out")
+
+    def after_epoch(net: Cloze, epoch: int) -> None:
+        if measured:
+            perplexity, log_sum = network.perplexity(net, measured)
+            _report(f"epoch {epoch}: perplexity {perplexity:.3f}, mean log of the sum of probabilities {log_sum:.3f}")
+
+    output.parent.mkdir(parents=True, exist_ok=True)
+    after_epoch(net, 0)  # what cannot be measured is said before training
+    train(net, encoded, counts, config, _report, after_epoch)
+    facts = {
+        "source": source or ", ".join(read.name for read in trained_on),
+        "captions": len(texts),
+        "captions_left_out": sum(read.left_out for read in trained_on),
+        "held_out": ", ".join(read.name for read in kept_apart),
+        "held_out_captions": len(held_out_texts),
+        "min_count": min_count,
+        "training": config.model_dump(),
+        "continues": read_about(continued) if continued else None,
+    }
+    about = network.save(output, net, units, measured, facts, encoded[:: -(-len(encoded) // CENTRED_ON)])
+    _report(f"{output}: {output.stat().st_size / 1e6:.1f} MB, perplexity {about.get('perplexity', '-')}")
+
+
+def _report(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

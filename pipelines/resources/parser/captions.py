@@ -8,19 +8,26 @@ wearing a cap is crouching"), third persons that look like plurals ("a dog leaps
 from collections.abc import Callable
 from random import Random
 
-from .nodes import WORDS, Node, comma, coordinate, flatten, inflected, leaf, preposition
 from .phrases import (
     COLOURS,
+    WORDS,
+    Node,
     adjectives,
     body_part,
     chance,
     coloured,
+    comma,
+    coordinate,
     determined,
+    flatten,
+    inflected,
+    leaf,
     location,
     noun,
     noun_phrase,
     object_of,
     of,
+    preposition,
     weighted,
 )
 from .tree import Tree

@@ -279,14 +279,14 @@ def _conjoined_preposition(tree: Tree, nominal: int) -> int | None:
 
 
 def _move_leading(tree: Tree, nominal: int, preposition: int) -> None:
-    place = preposition
+    first_word = preposition
     for child in reversed(tree.children(nominal)):
         if child >= preposition or tree.deps[child] not in LEADING:
             continue
-        if max(tree.subtree(child)) + 1 == place and tree.pos[child] not in ("NUM", "DET"):
+        if max(tree.subtree(child)) + 1 == first_word and tree.pos[child] not in ("NUM", "DET"):
             dep = tree.deps[child]
             tree.attach(child, preposition, dep if dep == "advmod" else "npadvmod")
-            place = min(tree.subtree(child))
+            first_word = min(tree.subtree(child))
 
 
 def convert_clauses(tree: Tree) -> None:

@@ -93,19 +93,19 @@ def lemma_tables() -> dict[str, dict[str, Any]]:
 
 def lemma(form: str, rules: list[list[str]], exceptions: Mapping[str, list[str]], index: set[str]) -> str:
     """Return the lemma that spaCy's rule lemmatizer finds for a form with these tables of one part of speech."""
-    found: list[str] = []
+    indexed: list[str] = []
     unknown: list[str] = []
     for old, new in rules:
         if form.endswith(old):
             result = form[: len(form) - len(old)] + new
             if result in index:
-                found = [result, *(other for other in found if other != result)]
+                indexed = [result, *(other for other in indexed if other != result)]
             elif result:
-                (unknown if result.isalpha() else found).append(result)
+                (unknown if result.isalpha() else indexed).append(result)
     for result in exceptions.get(form, []):
-        if result not in found:
-            found.insert(0, result)
-    return (found or unknown or [form])[0]
+        if result not in indexed:
+            indexed.insert(0, result)
+    return (indexed or unknown or [form])[0]
 
 
 def _is_plural(word: str, index: set[str]) -> bool:

@@ -1,4 +1,9 @@
-"""The dependency tree of a sentence, and a reader of CoNLL-U files."""
+"""The dependency tree of a sentence, and a reader of CoNLL-U files.
+
+More training sentences: random changes that make sentences more like captions, and captions that models parse alike.
+
+The changes are lower case, no full stop, fragments and pairs.
+"""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -9,6 +14,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from spacy.tokens import Doc
     from spacy.vocab import Vocab
+import json
+from random import Random
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+    from spacy.tokens import Doc
+
 
 # Hosts of the GUM documents whose texts may be adapted and redistributed: Wikinews (CC BY), Wikipedia, Wikivoyage and
 # Wikisource (CC BY-SA). Everything else in GUM is left out: some of it is non-commercial (wikiHow, most of the fiction)
@@ -117,3 +129,129 @@ def to_doc(trees: Iterable[Tree], vocab: "Vocab") -> "Doc":
         starts += [index == 0 for index in range(len(tree))]
     return Doc(vocab, words=joined.forms, spaces=joined.spaces, tags=joined.tags, pos=joined.pos, heads=joined.heads,
                deps=joined.deps, sent_starts=starts)  # fmt: skip
+
+
+LOWER, UNSTOPPED, SPACED_STOP, JOINED = 0.30, 0.35, 0.50, 0.12
+SHORTEST, LONGEST = 5, 30  # words of a caption that is trained on as models parse it
+
+
+def augment(tree: Tree, rng: Random) -> Tree:
+    """Return the sentence, at random in lower case, and without its final full stop or with a space before it."""
+    tree = tree.copy()
+    if rng.random() < LOWER:
+        tree.forms = [form.lower() for form in tree.forms]
+    if rng.random() < UNSTOPPED:
+        return without_final_stop(tree)
+    if len(tree) > 1 and tree.forms[-1] == "." and rng.random() < SPACED_STOP:
+        tree.spaces[-2] = True
+    return tree
+
+
+def joined(trees: list[Tree], rng: Random) -> Iterator[list[Tree]]:
+    """Yield documents of mostly one sentence and sometimes two, so that the parser learns sentence boundaries."""
+    pending: list[Tree] = []
+    for tree in trees:
+        if not pending and rng.random() < JOINED and len(tree) < 25:
+            pending = [tree]
+        else:
+            yield [*pending, tree]
+            pending = []
+    if pending:
+        yield pending
+
+
+def without_final_stop(tree: Tree) -> Tree:
+    """Return the tree without its last word if that is a full stop without dependents; else the tree itself."""
+    last = len(tree) - 1
+    if last < 1 or tree.tags[last] != "." or tree.heads[last] < 0 or tree.children(last):
+        return tree
+    return select(tree, list(range(last)), tree.heads.index(-1))
+
+
+def fragments(tree: Tree, rng: Random) -> Iterator[Tree]:
+    """Yield a sentence made of parts of a sentence, if possible, since captions often have no finite verb.
+
+    It is "a dog running" from "a dog is running" (the subject becomes the root, and the participle its acl), or else a
+    noun phrase with all its dependents.
+    """
+    for verb in range(len(tree)):
+        if tree.tags[verb] != "VBG" or tree.deps[verb] not in ("ROOT", "conj", "ccomp", "parataxis"):
+            continue
+        auxiliaries, subjects = tree.children(verb, "aux", "neg", "mark"), tree.children(verb, "nsubj", "nsubjpass")
+        if len(auxiliaries) != 1 or len(subjects) != 1 or tree.children(verb, "conj", "parataxis"):
+            continue
+        (auxiliary,), (subject,) = auxiliaries, subjects
+        if tree.deps[auxiliary] != "aux" or tree.lemmas[auxiliary : auxiliary + 1] != ["be"]:
+            continue
+        if tree.tags[subject][:2] == "NN" and subject < verb:
+            kept = set(tree.subtree(verb)) - {auxiliary, *tree.children(verb, "cc", "punct")}
+            headless = tree.copy()
+            headless.attach(subject, tree.heads[verb])
+            headless.attach(verb, subject, "acl")
+            yield select(headless, sorted(kept), subject)
+            return
+    deps = ("dobj", "pobj", "nsubj", "attr")
+    nouns = [word for word in range(len(tree)) if tree.tags[word] in ("NN", "NNS") and tree.deps[word] in deps]
+    rng.shuffle(nouns)
+    for noun in nouns:
+        phrase = tree.subtree(noun)
+        if 3 <= len(phrase) <= 14 and phrase[-1] - phrase[0] + 1 == len(phrase):
+            yield select(tree, phrase, noun)
+            return
+
+
+def select(tree: Tree, kept: list[int], root: int) -> Tree:
+    """Return the subtree of the words `kept` (indices) with the new root `root`; all must be its descendants."""
+    new_index = {old: new for new, old in enumerate(kept)}
+    part = Tree(*([column[old] for old in kept] if column else [] for column in vars(tree).values()))
+    part.heads = [new_index.get(head, new_index[root]) for head in part.heads]
+    part.attach(new_index[root], -1, "ROOT")
+    return part
+
+
+def coco_captions(path: Path, held_out: bool = False) -> list[str]:
+    """Return the captions of a COCO annotation file in file order, with normalised white space.
+
+    Only COCO's captions may be trained on (CC BY 4.0). path: `captions_*.json` or `captions_*.json.gz`. held_out: True
+    for the captions of images whose number ends in 0, on which the parser is evaluated, False for all others. Raises
+    ValueError if the file has no `annotations`.
+    """
+    import fsspec
+
+    with fsspec.open(str(path), "rt", encoding="utf-8", compression="infer") as stream:
+        record = json.load(stream)
+    if "annotations" not in record:
+        raise ValueError(f"{path}: a COCO caption file must have 'annotations', has: {sorted(record)}")
+    return [
+        " ".join(annotation["caption"].split())
+        for annotation in record["annotations"]
+        if (annotation["image_id"] % 10 == 0) == held_out
+    ]
+
+
+def agreed_trees(first: "Language", second: "Language", captions: Iterable[str], count: int, rng: Random) -> list[Tree]:
+    """Return up to `count` parses of random captions on which both models agree in every tag, head and label."""
+    texts, agreed = sorted(set(captions)), list[Tree]()
+    for one, other in zip(first.pipe(texts), second.pipe(texts), strict=True):
+        pairs = zip(one, other, strict=True)
+        if all((a.tag, a.dep, a.head.i) == (b.tag, b.dep, b.head.i) for a, b in pairs) and _is_plausible(one):
+            agreed.append(
+                Tree(
+                    forms=[token.text for token in one],
+                    spaces=[bool(token.whitespace_) for token in one],
+                    tags=[token.tag_ for token in one],
+                    pos=[token.pos_ for token in one],
+                    heads=[-1 if token.head.i == token.i else token.head.i for token in one],
+                    deps=[token.dep_ for token in one],
+                )
+            )
+    return agreed if len(agreed) <= count else rng.sample(agreed, count)
+
+
+def _is_plausible(doc: "Doc") -> bool:
+    """Return whether a parse has 5 to 30 words, one root, and no determiner outside a noun chunk."""
+    if not SHORTEST <= len(doc) <= LONGEST or sum(token.head.i == token.i for token in doc) != 1:
+        return False
+    inside = {token.i for chunk in doc.noun_chunks for token in chunk}
+    determiners = [token for token in doc if token.tag_ in ("DT", "PRP$") and token.dep_ in ("det", "poss")]
+    return all(token.i in inside for token in determiners)

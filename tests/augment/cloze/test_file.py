@@ -10,8 +10,7 @@ import torch
 
 from negcap.augment.cloze.file import read_about, read_model
 from negcap.augment.cloze.states import END, SPECIAL, START, UNKNOWN, Units
-from negcap.pipelines.resources.cloze.model import save
-from negcap.pipelines.resources.cloze.network import Cloze, Sizes
+from negcap.pipelines.resources.cloze.network import Cloze, Sizes, save
 
 UNITS = Units((*SPECIAL, "a", "tennis racket", "café"))
 SIZES = Sizes(8, 8, 8, 2)

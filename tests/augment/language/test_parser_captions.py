@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from negcap.pipelines.resources.parser.__main__ import main, treebank
+from negcap.pipelines.resources.__main__ import main
 from negcap.pipelines.resources.parser.clear import read_clear
-from negcap.pipelines.resources.parser.train import accuracy
+from negcap.pipelines.resources.parser.train import accuracy, treebank
 from tests.conftest import DATA, ROOT
 
 if TYPE_CHECKING:
@@ -97,5 +97,5 @@ def test_conversion_keeps_nearly_all_sentences() -> None:
 
 
 def test_missing_treebanks_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([str(tmp_path)]) == 2
+    assert main(["parser", str(tmp_path)]) == 2
     assert "expected en_ewt-dev.conllu" in capsys.readouterr().err

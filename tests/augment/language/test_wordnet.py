@@ -7,6 +7,7 @@ import pytest
 
 from negcap.augment.language.wordnet import RELATIONS, WordNet
 from negcap.pipelines.resources import wordnet as build
+from negcap.pipelines.resources.__main__ import main
 from tests.conftest import ROOT
 
 WORDNET = WordNet.load()
@@ -106,10 +107,9 @@ def test_what_is_unknown_is_named_or_nothing() -> None:
 
 
 def test_build_names_what_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as stopped:
-        build.main(["--source", str(tmp_path), "--output", str(tmp_path / "wordnet.parquet")])
-    assert stopped.value.code == 2
-    assert "data.noun: no such file" in capsys.readouterr().err
+    assert main(["wordnet", "--source", str(tmp_path), "--output", str(tmp_path / "wordnet.parquet")]) == 2
+    message = capsys.readouterr().err
+    assert message.startswith("wordnet: ") and "data.noun: no such file" in message
 
 
 def test_lexnames() -> None:
@@ -124,7 +124,7 @@ def test_lexnames() -> None:
 @pytest.mark.skipif(not DEBIAN.is_dir(), reason="no WordNet in /usr/share/wordnet")
 def test_build_gives_the_shipped_bytes(tmp_path: Path) -> None:
     pytest.importorskip("nltk")
-    build.main(["--output", str(tmp_path / "wordnet.parquet")])
+    assert main(["wordnet", "--output", str(tmp_path / "wordnet.parquet")]) == 0
     shipped = ROOT / "augment" / "data"
     for name in ("wordnet.parquet", "WORDNET_LICENSE.txt"):
         assert (tmp_path / name).read_bytes() == (shipped / name).read_bytes()

@@ -8,7 +8,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import openai
 import pytest
 
 from negcap.pipelines.endpoint import client
@@ -19,7 +18,6 @@ from tests.pipelines.endpoint.server import completion, serving
 
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(openai._base_client, "INITIAL_RETRY_DELAY", 0.01)
     monkeypatch.setattr(client, "PAUSE", 0.01)
 
 

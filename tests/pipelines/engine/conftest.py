@@ -1,12 +1,20 @@
-"""An S3 server on the loopback, and worker processes, for all tests of the engine."""
+"""An S3 server on the loopback, worker processes, and a run of toy stages, for all tests of the engine."""
 
+import json
 import logging
-from collections.abc import Iterator
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import fsspec
 import pytest
 
 from negcap.pipelines.engine.cluster import Executor, executor
+from tests.conftest import ROOT
+from tests.pipelines.engine.toy_stages import TEXTS, run_toys, tree, write_captions
 
 
 @pytest.fixture(scope="module")
@@ -43,3 +51,54 @@ def somewhere(request: pytest.FixtureRequest) -> dict[str, object]:
     if request.param == "synchronous":
         return {"scheduler": "synchronous"}
     return {"pool": request.getfixturevalue("workers_of_two")}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    write_captions(tmp_path / "run", TEXTS, 10)
+    return tmp_path / "run"
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    run = tmp_path_factory.mktemp("expected") / "run"
+    write_captions(run, TEXTS, 10)
+    run_toys(run, scheduler="synchronous")
+    return tree(run)
+
+
+class DaskProcesses:
+    """A scheduler and workers in processes of their own, as on a cluster; `file` is where they meet."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.file = folder, folder / "scheduler.json"
+        self.started: list[subprocess.Popen] = []
+
+    def start(self, *words: str, **environment: str) -> None:
+        """Start a scheduler or a worker."""
+        command = [sys.executable, "-m", "dask", *words, "--scheduler-file", str(self.file), "--no-dashboard"]
+        env = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        self.started.append(subprocess.Popen(command, env=env, cwd=self.folder, **quiet))  # type: ignore[call-overload]
+
+    def address(self) -> str:
+        """The scheduler's address, as soon as it has one."""
+        wait_for(lambda: self.file.exists() and self.file.read_text().rstrip().endswith("}"))
+        return str(json.loads(self.file.read_text())["address"])
+
+
+@pytest.fixture
+def dask_processes(tmp_path: Path) -> Iterator[DaskProcesses]:
+    """Those that a test starts; they are ended with it."""
+    processes = DaskProcesses(tmp_path)
+    yield processes
+    for process in reversed(processes.started):
+        process.kill()
+        process.wait()
+
+
+def wait_for(true: Callable[[], object], seconds: float = 60) -> None:
+    """Wait until something is true, or so long."""
+    deadline = time.monotonic() + seconds
+    while not true() and time.monotonic() < deadline:
+        time.sleep(0.01)

@@ -1,5 +1,4 @@
 import asyncio
-import errno
 import os
 import socket
 
@@ -100,7 +99,10 @@ def test_a_worker_that_dies_as_it_starts_is_replaced_or_named_in_one_line(monkey
     monkeypatch.setattr(cluster, "STARTS", 1)
     with dask.config.set({"distributed.worker.preload": ["import os, signal; os.kill(os.getpid(), signal.SIGKILL)"]}):
         pool = executor(workers=1)
-        with pytest.raises(ClusterError, match="^worker processes died while they started .*: .*start"):
+        with pytest.raises(
+            ClusterError,
+            match=r"^worker processes died while they started \(out of memory, or .* ulimit -n is \d+\): .*start",
+        ):
             list(pool.map(echo, [("a",)]))
         pool.close()
 
@@ -123,7 +125,8 @@ def test_calls_come_as_they_finish_with_their_positions(workers_of_two) -> None:
         assert list(pool.map(echo, [])) == []
         with pytest.raises(TaskError) as caught:
             list(pool.map(refuse, [("a",), ("b",)]))
-        assert isinstance(caught.value.__cause__, ValueError) and not caught.value.killed
+        assert isinstance(caught.value.__cause__, ValueError)
+        assert str(caught.value).startswith("ValueError: text must be welcome, was: ")
 
 
 @pytest.mark.parametrize("count", [1, 2, 8, 9, 64, 73])
@@ -140,21 +143,3 @@ def test_partial_results_are_combined_in_their_order(count: int) -> None:
 
     assert _combined(tables, combine)["text"].to_pylist() == [str(i) for i in range(count)]
     assert done == order and max(combined, default=0) <= 15 and len(combined) <= count / 4 + 1
-
-
-@pytest.mark.parametrize(
-    "error, limit, said",
-    [
-        (RuntimeError("Status.init"), 1024, r"\(out of memory\?\): Status.init"),
-        (RuntimeError("Status.init"), 24, r"\(too few file descriptors\? ulimit -n is 24\): Status.init"),
-        (OSError(errno.EMFILE, "Too many"), 1024, r"\(too few file descriptors\? ulimit -n is 1024\): .*Too many"),
-    ],
-)
-def test_why_no_worker_starts(error: Exception, limit: int, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(*_: object) -> None:
-        raise error
-
-    monkeypatch.setattr(cluster, "_local", fails)
-    monkeypatch.setattr(cluster.resource, "getrlimit", lambda _: (limit, limit))
-    with pytest.raises(ClusterError, match=f"^worker processes died while they started {said}"):
-        cluster._started(1, 0, False)

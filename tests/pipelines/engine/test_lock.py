@@ -24,7 +24,7 @@ from negcap.pipelines.engine.cluster import Synchronous
 from negcap.pipelines.engine.errors import ClusterError, LockedError
 from negcap.pipelines.engine.lock import LOCK, locked, myself
 from negcap.pipelines.engine.places import RemotePath, place
-from negcap.pipelines.engine.progress import measured
+from negcap.pipelines.engine.run import make_shard
 from negcap.pipelines.engine.storage import files_below
 from negcap.pipelines.engine.tables import verify
 from tests.conftest import ROOT, SAMPLE
@@ -346,7 +346,7 @@ class Late(Synchronous):
         self.calls: list[tuple] = []
 
     def map(self, function: Callable[..., Any], calls: Sequence[tuple], on_report: Any = None) -> Any:
-        if function is not measured:
+        if function is not make_shard:
             return super().map(function, calls, on_report)
         self.calls += calls
         raise ClusterError("lost")
@@ -363,11 +363,11 @@ def test_a_worker_that_goes_on_for_a_lost_owner_writes_nothing(store: str, tmp_p
     made = content(run)
     for call in late.calls:
         with pytest.raises(LockedError, match="was taken over by another negcap, which has ended,"):
-            measured(*call)
+            make_shard(*call)
     with locked(run):
         for call in late.calls:
             with pytest.raises(LockedError, match=f"was taken over by another negcap .*process {os.getpid()} on"):
-                measured(*call)
+                make_shard(*call)
     assert content(run) == made and len(late.calls) == 3
 
 

@@ -1,11 +1,8 @@
 """Clusters that are not negcap's own: by file, by function, with TLS, with workers that come and go."""
 
-import os
 import re
-import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import dask
@@ -16,10 +13,10 @@ from distributed.security import Security
 from negcap.pipelines.cli import main
 from negcap.pipelines.engine.cluster import executor
 from negcap.pipelines.engine.errors import ClusterError
-from tests.conftest import ROOT, SAMPLE
+from tests.conftest import SAMPLE
 from tests.docs.pages import FOLDER, blocks
-from tests.pipelines.engine.test_run import TEXTS, tree
-from tests.pipelines.engine.toy_stages import run_toys, write_captions
+from tests.pipelines.engine.conftest import DaskProcesses, wait_for
+from tests.pipelines.engine.toy_stages import run_toys, tree
 
 PAGE = FOLDER / "how-to" / "cluster.md"
 HERE = __name__
@@ -38,19 +35,6 @@ def nothing() -> None: ...
 
 def broken() -> None:
     raise OSError("no account\nand more lines")
-
-
-@pytest.fixture
-def run(tmp_path: Path) -> Path:
-    write_captions(tmp_path / "run", TEXTS, 10)
-    return tmp_path / "run"
-
-
-@pytest.fixture
-def expected(tmp_path: Path) -> dict[str, bytes]:
-    write_captions(tmp_path / "expected", TEXTS, 10)
-    run_toys(tmp_path / "expected", scheduler="synchronous")
-    return tree(tmp_path / "expected")
 
 
 @pytest.mark.dask
@@ -127,41 +111,32 @@ def certificates(tmp_path: Path) -> dict[str, str]:
         }
 
 
-def wait_for(file: Path) -> None:
-    """Wait until a file is there, a minute at most."""
-    deadline = time.monotonic() + 60
-    while not file.exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
-
-
 @pytest.mark.dask
 def test_workers_that_come_and_go_lose_nothing(
-    run: Path, tmp_path: Path, expected: dict[str, bytes], certificates: dict[str, str]
+    run: Path,
+    tmp_path: Path,
+    expected: dict[str, bytes],
+    certificates: dict[str, str],
+    dask_processes: DaskProcesses,
 ) -> None:
     """Scheduler and workers are processes of their own, with TLS; the only worker is killed, then another one comes."""
-    file, killed = tmp_path / "scheduler.json", tmp_path / "killed"
-    environment = {**os.environ, **certificates, "PYTHONPATH": str(ROOT), "TOY_KILL": str(killed)}
-    started: list[subprocess.Popen] = []
+    killed = tmp_path / "killed"
 
-    def start(*words: str) -> None:
-        command = [sys.executable, "-m", "dask", *words, "--scheduler-file", str(file), "--no-dashboard"]
-        where = {"env": environment, "cwd": tmp_path, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        started.append(subprocess.Popen(command, **where))  # type: ignore[call-overload]
+    def worker() -> None:
+        dask_processes.start("worker", "--nthreads", "1", "--no-nanny", **certificates, TOY_KILL=str(killed))
 
-    try:
-        start("scheduler", "--protocol", "tls", "--host", "127.0.0.1", "--port", "0")
-        start("worker", "--nthreads", "1", "--no-nanny")
-        wait_for(file)
-        coming = threading.Thread(target=lambda: (wait_for(killed), start("worker", "--nthreads", "1", "--no-nanny")))
-        coming.start()
-        run_toys(run, scheduler=str(file))
-        coming.join()
-        assert started[1].wait() < 0  # it was killed
-        assert file.read_text().count("tls://127.0.0.1")
-    finally:
-        for process in reversed(started):
-            process.kill()
-            process.wait()
+    def next_worker() -> None:
+        wait_for(killed.exists)
+        worker()
+
+    dask_processes.start("scheduler", "--protocol", "tls", "--host", "127.0.0.1", "--port", "0", **certificates)
+    worker()
+    assert dask_processes.address().startswith("tls://127.0.0.1")
+    coming = threading.Thread(target=next_worker)
+    coming.start()
+    run_toys(run, scheduler=str(dask_processes.file))
+    coming.join()
+    assert dask_processes.started[1].wait() < 0  # it was killed
     assert tree(run) == expected
 
 

@@ -3,6 +3,7 @@ import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -10,48 +11,30 @@ import pytest
 
 from negcap.pipelines.engine import manifest
 from negcap.pipelines.engine.errors import DamagedShardError, OtherConfigError
-from negcap.pipelines.engine.manifest import (
-    Identity,
-    Manifest,
-    describe,
-    difference,
-    finish,
-    manifest_path,
-    prepare,
-    read_manifest,
-    write_manifest,
-)
-from negcap.pipelines.engine.shards import (
-    Origin,
-    Receipt,
-    current_receipts,
-    list_shards,
-    read_receipt,
-    remove_shards,
-    shard_index,
-    shard_path,
-    write_shard,
-)
-from negcap.pipelines.engine.tables import read_shard
-from negcap.schemas.fields import field, schema
+from negcap.pipelines.engine.manifest import Identity, Manifest, describe, manifest_path, read_manifest, write_manifest
+from negcap.pipelines.engine.output import Output
+from negcap.pipelines.engine.shards import Shard, list_shards, sealed, shard_index, shard_path, write_shard
+from negcap.schemas.fields import column, int32, listed, schema, struct, text
 from tests.conftest import ROOT
+from tests.tables import DAMAGES
 
-NOTES = schema("notes", 1, field("text", pa.string(), "a text"), field("stars", pa.int32(), "a number"))
-SPANS = schema(
-    "spans",
-    1,
-    field("spans", pa.list_(pa.field("item", pa.struct([field("start", pa.int32(), "from")]), nullable=False)), "all"),
-)
+NOTES = schema("notes", 1, text=text("a text"), stars=int32("a number"))
+SPANS = schema("spans", 1, spans=column(listed(struct(start=int32("from"))), "all"))
 
 
 def notes(*texts: str) -> pa.Table:
     return pa.table({"text": pa.array(texts, pa.string()), "stars": pa.array([1] * len(texts), pa.int32())}, NOTES)
 
 
-def write(folder: Path, index: int, *texts: str, key: str = "k") -> Receipt:
+def write(folder: Path, index: int, *texts: str, key: str = "k") -> Shard:
     return write_shard(
-        notes(*texts), shard_path(folder, index), NOTES, Origin(key, {"stage": "note"}, {"captions": len(texts)})
+        notes(*texts), shard_path(folder, index), NOTES, key, {"stage": "note"}, {"captions": len(texts)}
     )
+
+
+def output(run: Path, overwrite: bool = False, **changes: object) -> Output:
+    made = identity(**changes)
+    return Output(run, made, dict.fromkeys(made.tables, NOTES), overwrite)
 
 
 def identity(**changes: object) -> Identity:
@@ -61,48 +44,38 @@ def identity(**changes: object) -> Identity:
 
 
 def test_a_shard_comes_back_with_its_provenance_and_descriptions(tmp_path: Path) -> None:
-    receipt = write(tmp_path / "notes", 3, "ein Hund", "")
-    shard = tmp_path / "notes" / "part-00003.parquet"
-    assert read_receipt(shard) == receipt
-    assert receipt.rows == 2
-    assert receipt.counts == {"captions": 2}
-    assert receipt.sha256 == hashlib.sha256(shard.read_bytes()).hexdigest()
-    table = read_shard(shard, sha256=receipt.sha256)
+    shard = write(tmp_path / "notes", 3, "ein Hund", "")
+    path = tmp_path / "notes" / "part-00003.parquet"
+    assert sealed(path) == shard
+    assert shard == Shard(path, 2, hashlib.sha256(path.read_bytes()).hexdigest(), "k", {"captions": 2})
+    table = shard.read()
     assert table.equals(notes("ein Hund", ""))
     assert table.schema.metadata == {b"table": b"notes", b"schema_version": b"1", b"stage": b"note"}
     assert table.schema.field("stars").metadata[b"description"] == b"a number"
-    assert read_shard(shard, ("stars",), sha256=receipt.sha256).column_names == ["stars"]
-    assert pq.ParquetFile(shard).metadata.row_group(0).column(0).compression == "ZSTD"
+    assert shard.read(("stars",)).column_names == ["stars"]
+    assert pq.ParquetFile(path).metadata.row_group(0).column(0).compression == "ZSTD"
 
 
 def test_the_schema_of_a_nested_table_survives_the_file(tmp_path: Path) -> None:
     table = pa.Table.from_pylist([{"spans": [{"start": 1}]}, {"spans": []}], SPANS)
-    receipt = write_shard(table, shard_path(tmp_path, 0), SPANS, Origin("k", {"stage": "x"}))
-    back = read_shard(shard_path(tmp_path, 0), sha256=receipt.sha256)
+    back = write_shard(table, shard_path(tmp_path, 0), SPANS, "k", {"stage": "x"}).read()
     assert back.to_pylist() == table.to_pylist()
     assert back.schema.equals(SPANS)
 
 
 def test_the_same_rows_are_the_same_bytes_and_an_empty_table_is_a_shard(tmp_path: Path) -> None:
     assert write(tmp_path / "a", 0, "x").sha256 == write(tmp_path / "b", 7, "x").sha256
-    receipt = write(tmp_path / "empty", 0)
-    assert receipt.rows == 0
-    assert read_shard(tmp_path / "empty" / "part-00000.parquet", sha256=receipt.sha256).num_rows == 0
+    empty = write(tmp_path / "empty", 0)
+    assert empty.rows == empty.read().num_rows == 0
 
 
 def test_a_table_that_breaks_its_schema_is_not_written(tmp_path: Path) -> None:
     nulls = pa.table({"text": [None], "stars": [1]}, pa.schema([("text", pa.string()), ("stars", pa.int32())]))
     with pytest.raises(ValueError, match=r"notes\.text: must not be null"):
-        write_shard(nulls, shard_path(tmp_path / "n", 0), NOTES, Origin("k"))
+        write_shard(nulls, shard_path(tmp_path / "n", 0), NOTES, "k")
     with pytest.raises(ValueError, match="notes: columns must be"):
-        write_shard(pa.table({"text": ["a"]}), shard_path(tmp_path / "n", 0), NOTES, Origin("k"))
+        write_shard(pa.table({"text": ["a"]}), shard_path(tmp_path / "n", 0), NOTES, "k")
     assert not (tmp_path / "n").exists()
-
-
-@pytest.mark.parametrize("index, name", [(0, "part-00000.parquet"), (123456, "part-123456.parquet")])
-def test_shard_names(index: int, name: str) -> None:
-    assert shard_path(Path("run"), index).name == name
-    assert shard_index(Path(name)) == index
 
 
 def test_shards_are_listed_by_number(tmp_path: Path) -> None:
@@ -110,56 +83,26 @@ def test_shards_are_listed_by_number(tmp_path: Path) -> None:
     for index in (100000, 99999, 2):
         write(folder, index, "x")
     (folder / "notes.txt").touch()
+    assert (
+        shard_path(folder, 2).name == "part-00002.parquet" and shard_path(folder, 100000).name == "part-100000.parquet"
+    )
     assert [shard_index(shard) for shard in list_shards(folder)] == [2, 99999, 100000]
     assert list_shards(tmp_path / "nowhere") == []
     with pytest.raises(ValueError, match=r"part-<number>\.parquet, was: notes\.txt"):
         shard_index(folder / "notes.txt")
-    remove_shards(folder, 3)
-    assert sorted(path.name for path in folder.iterdir()) == ["notes.txt", "part-00002.parquet"]
-
-
-def cut_short(shard: Path) -> None:
-    shard.write_bytes(shard.read_bytes()[:-20])
-
-
-def change_a_byte(shard: Path) -> None:
-    data = bytearray(shard.read_bytes())
-    data[len(data) // 2] ^= 1
-    shard.write_bytes(data)
-
-
-def empty(shard: Path) -> None:
-    shard.write_bytes(b"")
-
-
-def remove(shard: Path) -> None:
-    shard.unlink()
-
-
-def take_the_seal(shard: Path) -> None:
-    table = pq.read_table(shard)
-    pq.write_table(table, shard)
-
-
-def change_the_footer(shard: Path) -> None:
-    shard.write_bytes(shard.read_bytes().replace(b'{"counts"', b'{"Counts"'))
-
-
-DAMAGES = [cut_short, change_a_byte, empty, remove, take_the_seal, change_the_footer]
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_shard_is_not_current(tmp_path: Path, damage) -> None:  # type: ignore[no-untyped-def]
-    receipt = write(tmp_path / "notes", 0, "one", "two")
-    shard = shard_path(tmp_path / "notes", 0)
-    assert current_receipts(tmp_path, ["notes"], 0, "k") == {"notes": receipt}
-    assert current_receipts(tmp_path, ["notes", "other"], 0, "k") is None
-    assert current_receipts(tmp_path, ["notes"], 0, "other") is None
-    damage(shard)
-    assert current_receipts(tmp_path, ["notes"], 0, "k") is None and read_receipt(shard) is None
-    said = "is missing" if damage is remove else r"part-00000\.parquet is damaged: its bytes are not"
+def test_a_damaged_shard_is_not_current(tmp_path: Path, damage: str) -> None:
+    shard = write(tmp_path / "notes", 0, "one", "two")
+    made = output(tmp_path, overwrite=True)
+    assert made.current(0, "k") == {"notes": shard}
+    assert made.current(0, "k", ["notes", "other"]) is made.current(0, "other") is None
+    DAMAGES[damage](shard.path, Random(0))
+    assert made.current(0, "k") is sealed(shard.path) is None
+    said = "is missing" if damage == "file removed" else r"part-00000\.parquet is damaged: its bytes are not"
     with pytest.raises(DamagedShardError, match=said):
-        read_shard(shard, sha256=receipt.sha256)
+        shard.read()
 
 
 def test_no_bit_of_a_shard_can_change_unseen(tmp_path: Path) -> None:
@@ -168,7 +111,7 @@ def test_no_bit_of_a_shard_can_change_unseen(tmp_path: Path) -> None:
     whole = shard.read_bytes()
     for position in range(len(whole)):
         shard.write_bytes(whole[:position] + bytes([whole[position] ^ 1 << position % 8]) + whole[position + 1 :])
-        assert read_receipt(shard) is None, position
+        assert sealed(shard) is None, position
 
 
 @pytest.mark.parametrize("failing", ["fsync", "replace"])
@@ -196,16 +139,15 @@ def test_a_full_disk_leaves_the_old_shard_or_none(tmp_path: Path, monkeypatch, f
     ],
 )
 def test_another_identity_is_refused_by_name(tmp_path: Path, change: dict, said: str) -> None:
-    other = identity(**change)
-    prepare(tmp_path, identity())
-    before = manifest_path(tmp_path).read_bytes()
-    assert difference(identity(), other) == said
+    other, folder = identity(**change), tmp_path / [*identity(**change).tables][-1]
+    write_manifest(folder, Manifest(identity()))
+    assert identity().difference(other) == said
     with pytest.raises(OtherConfigError) as caught:
-        prepare(tmp_path, other)
-    assert str(caught.value) == f"{tmp_path} was made from something else: {said} (--overwrite replaces it)"
-    assert manifest_path(tmp_path).read_bytes() == before
-    prepare(tmp_path, other, overwrite=True)
-    assert read_manifest(tmp_path) == Manifest(other)
+        output(tmp_path, **change).begin()
+    assert str(caught.value) == f"{folder} was made from something else: {said} (--overwrite replaces it)"
+    assert read_manifest(folder) == Manifest(identity())
+    output(tmp_path, overwrite=True, **change).begin()
+    assert read_manifest(folder) == Manifest(other)
     assert other.key("shard") != identity().key("shard")
 
 
@@ -219,26 +161,30 @@ def test_a_key_counts_the_shard_and_the_tables_read_whole(tmp_path: Path) -> Non
 
 def test_a_finished_stage_sums_counts_and_drops_shards_beyond_its_last(tmp_path: Path) -> None:
     made = [{"notes": write(tmp_path / "notes", index, *texts)} for index, texts in enumerate(["ab", "c", "d"])]
-    prepare(tmp_path / "notes", identity(), overwrite=True)
-    found = finish(tmp_path, ("notes",), identity(), made[:2])
-    assert found.counts == {"captions": 3}
+    (tmp_path / "notes" / "notes.txt").touch()
+    assert output(tmp_path, overwrite=True).finish(made[:2]) == {"captions": 3}
+    found = read_manifest(tmp_path / "notes")
+    assert found is not None and found.complete and found.counts == {"captions": 3}
     assert [shard["notes"]["rows"] for shard in found.shards] == [2, 1]
-    assert len(list_shards(tmp_path / "notes")) == 2
-    assert read_manifest(tmp_path / "notes") == found
+    assert [path.name[5:] for path in sorted((tmp_path / "notes").iterdir())] == [
+        ".txt",
+        "00000.parquet",
+        "00001.parquet",
+    ]
     text = manifest_path(tmp_path / "notes").read_text()
     assert json.dumps(json.loads(text), sort_keys=True, indent=1) + "\n" == text
     assert str(tmp_path) not in text
 
 
 def test_shards_without_or_with_a_garbled_manifest_are_refused(tmp_path: Path) -> None:
-    write(tmp_path, 0, "a")
+    write(tmp_path / "notes", 0, "a")
     with pytest.raises(OtherConfigError, match="it has shards but no manifest .--overwrite"):
-        prepare(tmp_path, identity())
-    manifest_path(tmp_path).write_text("{")
+        output(tmp_path)
+    manifest_path(tmp_path / "notes").write_text("{")
     with pytest.raises(OtherConfigError, match="is unreadable"):
-        prepare(tmp_path, identity())
-    write_manifest(tmp_path, Manifest(identity()))
-    prepare(tmp_path, identity())
+        output(tmp_path)
+    write_manifest(tmp_path / "notes", Manifest(identity()))
+    output(tmp_path).begin()
 
 
 @dataclass(frozen=True)
@@ -265,8 +211,7 @@ def test_a_path_counts_by_name_and_content_never_by_place(tmp_path: Path) -> Non
 
 def test_the_code_of_a_stage_is_all_that_can_make_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     before, changed = manifest.code_of(describe), "none"
-    assert manifest.code_of("negcap.pipelines.stages.parse").sha256 == before.sha256
-    assert manifest.code_of(notes).sha256 != before.sha256  # with this file
+    assert manifest.code_of("negcap.pipelines.stages.parse") == before != manifest.code_of(notes)  # with this file
     plain = manifest.sha256_file
     monkeypatch.setattr(manifest, "sha256_file", lambda path: plain(path) + "*" * path.as_posix().endswith(changed))
     for changed, counts in {
@@ -284,7 +229,7 @@ def test_the_code_of_a_stage_is_all_that_can_make_rows(monkeypatch: pytest.Monke
         assert (manifest.code_of(describe) != before) == counts, changed
         if counts:
             with pytest.raises(RuntimeError, match="this worker has another version of negcap's code"):
-                before.check()
+                manifest.check_code(before, describe)
     monkeypatch.undo()
     manifest._package_code.cache_clear()
-    before.check()
+    manifest.check_code(before, describe)

@@ -17,24 +17,31 @@ import pyarrow.compute as pc
 
 from negcap.pipelines.engine.cluster import executor
 from negcap.pipelines.engine.errors import EngineError
-from negcap.pipelines.engine.manifest import Identity, describe, finish, prepare
+from negcap.pipelines.engine.manifest import Identity, describe
+from negcap.pipelines.engine.output import Output
 from negcap.pipelines.engine.progress import Progress
 from negcap.pipelines.engine.run import Execution, run_stage
-from negcap.pipelines.engine.shards import Origin, shard_path, write_shard
 from negcap.pipelines.engine.stage import ReduceStage, Spread, Stage, StageResult
 from negcap.pipelines.engine.tables import WholeTable
 from negcap.schemas.captions import CAPTIONS
-from negcap.schemas.fields import field, schema
+from negcap.schemas.fields import int64, schema, text
 
-WORDS = schema(
-    "words",
-    1,
-    field("caption_id", pa.string(), "key into captions"),
-    field("word", pa.string(), "a word"),
-    field("rank", pa.int64(), "how often the corpus has it"),
-)
-SHORT = schema("short", 1, field("caption_id", pa.string(), "a caption of under three words"))
-COUNTS = schema("counts", 1, field("word", pa.string(), "a word"), field("count", pa.int64(), "how often"))
+KEY = text("key into captions")
+WORDS = schema("words", 1, caption_id=KEY, word=text("a word"), rank=int64("how often the corpus has it"))
+SHORT = schema("short", 1, caption_id=KEY)
+COUNTS = schema("counts", 1, word=text("a word"), count=int64("how often"))
+
+
+TEXTS = [f"a dog chases {i} birds {'near' if i % 3 else 'over'} the pond" if i % 5 else f"cats {i}" for i in range(97)]
+
+
+def tree(run: Path) -> dict[str, bytes]:
+    """Every file of a run but its captions, by name."""
+    return {
+        path.relative_to(run).as_posix(): path.read_bytes()
+        for path in sorted(run.rglob("*"))
+        if path.is_file() and path.parent.name != "captions"
+    }
 
 
 @dataclass(frozen=True)
@@ -48,8 +55,8 @@ def split_words(captions: pa.Table, config: ToyConfig, counts: WholeTable) -> St
     ranks = dict(zip(*(column.to_pylist() for column in counts.read().columns), strict=True))
     _misbehave(captions["text"].to_pylist())
     rows, short = [], []
-    for caption_id, text in zip(captions["caption_id"].to_pylist(), captions["text"].to_pylist(), strict=True):
-        words = text.split()
+    for caption_id, line in zip(captions["caption_id"].to_pylist(), captions["text"].to_pylist(), strict=True):
+        words = line.split()
         if len(words) < 3:
             short.append({"caption_id": caption_id})
         for word in words:
@@ -109,16 +116,9 @@ COUNT = ReduceStage(
 
 def write_captions(run: Path, texts: list[str], shard_size: int) -> None:
     """A finished captions table with so many captions a shard."""
-    identity = Identity(
-        "ingest",
-        {"shard_size": shard_size},
-        {},
-        ("captions",),
-        "",
-        {"texts": str(len(texts))},
-    )
-    prepare(run / "captions", identity, overwrite=True)
-    receipts = []
+    identity = Identity("ingest", {"shard_size": shard_size}, {}, ("captions",), "", {"texts": str(len(texts))})
+    output = Output(run, identity, {"captions": CAPTIONS}, overwrite=True)
+    made = []
     for index, start in enumerate(range(0, len(texts), shard_size)):
         rows = [
             {"caption_id": f"toy:{i}:0", "image_id": str(i), "image": f"{i}.jpg", "split": "", "language": "en",
@@ -126,10 +126,8 @@ def write_captions(run: Path, texts: list[str], shard_size: int) -> None:
             for i in range(start, min(start + shard_size, len(texts)))
         ]  # fmt: skip
         table = pa.Table.from_pylist(rows, CAPTIONS)
-        counts = {"captions": len(rows)}
-        shard = shard_path(run / "captions", index)
-        receipts.append({"captions": write_shard(table, shard, CAPTIONS, Origin(identity.key(), counts=counts))})
-    finish(run, ("captions",), identity, receipts)
+        made.append(output.write(index, StageResult({"captions": table}, {"captions": len(rows)})))
+    output.finish(made)
 
 
 def run_toys(run: Path, config: ToyConfig = ToyConfig(), **options: object) -> dict[str, int]:

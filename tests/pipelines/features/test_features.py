@@ -16,17 +16,23 @@ import pytest
 from negcap.pipelines.cli import main
 from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.features import preprocess
-from negcap.pipelines.features.preprocess import MEAN, STD, Crops, UnreadableError, decode, normalised
+from negcap.pipelines.features.preprocess import MEAN, STD, UnreadableError, decode, normalised
 from negcap.schemas.captions import CAPTIONS
 from negcap.schemas.features import IMAGE_REASONS, features, tensors
 from tests.tables import write_table
 
 IDS, WIDTH, REGIONS = 7, 5, 4
-COLOURS = {"red": (200, 10, 10), "green": (10, 200, 10), "blue": (10, 10, 200), "grey": (90, 90, 90)}
 
 
 def extract(*arguments: object) -> int:
     return main(["features", *(str(argument) for argument in arguments), "--quiet"])
+
+
+def refused(capsys: pytest.CaptureFixture[str], said: str, run: Path, *arguments: object) -> None:
+    """Extracting ends with a line that says `said`; nothing is written."""
+    assert extract(*arguments, "--output", run) == 2
+    shown = capsys.readouterr().err
+    assert said in shown and shown.count("\n") == 1 and not run.exists()
 
 
 def rows(run: Path, table: str = "features") -> dict[str, np.ndarray]:
@@ -97,7 +103,7 @@ def test_five_equal_rows_an_image_are_one(folder: Path, tmp_path: Path, capsys: 
     five = np.repeat(once, 5, axis=0)
     np.save(folder / "dev_ims.npy", five)
     run = tmp_path / "run"
-    assert extract(folder / "dev_ims.npy", "--output", run, "--set", f"shard_size={3}") == 0
+    assert extract(folder / "dev_ims.npy", "--output", run, "--set", "shard_size=3") == 0
     assert np.array_equal(list(rows(run).values()), once)
     five[17, 2] += 1
     np.save(folder / "dev_ims.npy", five)
@@ -163,11 +169,7 @@ def test_bad_arrays_are_one_line_and_nothing_is_written(
         (folder / "dev_ims.npy").write_bytes(stored)
     else:
         np.save(folder / "dev_ims.npy", stored, allow_pickle=True)
-    assert extract(folder, "--output", tmp_path / "run") == 2
-    shown = capsys.readouterr().err
-    assert said in shown
-    assert shown.count("\n") == 1
-    assert not (tmp_path / "run").exists()
+    refused(capsys, said, tmp_path / "run", folder)
 
 
 @pytest.mark.parametrize(
@@ -184,15 +186,14 @@ def test_bad_arrays_are_one_line_and_nothing_is_written(
 def test_bad_arguments_are_one_line(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
 ) -> None:
-    filled = [argument.format(tmp=tmp_path) for argument in arguments]
-    assert extract(folder, "--output", tmp_path / "run", *filled) == 2
-    assert said in capsys.readouterr().err
+    refused(capsys, said, tmp_path / "run", folder, *(argument.format(tmp=tmp_path) for argument in arguments))
 
 
 def test_resume_overwrite_and_equal_bytes(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run, again = tmp_path / "run", tmp_path / "again"
-    assert extract(folder, "--output", run, "--set", f"shard_size={4}") == 0
-    assert extract(shutil.copytree(folder, tmp_path / "moved"), "--output", again, "--set", f"shard_size={4}") == 0
+    sized = ("--output", run, "--set", "shard_size=4")
+    assert extract(folder, *sized) == 0
+    assert extract(shutil.copytree(folder, tmp_path / "moved"), "--output", again, *sized[2:]) == 0
     files = {path.relative_to(run): path.read_bytes() for path in run.rglob("*.*")}
     assert files == {path.relative_to(again): path.read_bytes() for path in again.rglob("*.*")}
 
@@ -200,17 +201,17 @@ def test_resume_overwrite_and_equal_bytes(folder: Path, tmp_path: Path, capsys: 
     damaged.write_bytes(damaged.read_bytes()[:-20])
     stamp = kept.stat().st_mtime_ns
     assert main(["info", str(run), "--verify"]) == 1
-    assert extract(folder, "--output", run, "--set", f"shard_size={4}") == 0
+    assert extract(folder, *sized) == 0
     assert kept.stat().st_mtime_ns == stamp
     assert files == {path.relative_to(run): path.read_bytes() for path in run.rglob("*.*")}
 
     capsys.readouterr()
-    assert extract(folder, "--output", run, "--set", f"shard_size={4}", "--limit", 9) == 2
+    assert extract(folder, *sized, "--limit", 9) == 2
     assert "limit was unset, is now 9 (--overwrite replaces it)" in capsys.readouterr().err
-    assert extract(folder, "--output", run, "--set", f"shard_size={4}", "--limit", 9, "--overwrite") == 0
+    assert extract(folder, *sized, "--limit", 9, "--overwrite") == 0
     assert len(rows(run)) == 9
     np.save(folder / "dev_ims.npy", np.zeros((IDS, WIDTH), np.float16))
-    assert extract(folder, "--output", run, "--set", f"shard_size={4}", "--limit", 9) == 2
+    assert extract(folder, *sized, "--limit", 9) == 2
     assert "its input dev_ims.npy has changed" in capsys.readouterr().err
 
 
@@ -269,12 +270,12 @@ def model(path: Path, *, channels_last: bool = False, batch: int | str = "N", si
 def expected_map(path: Path) -> np.ndarray:
     """What the model's "relu" must be, with numpy alone: (regions, 4)."""
     weights = np.random.default_rng(1).normal(size=(4, 3, 2, 2)).astype(np.float32)
-    image = normalised(path.read_bytes(), Crops(24, 16))
+    image = normalised(path.read_bytes(), 24, 16)
     cells = image.reshape(3, 8, 2, 8, 2).transpose(1, 3, 0, 2, 4).reshape(64, 12)
     return np.maximum(cells @ weights.reshape(4, 12).T, 0)
 
 
-SIZES = ("--set", f"resize={24}", "--set", "crop=16")
+SIZES = ("--set", "resize=24", "--set", "crop=16")
 
 
 @pytest.mark.parametrize("options", [{}, {"channels_last": True}, {"batch": 3}])
@@ -307,7 +308,7 @@ def test_threads_and_another_place_make_the_same_bytes(photos: Path, tmp_path: P
     onnx = model(tmp_path / "m.onnx")
     for name, threads, place in (("one", 1, photos), ("two", 2, shutil.copytree(photos, tmp_path / "other"))):
         assert extract(place, "--onnx", onnx, *SIZES, "--output", tmp_path / name, "--set", f"threads={threads}",
-                       "--set", f"shard_size={2}") == 0  # fmt: skip
+                       "--set", "shard_size=2") == 0  # fmt: skip
     one, two = ({path.name: path.read_bytes() for path in (tmp_path / name).rglob("features/*")}
                 for name in ("one", "two"))  # fmt: skip
     assert one == two
@@ -320,7 +321,7 @@ def test_bad_photos_are_rejected_and_the_rest_goes_on(photos: Path, tmp_path: Pa
     photo(photos / "other" / "a.png")
     photo(photos / "odd\u2028name.png")
     (photos / "thin.png").write_bytes(png("1", (100_000, 1)))  # rejected before it is made large
-    onnx, sizes = model(tmp_path / "m.onnx"), ("--set", f"resize={1_001}", "--set", "crop=16")
+    onnx, sizes = model(tmp_path / "m.onnx"), ("--set", "resize=1_001", "--set", "crop=16")
     assert extract(photos, "--onnx", onnx, *sizes, "--output", tmp_path / "run", "--set", "batch=2") == 0
     assert list(rows(tmp_path / "run")) == ["a", "e", "c"]
     assert rejected(tmp_path / "run") == {
@@ -365,28 +366,23 @@ def test_bad_extractions_are_one_line(
     photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
 ) -> None:
     onnx = model(tmp_path / "m.onnx", size=224)
-    assert extract(photos, "--onnx", onnx, "--output", tmp_path / "run", *arguments) == 2
-    shown = capsys.readouterr().err
-    assert said in shown
-    assert shown.count("\n") == 1
-    assert not (tmp_path / "run").exists()
+    refused(capsys, said, tmp_path / "run", photos, "--onnx", onnx, *arguments)
 
 
 def test_files_that_are_no_models_and_folders_without_photos(
     photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "bad.onnx").write_bytes(b"\x08\x07no model")
-    (tmp_path / "empty").mkdir()
-    model(tmp_path / "m.onnx")
-    for place, name, said in (
-        (photos, "bad", "bad.onnx: must be an ONNX model with one image input"),
-        (tmp_path / "empty", "m", "must have photos"),
-        (tmp_path / "text", "m", "must have images that can be read, has none"),
+    onnx, empty, text = model(tmp_path / "m.onnx"), tmp_path / "empty", tmp_path / "text"
+    empty.mkdir()
+    text.mkdir()
+    (text / "a.jpg").write_text("none")
+    for place, path, said in (
+        (photos, tmp_path / "bad.onnx", "bad.onnx: must be an ONNX model with one image input"),
+        (empty, onnx, "must have photos"),
+        (text, onnx, "must have images that can be read, has none"),
     ):
-        if place.name == "text":
-            place.mkdir()
-            (place / "a.jpg").write_text("none")
-        assert extract(place, "--onnx", tmp_path / f"{name}.onnx", "--output", tmp_path / "run") == 2
+        assert extract(place, "--onnx", path, "--output", tmp_path / "run") == 2
         assert said in capsys.readouterr().err
 
 
@@ -412,7 +408,7 @@ def png(mode: str, size: tuple[int, int] = (8, 8), colour: object = None, **how:
     ],
 )
 def test_every_mode_becomes_rgb_and_is_normalised(data: bytes, colour: tuple[int, ...]) -> None:
-    made = normalised(data, Crops(8, 8))
+    made = normalised(data, 8, 8)
     assert made.shape == (3, 8, 8)
     assert np.allclose(made[:, 3, 3], (np.array(colour) / 255 - MEAN) / STD, atol=1e-5)
 
@@ -421,12 +417,12 @@ def test_the_centre_is_cropped_of_a_photo_resized_in_proportion(tmp_path: Path) 
     from PIL import Image
 
     data = photo(tmp_path / "a.png", (12, 10)).read_bytes()
-    assert np.array_equal(normalised(data, Crops(10, 6)), normalised(data, Crops(10, 10))[:, 2:8, 2:8])
+    assert np.array_equal(normalised(data, 10, 6), normalised(data, 10, 10)[:, 2:8, 2:8])
     for size in ((640, 427), (427, 640)):
         whole = Image.effect_noise(size, 50).convert("RGB")
         small = whole.resize(tuple(256 * side // 427 for side in size), Image.Resampling.BILINEAR)
         left, top = (round((side - 224) / 2) for side in small.size)
-        assert preprocess.cropped(whole, Crops()) == small.crop((left, top, left + 224, top + 224))
+        assert preprocess.cropped(whole) == small.crop((left, top, left + 224, top + 224))
 
 
 def test_a_photo_is_turned_as_its_camera_says(tmp_path: Path) -> None:
@@ -435,7 +431,7 @@ def test_a_photo_is_turned_as_its_camera_says(tmp_path: Path) -> None:
     upright, exif = photo(tmp_path / "a.png", (10, 10)), Image.Exif()
     exif[0x0112] = 3  # upside down
     Image.open(upright).rotate(180).save(tmp_path / "b.png", exif=exif)
-    one, other = (normalised((tmp_path / name).read_bytes(), Crops(10, 10)) for name in ("a.png", "b.png"))
+    one, other = (normalised((tmp_path / name).read_bytes(), 10, 10) for name in ("a.png", "b.png"))
     assert np.array_equal(one, other)
 
 
@@ -445,7 +441,7 @@ def test_huge_photos_are_not_decoded(size: tuple[int, int]) -> None:
     data[16:24] = size[0].to_bytes(4, "big") + size[1].to_bytes(4, "big")
     data[29:33] = zlib.crc32(bytes(data[12:29])).to_bytes(4, "big")
     with pytest.raises(UnreadableError) as refused:
-        normalised(bytes(data), Crops())
+        normalised(bytes(data))
     assert refused.value.reason == "too_large"
 
 

@@ -7,13 +7,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from negcap.pipelines.engine.cluster import Synchronous
 from negcap.pipelines.engine.errors import StageError
-from negcap.pipelines.engine.progress import Progress
 from negcap.pipelines.engine.tables import read_table, verify
-from negcap.pipelines.ingestion import rows as rows_of_parts
+from negcap.pipelines.ingestion import grouping
 from negcap.pipelines.stages import ingest as stage
-from negcap.pipelines.stages.ingest import IngestConfig, Ingested
+from tests.pipelines.stages.test_ingest import contents, run_ingest
 
 FILES = 9
 
@@ -29,18 +27,8 @@ def tables(folder: Path, rows: int = 4, **more) -> Path:
     return folder
 
 
-def run_ingest(source: object, run: Path, **config) -> Ingested:
-    return stage.ingest(
-        str(source), run, IngestConfig(**config), metadata={}, progress=Progress(), executor=Synchronous()
-    )
-
-
 def read(run: Path, table: str) -> list[list[dict]]:
     return [shard.to_pylist() for shard in read_table(run, table)]
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
 def test_a_shard_ends_where_a_file_ends_and_siblings_are_together(tmp_path):
@@ -60,7 +48,7 @@ def test_the_same_captions_from_one_part_and_from_many(tmp_path, monkeypatch):
     folder = tables(tmp_path / "many")
     run_ingest(folder, tmp_path / "parts")
     monkeypatch.setattr(stage, "MANY_FILES", 100)
-    monkeypatch.setattr(rows_of_parts, "BLOCK_ROWS", 7)
+    monkeypatch.setattr(grouping, "BLOCK_ROWS", 7)
     monkeypatch.setattr(stage, "RANGE_ROWS", 11)
     run_ingest(folder, tmp_path / "one")
     assert sum(read(tmp_path / "parts", "captions"), []) == sum(read(tmp_path / "one", "captions"), [])
@@ -109,7 +97,7 @@ def test_an_interrupted_ingest_goes_on_with_what_was_read(stopped, tmp_path, mon
     assert (tmp_path / "run/.ingest").is_dir()
     opened = []
     records = stage._records
-    monkeypatch.setattr(stage, "_records", lambda *given: (opened.append(given[2]), records(*given))[1])
+    monkeypatch.setattr(stage, "_records", lambda *given: (opened.append(given[1]), records(*given))[1])
     run_ingest(folder, tmp_path / "run", shard_size=3)
     assert len(opened) == (FILES - 5 if stopped == "read_part" else 0)
     assert contents(tmp_path / "run") == contents(tmp_path / "fresh")

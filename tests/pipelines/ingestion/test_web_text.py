@@ -5,27 +5,22 @@ from pathlib import Path
 
 import pytest
 
-from negcap.pipelines.engine.progress import Progress
-from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.ingestion import checks
 from negcap.pipelines.readers.record import Record
-from negcap.pipelines.stages import ingest as stage
-from negcap.pipelines.stages.ingest import IngestConfig
+from tests.pipelines.stages.test_ingest import captions, rejected, run_ingest
 
 
 def record(text: str) -> Record:
     return Record("a.csv", 1, "1.jpg", text)
 
 
-def run_ingest(lines: list[str], tmp_path: Path, **config) -> tuple[list[str], list[tuple[int, str]]]:
+def ingested(lines: list[str], tmp_path: Path, **config) -> tuple[list[str], list[tuple[int, str]]]:
     """The captions that are kept of some, each of an image of its own, and line and reason of the others."""
     tmp_path.mkdir(exist_ok=True)
-    source = tmp_path / "captions.txt"
+    source, run = tmp_path / "captions.txt", tmp_path / "run"
     source.write_text("\n".join(lines))
-    stage.ingest(str(source), tmp_path / "run", IngestConfig(**config), metadata={}, progress=Progress())
-    kept = [text for table in read_table(tmp_path / "run", "captions") for text in table["text"].to_pylist()]
-    bad = [row for table in read_table(tmp_path / "run", "rejected_records") for row in table.to_pylist()]
-    return kept, [(row["line"], row["reason"]) for row in bad]
+    run_ingest(source, run, **config)
+    return [row["text"] for row in captions(run)], [(row["line"], row["reason"]) for row in rejected(run)]
 
 
 @pytest.mark.parametrize(
@@ -57,11 +52,11 @@ def test_boilerplate(text, rule):
 @pytest.mark.slow
 def test_other_languages_are_refused_and_short_texts_kept(tmp_path):
     lines = ["A dog runs along the beach.", "Ein Hund rennt am Strand entlang.", "Two dogs", "Un chien court."]
-    kept, bad = run_ingest(lines, tmp_path, languages=("en",))
+    kept, bad = ingested(lines, tmp_path, languages=("en",))
     assert kept == [lines[0], lines[2]]
     assert bad == [(2, "other_language"), (4, "other_language")]
     with pytest.raises(ValueError, match="languages must be among those of py3langid, was: xx"):
-        run_ingest(lines, tmp_path, languages=("xx",))
+        ingested(lines, tmp_path, languages=("xx",))
 
 
 LINES = [
@@ -76,13 +71,13 @@ LINES = [
 
 @pytest.mark.parametrize("near", [False, True])
 def test_repetitions_of_earlier_captions_are_refused(near, tmp_path):
-    kept, bad = run_ingest(LINES, tmp_path, duplicates=True, near_duplicates=near)
+    kept, bad = ingested(LINES, tmp_path, duplicates=True, near_duplicates=near)
     found = {2: "duplicate_text", 3: "duplicate_text", 6: "duplicate_text"} | (
         {4: "near_duplicate_text"} if near else {}
     )
     assert kept == [text for line, text in enumerate(LINES, 1) if line not in found]
     assert bad == sorted(found.items())
-    assert run_ingest(LINES, tmp_path / "all", boilerplate=True) == (LINES, [])
+    assert ingested(LINES, tmp_path / "all", boilerplate=True) == (LINES, [])
 
 
 def test_the_chance_to_share_a_band_is_the_one_documented():

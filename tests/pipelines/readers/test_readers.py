@@ -70,7 +70,7 @@ def parquet(rows: list[dict]) -> bytes:
 
 
 def delimited(delimiter: str) -> str:
-    return "\n".join(delimiter.join(row) for row in [list(ROWS[0]), *(list(row.values()) for row in ROWS)]) + "\n"
+    return "\n".join(map(delimiter.join, [list(ROWS[0]), *(list(row.values()) for row in ROWS)])) + "\n"
 
 
 FILES = {  # name -> content, format, what is read
@@ -108,26 +108,16 @@ FILES = {  # name -> content, format, what is read
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("compression", COMPRESS)
+@pytest.mark.parametrize("compression", [*COMPRESS, "by URL"])
 @pytest.mark.parametrize("name", FILES)
 def test_reads_and_detects_every_format(name, compression, tmp_path):
     content, format, expected = FILES[name]
-    content = content.encode() if isinstance(content, str) else content
-    path = put(tmp_path, {name + compression: COMPRESS[compression](content)})
-    assert readers.detect(path) == format
+    folder, end = (f"memory://{uuid.uuid4()}", "") if compression == "by URL" else (tmp_path, compression)
+    path = put(folder, {name + end: COMPRESS[end](content.encode() if isinstance(content, str) else content)})
+    assert readers.detect(path) == format and readers.files_of(path, format, ReadOptions()) == [path]
     records, rejected = read(path)
-    assert short(records) == expected
-    assert rejected == []
-    assert {record.source for record in records} == {name + compression}
-    assert {record.language for record in records} == {"en"}
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_reads_any_fsspec_url(name):
-    content, format, expected = FILES[name]
-    path = put(f"memory://{uuid.uuid4()}", {name: content})
-    assert short(read(path)[0]) == expected
-    assert readers.files_of(path, format, ReadOptions()) == [path]
+    assert short(records) == expected and rejected == []
+    assert {(record.source, record.language) for record in records} == {(name + end, "en")}
 
 
 def test_coco_skips_nothing_when_images_come_last_and_refuses_a_repeated_annotation(tmp_path):
@@ -220,26 +210,26 @@ def test_vsepp_needs_five_lines_an_image(captions, images, message, tmp_path):
         read(path)
 
 
+def as_table(name: str, rows: list[dict]) -> str | bytes:
+    """Rows of texts as a table of the kind that the name of a file ends with."""
+    objects = {"jsonl": "\n".join(map(json.dumps, rows)), "json": json.dumps(rows), "parquet": parquet(rows)}
+    between = "\t" if name.endswith("tsv") else ","
+    cells = [list(rows[0]), *(list(row.values()) for row in rows)]
+    return objects.get(name.partition(".")[2]) or "\n".join(map(between.join, cells)) + "\n"
+
+
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl", "a.parquet", "a.json"])
 def test_tables_with_columns_of_other_names(name, tmp_path):
-    rows = [{"what": "x", "photo file": "owl.jpg", "said": OWL, "part": "test"}]
-    contents = {
-        ".csv": f"what,photo file,said,part\nx,owl.jpg,{OWL},test\n",
-        ".tsv": f"what\tphoto file\tsaid\tpart\nx\towl.jpg\t{OWL}\ttest\n",
-        ".jsonl": json.dumps(rows[0]),
-        ".json": json.dumps(rows),
-        ".parquet": parquet(rows),
-    }
-    path = put(tmp_path, {name: contents[Path(name).suffix]})
-    with pytest.raises(
-        ValueError,
-        match=r"no column has a usual name of image columns, .*--image-column; found: what, photo file, said",
-    ):
-        read(path)
-    with pytest.raises(ValueError, match="no column has a usual name of caption columns"):
-        read(path, image_column="photo file")
-    with pytest.raises(ValueError, match="split column must be one of the columns found, was: fold; found: what"):
-        read(path, image_column="photo file", caption_column="said", split_column="fold")
+    path = put(tmp_path, {name: as_table(name, [{"what": "x", "photo file": "owl.jpg", "said": OWL, "part": "test"}])})
+    for message, options in {
+        r"no column has a usual name of image columns, .*--image-column; found: what, photo file, said": {},
+        "no column has a usual name of caption columns": {"image_column": "photo file"},
+        "split column must be one of the columns found, was: fold; found: what": {
+            "image_column": "photo file", "caption_column": "said", "split_column": "fold",
+        },
+    }.items():  # fmt: skip
+        with pytest.raises(ValueError, match=message):
+            read(path, **options)
     records, _ = read(path, image_column="photo file", caption_column="said", split_column="part")
     assert short(records) == [("owl.jpg", "test", OWL)]
 
@@ -307,13 +297,10 @@ def test_embedded_images_are_read_by_their_paths_alone(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["a.csv", "a.txt", "a.jsonl", "a.json", "a.parquet"])
 def test_a_table_of_captions_alone_has_an_image_for_each_row(name, tmp_path):
+    first = ("2", "3") if name in ("a.csv", "a.txt") else ("1", "2")  # lines, or rows
     rows = [{"caption": OWL, "split": "test"}, {"caption": HEN, "split": "val"}]
-    lines = f"caption\n{OWL}\n{HEN}\n"
-    objects = "\n".join(map(json.dumps, rows))
-    contents = {"jsonl": objects, "json": json.dumps(rows), "parquet": parquet(rows)}
-    records, _ = read(put(tmp_path, {name: contents.get(name[2:], lines)}))
-    assert [record.text for record in records] == [OWL, HEN]
-    assert [record.image for record in records] == (["2", "3"] if contents.get(name[2:]) is None else ["1", "2"])
+    records, _ = read(put(tmp_path, {name: as_table(name, rows)}))
+    assert short(records) == [(image, row["split"], row["caption"]) for image, row in zip(first, rows, strict=True)]
     other = put(tmp_path, {"b.csv": f"caption,photograph\n{OWL},owl.jpg\n"})
     with pytest.raises(ValueError, match="no column has a usual name of image columns, .* found: caption, photograph"):
         read(other)
@@ -343,86 +330,60 @@ BAD_LINES = [  # bytes of a caption, reason, detail
 ]
 
 
-@pytest.mark.parametrize(
-    "format", ["lines", "flickr", "vsepp", "multi30k", "csv", "tsv", "jsonl", "json", "coco", "karpathy"]
-)
+ITEM = b'"image": "%(n)d.jpg", "caption": %(json)b'
+SENTENCE = b'{"filename": "%(n)d.jpg", "sentences": [{"raw": %(json)b}]}'
+FORMS = {  # by format: the name of a file; what is before, of and between its records, and behind them
+    "lines": ("a.txt", b"", b"%(text)b", b"\n", b""),
+    "flickr": ("a.token", b"", b"%(n)d.jpg#0\t%(text)b", b"\n", b""),
+    "vsepp": ("dev_caps.txt", b"", b"%(text)b", b"\n", b""),
+    "multi30k": ("val.en", b"", b"%(text)b", b"\n", b"\n"),
+    "csv": ("a.csv", b"image,caption\n", b"%(n)d.jpg,%(text)b", b"\n", b""),
+    "tsv": ("a.tsv", b"image\tcaption\n", b"%(n)d.jpg\t%(text)b", b"\n", b""),
+    "jsonl": ("a.jsonl", b"", b"{" + ITEM + b"}", b"\n", b""),
+    "json": ("a.json", b"[", b"{" + ITEM + b"}", b",", b"]"),
+    "coco": ("a.json", b'{"annotations": [', b'{"image_id": %(n)d, "caption": %(json)b}', b",", b"]}"),
+    "karpathy": ("a.json", b'{"images": [', SENTENCE, b",", b"]}"),
+}
+
+
+@pytest.mark.parametrize("format", FORMS)
 @pytest.mark.parametrize(("bad", "reason", "detail"), BAD_LINES, ids=lambda value: str(value)[:12])
 def test_a_bad_caption_is_one_rejected_record(format, bad, reason, detail, tmp_path):
     if format == "lines" and not bad.strip():
         pytest.skip("empty lines are no records")
-    path, line = put_with_caption(tmp_path, format, bad)
+    name, before, record, between, behind = FORMS[format]
+    rows = []
+    for n, text in enumerate([HEN.encode(), bad, OWL.encode(), HEN.encode(), OWL.encode()]):
+        quoted = b'"' + text.replace(b"\x07", b"\\u0007").replace(b"\x00", b"\\u0000") + b'"'
+        rows.append(record % {b"n": n, b"text": text, b"json": quoted})
+    path = put(tmp_path, {name: before + between.join(rows) + behind})
+    if format == "multi30k":
+        put(tmp_path, {"val_images.txt": "".join(f"{number}.jpg\n" for number in range(5))})
+        path = str(tmp_path)
     records, rejected = read(path, "table" if format in ("csv", "tsv", "jsonl", "json") else "")
-    assert [(r.reason, r.line) for r in rejected] == [(reason, line)]
+    assert [(r.reason, r.line) for r in rejected] == [(reason, 3 if format in ("csv", "tsv") else 2)]
     assert rejected[0].detail.startswith(detail)
     assert len(rejected[0].text) <= 200 + 3
-    assert len(records) == 4
-    assert reason in RECORD_REASONS
+    assert len(records) == 4 and reason in RECORD_REASONS
 
 
-def put_with_caption(folder: Path, format: str, bad: bytes) -> tuple[str, int]:
-    """A source of this format whose second of five captions is `bad`; the line it stands in."""
-    captions = [HEN.encode(), bad, OWL.encode(), HEN.encode(), OWL.encode()]
-    if format == "flickr":
-        lines = [b"%d.jpg#0\t%s" % item for item in enumerate(captions)]
-        return put(folder, {"a.token": b"\n".join(lines)}), 2
-    if format == "lines":
-        return put(folder, {"a.txt": b"\n".join(captions)}), 2
-    if format == "vsepp":
-        return put(folder, {"dev_caps.txt": b"\n".join(captions)}), 2
-    if format == "multi30k":
-        images = "".join(f"{number}.jpg\n" for number in range(5))
-        put(folder, {"val_images.txt": images, "val.en": b"\n".join(captions) + b"\n"})
-        return str(folder), 2
-    if format in ("csv", "tsv"):
-        separator = b"," if format == "csv" else b"\t"
-        lines = [
-            b"image" + separator + b"caption",
-            *(b"%d.jpg%s%s" % (n, separator, c) for n, c in enumerate(captions)),
-        ]
-        return put(folder, {f"a.{format}": b"\n".join(lines)}), 3
-    quoted = [b'"' + caption.replace(b"\x07", b"\\u0007").replace(b"\x00", b"\\u0000") + b'"' for caption in captions]
-    if format in ("jsonl", "json"):
-        objects = [b'{"image": "%d.jpg", "caption": %s}' % item for item in enumerate(quoted)]
-        content = b"\n".join(objects) if format == "jsonl" else b"[" + b",".join(objects) + b"]"
-    elif format == "coco":
-        objects = [b'{"image_id": %d, "caption": %s}' % item for item in enumerate(quoted)]
-        content = b'{"annotations": [' + b",".join(objects) + b"]}"
-    else:
-        objects = [b'{"filename": "%d.jpg", "sentences": [{"raw": %s}]}' % item for item in enumerate(quoted)]
-        content = b'{"images": [' + b",".join(objects) + b"]}"
-    return put(folder, {f"a.{'jsonl' if format == 'jsonl' else 'json'}": content}), 2
+BAD_IMAGES = {
+    "unsafe_path": ["../secret/owl.jpg", "a/../../owl.jpg", "a\\..\\owl.jpg", "/etc/owl.jpg", "C:\\owl.jpg",
+                    "~/owl.jpg", "file:///owl.jpg", "https://host/../owl.jpg"],
+    "no_image": ["", ".jpg", "folder/", None, 1.5, True],
+    "too_long": ["a" * 1001],
+    "control_characters": ["owl\x01.jpg", "owl\nhen.jpg", "owl\then.jpg", "owl\u2028hen.jpg"],
+    "not_utf8": ["owl\udcff.jpg"],
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("image", "reason"),
-    [
-        ("../secret/owl.jpg", "unsafe_path"),
-        ("a/../../owl.jpg", "unsafe_path"),
-        ("a\\..\\owl.jpg", "unsafe_path"),
-        ("/etc/owl.jpg", "unsafe_path"),
-        ("C:\\owl.jpg", "unsafe_path"),
-        ("~/owl.jpg", "unsafe_path"),
-        ("file:///owl.jpg", "unsafe_path"),
-        ("https://host/../owl.jpg", "unsafe_path"),
-        ("", "no_image"),
-        (".jpg", "no_image"),
-        ("folder/", "no_image"),
-        (None, "no_image"),
-        (1.5, "no_image"),
-        (True, "no_image"),
-        ("a" * 1001, "too_long"),
-        ("owl\x01.jpg", "control_characters"),
-        ("owl\nhen.jpg", "control_characters"),
-        ("owl\then.jpg", "control_characters"),
-        ("owl\u2028hen.jpg", "control_characters"),
-        ("owl\udcff.jpg", "not_utf8"),
-    ],
+    ("image", "reason"), [(image, reason) for reason in BAD_IMAGES for image in BAD_IMAGES[reason]]
 )
 def test_bad_images(image, reason):
     rejected = clean(Record("a.csv", 12, image, HEN))
     assert isinstance(rejected, Rejected)
-    assert rejected[:3] == ("a.csv", 12, reason)
-    assert rejected.text == HEN
+    assert (rejected[:3], rejected.text) == (("a.csv", 12, reason), HEN)
 
 
 @pytest.mark.parametrize(
@@ -436,15 +397,10 @@ def test_image_id(image, expected):
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [
-        ("  Two \t owls\u00a0 stare . ", "Two owls stare ."),
-        ("A hen\nand an egg\r\n", "A hen and an egg"),
-        ("cafe\u0301", "café"),
-        ("MiXeD Case , spaced .", "MiXeD Case , spaced ."),
-        ('"quoted" <b>markup</b> & more', '"quoted" <b>markup</b> & more'),
-        ("family 👨\u200d👩\u200d👧 emoji", "family 👨\u200d👩\u200d👧 emoji"),
-    ],
-)
+    [("  Two \t owls\u00a0 stare . ", "Two owls stare ."), ("A hen\nand an egg\r\n", "A hen and an egg"),
+     ("cafe\u0301", "café"), *((same, same) for same in ("MiXeD Case , spaced .", '"quoted" <b>markup</b> & more',
+     "family 👨\u200d👩\u200d👧 emoji"))],
+)  # fmt: skip
 def test_text_is_normalised_and_otherwise_untouched(text, expected):
     assert clean(Record("a", 1, "i", text)).text == expected
 
@@ -526,23 +482,19 @@ def test_a_file_cut_short_is_an_error(name, compression, share, tmp_path):
     assert str(error.value).startswith(path) and "\n" not in str(error.value)
 
 
+GOOD = '{"image": "1.jpg", "caption": "A hen"}'
+KARPATHY_ITEM = (SENTENCE % {b"n": 1, b"json": b'"A hen"'}).decode()
+
+
 @pytest.mark.parametrize(
     ("format", "content", "lines"),
     [
-        (
-            "flickr",
-            f"owl.jpg#0\t{OWL}\n\nno tab\nowl.jpg\t{OWL}\nowl.jpg#x\t{OWL}\nowl.jpg#12345\t{OWL}\n",
-            [3, 4, 5, 6],
-        ),
+        ("flickr", f"owl.jpg#0\t{OWL}\n\nno tab\nowl.jpg\t{OWL}\nowl.jpg#x\t{OWL}\nowl.jpg#12345\t{OWL}", [3, 4, 5, 6]),
         ("table", f"image,caption\n1.jpg,{OWL}\n2.jpg\n\n3.jpg,one,two\n", [3, 5]),
-        ("table", '{"image": "1.jpg", "caption": "A hen"}\n{"image": \n[1]\nnull\n', [2, 3, 4]),
-        ("table", '[{"image": "1.jpg", "caption": "A hen"}, 17]', [2]),
+        ("table", f'{GOOD}\n{{"image": \n[1]\nnull\n', [2, 3, 4]),
+        ("table", f"[{GOOD}, 17]", [2]),
         ("coco", '{"annotations": [{"image_id": 1, "caption": "A hen"}, null, [1]]}', [2, 3]),
-        (
-            "karpathy",
-            '{"images": [{"filename": "1.jpg", "sentences": [{"raw": "A hen"}]}, 3, {"sentences": []}]}',
-            [2, 3],
-        ),
+        ("karpathy", f'{{"images": [{KARPATHY_ITEM}, 3, {{"sentences": []}}]}}', [2, 3]),
     ],
 )
 def test_what_is_no_record_is_rejected_by_line(format, content, lines, tmp_path):
@@ -601,13 +553,7 @@ LANGUAGES = [("a.jpg", HEN, "en"), ("a.jpg", "Eine Henne.", "de-AT"), ("b.jpg", 
 @pytest.mark.parametrize("name", ["said.csv", "said.tsv", "said.jsonl", "said.json", "said.parquet"])
 def test_a_column_may_have_the_language_of_each_caption(name: str, tmp_path: Path) -> None:
     rows = [dict(zip(("image", "caption", "tongue"), row, strict=True)) for row in LANGUAGES]
-    between = "\t" if name.endswith("tsv") else ";"
-    made = {
-        "jsonl": "".join(json.dumps(row) + "\n" for row in rows),
-        "json": json.dumps(rows),
-        "parquet": parquet(rows),
-    }.get(name.partition(".")[2]) or "\n".join(between.join(row) for row in [tuple(rows[0]), *LANGUAGES])
-    path = put(tmp_path, {name: made})
+    path = put(tmp_path, {name: as_table(name, rows)})
     records, rejected = read(path, language_column="tongue")
     assert [(record.image, record.language) for record in records] == [("a.jpg", "en"), ("a.jpg", "de")]
     assert {bad.reason for bad in rejected} == {"no_language"} and "no_language" in RECORD_REASONS
@@ -648,11 +594,10 @@ def test_a_line_too_long_is_read_in_pieces_and_is_one_rejected_record(name, tmp_
 
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl"])
 def test_a_line_of_pairs_too_long_is_one_rejected_record(name, tmp_path, short_lines):
-    rows = (HEN, OWL), (HEN, LONG), (OWL, HEN)
-    separator = "," if name == "a.csv" else "\t"
-    text = "\n".join(map(separator.join, (("caption", "negative"), *rows)))
+    names, rows = ("caption", "negative"), ((HEN, OWL), (HEN, LONG), (OWL, HEN))
+    text = "\n".join(map(("," if name == "a.csv" else "\t").join, (names, *rows)))
     if name == "a.jsonl":
-        text = "\n".join(json.dumps({"caption": caption, "negative": negative}) for caption, negative in rows)
+        text = "\n".join(json.dumps(dict(zip(names, row, strict=True))) for row in rows)
     first, bad, last = pairs.read_pairs(put(tmp_path, {name: text}))
     assert isinstance(bad, Rejected) and (bad.line, bad.reason) == (2, "not_a_record")
     assert (first.captions, last.captions) == ((HEN,), (OWL,))

@@ -10,6 +10,7 @@ from negcap.pipelines.cli import main
 from negcap.pipelines.engine.manifest import manifest_path
 from negcap.pipelines.readers.files import folder_of, name_of, without_credentials
 
+INGEST = ("--only", "ingest", "--scheduler", "synchronous")
 TABLE = b"image,caption\n" + b"".join(b"%d.jpg,A dog sleeps on a red couch.\n" % i for i in range(5000))
 
 
@@ -40,7 +41,7 @@ def host() -> Iterator[str]:
 
 def ingested(url: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
     """The only line that reading a source that cannot be read prints; nothing is written."""
-    assert main(["build", url, "--output", str(folder / "run"), "--only", "ingest", "--quiet"]) == 2
+    assert main(["build", url, "--output", str(folder / "run"), *INGEST, "--quiet"]) == 2
     assert not (folder / "run").exists()
     (line,) = capsys.readouterr().err.splitlines()
     return line.removeprefix("negcap: ")
@@ -91,7 +92,7 @@ def test_protocols_that_have_no_files_are_one_line(url: str, tmp_path: Path, cap
 
 def test_no_credentials_are_shown_or_kept(host: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     url = f"http://{host}/a.csv?token=secret"
-    assert main(["build", url, "--output", str(tmp_path / "run"), "--only", "ingest", "--limit", "2"]) == 0
+    assert main(["build", url, "--output", str(tmp_path / "run"), *INGEST, "--limit", "2"]) == 0
     assert '"a.csv": "' in manifest_path(tmp_path / "run" / "captions").read_text()
     assert not [path for path in tmp_path.rglob("*") if path.is_file() and b"secret" in path.read_bytes()]
     assert name_of(url) == "a.csv" and folder_of(url) == f"http://{host}/"

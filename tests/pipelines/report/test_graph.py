@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from negcap.pipelines.cli import main
-from negcap.pipelines.report.graph import print_graph, quoted
+from negcap.pipelines.report.rows import print_graph, quoted
 
 
 def shown(text: str, **options: bool) -> str:

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from negcap.pipelines.report.rows import has_colours, marked, pieces, print_rows
-from negcap.pipelines.tables.sample import sample, table_of
+from negcap.pipelines.tables.columns import sample, table_of
 from negcap.schemas.negatives import NEGATIVES, REJECTIONS
 from tests.tables import write_table
 

@@ -12,21 +12,18 @@ from negcap.pipelines.engine.cluster import Synchronous
 from negcap.pipelines.engine.manifest import Identity, Manifest, write_manifest
 from negcap.pipelines.engine.progress import (
     STATISTICS,
-    Bars,
-    Lines,
     Measured,
+    Measuring,
     Progress,
     Timing,
     read_statistics,
     report,
-    with_counts,
     write_statistics,
 )
 from negcap.pipelines.engine.run import Execution, run_stage
 from negcap.pipelines.report import summary
-from negcap.pipelines.report.statistics import PAGE, page, write_page
-from tests.pipelines.engine.test_run import TEXTS
-from tests.pipelines.engine.toy_stages import COUNT, SPLIT, ToyConfig, write_captions
+from negcap.pipelines.report.info import PAGE, page, write_page
+from tests.pipelines.engine.toy_stages import COUNT, SPLIT, TEXTS, ToyConfig, write_captions
 
 COUNTS = {
     "captions": 200, "noun.captions": 190, "noun.rows": 3000, "family.noun.captions": 190, "family.noun.rows": 3000,
@@ -97,17 +94,16 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.mark.parametrize("make, kind", [(Terminal, Bars), (io.StringIO, Lines)])
-def test_progress_says_what_was_done(make: type[io.StringIO], kind: type) -> None:
+@pytest.mark.parametrize("make", [Terminal, io.StringIO])
+def test_progress_says_what_was_done(make: type[io.StringIO]) -> None:
     stream = make()
     progress = report(stream=stream)
-    assert type(progress) is kind
-    progress.begin("parse", 3, reused=1)
-    progress.advance(2500)
-    progress.advance(100)
-    progress.end()
-    progress.begin("lexicon", 1, reused=1)
-    progress.end()
+    with progress.stage("parse", 3, reused=1):
+        progress.advance(2500)
+        progress.advance(100)
+    with progress.stage("lexicon", 1, reused=1):
+        pass
+    assert ("━" in stream.getvalue()) == stream.isatty()
     for line in ("parse: 2,600 captions in 0.0 s, 1 shards", "1 shards were up to date", "lexicon: up to date"):
         assert line in stream.getvalue()
     timings = [(t.stage, t.captions, t.shards, t.reused) for t in progress.timings]
@@ -116,10 +112,8 @@ def test_progress_says_what_was_done(make: type[io.StringIO], kind: type) -> Non
 
 def test_quiet_is_quiet(capsys: pytest.CaptureFixture[str]) -> None:
     progress = report(quiet=True)
-    assert type(progress) is Progress
-    progress.begin("ingest", None)
-    progress.advance(10, 0)
-    progress.end()
+    with progress.stage("ingest", None):
+        progress.advance(10, 0)
     assert capsys.readouterr() == ("", "")
     assert progress.timings[0].captions == 10
 
@@ -128,11 +122,10 @@ def test_a_long_stage_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> Non
     now = iter([0.0, 1.0, 12.0, 13.0, 24.0])
     monkeypatch.setattr("time.perf_counter", lambda: next(now))
     stream = io.StringIO()
-    progress = Lines(stream)
-    progress.begin("parse", 4)
-    for _ in range(3):
-        progress.advance(2500)
-    progress.end()
+    progress = Progress(stream)
+    with progress.stage("parse", 4):
+        for _ in range(3):
+            progress.advance(2500)
     assert stream.getvalue().splitlines() == [
         "parse: 50%, 5,000 captions (417/s)",
         "parse: 7,500 captions in 24.0 s (312/s)",
@@ -158,8 +151,8 @@ def test_every_shard_has_a_line_and_a_second_run_adds_none(tmp_path: Path) -> No
 
 def test_refusals_are_counted_by_reason() -> None:
     counts = {"captions": 3, "rejected.noun.likely_true": 2, "rejected.verb.likely_true": 1, "rejected.verb.odd": 4}
-    line = with_counts(Measured(1, "a:1", 0, 2.0, 1.0, 10), counts, 2)
-    assert line == Measured(1, "a:1", 3, 2.0, 1.0, 10, {"likely_true": 3, "odd": 4}, 2)
+    line = Measuring().line(1, counts)
+    assert (line.shard, line.captions, line.refused) == (1, 3, {"likely_true": 3, "odd": 4})
 
 
 def test_the_page_sums_up(tmp_path: Path) -> None:

@@ -12,21 +12,22 @@ from typing import Any
 
 import pytest
 
-from negcap.pipelines.resources.parser.__main__ import megabytes, save
-from negcap.pipelines.resources.parser.augmentation import (
+from negcap.pipelines.resources.parser.captions import TEMPLATES, caption_trees
+from negcap.pipelines.resources.parser.clear import convert
+from negcap.pipelines.resources.parser.lexical import TAG_TO_POS, attribute_patterns, lemma, lemma_tables
+from negcap.pipelines.resources.parser.phrases import Node, coordinate, flatten, inflected, preposition
+from negcap.pipelines.resources.parser.train import TrainingConfig, accuracy, megabytes, save, speed, train
+from negcap.pipelines.resources.parser.tree import (
+    Tree,
     agreed_trees,
     augment,
     coco_captions,
     fragments,
     joined,
+    read_conllu,
+    to_doc,
     without_final_stop,
 )
-from negcap.pipelines.resources.parser.captions import TEMPLATES, caption_trees
-from negcap.pipelines.resources.parser.clear import convert
-from negcap.pipelines.resources.parser.lexical import TAG_TO_POS, attribute_patterns, lemma, lemma_tables
-from negcap.pipelines.resources.parser.nodes import Node, coordinate, flatten, inflected, preposition
-from negcap.pipelines.resources.parser.train import TrainingConfig, accuracy, speed, train
-from negcap.pipelines.resources.parser.tree import Tree, read_conllu, to_doc
 
 CASES, FORMS = (
     tomllib.loads(Path(__file__).with_name(name).read_text("utf-8")) for name in ("conversion.toml", "lemmas.toml")

@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 from negcap.pipelines.cli import main
 from negcap.pipelines.engine.cluster import executor
 from negcap.pipelines.engine.errors import OtherConfigError, StageError
-from negcap.pipelines.engine.manifest import Identity, finish, prepare
+from negcap.pipelines.engine.manifest import Identity
+from negcap.pipelines.engine.output import Output
 from negcap.pipelines.engine.progress import Progress
-from negcap.pipelines.engine.shards import Origin, shard_path, write_shard
+from negcap.pipelines.engine.stage import StageResult
 from negcap.pipelines.engine.tables import read_table, verify
 from negcap.pipelines.quality.bias import BlindConfig, Pair, blind, measure_run
 from negcap.pipelines.quality.selection import pool, select
@@ -132,13 +133,10 @@ def write_run(run: Path, make: Make = marked, images: int = 60, operators: tuple
                 })  # fmt: skip
     for name, schema in (("captions", CAPTIONS), ("negatives", NEGATIVES)):
         identity = Identity("made", {}, {}, (name,), "", {})
-        prepare(run / name, identity, overwrite=True)
+        output = Output(run, identity, {name: schema}, overwrite=True)
         size = -(-len(rows[name]) // SHARDS)
-        receipts = []
-        for index in range(SHARDS):
-            table = pa.Table.from_pylist(rows[name][index * size : (index + 1) * size], schema)
-            receipts.append({name: write_shard(table, shard_path(run / name, index), schema, Origin(identity.key()))})
-        finish(run, (name,), identity, receipts)
+        tables = [pa.Table.from_pylist(rows[name][at * size : (at + 1) * size], schema) for at in range(SHARDS)]
+        output.finish([output.write(index, StageResult({name: table}, {})) for index, table in enumerate(tables)])
     return run
 
 

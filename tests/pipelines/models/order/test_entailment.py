@@ -75,7 +75,7 @@ NONE_LEFT = "must have pairs with a gold label, has none; without a label: "
         ("a.jsonl", PAIR.format('"a"', "maybe"), r"a\.jsonl:1: gold_label must be one of .*, -, was: 'maybe'"),
         ("a.jsonl", PAIR.format("null", "neutral"), "sentence1 and sentence2 must be text, were: None, 'b'"),
         ("a.jsonl", "[]\n", r"a\.jsonl:1: must be a JSON object, was: \[\]"),
-        ("a.jsonl", "{", r"a\.jsonl:1: must be a JSON object, is damaged"),
+        ("a.jsonl", "{", r"a\.jsonl:1: must be a JSON object, was: \{"),
         ("a.txt", "", NONE_LEFT + "0"),
         ("a.txt", b"\xff\xfe", "must be text in UTF-8, is not"),
         ("a.txt", None, "a.txt: No such file"),

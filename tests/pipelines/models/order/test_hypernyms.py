@@ -14,7 +14,7 @@ from torch import Generator
 from torch.distributions import MultivariateNormal, kl_divergence
 
 from negcap.pipelines.cli import main
-from negcap.pipelines.models.order import energies
+from negcap.pipelines.models.order import hypernyms as prediction
 from negcap.pipelines.models.order.config import HypernymConfig
 from negcap.pipelines.models.order.energies import (
     ENERGIES,
@@ -23,18 +23,18 @@ from negcap.pipelines.models.order.energies import (
     Order,
     accuracy,
     best_threshold,
-    fit_plane,
     max_margin_loss,
     pair_loss,
 )
-from negcap.pipelines.models.order.hypernyms import HeldOut, train_energy, transitive
+from negcap.pipelines.models.order.hypernyms import fit_plane, train_energy, transitive
 from negcap.pipelines.models.order.taxonomy import (
-    SplitPairs,
+    Split,
     Taxonomy,
     false_pairs,
     read_taxonomy,
     split_pairs,
     transitive_closure,
+    with_false_pairs,
 )
 from negcap.schemas.captions import TAXONOMY
 from tests.pipelines.models.golden_losses import losses_as_before
@@ -44,12 +44,7 @@ TREE = np.array([(n, (n - 1) // 3) for n in range(1, 121)])
 
 
 def tree() -> Taxonomy:
-    return Taxonomy([f"c{n}.n.01" for n in range(121)], TREE, transitive_closure(TREE, 121))
-
-
-def held_out(true: np.ndarray, taxonomy: Taxonomy, rng: np.random.Generator) -> HeldOut:
-    false = false_pairs(true, taxonomy.closure, len(taxonomy.names), rng)
-    return HeldOut(torch.from_numpy(np.concatenate([true, false])), torch.arange(2 * len(true)) < len(true))
+    return Taxonomy([f"c{n}.n.01" for n in range(121)], transitive_closure(TREE, 121))
 
 
 def write_wordnet(path: Path, above: list[list[int]], pos: str = "n") -> Path:
@@ -78,12 +73,14 @@ def test_the_closure_is_that_of_all_chains(seed: int) -> None:
 
 def test_a_split_has_every_pair_once_and_false_pairs_replace_either_end() -> None:
     closure = tree().closure
-    split = split_pairs(closure, 30, np.random.default_rng(0))
-    assert [len(part) for part in split] == [len(closure) - 90, 30, 30, 30]
+    train, *held = split_pairs(tree(), 30, np.random.default_rng(0))
+    assert [len(train), *(len(part.pairs) for part in held)] == [len(closure) - 90, 60, 60, 60]
     true = [tuple(pair) for pair in closure.tolist()]
-    assert sorted(map(tuple, np.concatenate(split).tolist())) == true
+    parts = [train, *(part.pairs[part.related].numpy() for part in held)]
+    assert sorted(map(tuple, np.concatenate(parts).tolist())) == true
+    assert not set(true) & {tuple(pair) for part in held for pair in part.pairs[~part.related].tolist()}
     pairs = np.repeat(closure, 20, 0)
-    made = false_pairs(pairs, closure, 121, np.random.default_rng(0))
+    made = false_pairs(pairs, tree(), np.random.default_rng(0))
     assert not set(true) & {tuple(pair) for pair in made.tolist()}
     changed = made != pairs
     assert not changed.all(1).any()
@@ -94,15 +91,13 @@ def test_a_split_has_every_pair_once_and_false_pairs_replace_either_end() -> Non
 def test_the_shipped_wordnet_and_its_transitive_closure() -> None:
     """Of the held-out pairs, those not to be inferred from others are the direct edges, 84,427 of 743,241."""
     taxonomy = read_taxonomy()
-    assert (len(taxonomy.names), len(taxonomy.edges), len(taxonomy.closure)) == (82_115, 84_427, 743_241)
+    assert (len(taxonomy.names), len(taxonomy.closure)) == (82_115, 743_241)
     names = {name: n for n, name in enumerate(taxonomy.names)}
     above = set(taxonomy.closure[taxonomy.closure[:, 0] == names["dog.n.01"], 1].tolist())
     assert {names["animal.n.01"], names["entity.n.01"]} <= above and names["cat.n.01"] not in above
-    rng = np.random.default_rng(0)
-    split = split_pairs(taxonomy.closure, 4000, rng)
-    found = transitive(split, held_out(split.test, taxonomy, rng), len(taxonomy.names))
-    assert found.true == pytest.approx(88.1, abs=0.7) and found.false == 100
-    assert found.accuracy == pytest.approx((found.true + found.false) / 2)
+    shares = transitive(split_pairs(taxonomy, 4000, np.random.default_rng(0)), len(taxonomy.names))
+    assert shares["true"] == pytest.approx(88.1, abs=0.7) and shares["false"] == 100
+    assert shares["accuracy"] == pytest.approx((shares["true"] + shares["false"]) / 2)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -157,12 +152,10 @@ def test_models_learn_a_tree(row: str) -> None:
     """Of a tree that is trained on whole, each model tells the pairs; the symmetric one not which lies below."""
     taxonomy = tree()
     true = torch.from_numpy(taxonomy.closure)
-    held = dict.fromkeys(
-        ("validation", "threshold", "test"), held_out(taxonomy.closure, taxonomy, np.random.default_rng(0))
-    )
+    held = with_false_pairs(taxonomy.closure, taxonomy, np.random.default_rng(0))
     config = HypernymConfig(dim=10, epochs=12, batch_size=40, threads=1)
-    energy, found = train_energy(row, SplitPairs(*[taxonomy.closure] * 4), held, taxonomy, config, 0)
-    assert found.accuracy > {"order": 90, "symmetric": 75}.get(row, 80)
+    energy, shares = train_energy(row, Split(taxonomy.closure, *[held] * 3), taxonomy, config, 0)
+    assert shares["accuracy"] > {"order": 90, "symmetric": 75}.get(row, 80)
     with torch.no_grad():
         turned = energy(*true.flip(1).T) > energy(*true.T)
     assert turned.double().mean() > 0.9 or row in ("symmetric", "bilinear")
@@ -172,7 +165,7 @@ def test_models_learn_a_tree(row: str) -> None:
 def test_the_command_writes_its_table_and_trains_nothing_twice_with_the_same_settings(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(energies, "STEPS", 20)
+    monkeypatch.setattr(prediction, "PLANE_STEPS", 20)
     wordnet = write_wordnet(tmp_path / "tree.parquet", [[], *([int(above)] for _, above in TREE)])
     given = [
         "--set",
@@ -236,11 +229,10 @@ def test_bad_input_is_one_line_and_writes_nothing(
 
 @pytest.mark.parametrize("row", ENERGIES)
 def test_losses_are_as_before(row: str, request: pytest.FixtureRequest) -> None:
-    taxonomy, rng = tree(), np.random.default_rng(0)
-    split = split_pairs(taxonomy.closure, 20, rng)
-    held = {name: held_out(getattr(split, name), taxonomy, rng) for name in ("validation", "threshold", "test")}
+    taxonomy = tree()
+    split = split_pairs(taxonomy, 20, np.random.default_rng(0))
     with losses_as_before(f"hypernyms_{row}", request):
-        train_energy(row, split, held, taxonomy, HypernymConfig(dim=10, epochs=2, batch_size=40, threads=1), 0)
+        train_energy(row, split, taxonomy, HypernymConfig(dim=10, epochs=2, batch_size=40, threads=1), 0)
 
 
 def test_a_plane_holds_a_small_order_and_its_losses_are_as_before(request: pytest.FixtureRequest) -> None:

@@ -13,11 +13,10 @@ import torch
 from negcap.pipelines.cli import negcap
 from negcap.pipelines.models.evaluation import retrieval
 from negcap.pipelines.models.evaluation.protocols import RankList
-from negcap.pipelines.models.papers import run
-from negcap.pipelines.models.papers.__main__ import insert_tables, main
-from negcap.pipelines.models.papers.plan import PARTS, Job, Settings, jobs
-from negcap.pipelines.models.papers.run import run_jobs, times
-from negcap.pipelines.models.papers.tables import TABLES, differences, tables
+from negcap.pipelines.models.papers import __main__ as papers
+from negcap.pipelines.models.papers.__main__ import insert_tables, main, run_steps
+from negcap.pipelines.models.papers.plan import PARTS, Settings, Step, steps, times
+from negcap.pipelines.models.papers.tables import TABLES, difference, tables
 from negcap.pipelines.models.trainer.evaluate import Evaluation
 from negcap.schemas.captions import CAPTIONS
 from tests.tables import write_table
@@ -59,28 +58,32 @@ def write_captions(folder: Path, *names: str, split: str = "dev") -> None:
 def test_every_command_of_the_plan_is_one_of_negcaps_and_has_a_folder_of_its_own(tmp_path: Path, size: str) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "train_grid.npy").touch()
-    plan = jobs(settings(tmp_path, size=size, seeds=2))
-    assert len({job.name for job in plan}) == len(plan) > 60
+    plan = steps(settings(tmp_path, size=size, seeds=2))
+    assert len({step.name for step in plan}) == len(plan) > 140
     written = []
-    for job in plan:
-        for name, *flags in job.commands:
-            given = negcap.commands[name].make_context(name, list(flags)).params  # raises for an unknown flag or value
-            written += [given["output"]] if name in ("train", "evaluate", "probe", "captioner") else []
+    for _, (name, *flags), _ in plan:
+        given = negcap.commands[name].make_context(name, list(flags)).params  # raises for an unknown flag or value
+        written += [given["output"]] if name in ("train", "evaluate", "probe", "captioner") else []
     assert len(set(written)) == len(written) > 120
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_each_part_alone_has_what_it_needs(tmp_path: Path, part: str) -> None:
-    made: set[str] = set()
-    for job in jobs(settings(tmp_path, parts=(part,))):
-        for command in job.commands:
-            read = [word for flag, word in zip(command, command[1:], strict=False) if flag == "--model"]
-            read += [name for word in command if word.startswith("judges=") for name in word[7:].split(",")]
-            assert {word for word in read if word.startswith("/")} <= made
-            made |= {command[command.index("--output") + 1]} if "--output" in command else set()
-            assert (
-                command[0] != "build" or "ingest" in command or part != "augmented"
-            )  # generated captions need no negatives
+def test_each_part_alone_has_what_it_needs_and_waits_for_it(tmp_path: Path, part: str) -> None:
+    made: dict[str, set[str]] = {}  # by folder, the steps that write to it
+    known: set[str] = set()
+    for step in steps(settings(tmp_path, parts=(part,))):
+        verb, first, *words = step.command
+        read = [word for flag, word in zip(words, words[1:], strict=False) if flag == "--model"]
+        read += [name for word in words if word.startswith("judges=") for name in word[7:].split(",")]
+        read += [first] if verb not in ("build", "features") else []
+        read += [words[0]] if verb in ("evaluate", "caption", "saliency", "probe") else []
+        for folder in (word for word in read if word.startswith("/")):
+            assert folder in made and made[folder] <= step.needs <= known
+        if verb == "caption" or "--output" in words:
+            output = words[words.index("--output") + 1] if "--output" in words else words[0]
+            made.setdefault(output, set()).add(step.name)
+        known.add(step.name)
+        assert verb != "build" or "ingest" in words or part != "augmented"  # generated captions need no negatives
 
 
 def test_a_plan_that_cannot_be_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -93,30 +96,30 @@ def test_a_plan_that_cannot_be_is_refused(tmp_path: Path, capsys: pytest.Capture
 @pytest.fixture
 def shell(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets the commands of a plan be lines for a shell."""
-    monkeypatch.setattr(run, "NEGCAP", ("sh", "-c"))
+    monkeypatch.setattr(papers, "NEGCAP", ("sh", "-c"))
 
 
 def test_what_needs_a_failed_command_is_not_run_and_all_else_is(tmp_path: Path, shell: None) -> None:
     said: list[str] = []
     killed = tmp_path / "killed"
     plan = [
-        Job("one", [("true",)]),
-        Job("bad", [("echo why; kill -9 $$",), (f"touch {killed}",)], ("one",)),
-        Job("after bad", [(f"touch {killed}",)], ("bad",)),
-        Job("two", [("true",), (f"test -e {tmp_path}/done/two-0.json",)]),
-        Job("last", [(f"test -e {tmp_path}/done/two-1.json",)], ("two", "one")),
+        Step("one", ("true",)),
+        Step("bad", ("echo why; kill -9 $$",), frozenset(["one"])),
+        Step("after", (f"touch {killed}",), frozenset(["bad"])),
+        Step("two", ("true",)),
+        Step("last", (f"test -e {tmp_path}/done/two.json",), frozenset(["two", "one"])),
     ]
-    assert run_jobs(plan, tmp_path, 2, said.append) == ["bad-0"]
-    done = {"one-0", "two-0", "two-1", "last-0"}
+    assert run_steps(plan, tmp_path, 2, said.append) == ["bad"]
+    done = {"one", "two", "last"}
     assert {file.stem for file in (tmp_path / "done").iterdir()} == set(times(plan, tmp_path)) == done
-    assert not killed.exists() and (tmp_path / "log" / "bad-0.txt").read_text() == "why\n"
-    assert any(line.startswith("bad-0: negcap echo why; kill -9 $$ failed") for line in said)
-    assert any(re.match(r"4 of 7, 0\.\d minutes of CPU: last-0, .*, 0 s of CPU, \d s$", line) for line in said)
-    assert said[-1] == "not run, as they need what failed: bad-1, after-bad-0"
-    plan[1] = Job("bad", [("true",), (f"touch {killed}",)], ("one",))
-    assert run_jobs(plan, tmp_path, 2, said.append) == [] and killed.exists()
-    begins = ("4 of 7 commands were done before", "5 of 7, ", "6 of 7, ", "7 of 7, ")
-    assert all(line.startswith(begin) for line, begin in zip(said[-4:], begins, strict=True))
+    assert not killed.exists() and (tmp_path / "log" / "bad.txt").read_text() == "why\n"
+    assert any(line.startswith("bad: negcap echo why; kill -9 $$ failed") for line in said)
+    assert any(re.match(r"3 of 5, 0\.\d minutes of CPU: last, .*, 0 s of CPU, \d s$", line) for line in said)
+    assert said[-1] == "not run, as they need what failed: after"
+    plan[1] = Step("bad", ("true",), plan[1].needs)
+    assert run_steps(plan, tmp_path, 2, said.append) == [] and killed.exists()
+    begins = ("3 of 5 commands were done before", "4 of 5, ", "5 of 5, ")
+    assert all(line.startswith(begin) for line, begin in zip(said[-3:], begins, strict=True))
 
 
 def test_an_interruption_ends_what_runs_and_the_same_call_goes_on(tmp_path: Path, shell: None) -> None:
@@ -125,22 +128,22 @@ def test_an_interruption_ends_what_runs_and_the_same_call_goes_on(tmp_path: Path
 
     slow = f"test -e {tmp_path}/begun || {{ touch {tmp_path}/begun; sleep 60; }}; touch {tmp_path}/ended"
     wait_for_slow = f"until test -e {tmp_path}/begun; do sleep 0.01; done"
-    plan = [Job("slow", [(slow,)]), Job("fast", [(wait_for_slow,), ("true",)])]
+    plan = [Step("slow", (slow,)), Step("fast", (wait_for_slow,)), Step("after", ("true",), frozenset(["fast"]))]
     began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        run_jobs(plan, tmp_path, 2, interrupt)
+        run_steps(plan, tmp_path, 2, interrupt)
     assert time.monotonic() - began < 30 and not (tmp_path / "ended").exists()
-    assert set(times(plan, tmp_path)) == {"fast-0"}
+    assert set(times(plan, tmp_path)) == {"fast"}
     said: list[str] = []
-    assert run_jobs(plan, tmp_path, 1, said.append) == [] and (tmp_path / "ended").exists()
+    assert run_steps(plan, tmp_path, 1, said.append) == [] and (tmp_path / "ended").exists()
     assert said[0] == "1 of 3 commands were done before" and len(said) == 3
 
 
 def test_commands_of_negcap_are_run(tmp_path: Path) -> None:
-    plan = [Job("one", [("--version",)])]
-    assert run_jobs(plan, tmp_path, 1, lambda line: None) == []
-    assert (tmp_path / "log" / "one-0.txt").read_text().startswith("negcap")
-    assert 0 < times(plan, tmp_path)["one-0"].cpu < 60
+    plan = [Step("one", ("--version",))]
+    assert run_steps(plan, tmp_path, 1, lambda line: None) == []
+    assert (tmp_path / "log" / "one.txt").read_text().startswith("negcap")
+    assert 0 < times(plan, tmp_path)["one"].cpu < 60
 
 
 def test_tables_show_what_is_there_beside_the_paper(tmp_path: Path) -> None:
@@ -156,9 +159,9 @@ def test_tables_show_what_is_there_beside_the_paper(tmp_path: Path) -> None:
     ):
         write_evaluation(its.model(name) / what, rsum)
     (its.output / "done").mkdir()
-    commands = {job.name: job.commands[0] for job in jobs(its)}
-    for file, job in (("vse-c@house-0-0", "vse-c@house-0"), ("vse++@house-0-0", "vse-c@house-1")):
-        kept = {"command": commands[job], "seconds": {"cpu": 120.0, "wall": 130.0}}
+    commands = {step.name: step.command for step in steps(its)}
+    for file, step in (("vse-c@house-0-0", "vse-c@house-0-0"), ("vse++@house-0-0", "vse-c@house-1-0")):
+        kept = {"command": commands[step], "seconds": {"cpu": 120.0, "wall": 130.0}}
         (its.output / "done" / f"{file}.json").write_text(json.dumps(kept), "utf-8")
     write_captions(its.run, "a:0", "a:1", "b:0")
     each = {"noun": 25, "numeral": 6, "shuffle": 2, "preposition": 3, "object": 9}
@@ -213,9 +216,8 @@ def test_differences_are_over_the_seeds_that_both_models_have(tmp_path: Path, mo
             RankList(kind, "i2t", queries["i2t"], torch.tensor(attacked)) for kind in ("vse-c:total", "univse:object")
         ]
         pq.write_table(Evaluation({}, lists).table(), folder / "ranks.parquet")
-    found = differences(its)
-    assert set(found) == {("house", "vse-c", "vse++")}
-    figures = found["house", "vse-c", "vse++"]
+    assert not difference(its.trained("vse-c", "paper"), its.trained("vse++", "paper"), its.run)
+    figures = difference(its.trained("vse-c"), its.trained("vse++"), its.run)
     # R@1: of 6 images of both seeds 5 and 4 without attack, 0 and 5 under it; R@5 and R@10 differ under attack only
     assert figures["plain i2t R@1"].value == pytest.approx(-100 / 6)
     assert figures["rsum"].value == pytest.approx(-200 / 6)

@@ -1,0 +1,116 @@
+"""What a stage makes in a run: here alone is decided what of it is kept, refused, made again or removed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .errors import OtherConfigError
+from .manifest import MANIFESTS, Identity, Manifest, processor, read_manifest, write_manifest
+from .shards import Shard, list_shards, sealed, shard_index, shard_path, write_shard
+from .stage import StageResult
+from .storage import remove, remove_leftovers
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Made = Mapping[str, Shard]  # the shards of one number, by table
+
+
+class Output:
+    """The tables that a stage makes in a run, by name with their schemas; the last is the primary one.
+
+    It is made by who holds the run's lock, and sent to the workers that write shards.
+    """
+
+    def __init__(self, run: Path, identity: Identity, schemas: Mapping[str, pa.Schema], overwrite: bool) -> None:
+        """Read what the run has of them. Raises OtherConfigError, naming the first difference, if that was made with
+        another identity (config, input, code), unless `overwrite`.
+        """
+        self.run, self.identity, self.schemas = run, identity, schemas
+        self.key = identity.key()
+        self.folder = run / identity.tables[-1]
+        self.manifest: Manifest | None = None  # of these tables with this identity
+        try:
+            found = read_manifest(self.folder)
+            reason = found.identity.difference(identity) if found is not None else ""
+            if found is None and list_shards(self.folder):
+                reason = "it has shards but no manifest"
+        except ValueError as error:
+            found, reason = None, str(error)
+        if not reason:
+            self.manifest = found
+        elif not overwrite:
+            raise OtherConfigError(f"{self.folder} was made from something else: {reason} (--overwrite replaces it)")
+
+    def __getstate__(self) -> dict[str, object]:
+        """Without what the run has, which may be much, and is for who decides."""
+        return {**vars(self), "manifest": None}
+
+    def begin(self) -> None:
+        """Write an incomplete manifest before the first shard, so that an interrupted run can be continued."""
+        if self.manifest is None:
+            write_manifest(self.folder, Manifest(self.identity))
+        remove_leftovers(self.run / MANIFESTS)
+
+    def current(self, index: int, key: str, tables: Iterable[str] | None = None) -> Made | None:
+        """The shards of a number, if those of all `tables` (None: of the stage) are intact and have this key."""
+        made: dict[str, Shard] = {}
+        for table in self.schemas if tables is None else tables:
+            shard = sealed(shard_path(self.run / table, index))
+            if shard is None or shard.key != key:
+                return None
+            made[table] = shard
+        return made
+
+    def all_current(self, keys: Sequence[str]) -> dict[int, Made]:
+        """Those shards, by number, that need not be made; `keys`: one per number."""
+        with ThreadPoolExecutor(4) as threads:
+            made = threads.map(self.current, range(len(keys)), keys)
+            return {index: shards for index, shards in enumerate(made) if shards is not None}
+
+    def finished(self) -> Manifest | None:
+        """The manifest, if it is complete and all shards are intact."""
+        found = self.manifest
+        if found is None or not found.complete:
+            return None
+        intact = all(self.current(index, self.key, tables) for index, tables in enumerate(found.shards))
+        return found if intact else None
+
+    def write(self, index: int, result: StageResult, key: str = "") -> Made:
+        """Write the shards of a number of all tables in a result, the primary one last, with the counters.
+
+        key: see Identity.key; empty: that of all inputs.
+        """
+        made, provenance = {}, self.identity.provenance()
+        for name, schema in self.schemas.items():
+            if name in result.tables:
+                path, counts = shard_path(self.run / name, index), result.counts if name == self.folder.name else None
+                made[name] = write_shard(result.tables[name], path, schema, key or self.key, provenance, counts)
+        return made
+
+    def finish(self, made: Sequence[Made]) -> dict[str, int]:
+        """Remove surplus shards and write the complete manifest, unless it is there; returns the summed counters.
+
+        made: the shards of each number.
+        """
+        for table in self.schemas:
+            for shard in list_shards(self.run / table):
+                if shard_index(shard) >= len(made):
+                    remove(shard)
+        shards = tuple({n: {"rows": one.rows, "sha256": one.sha256} for n, one in each.items()} for each in made)
+        counts = self.summed_counts(made)
+        old = self.manifest
+        if old is None or (old.complete, old.shards, old.counts) != (True, shards, counts):
+            write_manifest(self.folder, Manifest(self.identity, True, shards, counts, processor()))
+        return counts
+
+    def summed_counts(self, made: Iterable[Made]) -> dict[str, int]:
+        """The sum of each counter over the shards of the primary table, sorted by name."""
+        counts: Counter[str] = Counter()
+        for shards in made:
+            counts.update(shards[self.folder.name].counts)
+        return dict(sorted(counts.items()))

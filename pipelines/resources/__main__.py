@@ -1,0 +1,146 @@
+"""Make what negcap ships: `python -m negcap.pipelines.resources cloze|parser|reference|wordnet|concreteness …`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+DATA = Path(__file__).parents[2] / "augment" / "data"
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+def resources() -> None:
+    """Make the files in augment/data anew, or others like them."""
+
+
+def number(flag: str, help: str, kind: type = int, **more: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A flag that takes a number; `more` goes to click.option."""
+    return click.option(flag, type=kind, help=help, **more)
+
+
+@resources.command()
+@click.argument("captions", nargs=-1, required=True)
+@click.option("--held-out", multiple=True, metavar="CAPTIONS", help="For the perplexity; splits other than train.")
+@click.option("--leave-out", type=Path, metavar="FILE", help="Ids of photos (names up to _ or .) not to train on.")
+@click.option("--source", help="What the captions are, for the model's metadata; default: their names.")
+@click.option(
+    "--continue", "continued", type=Path, metavar="MODEL", help="Train this model on, or that of the package (shipped)."
+)
+@click.option("--output", type=Path, required=True, metavar="MODEL", help="The file to write, such as own.npz.")
+@number("--seed", "Default: 1.")
+@number("--epochs", "Default: 14, 4 with --continue.")
+@number("--learning-rate", "Default: 2e-3, 5e-4 with --continue.", float)
+@number("--batch", "Captions in a batch; default: 256.")
+@number("--min-count", "Occurrences from which a word is a unit; default: 4.", default=4)
+@number("--threads", "Default: 1, the fastest on shared cores.", default=1)
+@number("--words", "Width of the word vectors of a new network; default: 160.")
+@number("--states", "Width of the states of a new network; default: 256.")
+@number("--hidden", "Width of the hidden layer of a new network; default: 384.")
+@number("--heads", "Heads of the attention of a new network; default: 4.")
+def cloze(**given: Any) -> None:
+    """Train a cloze model, or continue one (--continue).
+
+    CAPTIONS are files, folders or URLs that `negcap build` reads, of each its train splits if it has any, else all;
+    `negcap build --set cloze=MODEL` uses the model. It is one file of weights, without a sentence of the captions. The
+    same captions, flags and PyTorch on the same kind of processor give the same bytes.
+    """
+    try:
+        import torch
+    except ImportError as error:
+        raise ImportError('training needs PyTorch: pip install "negcap[train]"') from error
+    from .cloze.train import train_on
+
+    if given["threads"] < 1:
+        raise ValueError(f"threads must be >= 1, was: {given['threads']}")
+    # With two threads that wait for each other actively on shared cores, it takes several times as long as with one:
+    # the GRUs are many small products in a row. One thread also gives the same bytes on machines of any size.
+    torch.set_num_threads(given.pop("threads"))
+    train_on(**{name: value for name, value in given.items() if value is not None})
+
+
+@resources.command()
+@click.argument("treebanks", type=Path)
+@click.option("--captions", type=Path, help="COCO caption annotations, for self-training and for the speed.")
+@click.option("--output", type=Path, default=DATA / "english_parser", help="Folder of the pipeline.")
+@click.option("--evaluate", is_flag=True, help="Do not train; print accuracy and speed of --output.")
+@number("--seed", "Default: 1.", default=1)
+@number("--epochs", "Default: 14.", default=14)
+@number("--width", "Width of the tok2vec; default: 96.", default=96)
+@number("--depth", "Depth of the tok2vec; default: 4.", default=4)
+def parser(treebanks: Path, captions: Path | None, output: Path, evaluate: bool, **sizes: int) -> None:
+    """Train the parser on English treebanks.
+
+    TREEBANKS: a folder with the CoNLL-U files of en_ewt and en_gum, plain or gzipped. Trained on are all of EWT, and
+    those documents of GUM whose licence allows to adapt and redistribute them.
+    """
+    from .parser.train import TrainingConfig, evaluate_saved, train_on
+
+    if evaluate:
+        evaluate_saved(output, treebanks, captions)
+    else:
+        train_on(treebanks, captions, output, TrainingConfig(**sizes))
+
+
+@resources.command()
+@click.argument("run", type=Path)
+@click.option("--source", required=True, help="What captions the run was built from, for the metadata.")
+@click.option("--output", type=Path, default=DATA / "reference_lexicon", help="Folder of the files.")
+def reference(run: Path, source: str, output: Path) -> None:
+    """Make a run's lexicon, truth estimates and balance the reference lexicon of corpora too small for their own.
+
+    RUN: made by `negcap build CAPTIONS --output RUN --set lexicon=own`. The same run gives the same bytes. The tables
+    contain words and counts, but no sentences.
+    """
+    from .reference import ship
+
+    ship(run, output, source)
+
+
+@resources.command()
+@click.option("--source", type=Path, default=Path("/usr/share/wordnet"), help="Folder of an installed WordNet.")
+@click.option("--output", type=Path, default=DATA / "wordnet.parquet", help="The Parquet file to write.")
+def wordnet(source: Path, output: Path) -> None:
+    """Build WordNet's taxonomy as one Parquet file, without glosses and examples, with its licence beside it."""
+    from .wordnet import build
+
+    build(source, output)
+
+
+@resources.command()
+@click.argument("scores", type=Path)
+@click.argument("captions", nargs=-1, required=True)
+@click.option("--output", type=Path, default=DATA / "concreteness.json", help="The JSON file to write.")
+def concreteness(scores: Path, captions: tuple[str, ...], output: Path) -> None:
+    """Fit the concreteness score: ridge regression of published scores on WordNet ancestors.
+
+    SCORES: the list of Turney, Neuman, Assaf and Cohen (2011) as distributed with VSE-C (`word<TAB>score`). Noun lemmas
+    that head noun phrases at least 5 times in CAPTIONS (any source that `negcap build` reads) are excluded from the
+    fit; the accuracy is measured on them, with the coefficients that are written.
+    """
+    from .concreteness import build
+
+    build(scores, captions, output)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; arguments: None for those of the process. Returns the exit status: 0, or 2 for bad input.
+
+    An error is one line on stderr, which begins with the name of the command.
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    command = next((word for word in given if word in resources.commands), "resources")
+    try:
+        resources.main(given, prog_name="python -m negcap.pipelines.resources", standalone_mode=False)
+    except (click.ClickException, ImportError, OSError, ValueError) as error:
+        message = error.format_message() if isinstance(error, click.ClickException) else str(error)
+        print(f"{command}: {message}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
