@@ -69,8 +69,8 @@ def saliency(model: Path, run: Path, output: Path | None, photos: Path | None, *
     Example: negcap saliency outputs/vse-c outputs/mine --split test
     """
     given = options.only_set(given)
-    from ..models.probe.report import saliency as measure
     from ..models.probe.saliency import SaliencyConfig
+    from ..models.probe.saliency import saliency as measure
 
     print(measure(model, run, photos, output or model / "saliency", SaliencyConfig(**given)))
 
@@ -112,8 +112,8 @@ def probe(task: str, run: Path, output: Path, quiet: bool, **given: Any) -> None
     Example: negcap probe words outputs/mine --vectors glove.txt --model outputs/vse-c --output outputs/words
     """
     given = options.only_set(given)
-    from ..models.probe.report import ProbeConfig
-    from ..models.probe.report import probe as run_task
+    from ..models.probe import probe as run_task
+    from ..models.probe.task import ProbeConfig
 
     say = lambda line: None if quiet else print(line, file=sys.stderr, flush=True)  # noqa: E731
     print(run_task(task, run, ProbeConfig(**given), output, say))

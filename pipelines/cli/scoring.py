@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -70,9 +71,8 @@ def score(
     from ..engine.progress import report
     from ..score.test_set import ScoreConfig
 
-    config = options.config_of(ScoreConfig, given)
+    config = ScoreConfig(**options.only_set(given))
     from ..score import score as scoring
-    from ..score.report import to_json, to_text, write_page
 
     if lists is not None:
         for file in scoring.write_lists(source, lists, config):
@@ -82,5 +82,5 @@ def score(
         raise ValueError("give a model: --model KIND:PATH")
     found = scoring.score(source, models, config, report(quiet))
     if page is not None:
-        write_page(page, found)
-    print(to_json(found) if as_json else to_text(found))
+        scoring.write_page(page, found)
+    print(json.dumps(found, indent=1, ensure_ascii=False) if as_json else scoring.to_text(found))

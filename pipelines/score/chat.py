@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,6 +19,9 @@ from ..endpoint.messages import EndpointConfig, Request, chat
 from ..engine.progress import Progress
 from .protocols import Measured, grouped
 from .test_set import ScoreConfig, TestSet
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 WHICH = "Which caption describes the image?\nA. {}\nB. {}\nAnswer with A or B only."
 BLIND = "Which caption is more likely to be true of the image that it was written for?\nA. {}\nB. {}\n"
@@ -48,12 +52,12 @@ def ask(
         raise ValueError(f"{named}: the answers of an endpoint are kept beside the run, which must be on a local disk")
     if any(file is None for file in tests.files):
         raise ValueError(f"{named} needs the image files: --images FOLDER")
-    if not tests.first.any():
+    first = tests.pairs[tests.pairs["first"]]
+    if not len(first):
         raise ValueError(f"{named} is asked about captions and negatives of one image, there are none")
     limits = {name: getattr(config, name) for name in LIMITS}
-    rows = np.flatnonzero(tests.first)
     with Endpoint(EndpointConfig(url, name, temperature=0.0, **limits), cache_path(place), "score") as endpoint:
-        answers = collect("score", endpoint, _requests(tests, rows), progress, len(WANTED) * len(rows)).answers
+        answers = collect("score", endpoint, _requests(tests, first), progress, len(WANTED) * len(first)).answers
     by_pair = [answers[start : start + len(WANTED)] for start in range(0, len(answers), len(WANTED))]
     asked = np.array([all(answer.status != "budget" for answer in some) for some in by_pair], bool)
     if not asked.any():
@@ -61,22 +65,31 @@ def ask(
     readers = (letter, letter, letter, letter, yes, yes)
     whole = (some for some, kept in zip(by_pair, asked, strict=True) if kept)
     said = np.array([[read(one.text) for read, one in zip(readers, some, strict=True)] for some in whole])
-    kept = rows[asked]
+    kept = first[asked]
     counts = {
-        "images": len(np.unique(tests.pairs[kept, 0])),
+        "images": kept["image"].nunique(),
         "pairs": len(kept),
         "undecided answers": int((said == "").sum()),
-        "pairs not asked, the budget is spent": len(rows) - len(kept),
+        "pairs not asked, the budget is spent": len(first) - len(kept),
     }
-    return [*_measured(tests, kept, (said == WANTED).astype(float))], counts
+    right = (said == WANTED).astype(float)
+    seen, unseen, each = right[:, :2], right[:, 2:4], right[:, 4:].prod(1)
+    of, image, adds = (kept[name].to_numpy() for name in ("operator", "image", "adds"))
+    measured = [
+        *grouped(tests.groups, "pairs", of, image, seen.mean(1), unseen.mean(1)),
+        *grouped(tests.groups, "half-truth", of[adds], image[adds], seen[adds].mean(1), unseen[adds].mean(1)),
+        *grouped(tests.groups, "both orders", of, image, seen.prod(1), unseen.prod(1)),
+        *grouped(tests.groups, "yes or no", of, image, each),
+    ]
+    return measured, counts
 
 
-def _requests(tests: TestSet, rows: np.ndarray) -> Iterator[Request]:
+def _requests(tests: TestSet, pairs: pd.DataFrame) -> Iterator[Request]:
     """The requests of each pair, one pair after the other, so that a budget covers whole pairs."""
-    for image, true, false, _ in tests.pairs[rows].tolist():
+    for image, *texts in pairs[["image", "true", "false"]].itertuples(index=False):
         file = tests.files[image]
         assert file is not None
-        said = tests.texts[true], tests.texts[false]
+        said = [tests.texts[text] for text in texts]
         for question, images in ((WHICH, [file]), (WITHOUT, [])):
             for pair in (said, said[::-1]):
                 yield chat(question.format(*pair), images=images)
@@ -94,19 +107,3 @@ def yes(text: str) -> str:
     """ "yes" or "no", if an answer begins with one of them; else ""."""
     found = YES.match(THOUGHT.sub("", text).strip())
     return found[1].lower() if found else ""
-
-
-def _measured(tests: TestSet, rows: np.ndarray, right: np.ndarray) -> Iterator[Measured]:
-    """By group: pairs and half-truths, both orders, yes or no; right: (n, 6), for each answer about rows (n,)."""
-    seen, unseen, each = right[:, :2], right[:, 2:4], right[:, 4:]
-    for protocol, model, blind in (
-        ("pairs", seen.mean(1), unseen.mean(1)),
-        ("half-truth", seen.mean(1), unseen.mean(1)),
-        ("both orders", seen.prod(1), unseen.prod(1)),
-        ("yes or no", each.prod(1), None),
-    ):
-        some = tests.adds[rows] if protocol == "half-truth" else np.ones(len(rows), bool)
-        image, of = tests.pairs[rows[some], 0], tests.operator[rows[some]]
-        both = np.stack([model, model if blind is None else blind], 1)
-        for one in grouped(tests.groups, protocol, of, image, both[some]):
-            yield one._replace(right=one.right[:, 0], blind=None if blind is None else one.right[:, 1])

@@ -1,7 +1,7 @@
 """The protocols, on the unit vectors of images and texts: which cases a model gets right. A tie counts against it.
 
 Each is computed twice, with the images and with vectors "without image", so that what the texts alone give away to the
-model is known. Intervals are of a bootstrap over images: several pairs of one image are no independent evidence.
+model is known. Intervals are of a bootstrap over images.
 """
 
 from __future__ import annotations
@@ -18,8 +18,6 @@ TIE = 1e-6  # scores this close count as equal: the accuracy of inner products o
 BLOCK = 1 << 24  # scores computed at a time: 64 MiB in float32
 QUERIED = 5  # images that count as found by a caption, as in NegBench
 QUERY = f"text to image, R@{QUERIED}"
-LEVELS = (2.5, 97.5)  # percentiles of a 95 % interval
-WEIGHTS = 1 << 22  # weights of the bootstrap drawn at a time
 
 
 class Measured(NamedTuple):
@@ -61,13 +59,38 @@ class Vectors(NamedTuple):
         """The inner products (n,) of images (n,) and texts (n,), given by index."""
         return _inner(self.images, self.of[images], self.texts, texts)
 
+    def texts_above(self, sets: Sequence[np.ndarray], limit: np.ndarray) -> np.ndarray:
+        """How many texts of each of S sets score above the limit (I,) of each image: (I, S)."""
+        above = np.empty((len(limit), len(sets)), np.int64)
+        if len(self.images) < len(self.of):  # few vectors, each of many images: their scores are sorted
+            for vector, scores in enumerate(self.images @ self.texts.T):
+                inside = self.of == vector
+                for number, texts in enumerate(sets):
+                    below = np.searchsorted(np.sort(scores[texts]), limit[inside], side="right")
+                    above[inside, number] = len(texts) - below
+            return above
+        columns = self.texts[np.concatenate(sets)].T
+        ends, step = np.cumsum([0, *map(len, sets)]), max(1, BLOCK // columns.shape[1])
+        for at in range(0, len(limit), step):
+            higher = self.images[at : at + step] @ columns > limit[at : at + step, None]
+            for number, (first, last) in enumerate(pairwise(ends)):
+                above[at : at + step, number] = np.count_nonzero(higher[:, first:last], axis=1)
+        return above
+
+    def images_above(self, texts: np.ndarray, limit: np.ndarray) -> np.ndarray:
+        """How many images score above the limit (n,) of each of some texts (n,): (n,)."""
+        above, step = np.empty(len(texts), np.int64), max(1, BLOCK // len(self.images))
+        sizes = np.bincount(self.of, minlength=len(self.images)).astype(np.float32)
+        for at in range(0, len(texts), step):
+            scores = self.texts[texts[at : at + step]] @ self.images.T
+            above[at : at + step] = (scores > limit[at : at + step, None]).astype(np.float32) @ sizes
+        return above
+
 
 def _inner(left: np.ndarray, rows: np.ndarray, right: np.ndarray, others: np.ndarray) -> np.ndarray:
     step = max(1, BLOCK // left.shape[1])
-    parts = [
-        np.einsum("nd,nd->n", left[rows[at : at + step]], right[others[at : at + step]])
-        for at in range(0, len(rows), step)
-    ]
+    starts = range(0, len(rows), step)
+    parts = [np.einsum("nd,nd->n", left[rows[at : at + step]], right[others[at : at + step]]) for at in starts]
     return np.concatenate(parts) if parts else np.zeros(0, np.float32)
 
 
@@ -75,9 +98,9 @@ def unit(vectors: np.ndarray, what: str) -> np.ndarray:
     """Vectors (n, d) as float32 of length 1. Raises ValueError, with `what`, if one is not finite or is zero."""
     found = np.asarray(vectors, np.float32)
     lengths = np.linalg.norm(found, axis=1, keepdims=True)
-    if not np.isfinite(lengths).all() or not lengths.all():
-        bad = int(np.flatnonzero(~np.isfinite(lengths[:, 0]) | (lengths[:, 0] == 0))[0])
-        raise ValueError(f"{what} must be finite and not zero, row {bad} is not")
+    bad = np.flatnonzero(~np.isfinite(lengths) | (lengths == 0))
+    if len(bad):
+        raise ValueError(f"{what} must be finite and not zero, row {bad[0]} is not")
     return found / lengths
 
 
@@ -88,13 +111,18 @@ def measure(vectors: Vectors, tests: TestSet) -> list[Measured]:
 
 
 def grouped(
-    groups: Mapping[str, np.ndarray], protocol: str, of: np.ndarray, image: np.ndarray, right: np.ndarray
+    groups: Mapping[str, np.ndarray],
+    protocol: str,
+    of: np.ndarray,
+    image: np.ndarray,
+    right: np.ndarray,
+    blind: np.ndarray | None = None,
 ) -> Iterator[Measured]:
     """One Measured per group that has cases; of: (n,) the operator of each case, of which a group is a mask."""
     for group, wanted in groups.items():
         inside = wanted[of]
         if inside.any():
-            yield Measured(protocol, group, image[inside], right[inside])
+            yield Measured(protocol, group, image[inside], right[inside], None if blind is None else blind[inside])
 
 
 def _outcomes(vectors: Vectors, tests: TestSet) -> Iterator[Measured]:
@@ -114,20 +142,24 @@ def _pairs(vectors: Vectors, tests: TestSet) -> Iterator[Measured]:
     operator. `half-truth`: the same, for negatives that only add to their caption. `two captions`: it is nearer to both
     true captions. `two captions, text only`: both true captions are nearer to each other than to the negative.
     """
-    of, adds = tests.operator[tests.first], tests.adds[tests.first]
-    image, true, negative, second = tests.pairs[tests.first].T
+    pairs = tests.pairs[tests.pairs["first"]]
+    image, true, negative, second, of = (
+        pairs[name].to_numpy() for name in ("image", "true", "false", "second", "operator")
+    )
     limit = vectors.similarity(image, negative) + TIE
     right = vectors.similarity(image, true) > limit
-    yield from grouped(tests.groups, "pairs", of, image, right)
-    yield from grouped(tests.groups, "half-truth", of[adds], image[adds], right[adds])
-    two = second != NONE
-    of, image, true, negative, second = (some[two] for some in (of, image, true, negative, second))
-    both = right[two] & (vectors.similarity(image, second) > limit[two])
-    yield from grouped(tests.groups, "two captions", of, image, both)
+    both = right & (vectors.similarity(image, second) > limit)
     texts = vectors.texts
-    near = _inner(texts, true, texts, second)
-    only = (near > _inner(texts, true, texts, negative) + TIE) & (near > _inner(texts, second, texts, negative) + TIE)
-    yield from grouped(tests.groups, "two captions, text only", of, image, only)
+    near = _inner(texts, true, texts, second) - TIE
+    only = (near > _inner(texts, true, texts, negative)) & (near > _inner(texts, second, texts, negative))
+    adds, two = pairs["adds"].to_numpy(), second != NONE
+    for protocol, found, cases in (
+        ("pairs", right, slice(None)),
+        ("half-truth", right, adds),
+        ("two captions", both, two),
+        ("two captions, text only", only, two),
+    ):
+        yield from grouped(tests.groups, protocol, of[cases], image[cases], found[cases])
 
 
 def _quads(vectors: Vectors, tests: TestSet) -> Iterator[Measured]:
@@ -136,13 +168,13 @@ def _quads(vectors: Vectors, tests: TestSet) -> Iterator[Measured]:
     `text`: for both images, the own caption scores above the other. `image`: for both captions, the own image does.
     `group`: both.
     """
-    first, second, said, other = tests.quads.T
+    first, second, said, other, operator = (column.to_numpy() for _, column in tests.quads.items())
     own, across = vectors.similarity(first, said), vectors.similarity(second, other)
     wrong_text, wrong_image = vectors.similarity(first, other) + TIE, vectors.similarity(second, said) + TIE
     text = (own > wrong_text) & (across > wrong_image)
     image = (own > wrong_image) & (across > wrong_text)
     for name, right in (("text", text), ("image", image), ("group", text & image)):
-        yield from grouped(tests.groups, name, tests.quad_operator, first, right)
+        yield from grouped(tests.groups, name, operator, first, right)
 
 
 def _choices(vectors: Vectors, tests: TestSet) -> Iterator[Measured]:
@@ -161,15 +193,10 @@ def _queries(vectors: Vectors, tests: TestSet) -> Iterator[Measured]:
     fewer than QUERIED others are as near to it.
     """
     image, text = tests.captions.T
-    least = vectors.similarity(image, text) - TIE
-    step = max(1, BLOCK // len(vectors.of))
-    near = np.zeros(len(text), np.int64)
-    for at in range(0, len(text), step):
-        scores = (vectors.texts[text[at : at + step]] @ vectors.images.T)[:, vectors.of]
-        near[at : at + step] = np.count_nonzero(scores > least[at : at + step, None], axis=1)
+    right = vectors.images_above(text, vectors.similarity(image, text) - TIE) <= QUERIED  # its own image is one of them
     for protocol, inside in ((QUERY, ~tests.denies), (f"{QUERY}, denials", tests.denies)):
         if inside.any():
-            yield Measured(protocol, ALL, image[inside], near[inside] <= QUERIED)  # its own image is one of them
+            yield Measured(protocol, ALL, image[inside], right[inside])
 
 
 def _retrieval(vectors: Vectors, tests: TestSet) -> Iterator[Measured]:
@@ -180,71 +207,21 @@ def _retrieval(vectors: Vectors, tests: TestSet) -> Iterator[Measured]:
     counts once, and an image's own captions never against it; a text that is true of another image counts as false.
     """
     image, text = tests.captions.T
+    scores = vectors.similarity(image, text)
     best = np.full(len(tests.image_ids), -np.inf, np.float32)  # the score of each image's best true caption
-    np.maximum.at(best, image, vectors.similarity(image, text))
+    np.maximum.at(best, image, scores)
     best -= TIE
-    captions = np.unique(text)
-    negatives = [np.unique(tests.pairs[tests.operator == number, 2]) for number in range(len(tests.operators))]
-    above = _outranking(vectors, tests, best, [captions, *(np.setdiff1d(some, captions) for some in negatives)])
-    yield Measured("image to text", ALL, np.arange(len(best)), above[:, 0] == 0)
-    beaten = vectors.similarity(tests.pairs[:, 0], tests.pairs[:, 2]) > best[tests.pairs[:, 0]]
+    captions, places = np.unique(text), np.arange(len(best))
+    shown, false, operator = (tests.pairs[name].to_numpy() for name in ("image", "false", "operator"))
+    negatives = [np.setdiff1d(false[operator == number], captions) for number in range(len(tests.operators))]
+    above = vectors.texts_above([captions, *negatives], best)
+    plain = above[:, 0] - np.bincount(image[scores > best[image]], minlength=len(best))  # but for its own
+    yield Measured("image to text", ALL, places, plain == 0)
+    beaten = vectors.similarity(shown, false) > best[shown]
     for group, wanted in tests.groups.items():
-        inside = wanted[tests.operator]
-        shown = np.unique(tests.pairs[inside, 0])
-        if len(shown):
-            own = np.bincount(tests.pairs[inside & beaten, 0], minlength=len(best))
+        inside = wanted[operator]
+        if inside.any():
+            some = np.unique(shown[inside])
+            own = np.bincount(shown[inside & beaten], minlength=len(best))
             for which, more in (("own", own), ("all", above[:, 1:][:, wanted].sum(1))):
-                yield Measured(f"image to text, {which} negatives", group, shown, (above[:, 0] + more == 0)[shown])
-
-
-def _outranking(vectors: Vectors, tests: TestSet, best: np.ndarray, sets: Sequence[np.ndarray]) -> np.ndarray:
-    """How many texts of each of S sets, the first of them the captions, score above `best` (I,) of each image: (I, S).
-
-    An image's own captions are not counted.
-    """
-    texts = vectors.texts[np.concatenate(sets)].T.copy()
-    ends = np.cumsum([0, *map(len, sets)])
-    image, text = tests.captions.T
-    column = np.searchsorted(sets[0], text)
-    counts = np.zeros((len(best), len(sets)), np.int64)
-    step = max(1, BLOCK // texts.shape[1])
-    for start in range(0, len(best), step):
-        of, place = np.unique(vectors.of[start : start + step], return_inverse=True)
-        above = (vectors.images[of] @ texts)[place] > best[start : start + step, None]
-        own = (image >= start) & (image < start + step)
-        above[image[own] - start, column[own]] = False
-        for number, (first, last) in enumerate(pairwise(ends)):
-            counts[start : start + step, number] = np.count_nonzero(above[:, first:last], axis=1)
-    return counts
-
-
-class Percent(NamedTuple):
-    """A percentage over `n` cases, and its 95 % interval."""
-
-    value: float
-    low: float
-    high: float
-    n: int
-
-
-def percents(cases: Sequence[tuple[np.ndarray, np.ndarray]], images: int, resamples: int, seed: int) -> list[Percent]:
-    """The percentage right of each of K lists of cases, with percentile intervals of one bootstrap over all I images.
-
-    cases: the image and the value from 0 to 1 of each, (n,); every list must have a case. A resample draws I images
-    with replacement, and takes all their cases; a resample that has none of a list does not count for it.
-    """
-    if not cases:
-        return []
-    sums = np.stack([np.bincount(image, right, images) for image, right in cases], 1)
-    sizes = np.stack([np.bincount(image, minlength=images) for image, _ in cases], 1)
-    rng, at_once, shares = np.random.default_rng(seed), max(1, WEIGHTS // images), []
-    for start in range(0, resamples, at_once):
-        rows = min(at_once, resamples - start)
-        drawn = rng.integers(images, size=(rows, images)) + images * np.arange(rows)[:, None]
-        weights = np.bincount(drawn.ravel(), minlength=rows * images).reshape(rows, images).astype(np.float64)
-        right, number = weights @ sums, weights @ sizes
-        shares.append(100 * np.divide(right, number, out=np.full_like(right, np.nan), where=number > 0))
-    bounds = np.nanpercentile(np.concatenate(shares), LEVELS, axis=0)
-    values = 100 * sums.sum(0) / sizes.sum(0)
-    found = zip(values.tolist(), *bounds.tolist(), cases, strict=True)
-    return [Percent(value, low, high, len(image)) for value, low, high, (image, _) in found]
+                yield Measured(f"image to text, {which} negatives", group, some, (plain + more == 0)[some])

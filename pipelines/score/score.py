@@ -1,19 +1,30 @@
-"""Score models on a run or a published set: their vectors or answers, what they get right, and what is got blind."""
+"""Score models on a run or a published set: their vectors or answers, what they get right, and what is got blind.
+
+The scores of a model are plain JSON: `model`, `about` (how it was asked: images, texts, undecided answers …) and
+`scores`, with for each protocol and group of operators `model` and `without_image`, each a percentage `value` of n
+cases and its interval, `baseline`, the most telling of the blind baselines of `negcap blind`, and what guessing gets,
+`chance`. `without_image` and `baseline` are null where they cannot be asked.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from ..engine.progress import Progress
 from ..engine.storage import write_atomically
-from ..quality.accuracy import Accuracy
+from ..models.bootstrap import figures
+from ..models.figures import format_interval
+from ..quality.accuracy import aligned
+from ..quality.audit.charts import Scale, bar, draw, line
+from ..quality.audit.page import page_environment
 from ..quality.bias import CachedReports, Pair, format_rule, most_telling, read_corpus, shorter
-from .encoders import Encoder, HuggingFace, Onnx, OpenClip, SentenceTransformers
-from .items import is_run, read_test_set
-from .protocols import Vectors, measure, percents, unit
-from .report import Baseline, ModelScores, Score
-from .test_set import ScoreConfig, TestSet
+from .encoders import ENCODERS
+from .protocols import Measured, Vectors, measure, unit
+from .test_set import ScoreConfig, TestSet, is_run, read_test_set
 from .vectors import LISTS, arrays, embed, trained
 
 MODELS = {  # kinds of models: what stands before the colon in a model's name -> what stands after it
@@ -25,32 +36,43 @@ MODELS = {  # kinds of models: what stands before the colon in a model's name ->
     "onnx": "IMAGES,TEXTS",
     "endpoint": "URL#MODEL",
 }
-ENCODERS: dict[str, type[Encoder]] = {
-    "hf": HuggingFace,
-    "open_clip": OpenClip,
-    "sentence-transformers": SentenceTransformers,
-    "onnx": Onnx,
+PROTOCOLS = {  # what is right, and what guessing gets in %; None where that depends on the number of candidates
+    "pairs": ("the caption scores above its negative", 50.0),
+    "half-truth": ("the caption scores above the negative that only adds to it", 50.0),
+    "two captions": ("both captions of the image score above the negative", 100 / 3),
+    "two captions, text only": ("both captions are nearer to each other than to the negative", 100 / 3),
+    "text": ("for two images, each own caption scores above the other", 25.0),
+    "image": ("for two captions, each own image scores above the other", 25.0),
+    "group": ("both", 100 / 6),
+    "image to text": ("an own caption ranks first among all captions", None),
+    "image to text, own negatives": ("the same with the negatives of the own captions", None),
+    "image to text, all negatives": ("the same with all negatives", None),
+    "both orders": ("of caption and negative, the model chooses the caption in either order", 25.0),
+    "yes or no": ("the model says yes to the caption, and no to its negative", 25.0),
 }
 CACHE = Path(".cache", "score")  # of a published set
+WIDE, TALL = 120, 14  # of a bar
+Scores = dict[str, Any]  # of a model, see above
 
 
-def score(source: Path, models: Sequence[str], config: ScoreConfig, progress: Progress) -> list[ModelScores]:
+def score(source: Path, models: Sequence[str], config: ScoreConfig, progress: Progress) -> list[Scores]:
     """Score models (as `kind:rest`) on the captions and negatives of a run or published set.
 
     Vectors and answers are kept in the run, or beside the set. Raises FileNotFoundError or ValueError for a source,
     model or image that cannot be used, ImportError if a model needs a library that is not installed. What was computed
     until then is kept.
     """
-    named = [model.partition(":") for model in models]
-    for model, (kind, _, rest) in zip(models, named, strict=True):
+    for model in models:
+        kind, _, rest = model.partition(":")
         if kind not in MODELS or not rest:
             forms = ", ".join(map(":".join, MODELS.items()))
             raise ValueError(f"model must be one of {forms}, was: {model}")
     tests = read_test_set(source, config)
     blind = baselines(tests, source, config.seed)
     place = source if is_run(source) else (source if source.is_dir() else source.parent) / CACHE
-    found = []
-    for model, (kind, _, rest) in zip(models, named, strict=True):
+    found: list[Scores] = []
+    for model in models:
+        kind, _, rest = model.partition(":")
         if kind == "endpoint":
             from .chat import ask
 
@@ -67,57 +89,78 @@ def score(source: Path, models: Sequence[str], config: ScoreConfig, progress: Pr
             measured = measure(Vectors.of_each(images, texts), tests)
             about = {"images": len(tests.image_ids), "captions": len(tests.captions), "pairs": len(tests.pairs)}
             about["pairs of images"] = len(tests.quads)
-        cases = [(one.image, right) for one in measured for right in (one.right, one.blind) if right is not None]
-        values = iter(percents(cases, len(tests.image_ids), config.resamples, config.seed))
-        scores = tuple(
-            Score(
-                one.protocol,
-                one.group,
-                next(values),
-                None if one.blind is None else next(values),
-                blind.get((one.protocol, one.group)),
-            )
-            for one in measured
-        )
-        found.append(ModelScores(model, scores, {**about, "images left out, missing": tests.missing}))
+        about = {**about, "images left out, missing": tests.missing}
+        scores = percentages(measured, tests, config)
+        for row in scores:
+            row |= {"baseline": blind.get((row["protocol"], row["group"])), "chance": says(row["protocol"])[1]}
+        found.append({"model": model, "about": about, "scores": scores})
     return found
 
 
-def baselines(tests: TestSet, source: Path, seed: int) -> dict[tuple[str, str], Baseline]:
+def percentages(measured: Sequence[Measured], tests: TestSet, config: ScoreConfig) -> list[Scores]:
+    """The percentages right, with and without image, with the intervals of one bootstrap over all images."""
+    images = len(tests.image_ids)
+    cases = [(one.image, right) for one in measured for right in (one.right, one.blind) if right is not None]
+    counts = np.stack([np.bincount(image, right, images) for image, right in cases], 1)
+    sizes = np.stack([np.bincount(image, minlength=images) for image, _ in cases], 1)
+    made = iter(figures(counts, sizes, config.seed, config.resamples))
+
+    def percentage(right: np.ndarray | None) -> Scores | None:
+        if right is None:
+            return None
+        value, (low, high) = next(made)
+        return {"value": value, "low": low, "high": high, "n": len(right)}
+
+    return [
+        {
+            "protocol": one.protocol,
+            "group": one.group,
+            "model": percentage(one.right),
+            "without_image": percentage(one.blind),
+        }
+        for one in measured
+    ]
+
+
+def baselines(tests: TestSet, source: Path, seed: int) -> dict[tuple[str, str], Scores]:
     """By protocol (`pairs`, `half-truth`) and group of operators, the most telling of the blind baselines.
 
-    For pairs it is one of those of `negcap blind`; of groups that are too small to train one, and for half-truths,
-    where the shorter text is the true one by construction, only rules are tried. Reports are cached in `source`.
+    `reversed`: the baseline is wrong more often than right, and the accuracy is that of its opposite. For pairs it is
+    one of those of `negcap blind`; of groups that are too small to train one, and for half-truths, where the shorter
+    text is the true one by construction, only rules are tried. Reports are cached in `source`.
     """
     corpus = read_corpus(source) if is_run(source) else []
-    measured = CachedReports(source if source.is_dir() else source.parent, seed, corpus)
-    found: dict[tuple[str, str], Baseline] = {}
+    reports = CachedReports(source if source.is_dir() else source.parent, seed, corpus)
+    found = {}
+    first = tests.pairs[tests.pairs["first"]]
     for group, wanted in tests.groups.items():
-        inside = wanted[tests.operator] & tests.first
-        for protocol, rows in (("pairs", inside), ("half-truth", inside & tests.adds)):
-            if not rows.any():
+        of_group = first[wanted[first["operator"]]]
+        for protocol, rows in (("pairs", of_group), ("half-truth", of_group[of_group["adds"]])):
+            if not len(rows):
                 continue
+            columns = (rows[name].tolist() for name in ("true", "false", "image"))
             pairs = [
                 Pair(tests.texts[true], tests.texts[false], tests.image_ids[image])
-                for image, true, false, _ in tests.pairs[rows].tolist()
+                for true, false, image in zip(*columns, strict=True)
             ]
-            rules = [_turned("format rule", format_rule(pairs)), _turned("shorter is true", shorter(pairs))]
-            best = max(rules, key=lambda one: (one.low, one.value))
+            tried = []
+            for name, rule in (("format rule", format_rule(pairs)), ("shorter is true", shorter(pairs))):
+                turned = rule.percent < 50
+                share = (
+                    (100 - rule.percent, 100 - rule.high, 100 - rule.low)
+                    if turned
+                    else (rule.percent, rule.low, rule.high)
+                )
+                tried.append((name, *share, turned))
+            best = max(tried, key=lambda one: (one[2], one[1]))
             if protocol == "pairs":
                 try:
-                    name, accuracy, turned = most_telling(measured(group, pairs))
-                    best = Baseline(name, accuracy.percent, accuracy.low, accuracy.high, turned)
+                    name, accuracy, turned = most_telling(reports(group, pairs))
+                    best = name, accuracy.percent, accuracy.low, accuracy.high, turned
                 except ValueError:  # too few to train on
                     pass
-            found[protocol, group] = best
+            found[protocol, group] = dict(zip(("name", "value", "low", "high", "reversed"), best, strict=True))
     return found
-
-
-def _turned(name: str, found: Accuracy) -> Baseline:
-    """A rule, or its opposite where it is wrong more often than right."""
-    if found.percent < 50:
-        return Baseline(name, 100 - found.percent, 100 - found.high, 100 - found.low, True)
-    return Baseline(name, found.percent, found.low, found.high, False)
 
 
 def write_lists(source: Path, folder: Path, config: ScoreConfig) -> list[Path]:
@@ -128,10 +171,77 @@ def write_lists(source: Path, folder: Path, config: ScoreConfig) -> list[Path]:
     tests = read_test_set(source, config)
     folder.mkdir(parents=True, exist_ok=True)
     images = [image if file is None else str(file) for image, file in zip(tests.image_ids, tests.files, strict=True)]
-    written = []
     for name, lines in zip(LISTS, (images, tests.texts), strict=True):
         if bad := next((line for line in lines if "\n" in line or "\r" in line), None):
             raise ValueError(f"{name} has one entry a line, one has several lines: {bad!r:.80}")
         write_atomically(folder / name, "".join(f"{line}\n" for line in lines).encode())
-        written.append(folder / name)
-    return written
+    return [folder / name for name in LISTS]
+
+
+# what is printed
+
+
+def says(protocol: str) -> tuple[str, float | None]:
+    """What is right in a protocol, and what guessing gets in %; see PROTOCOLS."""
+    return PROTOCOLS.get(protocol, (protocol, None))
+
+
+def interval(share: Scores | None) -> str:
+    """`78.1 (76.0–80.2)`, with the name of a baseline; a dash for None."""
+    return format_interval(share["value"], (share["low"], share["high"])) if share else "–"
+
+
+def named(baseline: Scores) -> str:
+    """The name of a baseline: `n-gram regression`, or `shorter is true, reversed`."""
+    return f"{baseline['name']}{', reversed' if baseline['reversed'] else ''}"
+
+
+def to_text(models: Sequence[Scores]) -> str:
+    """A table per model and protocol: score with its interval, the model without image, the best blind baseline."""
+    lines: list[str] = []
+    for model in models:
+        lines += [f"{model['model']}: " + ", ".join(f"{n:,} {name}" for name, n in model["about"].items() if n), ""]
+        for protocol in dict.fromkeys(row["protocol"] for row in model["scores"]):
+            said, chance = says(protocol)
+            cells = [[f"{protocol}, %", "cases", "score", "without image", "blind baseline", "chance"]]
+            for row in (row for row in model["scores"] if row["protocol"] == protocol):
+                shares = [interval(row[name]) for name in ("model", "without_image", "baseline")]
+                shares[2] += f" {named(row['baseline'])}" if row["baseline"] else ""
+                cells.append(
+                    [row["group"], f"{row['model']['n']:,}", *shares, "–" if chance is None else f"{chance:.0f}"]
+                )
+            lines += [f"{said}:", *aligned(cells), ""]
+    return "\n".join(lines).rstrip()
+
+
+def write_page(file: Path, models: Sequence[Scores]) -> None:
+    """Write an HTML page with these models, all scored on the same set, beside each other.
+
+    It is in the manner of the audit's, whose style it uses: no script, nothing from a network, all names escaped.
+    """
+    environment = page_environment(__package__, "negcap.pipelines.quality.audit")
+    environment.filters |= {"interval": interval, "named": named}
+    tables: dict[str, dict[str, list[Scores | None]]] = {}  # by protocol and group, of each model
+    for at, model in enumerate(models):
+        for row in model["scores"]:
+            tables.setdefault(row["protocol"], {}).setdefault(row["group"], [None] * len(models))[at] = row
+    page = environment.get_template("page.html.jinja").render(
+        title="Scores", models=models, tables=tables, says=says, mark=_mark, sections=[], reasons={}
+    )
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(file, page.encode())
+
+
+def _mark(row: Scores) -> str:
+    """A score as a bar from 0 to 100 %, its interval as a line; the dashed line is the same model without the image."""
+    x = Scale(0, 100, 0, WIDE)
+    value, low, high, _ = row["model"].values()
+    lines = [line("interval", (x(low), TALL / 2), (x(high), TALL / 2))]
+    said = f"{value:.1f} %, 95 % interval {low:.1f} to {high:.1f}"
+    if row["chance"] is not None:
+        lines.append(line("frame", (x(row["chance"]), 0), (x(row["chance"]), TALL)))
+    if row["without_image"] is not None:
+        at = x(row["without_image"]["value"])
+        lines.append(line("limit", (at, 0), (at, TALL)))
+        said += f", without the image {row['without_image']['value']:.1f} %"
+    return draw(said, [bar(0, 2.5, x(value), 9, said), *lines], WIDE, TALL, "mark")

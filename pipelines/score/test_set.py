@@ -1,121 +1,98 @@
-"""What models are scored on, and how: images, distinct texts, which are true and false of which image; the options."""
+"""What models are scored on, of a run or of a published set: `negcap publish`'s, COCO's, NegBench's, Winoground's …"""
 
 from __future__ import annotations
 
+import csv
+import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
 from ...augment.language.determiners import NEGATIONS
-from ..engine.bounds import above_zero, at_least, one_of
+from ...augment.operators import OPERATORS
+from ...augment.rng import record_rng
+from ..engine.settings import AboveZero, AtLeastOne, NotNegative, Settings
+from ..engine.tables import has_table
+from ..readers.files import raw_lines
+from ..readers.pairs import Foreign, NoColumnError, read_pairs
+from ..readers.record import Rejected
+from ..tables.columns import check_operators
+from ..tables.examples import Draws, other_wordings, questions, select
+from ..tables.images import Images, abbreviate
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 ALL = "all"  # the group of all cases
 NONE = -1  # of an index: there is no such text
-PRECISIONS = ("auto", "float32", "bfloat16", "float16")
-DEVICES = ("auto", "cpu", "cuda")
+KINDS = "SugarCrepe, ARO, CREPE, NegCLIP, VALSE, COCO, NegBench, Parquet …, or Winoground's examples.jsonl"
+METADATA = ("croissant.json", "SHA256SUMS", "README.md", "sizes.json", "dataset_infos.json")
+# What a text is of its item: a caption, another one of the image, a negative of the first; the true option of a
+# question, a false one; a caption of one of two images, false of the other.
+CAPTION, SECOND, NEGATIVE, TRUE, FALSE, OF_TWO = "caption", "second", "negative", "true", "false", "of two"
+WRONG = (NEGATIVE, FALSE, OF_TWO)
 
 
-@dataclass(frozen=True)
-class ScoreConfig:
-    """The options of `negcap score`. Raises ValueError for a value that is not valid.
+class ScoreConfig(Settings):
+    """The options of `negcap score`, as its help describes them. Raises ValueError for a value that is not valid.
 
-    images: the folder of the image files, None if the models need none. splits, operators: only these, all if empty;
-    refined: only the negatives that `negcap refine` kept; per_caption: at most so many negatives per caption and
-    operator, the first drawn, None for all. skip_missing: leave out captions whose image file is missing. seed: of the
-    bootstrap and of the choice of second captions; resamples: of the bootstrap. device: cpu, cuda or auto (a GPU where
-    there is one); threads: of the CPU, 0 for one per core; batch: images or texts computed at once; precision: what a
-    GPU computes in, where auto is bfloat16 on a GPU and float32 on a CPU.
-    Of endpoints (see EndpointConfig): concurrency, timeout, attempts, max_tokens of an answer, max_requests in all.
+    seed: of the bootstrap and of the choice of second captions. threads: 0 for one per core. The last five are of
+    endpoints, see EndpointConfig.
     """
 
     images: Path | None = None
     splits: tuple[str, ...] = ()
     operators: tuple[str, ...] = ()
     refined: bool = False
-    per_caption: int | None = None
+    per_caption: AtLeastOne | None = None
     skip_missing: bool = False
     seed: int = 0
-    resamples: int = 1000
-    device: str = "auto"
-    threads: int = 0
-    batch: int = 64
-    precision: str = "auto"
-    concurrency: int = 8
-    timeout: float = 120.0
-    attempts: int = 6
-    max_tokens: int = 16
-    max_requests: int | None = None
-
-    def __post_init__(self) -> None:
-        at_least(self, 1, ("per_caption", "batch", "resamples", "concurrency", "attempts", "max_tokens"))
-        at_least(self, 0, ("threads", "max_requests"))
-        above_zero(self, ["timeout"])
-        one_of(self, {"device": DEVICES, "precision": PRECISIONS})
+    resamples: AtLeastOne = 1000
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    threads: NotNegative = 0
+    batch: AtLeastOne = 64
+    precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    concurrency: AtLeastOne = 8
+    timeout: AboveZero = 120.0
+    attempts: AtLeastOne = 6
+    max_tokens: AtLeastOne = 16
+    max_requests: NotNegative | None = None
 
 
-class Foil(NamedTuple):
-    """A negative of a caption. adds: whether it only adds to its caption, the shorter, true half of it."""
+class Row(NamedTuple):
+    """A text of an item. role: CAPTION, SECOND …, see above. label: the operator, or a question's template.
 
-    operator: str
-    family: str
-    text: str
-    adds: bool
-
-
-class Image(NamedTuple):
-    """An image, and its file; None if that is not known."""
+    adds: whether a negative only adds to its caption, the shorter, true half of it.
+    """
 
     image_id: str
     file: Path | None
-
-
-class Item(NamedTuple):
-    """A caption that is true of an image, another true one (None if there is none), and negatives of the caption.
-
-    The first negative of each operator is the first drawn.
-    """
-
-    images: tuple[Image, ...]
+    role: str
     text: str
-    second: str | None
-    negatives: tuple[Foil, ...]
+    label: str = ""
+    family: str = ""
+    adds: bool = False
 
 
-class Quad(NamedTuple):
-    """Two images with a caption each, of which each is false of the other image, as in Winoground.
-
-    operator: what made one of the captions from the other.
-    """
-
-    images: tuple[Image, ...]
-    texts: tuple[str, str]
-    operator: str
-
-
-class Question(NamedTuple):
-    """Multiple choice: an image, the true option, false ones, and what kind of question it is (NegBench's template)."""
-
-    images: tuple[Image, ...]
-    text: str
-    false: tuple[str, ...]
-    template: str
+Items = Iterator[list[Row]]  # the texts of a caption and its negatives, a question, or two images
 
 
 @dataclass(frozen=True)
 class TestSet:
-    """I images and N distinct texts, and what is true and false; all arrays hold indices.
+    """I images and N distinct texts, and what is true and false; images and texts are given by their indices.
 
-    captions: (C, 2) image and text of the true captions; every image has one. pairs: (P, 4) image, true text, false
-    text, and a second true text or NONE. operator: (P,) into `operators`; first: (P,) bool, the first draw of its
-    caption and operator; adds: (P,) bool, the false text only adds to the true one. quads: (Q, 4) the images 0 and 1,
-    then their texts; quad_operator: (Q,) into `operators`. questions: (M, 1 + options) the image, the true text and
-    false ones, NONE where a question has fewer; template: (M,) into `templates`. families: by operator. missing: number
-    of images left out because their file is missing.
+    captions: (C, 2) image and text of the true captions; every image has one. pairs: a row per pair, with the columns
+    image, true, false, second (another true text or NONE), operator (an index into `operators`), first (the first draw
+    of its caption and operator) and adds. quads: the columns first, second (images), said, other (their texts) and
+    operator. questions: (M, 1 + options) the image, the true text and false ones, NONE where a question has fewer;
+    template: (M,) into `templates`. families: by operator. missing: number of images left out because their file is
+    missing.
     """
 
     __test__ = False  # for pytest
@@ -124,12 +101,8 @@ class TestSet:
     files: tuple[Path | None, ...]
     texts: tuple[str, ...]
     captions: np.ndarray
-    pairs: np.ndarray
-    operator: np.ndarray
-    first: np.ndarray
-    adds: np.ndarray
-    quads: np.ndarray
-    quad_operator: np.ndarray
+    pairs: pd.DataFrame
+    quads: pd.DataFrame
     operators: tuple[str, ...]
     families: dict[str, str]
     questions: np.ndarray
@@ -157,65 +130,246 @@ def masks(names: Sequence[str], between: dict[str, np.ndarray] | None = None) ->
     return {**every, **(between or {}), **{name: np.array(names) == name for name in names}}
 
 
-def build(items: Iterable[Item | Quad | Question], missing: int = 0) -> TestSet:
-    """The test set of these items: their distinct images and texts, and the pairs as indices into both.
+def read_test_set(source: Path, config: ScoreConfig) -> TestSet:
+    """What a model is scored on: of a run if `source` has tables, else of a published set.
+
+    Raises FileNotFoundError for a source without negatives and for missing image files (unless `skip_missing`),
+    ValueError for a split or operator that there is none of, for a published set without a file in a known format or
+    with a damaged one, and what `select` raises.
+    """
+    if not source.exists():
+        raise FileNotFoundError(f"{source}: no such run or published set")
+    import pandas as pd
+
+    rows = table(_of_run(source, config)) if is_run(source) else _of_published(source, config)
+    shown, missing = rows.drop_duplicates("image_id"), list[str]()
+    files: dict[str, Path | None] = dict.fromkeys(shown["image_id"].tolist())
+    if config.images is not None:
+        images = Images(config.images)
+        for image, file in zip(shown["image_id"].tolist(), map(str, shown["file"]), strict=True):
+            name = images.find(file)
+            if name is None:
+                missing.append(file)
+                del files[image]
+            else:
+                files[image] = images.folder / name
+        if missing and not config.skip_missing:
+            raise FileNotFoundError(
+                f"{len(missing):,} images are not in {config.images}: {abbreviate(missing)}; --set skip_missing=true "
+                "leaves their captions out"
+            )
+        rows = rows[~rows["item"].isin(rows["item"][~rows["image_id"].isin(files)])]
+    found = pd.Series([files[image] for image in rows["image_id"]], rows.index, object)
+    return build(rows.assign(file=found), len(missing))
+
+
+def table(items: Items) -> pd.DataFrame:
+    """The rows of items, with the number of the item of each as the column `item`."""
+    import pandas as pd
+
+    columns = ["item", *Row._fields]
+    return pd.DataFrame([(number, *row) for number, item in enumerate(items) for row in item], columns=columns)
+
+
+def build(rows: pd.DataFrame, missing: int = 0) -> TestSet:
+    """The test set of rows as `table` makes them: the distinct images and texts, and the pairs as indices into both.
 
     missing: the number of images left out because their file is missing. Raises ValueError if there is no negative.
     """
-    images, texts, operators, templates = (dict[str, int]() for _ in range(4))  # the index of each name
-    files: dict[str, Path | None] = {}
-    families: dict[str, str] = {}
-    captions: dict[tuple[int, int], None] = {}  # a set that keeps its order
-    pairs: list[tuple[int, ...]] = []
-    quads: list[tuple[int, ...]] = []
-    questions: list[list[int]] = []
-    template: list[int] = []
+    import pandas as pd
 
-    def number(known: dict[str, int], name: str) -> int:
-        return known.setdefault(name, len(known))
-
-    for item in items:
-        files |= dict(item.images)
-        at = [number(images, image.image_id) for image in item.images]
-        said = [number(texts, text) for text in (item.texts if isinstance(item, Quad) else [item.text])]
-        captions |= dict.fromkeys(zip(at, said, strict=True))
-        if isinstance(item, Quad):
-            quads.append((*at, *said, number(operators, item.operator)))
-            families.setdefault(item.operator, item.operator)
-        elif isinstance(item, Question):
-            questions.append([*at, *said, *(number(texts, text) for text in item.false)])
-            template.append(number(templates, item.template))
-        else:
-            second = NONE if item.second is None else number(texts, item.second)
-            if second != NONE:
-                captions[at[0], second] = None
-            seen = set[str]()
-            for negative in item.negatives:
-                false, operator = number(texts, negative.text), number(operators, negative.operator)
-                families.setdefault(negative.operator, negative.family or negative.operator)
-                pairs.append((*at, *said, false, second, operator, negative.operator not in seen, negative.adds))
-                seen.add(negative.operator)
-    if not pairs and not quads and not questions:
+    if not rows["role"].isin(WRONG).any():
         raise ValueError("there is no negative to score a model on")
-    rows = np.array(pairs, np.int64).reshape(-1, 7)
-    fours = np.array(quads, np.int64).reshape(-1, 5)
-    longest = max(map(len, questions), default=2)
-    options = [[*one, *[NONE] * (longest - len(one))] for one in questions]
+    named = rows["role"].isin([NEGATIVE, OF_TWO])
+    operators = rows[named].drop_duplicates("label")
+    families = dict(zip(operators["label"].tolist(), operators["family"].tolist(), strict=True))
+    texts, operator = pd.factorize(rows["text"]), pd.factorize(rows["label"].where(named))[0]
+    image, image_ids = pd.factorize(rows["image_id"])
+    files = tuple(rows.drop_duplicates("image_id")["file"])
+    rows = rows.assign(image=image, text=texts[0], operator=operator)
+    caption, second, negative, true, false, two = (
+        rows[rows["role"] == role] for role in (CAPTION, SECOND, NEGATIVE, TRUE, FALSE, OF_TWO)
+    )
+    one, other = two.iloc[::2].reset_index(), two.iloc[1::2].reset_index()
+    options = false.assign(place=false.groupby("item").cumcount()).pivot(index="item", columns="place", values="text")
+    template, templates = pd.factorize(true["label"])
     return TestSet(
-        image_ids=tuple(images),
-        files=tuple(files[name] for name in images),
-        texts=tuple(texts),
-        captions=np.array(list(captions), np.int64),
-        pairs=rows[:, :4],
-        operator=rows[:, 4],
-        first=rows[:, 5].astype(bool),
-        adds=rows[:, 6].astype(bool),
-        quads=fours[:, :4],
-        quad_operator=fours[:, 4],
-        operators=tuple(operators),
-        families=families,
-        questions=np.array(options, np.int64).reshape(-1, longest),
-        template=np.array(template, np.int64),
+        image_ids=tuple(image_ids),
+        files=files,
+        texts=tuple(texts[1]),
+        captions=rows[~rows["role"].isin([NEGATIVE, FALSE])][["image", "text"]].drop_duplicates().to_numpy(),
+        pairs=pd.DataFrame(
+            {
+                "image": negative["image"],
+                "true": negative["item"].map(caption.set_index("item")["text"]).astype(int),
+                "false": negative["text"],
+                "second": negative["item"].map(second.set_index("item")["text"]).fillna(NONE).astype(int),
+                "operator": negative["operator"],
+                "first": ~negative.duplicated(["item", "operator"]),
+                "adds": negative["adds"].astype(bool),
+            }
+        ).reset_index(drop=True),
+        quads=pd.DataFrame(
+            {"first": one["image"], "second": other["image"], "said": one["text"], "other": other["text"]}
+        ).assign(operator=one["operator"]),
+        operators=tuple(families),
+        families={name: family or name for name, family in families.items()},
+        questions=np.column_stack([true[["image", "text"]], options.reindex(true["item"]).fillna(NONE)]).astype(int),
+        template=template,
         templates=tuple(templates),
         missing=missing,
     )
+
+
+def is_run(source: Path) -> bool:
+    """Whether a source is a run, as opposed to a published set."""
+    return source.is_dir() and has_table(source, "captions")
+
+
+def _of_run(run: Path, config: ScoreConfig) -> Items:
+    draws = Draws(config.per_caption, "first", config.seed)
+    table = "refined" if config.refined else "negatives"
+    for examples in select(run, config.splits, config.operators, draws, table=table).images():
+        for example in examples:
+            image = example.image_id, Path(example.image)
+            others = other_wordings(example)  # of which one is chosen as format sugarcrepe++ does
+            second = [record_rng(config.seed, "caption2", example.caption_id).choice(others)] if others else []
+            true = [Row(*image, CAPTION, example.text), *(Row(*image, SECOND, text) for text in second)]
+            yield true + [
+                Row(*image, NEGATIVE, one.text, one.operator, one.family, not one.replaced) for one in example.negatives
+            ]
+        for of, false, template in questions(examples):
+            image = of.image_id, Path(of.image)
+            yield [Row(*image, TRUE, of.text, template), *(Row(*image, FALSE, text, template) for text in false)]
+
+
+def _of_published(source: Path, config: ScoreConfig) -> pd.DataFrame:
+    """The rows of a published folder, or of one file of it; splits are folders or files, operators too, or columns."""
+    files = [source] if source.is_file() else sorted(path for path in source.rglob("*") if _is_data(path, source))
+    wanted = [file for file in files if not config.splits or set(config.splits) & _split_names(file, source)]
+    rows = table(item for file in wanted for item in _read(file))
+    if not len(rows):
+        of = f" of split {', '.join(config.splits)}" if config.splits else ""
+        raise ValueError(f"{source} must be a run or a published set{of} ({KINDS}), has no such file")
+    named = rows["role"].isin([NEGATIVE, OF_TWO])
+    check_operators(config.operators, rows["label"][named], source)
+    kept = ~named | rows["label"].isin(config.operators or rows["label"])
+    if config.per_caption is not None:
+        kept &= (rows["role"] != NEGATIVE) | (rows.groupby(["item", "role", "label"]).cumcount() < config.per_caption)
+    rows = rows[kept]
+    return rows[rows["item"].isin(rows["item"][rows["role"].isin(WRONG)])]
+
+
+def _is_data(path: Path, source: Path) -> bool:
+    inside = path.relative_to(source).parts
+    hidden = any(part.startswith((".", "_")) for part in inside) or inside[0] == "images"
+    return path.is_file() and not hidden and path.name not in METADATA and path.suffix in READERS
+
+
+def _split_names(file: Path, source: Path) -> set[str]:
+    """The names that may be the split of a file: of its folders, its own, and the parts of its own."""
+    parts = set(file.relative_to(source).parts[:-1]) if file != source else set()
+    return parts | {file.stem} | set(file.stem.split("-")[:1]) | {file.stem.removeprefix("captions_")}
+
+
+def _read(file: Path) -> Items:
+    try:
+        yield from READERS[file.suffix](file)
+    except NoColumnError:  # another file of a folder, without captions and negatives
+        return
+    except (ValueError, KeyError, TypeError, OSError) as error:
+        raise ValueError(f"{file}: must be a published set ({KINDS}), cannot be read: {error!r:.120}") from error
+
+
+def _image(path: str) -> tuple[str, Path]:
+    return Path(path).stem, Path(path)
+
+
+def _captioned(image: tuple[str, Path], true: Sequence[str], false: Iterable[tuple[str, str]]) -> list[Row]:
+    """The item of a caption, perhaps with another one, and (text, operator) of its negatives."""
+    families = {name: operator.family for name, operator in OPERATORS.items()}
+    return [Row(*image, role, text) for role, text in zip((CAPTION, SECOND), true, strict=False)] + [
+        Row(*image, NEGATIVE, text, name, families.get(name, name), only_adds(true[0], text)) for text, name in false
+    ]
+
+
+def only_adds(caption: str, negative: str) -> bool:
+    """Whether a negative has all words of its caption in their order, and more: "a dog" -> "a black dog on a couch".
+
+    Upper case and punctuation at the ends of words do not count.
+    """
+    said, longer = ([word.strip(".,;:!?\"'").lower() for word in text.split()] for text in (caption, negative))
+    words = iter(longer)
+    return len(said) < len(longer) and all(word in words for word in said)
+
+
+def _pairs(file: Path) -> Items:
+    """The records of one file, those of one caption that follow each other as one item."""
+    for (image, _), some in groupby(_records(file), lambda record: (record.image, record.captions[0])):
+        if image is None:
+            raise ValueError("a record must name its image")
+        path = image.removeprefix("images/") if Path(image).suffix else f"{image}.jpg"  # a number in CREPE
+        records = [*some]
+        false = [
+            (text, ALL if record.split and label == file.stem else label)  # as in NegCLIP's files of splits
+            for record in records
+            for text, label in record.negatives
+        ]
+        yield _captioned(_image(path), records[-1].captions[:2], false)
+
+
+def _records(file: Path) -> Iterator[Foreign]:
+    for record in read_pairs(str(file)):
+        if isinstance(record, Rejected):
+            raise ValueError(f"record {record.line}: {record.detail}")
+        yield record
+
+
+def _json(file: Path) -> Items:
+    """COCO's captions with `negatives` in each annotation; other files as `_pairs`."""
+    try:
+        yield from _pairs(file)
+    except NoColumnError:
+        data = json.loads(file.read_text(encoding="utf-8"))
+        if not isinstance(data, dict) or "annotations" not in data:
+            raise
+        names = {image["id"]: image["file_name"] for image in data["images"]}
+        for row in data["annotations"]:
+            if false := [(one["caption"], one["operator"]) for one in row.get("negatives", ())]:
+                yield _captioned(_image(names[row["image_id"]]), [row["caption"]], false)
+
+
+def _csv(file: Path) -> Items:
+    """NegBench's multiple choice; other files as `_pairs`."""
+    with file.open(encoding="utf-8", newline="") as lines:
+        rows = csv.DictReader(lines)
+        if "correct_answer" not in (rows.fieldnames or ()):
+            yield from _pairs(file)
+            return
+        for row in rows:
+            options = [row[name] for name in row if name.startswith("caption_")]
+            true = int(row["correct_answer"])
+            template = row.get("correct_answer_template") or ALL
+            made = [Row(*_image(row["image_path"]), FALSE, text, template) for text in options]
+            yield [made.pop(true)._replace(role=TRUE), *made]
+
+
+def _jsonl(file: Path) -> Items:
+    """Winoground, `{"image_0", "image_1", "caption_0", "caption_1", "tag"}` a line; other files as `_pairs`."""
+    with file.open(encoding="utf-8") as lines:
+        for line in raw_lines(lines):
+            row = json.loads(line)
+            if "caption_1" not in row or "image_1" not in row:
+                yield from _pairs(file)
+                return
+            operator = row.get("operator") or row.get("tag") or ALL
+            yield [Row(*_image(row[f"image_{n}"]), OF_TWO, row[f"caption_{n}"], operator) for n in (0, 1)]
+
+
+READERS: dict[str, Callable[[Path], Items]] = {
+    ".json": _json,
+    ".csv": _csv,
+    ".tsv": _pairs,
+    ".parquet": _pairs,
+    ".jsonl": _jsonl,
+}

@@ -17,8 +17,7 @@ from ..engine.run import Parts, SourceStage, run_source
 from ..engine.stage import StageResult
 from ..engine.tables import read_table
 from .encoders import Encoder
-from .items import is_run
-from .test_set import ScoreConfig, TestSet
+from .test_set import ScoreConfig, TestSet, is_run
 
 ROWS = 2048  # per shard
 LISTS = ("images.txt", "texts.txt")
@@ -63,10 +62,9 @@ def trained(rest: str, tests: TestSet, run: Path, config: ScoreConfig) -> list[n
 
     from ..models.device import choose_device
     from ..models.evaluation.protocols import parse_graphs, parser_settings
-    from ..models.evaluation.retrieval import embed_images, embed_sentences
-    from ..models.features import read_features
+    from ..models.evaluation.retrieval import embed_images, embed_texts
+    from ..models.trainer.evaluate import features_for
     from ..models.trainer.objectives import OBJECTIVES, load_model
-    from ..models.vectors import Texts
 
     if not is_run(run):
         raise ValueError(f"a model of negcap train reads the image features of a run, {run} is a published set")
@@ -74,10 +72,7 @@ def trained(rest: str, tests: TestSet, run: Path, config: ScoreConfig) -> list[n
         torch.set_num_threads(config.threads)
     device = choose_device(config.device)
     model, vocabulary, about = load_model(Path(rest), device)
-    features = read_features(run, tests.image_ids, about.table)
-    size, found = model.image.linear.in_features, features.values.shape[-1]
-    if found != size:
-        raise ValueError(f"features of {run} must have {size} numbers for this model, have {found}")
+    features = features_for(model, run, tests.image_ids, about.table)
     if not features.available.all():
         lacking = tests.image_ids[int((~features.available).nonzero()[0])]
         raise ValueError(f"{about.table} of {run} must have every image, has none of {lacking}")
@@ -86,10 +81,7 @@ def trained(rest: str, tests: TestSet, run: Path, config: ScoreConfig) -> list[n
     if OBJECTIVES[about.model].needs_components:
         graphs = parse_graphs(column, vocabulary, parser_settings(run))
         graphs = type(graphs)(*(kind._replace(words=kind.words.to(device)) for kind in graphs))
-    encoded = vocabulary.encode(column)
-    tokens, offsets = torch.from_numpy(encoded.tokens).to(device), torch.from_numpy(encoded.offsets)
-    texts = Texts(tokens, offsets, len(tests.texts), graphs)
-    sentences = embed_sentences(model.sentences, texts, torch.arange(len(tests.texts)))
+    sentences = embed_texts(model.sentences, vocabulary.encode(column), device, graphs)
     return [images.cpu().numpy(), sentences.cpu().numpy()]
 
 

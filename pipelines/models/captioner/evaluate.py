@@ -20,11 +20,10 @@ from ...engine.tables import read_table
 from ...tables.images import Images
 from ..captions import Captions, read_captions
 from ..device import choose_device
-from ..evaluation.retrieval import embed_images, embed_sentences, rank, recall_metrics
+from ..evaluation.retrieval import embed_images, embed_texts, rank, retrieval_metrics
 from ..features import Features, read_features
 from ..figures import markdown_table, new_figure, write_png
 from ..trainer.objectives import OBJECTIVES, load_model
-from ..vectors import Texts
 from .config import CaptionerEvaluateConfig, WritingConfig
 from .generate import detokenize, join_words, normalize, stream_keys, write_sentences
 from .model import GAN, MLE, Captioner, PaddedSentences, load_captioner, transform_features, weights_file
@@ -66,12 +65,10 @@ def load_judge(folder: Path, run: Path, image_ids: list[str], rows: Tensor, devi
     images = embed_images(model.image, features.values, rows, device)
 
     def judge(texts: pa.Array) -> dict[str, float]:
-        encoded, each = vocabulary.encode(texts), torch.arange(len(texts))
-        captions = Texts(torch.from_numpy(encoded.tokens).to(device), torch.from_numpy(encoded.offsets), len(texts))
-        vectors = embed_sentences(model.sentences, captions, each)
-        ranks = rank(images, vectors, each.to(device), model.similarity).captions
-        metrics = {f"t2i {name}": value for name, value in recall_metrics(ranks).items()}
-        return {**metrics, "similarity": model.similarity.pairs(images, vectors).mean().item()}
+        vectors, each = embed_texts(model.sentences, vocabulary.encode(texts), device), torch.arange(len(texts))
+        metrics = retrieval_metrics(rank(images, vectors, each.to(device), model.similarity))
+        similarity = model.similarity.pairs(images, vectors).mean().item()
+        return {**{name: metrics[name] for name in metrics if name.startswith("t2i")}, "similarity": similarity}
 
     return judge
 

@@ -3,13 +3,10 @@
 Attacks: negatives are added to the candidate captions, and the best true caption of each image is ranked again.
 
 VSE-C (Shi et al. 2018, Tables 2 to 4): the candidates of an image are all captions and the negatives of its own ones.
-UniVSE (Wu et al. 2019, Table 2): all images share their candidates, the captions and 5 negatives of each; here up to 5,
-as some captions have fewer.
+UniVSE (Wu et al. 2019, Table 2): all images share their candidates, the captions and up to 5 negatives of each.
 
-The components of negatives, parsed from their texts as those of captions are, and cached in the run's folder.
-
-A model must not know more of a negative than of a caption, of which it sees only the text. So the edit that made the
-negative is not used: the parser of the run's captions parses it, and makes the same kinds of mistakes as in captions.
+A model must not know more of a negative than of a caption, of which it sees only the text. So its components do not
+come from the edit that made it: the parser of the run's captions parses it, with the same kinds of mistakes.
 """
 
 from __future__ import annotations
@@ -17,8 +14,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+import numpy as np
+import pandas as pd
 import pyarrow as pa
 import torch
 from torch import Tensor
@@ -26,6 +25,7 @@ from torch import Tensor
 from ....augment.operators import OPERATORS, PRESETS, UNIFORM
 from ...engine.manifest import read_manifest
 from ...engine.tables import hash_table, read_table
+from ..bootstrap import bootstrap, figures, interval
 from ..checkpoint import cached_arrays
 from ..config import EvaluateConfig
 from ..corpus import Corpus, encode_components
@@ -36,7 +36,6 @@ from .retrieval import (
     TOP,
     EmbeddedSplit,
     Ranks,
-    bootstrap_intervals,
     count_hits,
     count_outranking,
     embed_in_batches,
@@ -54,35 +53,11 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
 }  # the operators of VSE-C's attacks, by family
 
 
-class Attacks(NamedTuple):
-    """The negatives (P,) of a split that each attack adds, as indices among the M negatives of the corpus.
-
-    own: VSE-C's attacks, by family. plural: the attack of VSE-C's Table 4, under the name "numeral": negatives that
-    replace a number above one by another number above one. shared: UniVSE's attacks, by operator. pairs: by operator,
-    the first negative of each caption, for the pairwise comparison with it.
-    """
-
-    own: dict[str, Tensor]
-    plural: dict[str, Tensor]
-    shared: dict[str, Tensor]
-    pairs: dict[str, Tensor]
-
-    @property
-    def negatives(self) -> Tensor:
-        """The negatives of all attacks, each once, in ascending order."""
-        return torch.cat([rows for attacks in self for rows in attacks.values()]).unique()
-
-
-class NegativeScores(NamedTuple):
-    """A model's scores of the negatives.
-
-    own: (M,) similarity of each negative with the image of its caption; NaN for those of no attack. outranking: by
-    shared attack, for each image (I,) the number of its negatives that score at least as high as the image's best
-    caption.
-    """
-
-    own: Tensor
-    outranking: Mapping[str, Tensor]
+# The negatives (P,) of a split that each attack adds, as indices among the M negatives of the corpus. "vse-c:noun":
+# VSE-C's attacks by family, and "vse-c:total". "univse:noun": UniVSE's by operator, shared by all images.
+# "plural:numeral": VSE-C's Table 4, a number above one for another. "pairs:noun": by operator, the first negative of
+# each caption, for the pairwise comparison with it.
+Attacks = Mapping[str, Tensor]
 
 
 def choose_attacks(corpus: Corpus, captions: Tensor, config: EvaluateConfig) -> Attacks:
@@ -91,14 +66,16 @@ def choose_attacks(corpus: Corpus, captions: Tensor, config: EvaluateConfig) -> 
     def first(operators: Sequence[str], limit: int) -> Tensor:
         return first_negatives(corpus, captions, corpus.made_by(operators), limit)
 
+    families = {f"vse-c:{name}": first(made, config.per_family) for name, made in FAMILIES.items()}
     univse = {name: (name, f"{UNIFORM}{name}") for name in PRESETS["univse"]}
-    plural = corpus.was_plural & corpus.is_plural
-    return Attacks(
-        {name: first(made, config.per_family) for name, made in FAMILIES.items()},
-        {"numeral": first_negatives(corpus, captions, plural, config.per_family)},
-        {name: first(made, config.per_attack) for name, made in univse.items() if set(made) & set(corpus.operators)},
-        {name: first([name], 1) for name in corpus.operators},
-    )
+    shared = {
+        f"univse:{name}": first(made, config.per_attack)
+        for name, made in univse.items()
+        if set(made) & set(corpus.operators)
+    }
+    plural = first_negatives(corpus, captions, corpus.was_plural & corpus.is_plural, config.per_family)
+    pairs = {f"pairs:{name}": first([name], 1) for name in corpus.operators}
+    return {"vse-c:total": torch.cat([*families.values()]), **families, **shared, "plural:numeral": plural, **pairs}
 
 
 def complete_captions(corpus: Corpus, captions: Tensor, image: Tensor, least: int) -> Tensor:
@@ -135,28 +112,26 @@ def first_negatives(corpus: Corpus, captions: Tensor, wanted: Tensor, limit: int
     return rows[position < limit]
 
 
-def score_negatives(split: EmbeddedSplit, attacks: Attacks, best: Tensor) -> NegativeScores:
-    """Embed every negative of the attacks once, and keep only its scores.
+def score_negatives(split: EmbeddedSplit, attacks: Attacks, best: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+    """The similarity (M,) of each negative with the image of its caption, NaN for those of no attack; and by attack of
+    UniVSE, for each image (I,) the number of its negatives that score at least as high as the image's best caption.
 
-    best: (I,) the score of each image's best caption.
+    Every negative is embedded once, and only its scores are kept. best: (I,) the score of each image's best caption.
     """
     corpus, images, similarity = split.corpus, split.images, split.model.similarity
-    shared = torch.zeros(
-        len(corpus.operator), dtype=torch.int64
-    )  # bit k is set for negatives of the k-th shared attack
-    for bit, rows in enumerate(attacks.shared.values()):
-        shared[rows] |= 1 << bit
-    negatives = attacks.negatives
+    outranking = {name: torch.zeros_like(best, dtype=torch.long) for name in attacks if name.startswith("univse:")}
+    shared = torch.zeros(len(outranking), len(corpus.operator), dtype=torch.bool)
+    for inside, name in zip(shared, outranking, strict=True):
+        inside[attacks[name]] = True
+    negatives = torch.cat([*attacks.values()]).unique()
     image_of = split.image_of_negative(negatives)
     own = torch.full((len(corpus.operator),), torch.nan)
-    outranking = {name: torch.zeros(len(images), dtype=torch.long, device=images.device) for name in attacks.shared}
     for places, vectors in embed_in_batches(split.model.sentences, split.texts, corpus.captions + negatives):
         rows = negatives[places]
         own[rows] = similarity.pairs(images[image_of[places].to(images.device)], vectors).cpu()
-        for bit, name in enumerate(attacks.shared):
-            inside = (shared[rows] >> bit & 1).bool().to(vectors.device)
-            outranking[name] += count_outranking(images, best, vectors[inside], similarity)
-    return NegativeScores(own, outranking)
+        for inside, counts in zip(shared, outranking.values(), strict=True):
+            counts += count_outranking(images, best, vectors[inside[rows].to(vectors.device)], similarity)
+    return own, outranking
 
 
 def ranks_with_own_negatives(ranks: Ranks, own: Tensor, negatives: Tensor, owner: Tensor) -> Tensor:
@@ -203,24 +178,22 @@ def with_negatives(
     found, _ = cached_arrays(run, "components-", identity, parsed)
     lists = []
     for kind, captions in graphs._asdict().items():
-        new = ComponentLists(found[f"{kind}.words"], found[f"{kind}.offsets"])
-        lists.append(_append(captions, new, negatives, len(corpus.operator)))
+        sizes = torch.zeros(len(corpus.operator), dtype=torch.long)
+        sizes[negatives] = found[f"{kind}.offsets"].diff()
+        words = torch.cat([captions.words, found[f"{kind}.words"].to(captions.words.device)])
+        lists.append(ComponentLists(words, torch.cat([captions.offsets, captions.offsets[-1] + sizes.cumsum(0)])))
     return SceneGraphs(*lists)
 
 
 def parser_settings(run: Path, spacy_model: str | None = None) -> dict[str, Any]:
     """How a run's captions were parsed, for `parse_graphs`; spacy_model: another pipeline, None for the run's own."""
+    manifests = {table: read_manifest(run / table) for table in ("parses", "components")}
+    parses, components = ({} if made is None else made.identity.config for made in manifests.values())
     return {
-        "spacy_model": spacy_model or _setting(run, "parses", "spacy_model"),
-        "parser": _setting(run, "parses", "parser"),
-        "simple": bool(_setting(run, "components", "simple")),
+        "spacy_model": spacy_model or parses.get("spacy_model"),
+        "parser": parses.get("parser"),
+        "simple": bool(components.get("simple")),
     }
-
-
-def _setting(run: Path, table: str, name: str) -> Any:
-    """A setting of the stage that wrote a table; None if the table has no manifest."""
-    manifest = read_manifest(run / table)
-    return None if manifest is None else manifest.identity.config.get(name)
 
 
 def parse_graphs(texts: pa.Array, vocabulary: WordVocabulary, settings: Mapping[str, Any]) -> SceneGraphs:
@@ -242,112 +215,83 @@ def parse_graphs(texts: pa.Array, vocabulary: WordVocabulary, settings: Mapping[
     return encode_components(pa.concat_tables(parts), vocabulary, torch.device("cpu"))
 
 
-def _append(captions: ComponentLists, found: ComponentLists, negatives: Tensor, total: int) -> ComponentLists:
-    """The captions' lists, then one per negative (`total`): from `found` for `negatives` (P,), empty for others."""
-    sizes = torch.zeros(total, dtype=torch.long)
-    sizes[negatives] = found.offsets.diff()
-    words = torch.cat([captions.words, found.words.to(captions.words.device)])
-    return ComponentLists(words, torch.cat([captions.offsets, captions.offsets[-1] + sizes.cumsum(0)]))
-
-
 FOLD, FOLDED_FROM = 1000, 5000  # images per fold; folds are used for splits of at least 5,000 images
 
 
-class RankList(NamedTuple):
-    """The ranks (n,) of the n queries of one retrieval, counted from 1.
+def rank_rows(candidates: str, direction: str, queries: list[str], ranks: Tensor) -> pd.DataFrame:
+    """The ranks (n,) of the n queries of one retrieval, counted from 1, as rows of the table `ranks`.
 
     candidates: "plain", "plain:de" for captions of a further language, or the attack whose negatives are added, such as
-    "vse-c:noun". direction: "i2t" (an image
-    queries captions) or "t2i". queries: n image ids or caption ids.
+    "vse-c:noun". direction: "i2t" (an image queries captions) or "t2i". queries: n image ids or caption ids.
     """
-
-    candidates: str
-    direction: str
-    queries: list[str]
-    ranks: Tensor
+    values = ranks.cpu().numpy().astype(np.int32)
+    return pd.DataFrame({"candidates": candidates, "direction": direction, "query": queries, "rank": values})
 
 
-def run_protocols(split: EmbeddedSplit, attacks: Attacks) -> tuple[dict[str, Any], list[RankList]]:
+def run_protocols(split: EmbeddedSplit, attacks: Attacks) -> tuple[dict[str, Any], pd.DataFrame]:
     """Metrics by protocol, and the ranks they are computed from; without negatives, only plain retrieval."""
-    plain = rank(split.images, split.vectors, split.owner.to(split.images.device), split.model.similarity)
-    metrics, lists = _retrieval_metrics(split, plain), _rank_lists(split, plain, "plain")
+    plain = split.rank()
+    metrics, rows = plain_retrieval(split, plain, "plain")
     if not len(split.corpus.operator):
-        return metrics, lists
-    scores = score_negatives(split, attacks, plain.best)
-    metrics["vse-c"], metrics["univse"] = {}, {}
-    for name, rows in {"total": torch.cat(list(attacks.own.values())), **attacks.own}.items():
-        if len(rows):
-            ranks = ranks_with_own_negatives(plain, scores.own, rows, split.image_of_negative(rows))
-            metrics["vse-c"][name] = _attack_metrics(ranks, rows, split)
-            lists.append(RankList(f"vse-c:{name}", "i2t", split.image_ids, ranks))
-    for name, rows in attacks.shared.items():
-        if len(rows):
-            ranks = (plain.images + scores.outranking[name]).cpu()
-            metrics["univse"][name] = _attack_metrics(ranks, rows, split)
-            lists.append(RankList(f"univse:{name}", "i2t", split.image_ids, ranks))
-    if len(plural := attacks.plural["numeral"]):
-        metrics["plural"], counted = _plural_split(split, plural, scores)
-        lists += counted
-    metrics["pairwise"] = {name: _pairwise(split, rows, scores) for name, rows in attacks.pairs.items() if len(rows)}
-    return metrics, lists
+        return metrics, rows
+    tables = [rows]
+    own, outranking = score_negatives(split, attacks, plain.best)
+    metrics |= {"vse-c": {}, "univse": {}, "pairwise": {}}
+    for name, negatives in attacks.items():
+        protocol, _, kind = name.partition(":")
+        if not len(negatives):
+            continue
+        if protocol == "pairs":
+            metrics["pairwise"][kind] = _pairwise(split, negatives, own)
+        elif protocol == "plural":
+            metrics["plural"], rows = _plural_split(split, negatives, own)
+            tables.append(rows)
+        else:
+            ranks = (
+                (plain.images + outranking[name]).cpu()
+                if name in outranking
+                else ranks_with_own_negatives(plain, own, negatives, split.image_of_negative(negatives))
+            )
+            tables.append(rank_rows(name, "i2t", split.image_ids, ranks))
+            metrics[protocol][kind] = {
+                **_recalls_with_intervals(ranks, split.seed),
+                "negatives": len(negatives),
+                "captions_with_negatives": len(split.corpus.negative_caption[negatives].unique()),
+                "negatives_a_caption": len(negatives) / len(split.captions),
+            }
+    return metrics, pd.concat(tables, ignore_index=True)
 
 
-def plain_retrieval(split: EmbeddedSplit, language: str) -> tuple[dict[str, Any], list[RankList]]:
-    """Metrics of retrieval by the captions of a further language, and their ranks, with the candidates "plain:de"."""
-    plain = rank(split.images, split.vectors, split.owner.to(split.images.device), split.model.similarity)
-    return _retrieval_metrics(split, plain), _rank_lists(split, plain, f"plain:{language}")
-
-
-def _rank_lists(split: EmbeddedSplit, plain: Ranks, candidates: str) -> list[RankList]:
-    return [
-        RankList(candidates, "i2t", split.image_ids, plain.images),
-        RankList(candidates, "t2i", split.caption_ids, plain.captions),
-    ]
-
-
-def _retrieval_metrics(split: EmbeddedSplit, plain: Ranks) -> dict[str, Any]:
-    """Metrics of retrieval without attack, with intervals; for a large split also their means over folds."""
-    images = len(split.images)
-    tables = [
-        count_hits(plain.images.cpu(), torch.arange(images), images),
-        count_hits(plain.captions.cpu(), split.owner, images),
-    ]
-    i2t, t2i, both = bootstrap_intervals(tables, split.seed)
+def plain_retrieval(split: EmbeddedSplit, plain: Ranks, candidates: str) -> tuple[dict[str, Any], pd.DataFrame]:
+    """Metrics of retrieval without attack, with intervals, and its ranks; for a large split also means over folds."""
+    of_images = count_hits(plain.images, torch.arange(len(split.images)), len(split.images))
+    of_captions = count_hits(plain.captions, split.owner, len(split.images))
+    samples = np.concatenate([bootstrap(*hits, split.seed) for hits in (of_images, of_captions)], 1)
+    names = [f"{direction} R@{k}" for direction in ("i2t", "t2i") for k in TOP]
+    bounds = map(interval, [*samples.T, samples.sum(1)])
     metrics: dict[str, Any] = {"retrieval": retrieval_metrics(plain)}
-    metrics["intervals"] = {
-        **{f"i2t R@{k}": list(bounds) for k, bounds in zip(TOP, i2t, strict=False)},
-        **{f"t2i R@{k}": list(bounds) for k, bounds in zip(TOP, t2i, strict=False)},
-        "rsum": list(both[0]),
-    }
-    if images >= FOLDED_FROM:
+    metrics["intervals"] = {name: list(both) for name, both in zip([*names, "rsum"], bounds, strict=True)}
+    if len(split.images) >= FOLDED_FROM:
         owner = split.owner.to(split.images.device)
         metrics["folds of 1000"] = mean_over_folds(split.images, split.vectors, owner, FOLD, split.model.similarity)
-    return metrics
+    rows = [rank_rows(candidates, "i2t", split.image_ids, plain.images)]
+    return metrics, pd.concat([*rows, rank_rows(candidates, "t2i", split.caption_ids, plain.captions)])
 
 
 def _recalls_with_intervals(ranks: Tensor, seed: int) -> dict[str, Any]:
-    bounds = bootstrap_intervals([count_hits(ranks, torch.arange(len(ranks)), len(ranks))], seed)[0]
-    intervals = {f"R@{k}": list(both) for k, both in zip(TOP, bounds, strict=False)}
-    return {**recall_metrics(ranks), "intervals": intervals}
-
-
-def _attack_metrics(ranks: Tensor, negatives: Tensor, split: EmbeddedSplit) -> dict[str, Any]:
+    found = figures(*count_hits(ranks, torch.arange(len(ranks)), len(ranks)), seed)
     return {
-        **_recalls_with_intervals(ranks, split.seed),
-        "negatives": len(negatives),
-        "captions_with_negatives": len(split.corpus.negative_caption[negatives].unique()),
-        "negatives_a_caption": len(negatives) / len(split.captions),
+        **recall_metrics(ranks),
+        "intervals": {f"R@{k}": list(one.interval) for k, one in zip(TOP, found, strict=True)},
     }
 
 
-def _plural_split(
-    split: EmbeddedSplit, numeral: Tensor, scores: NegativeScores
-) -> tuple[dict[str, Any], list[RankList]]:
+def _plural_split(split: EmbeddedSplit, numeral: Tensor, own: Tensor) -> tuple[dict[str, Any], pd.DataFrame]:
     """VSE-C's Table 4: all captions of the images with a caption that counts more than one, plain and attacked.
 
-    A caption counts more than one if one of its numeral negatives replaces a number above one. numeral: (P,) the
-    negatives of the split that replace such a number by another number above one ("3 dogs" -> "5 dogs"); only they
-    attack, so that singular and plural forms tell nothing.
+    A caption counts more than one if one of its numeral negatives replaces a number above one. Only those attack,
+    numeral: (P,), that put in such a number, too ("3 dogs" -> "5 dogs"), so that singular and plural tell nothing. own:
+    (M,) score of every negative with its image.
     """
     counting = torch.zeros(split.corpus.captions, dtype=torch.bool)
     counting[split.corpus.negative_caption[split.corpus.was_plural]] = True
@@ -359,7 +303,7 @@ def _plural_split(
     )
     index = torch.zeros(len(split.images), dtype=torch.long)
     index[image] = torch.arange(len(image))
-    attacked = ranks_with_own_negatives(plain, scores.own, numeral, index[split.image_of_negative(numeral)])
+    attacked = ranks_with_own_negatives(plain, own, numeral, index[split.image_of_negative(numeral)])
     metrics = {
         "images": len(image),
         "captions": int(inside.sum()),
@@ -368,16 +312,17 @@ def _plural_split(
         "numeral": _recalls_with_intervals(attacked, split.seed),
     }
     ids = [split.image_ids[n] for n in image.tolist()]
-    return metrics, [RankList("plural", "i2t", ids, plain.images), RankList("plural:numeral", "i2t", ids, attacked)]
+    both = (("plural", plain.images), ("plural:numeral", attacked))
+    return metrics, pd.concat([rank_rows(name, "i2t", ids, ranks) for name, ranks in both])
 
 
-def _pairwise(split: EmbeddedSplit, negatives: Tensor, scores: NegativeScores) -> dict[str, Any]:
+def _pairwise(split: EmbeddedSplit, negatives: Tensor, own: Tensor) -> dict[str, Any]:
     """How often, in %, a caption scores higher with its image than its negative does; a tie counts as a failure."""
     true = torch.zeros(split.corpus.captions)
     owner = split.owner.to(split.images.device)
     true[split.captions] = own_scores(split.images, split.vectors, owner, split.model.similarity).cpu()
-    right = (true[split.corpus.negative_caption[negatives]] > scores.own[negatives]).double()
-    table = torch.zeros(len(split.images), 2, dtype=torch.double)
-    table.index_add_(0, split.image_of_negative(negatives), torch.stack([right, torch.ones_like(right)], 1))
-    interval = bootstrap_intervals([table], split.seed)[0][0]
-    return {"pairs": len(negatives), "accuracy": 100.0 * right.mean().item(), "interval": list(interval)}
+    right = (true[split.corpus.negative_caption[negatives]] > own[negatives]).numpy()
+    image = split.image_of_negative(negatives).numpy()
+    counts, sizes = (np.bincount(image, weights, len(split.images))[:, None] for weights in (right, None))
+    (share,) = figures(counts, sizes, split.seed)
+    return {"pairs": len(negatives), "accuracy": share.value, "interval": list(share.interval)}

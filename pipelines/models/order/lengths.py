@@ -20,10 +20,11 @@ from ..captions import read_captions
 from ..checkpoint import read_vocabularies
 from ..corpus import encode_run, read_caption_rows
 from ..device import choose_device
-from ..evaluation.retrieval import TIE, average_precision, embed_images, embed_sentences, own_scores
-from ..features import read_features
+from ..evaluation.components import average_precision
+from ..evaluation.retrieval import TIE, embed_images, embed_sentences, own_scores
 from ..figures import markdown_table, write_results
 from ..similarities import COSINE, Similarity
+from ..trainer.evaluate import features_for
 from ..trainer.objectives import OBJECTIVES, load_model
 from ..vectors import Phrase, Texts
 from .config import LengthConfig
@@ -56,10 +57,7 @@ def measure_lengths(model_folder: Path, run: Path, config: LengthConfig, output:
         raise ValueError(f"lengths are measured of models that read only sentences, {model_folder} is: {trained.model}")
     captions = read_captions(run, languages=trained.languages)
     language = captions.languages[0]
-    features = read_features(run, captions.image_ids, trained.table)
-    size = model.image.linear.in_features
-    if features.values.shape[-1] != size:
-        raise ValueError(f"features of {run} must have {size} numbers for this model, have {features.values.shape[-1]}")
+    features = features_for(model, run, captions.image_ids, trained.table)
     chosen = captions.to_evaluate(config.split, features.available, config.limit, None, language)
     corpus = encode_run(run, captions, vocabulary, others=read_vocabularies(model_folder, captions.languages[1:]))
     image, owner = captions.image[chosen].unique(return_inverse=True)

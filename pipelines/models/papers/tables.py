@@ -11,13 +11,12 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
-import torch
 
 from ...engine.tables import has_table, read_table
-from ..evaluation.protocols import FAMILIES, RankList
+from ..bootstrap import Figure
+from ..evaluation.protocols import FAMILIES
 from ..figures import format_difference, format_interval, markdown_table, mean_and_range
-from ..trainer.compare import Figure, VariantResult, summarize
+from ..trainer.compare import VariantResult, summarize
 from ..trainer.evaluate import Evaluation
 from .plan import ETAS, PAPERS, WEIGHTS, Settings, steps, times
 
@@ -74,15 +73,9 @@ def difference(ones: Iterable[Path], others: Iterable[Path], run: Path) -> Mappi
 def _summary(folders: tuple[Path, ...], run: Path) -> VariantResult:
     captions = pa.concat_tables(read_table(run, "captions", ["caption_id", "image_id"]))
     image = dict(zip(captions["caption_id"].to_pylist(), captions["image_id"].to_pylist(), strict=True))
-    evaluations = []
-    for folder in folders:
-        rows = pq.read_table(folder / "evaluation/ranks.parquet").to_pandas()
-        groups = rows.groupby(["candidates", "direction"], sort=False)
-        ranks = [
-            RankList(candidates, direction, its["query"].tolist(), torch.tensor(its["rank"].to_numpy()))
-            for (candidates, direction), its in groups
-        ]
-        evaluations.append(Evaluation(read_evaluation(folder), ranks))
+    evaluations = [
+        Evaluation(read_evaluation(folder), pd.read_parquet(folder / "evaluation/ranks.parquet")) for folder in folders
+    ]
     return summarize(folders[0].name, evaluations, image, seed=0)
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Generator, Tensor, nn
@@ -14,15 +14,13 @@ from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
 from ....augment.language.semantic_classes import prepositions
 from ..corpus import pack_sentences, read_caption_rows
-from ..encoders import TwoPartEmbedding, WordEmbedding
+from ..figures import markdown_table
 from ..fit import Step, fit
-from ..trainer.objectives import load_model
-from ..univse.model import WordEncoder
-from ..vectors import read_vectors, vector_size
-from ..vocabulary import UNKNOWN_ID, WordVocabulary, word_spans
+from ..vectors import ragged_rows
+from ..vocabulary import SPECIALS, UNKNOWN_ID, WordVocabulary, build_vocabulary, word_spans
+from .task import FILE, NOUNS, Task, word_tables
 
 KINDS = ("noun", "preposition")
-NOUNS = ("NN", "NNS")
 TOP = (1, 10)
 
 
@@ -96,10 +94,9 @@ def read_blanks(run: Path, ids: Sequence[str], image: Tensor, vocabulary: WordVo
     good = known[id] & (id != UNKNOWN_ID)
     captions, owner = caption[good].unique(return_inverse=True)
     starts = _starts(torch.bincount(owner, minlength=len(captions)))
-    lengths = offsets.diff()[captions]
-    new = _starts(lengths)
-    at = torch.arange(int(new[-1])) + torch.repeat_interleave(offsets[captions] - new[:-1], lengths)
-    return Blanks(tokens[at], new, image[captions], starts, position[good], kind[good])
+    kept, _ = ragged_rows(offsets, captions)
+    ends = _starts(offsets.diff()[captions])
+    return Blanks(tokens[kept], ends, image[captions], starts, position[good], kind[good])
 
 
 def _starts(sizes: Tensor) -> Tensor:
@@ -209,49 +206,44 @@ def recalls(ranks: Tensor, kind: Tensor) -> dict[str, dict[str, float]]:
     }
 
 
-FILE, RANDOM = "vectors of the file", "with random numbers"  # the first rows of the tables
+def fill_blanks(task: Task) -> tuple[dict[str, Any], str]:
+    """VSE-C's Table 7: how well blanked words are found with each table of word vectors, and without the image.
 
-
-def word_tables(vectors: Path, models: Sequence[Path], words: Sequence[str], seed: int) -> dict[str, Tensor]:
-    """The vectors (W, e) of W words, by the name of the row of a table; words that the file lacks are left NaN.
-
-    The first are the file's own. Those of each model are joined to them: its grounded vectors (`grounded_dim`), or else
-    its whole table, multiplied by a number so that they are as long as the file's, in the mean: what reads both
-    parts learns little from one that is much shorter. As a control the file's are also joined with as many random
-    numbers as the first model adds, since more numbers alone make words easier to tell apart. Raises ValueError for a
-    file without any of the words.
+    Returns the metrics, and their table as Markdown.
     """
-    vocabulary = WordVocabulary(tuple(dict.fromkeys(("<pad>", "<start>", "<end>", "<unk>", *words))))
-    rows = torch.tensor([vocabulary.ids[word] for word in words])
-    fixed = read_vectors(vectors, vocabulary, vector_size(vectors))[rows]
-    tables = {FILE: fixed}
-    given = ~fixed.isnan().any(1)
-
-    def joined(others: Tensor) -> Tensor:
-        lengths = (part[given].norm(dim=1).mean() for part in (fixed, others))
-        return torch.cat([fixed, others * torch.div(*lengths)], 1)
-
-    for folder in models:
-        model, known, _ = load_model(folder, torch.device("cpu"))
-        learned = learned_vectors(model.text.embedding)
-        ids = torch.tensor([known.ids.get(word, UNKNOWN_ID) for word in words])
-        if RANDOM not in tables:
-            noise = torch.randn(len(words), learned.shape[1], generator=Generator().manual_seed(seed))
-            tables[RANDOM] = joined(noise)
-        tables[folder.name] = joined(learned[ids])
-    return tables
-
-
-def learned_vectors(embedding: nn.Module) -> Tensor:
-    """The vectors (V, e) that a model has learned for the words of its vocabulary.
-
-    The grounded part of two-part vectors, the basic embeddings of UniVSE's φ, or the whole table. Raises ValueError for
-    an embedding of another kind.
-    """
-    if isinstance(embedding, TwoPartEmbedding):
-        return embedding.learned.weight.detach()
-    if isinstance(embedding, WordEncoder):
-        return embedding.basic.weight.detach()
-    if isinstance(embedding, WordEmbedding):
-        return embedding.weight.detach()
-    raise ValueError(f"the model must have a table of word vectors, has: {type(embedding).__name__}")
+    run, config, captions, features, train, test, say = task
+    vocabulary = build_vocabulary((captions.texts[int(n)].as_py() for n in train), config.min_count or 4)
+    tables = word_tables(config.vectors, config.models, vocabulary.words[len(SPECIALS) :], config.seed)
+    known = torch.cat([torch.zeros(len(SPECIALS), dtype=torch.bool), ~tables[FILE].isnan().any(1)])
+    choices = known.nonzero()[:, 0]
+    seen, tested = (
+        read_blanks(run, [captions.ids[int(n)] for n in rows], captions.image[rows], vocabulary, known)
+        for rows in (train, test)
+    )
+    settings = BlanksConfig(seed=config.seed)
+    settings = replace(settings, epochs=config.epochs or settings.epochs, states=config.hidden or settings.states)
+    found = {"most frequent words": recalls(frequency_ranks(seen, tested), tested.kind)}
+    for name, table in {f"{FILE}, without the image": tables[FILE], **tables}.items():
+        words = torch.cat([torch.zeros(len(SPECIALS), table.shape[1]), table.nan_to_num()])
+        own = replace(settings, image=not name.endswith("without the image"))
+        say(f"{name}: {words.shape[1]} numbers a word")
+        filler = train_filler(words, features, seen, own)
+        found[name] = recalls(blank_ranks(filler, features, tested, choices), tested.kind)
+    metrics = {
+        "words": len(choices),
+        "train captions": len(seen.image),
+        "blanks": {name: int((tested.kind == n).sum()) for n, name in enumerate(KINDS)},
+        "epochs": settings.epochs,
+        "states": settings.states,
+        "rows": found,
+    }
+    blanks = ", ".join(f"{int((tested.kind == n).sum()):,} of a {name}" for n, name in enumerate(KINDS))
+    head = (
+        f"{len(seen.image):,} captions to train on in {settings.epochs} epochs, {settings.states} units "
+        f"per GRU; blanks: {blanks}; {len(choices):,} words to choose from."
+    )
+    columns = [(name, f"R@{k}") for name in (*KINDS, "both") for k in TOP]
+    rows = [
+        [name, *(f"{one[kind][k]:.1f}" if kind in one else "" for kind, k in columns)] for name, one in found.items()
+    ]
+    return metrics, f"{head}\n\n{markdown_table(['fill in the blank', *(' '.join(pair) for pair in columns)], rows)}"

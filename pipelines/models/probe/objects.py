@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import compress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -16,9 +18,11 @@ from torch.nn import functional
 from ....augment.language.wordnet import WordNet
 from ....augment.lexicon.lexicon import default_min_count
 from ...engine.tables import read_table
-from ..evaluation.retrieval import average_precision, bootstrap_intervals
+from ..bootstrap import Figure, figures
+from ..evaluation.components import average_precision
+from ..figures import markdown_table
 from ..fit import Step, fit
-from .blanks import NOUNS
+from .task import FILE, NOUNS, Task, word_tables
 
 
 class Objects(NamedTuple):
@@ -161,11 +165,11 @@ def _one_each(flags: Tensor, generator: Generator) -> Tensor:
 
 def mean_average_precision(
     scores: Callable[[Tensor], Tensor], features: Tensor, objects: Objects, seed: int
-) -> tuple[float, tuple[float, float], int]:
+) -> tuple[Figure, int]:
     """How well objects are ranked by image (I, D); objects that are neither shown nor absent are left out.
 
     scores: maps features (n, D) to scores (n, O). The interval is by the bootstrap over images. Images without either
-    kind of objects are left out; ties count against. Returns the mean in %, its interval (95 %), and how many images.
+    kind of objects are left out; ties count against. Returns the mean in %, and how many images.
     """
     usable = (objects.present.any(1) & objects.absent.any(1)).nonzero()[:, 0]
     with torch.inference_mode():
@@ -174,11 +178,48 @@ def mean_average_precision(
             present = objects.present[rows]
             ranked = scores(features[rows]).masked_fill(~(present | objects.absent[rows]), -torch.inf)
             found.append(average_precision(ranked, present))
-    per_image = torch.cat(found)
-    [[interval, _]] = bootstrap_intervals([torch.stack([per_image, torch.ones_like(per_image)], 1)], seed)
-    return 100 * per_image.mean().item(), interval, len(per_image)
+    per_image = torch.cat(found).numpy()[:, None]
+    (mean,) = figures(per_image, np.ones_like(per_image), seed)
+    return mean, len(per_image)
 
 
 def most_frequent(objects: Objects) -> Tensor:
     """Scores (O,) that rank objects by the number of images that show them, whatever the image: a baseline."""
     return objects.present.sum(0).double()
+
+
+def image_to_word(task: Task) -> tuple[dict[str, Any], str]:
+    """VSE-C's Table 6: how well each table of word vectors tells which objects an image shows.
+
+    Returns the metrics, and their table as Markdown.
+    """
+    run, config, captions, features, train, test, say = task
+    objects = frequent_objects(run, captions.image_ids, config.min_count)
+    tables = word_tables(config.vectors, config.models, objects.words, config.seed)
+    known = ~tables[FILE].isnan().any(1)
+    train, test = (captions.image[rows].unique() for rows in (train, test))
+    words = list(compress(objects.words, known.tolist()))
+    seen, tested = (Objects(words, objects.present[at][:, known], objects.absent[at][:, known]) for at in (train, test))
+    settings = ImageToWordConfig(seed=config.seed)
+    settings = replace(settings, epochs=config.epochs or settings.epochs)
+    frequent = most_frequent(seen)
+    scores: dict[str, Callable[[Tensor], Tensor]] = {"most frequent objects": lambda x: frequent.expand(len(x), -1)}
+    for name, table in tables.items():
+        vectors = table[known]
+        say(f"{name}: {vectors.shape[1]} numbers a word")
+        scores[name] = partial(train_classifier(vectors, features[train], seen, settings).scores, vectors)
+    found = {name: mean_average_precision(score, features[test], tested, config.seed) for name, score in scores.items()}
+    metrics = {
+        "objects": len(words),
+        "without vector": int((~known).sum()),
+        "train images": len(train),
+        "test images": found[FILE][1],
+        "epochs": settings.epochs,
+        "rows": {name: {"MAP": mean.value, "interval": list(mean.interval)} for name, (mean, _) in found.items()},
+    }
+    head = (
+        f"{metrics['objects']} objects, {len(train):,} images to train on in {settings.epochs} epochs, "
+        f"{metrics['test images']:,} to test; 95 % bootstrap intervals over images."
+    )
+    rows = [[name, str(mean)] for name, (mean, _) in found.items()]
+    return metrics, f"{head}\n\n{markdown_table(['image to word', 'MAP'], rows)}"

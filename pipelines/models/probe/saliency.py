@@ -9,35 +9,39 @@ the share of the words that these are.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
 from math import isqrt
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
+import numpy as np
+import pandas as pd
 import torch
+from pydantic import Field
 from torch import Tensor
 
-from ...engine.tables import read_table
-from ...features.preprocess import decode
+from ...engine.settings import AtLeastOne, Settings
+from ...tables.pairs import pair_tables
+from ..bootstrap import figures
 from ..captions import read_captions
 from ..config import cores
 from ..corpus import pack_sentences
 from ..encoders import run_packed
-from ..evaluation.retrieval import bootstrap_samples, interval
 from ..features import read_features
-from ..figures import new_figure, write_png
+from ..figures import format_interval, markdown_table, new_figure, write_png, write_results
 from ..similarities import SIMILARITIES, Similarity
 from ..trainer.objectives import load_model
+from ..trainer.pictures import covered, draw_map, photo_files
 from ..vocabulary import word_spans
 
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+COLUMNS = ("negative_id", "caption_id", "operator", "negative", "edits")
 AT_ONCE = 512  # negatives whose gradients are computed together
 
 
-@dataclass(frozen=True)
-class SaliencyConfig:
+class SaliencyConfig(Settings):
     """Which negatives are looked at: the first of each caption and operator of a split.
 
     limit: only of this many first images of the split; None: all. operators: only these; empty: all. seed: of the
@@ -45,89 +49,77 @@ class SaliencyConfig:
     """
 
     split: str = "test"
-    limit: int | None = 500
+    limit: AtLeastOne | None = 500
     operators: tuple[str, ...] = ()
     seed: int = 0
-    threads: int = field(default_factory=cores)
+    threads: int = Field(default_factory=cores)
 
 
-class SalientNegative(NamedTuple):
-    """A negative with the saliency of its words.
+def saliency(model: Path, run: Path, photos: Path | None, output: Path, config: SaliencyConfig) -> str:
+    """VSE-C's Figure 2 with a measure: writes saliency.json, .md and .png to `output`; returns the table as Markdown.
 
-    words: as the model reads them. shares: one per word, which sum to 1. edited: one per word, whether an edit put it
-    in. score: its similarity with the image; regions: the saliency of the regions, (R,), or None without a grid.
+    photos: the folder of the run's photos, to draw beside the negatives. Raises as `find_saliency`.
     """
-
-    negative_id: str
-    operator: str
-    image: int
-    words: list[str]
-    shares: list[float]
-    edited: list[bool]
-    score: float
-    regions: Tensor | None
-
-    @property
-    def share(self) -> float:
-        """The share of the saliency that is on the edited words."""
-        return sum(share for share, edited in zip(self.shares, self.edited, strict=True) if edited)
-
-    @property
-    def chance(self) -> float:
-        """The share of the words that were edited."""
-        return sum(self.edited) / len(self.edited)
+    negatives, features = find_saliency(model, run, config)
+    metrics = summarize(negatives, config.seed)
+    rows = []
+    for name, one in metrics.items():
+        share, beyond = (format_interval(one[key], one[f"{key} interval"]) for key in ("share", "beyond chance"))
+        rows.append([name, share, f"{one['chance']:.1f}", beyond, f"{one['negatives']:,}"])
+    columns = ["saliency on edited words, %", "mean share", "by chance", "difference", "negatives"]
+    text = write_results(output, "saliency", metrics, markdown_table(columns, rows))
+    files = {} if photos is None else photo_files(run, photos, read_captions(run).image_ids)
+    shown = choose_shown(negatives, files)
+    drawn = {image: covered(files[image], run, features) for image in shown["image"] if files}
+    draw_saliency(shown, drawn, output / "saliency.png")
+    return text
 
 
-def find_saliency(model_folder: Path, run: Path, config: SaliencyConfig) -> list[SalientNegative]:
-    """The saliency of the words of negatives of a run under a model.
+def find_saliency(model_folder: Path, run: Path, config: SaliencyConfig) -> tuple[pd.DataFrame, str]:
+    """The saliency of negatives of a run under a model, a row each, and the name of the table of features it reads.
+
+    Columns: those of `salient`, of which words, shares (which sum to 1) and edited (whether an edit put it in) have an
+    entry per word; score is the similarity with the image; regions, (R,), is None without a grid.
 
     Raises FileNotFoundError or ValueError for a folder without a model, a run without the split, features or negatives,
     or a model that does not read its captions with a recurrent net.
     """
     torch.set_num_threads(config.threads)
     model, vocabulary, trained = load_model(model_folder, torch.device("cpu"))
-    if recurrent_net(model.text) is None:
+    if not hasattr(model.text, "net"):
         raise ValueError(f"saliency needs a model with a recurrent text encoder, {model_folder} is: {trained.model}")
     captions = read_captions(run)
     features = read_features(run, captions.image_ids, trained.table)
     chosen = captions.to_evaluate(config.split, features.available, config.limit)
     image_of = {captions.ids[n]: int(captions.image[n]) for n in chosen.tolist()}
-    rows = first_rows(run, image_of, config.operators)
+    every = pair_tables(run, config.operators, columns=COLUMNS, per_caption=1, denials=False)
+    rows = [row for table in every for row in table.to_pylist() if row["caption_id"] in image_of]
+    if not rows:
+        raise ValueError(f"{run} must have negatives of these captions, has none")
     found, similarity = [], SIMILARITIES[trained.similarity]
     for start in range(0, len(rows), AT_ONCE):
-        part = rows.slice(start, AT_ONCE)
-        texts = part["text"].to_pylist()
-        images = torch.tensor([image_of[caption] for caption in part["caption_id"].to_pylist()])
-        tokens, offsets = map(torch.from_numpy, vocabulary.encode(texts))
+        part = rows[start : start + AT_ONCE]
+        images = torch.tensor([image_of[row["caption_id"]] for row in part])
+        tokens, offsets = map(torch.from_numpy, vocabulary.encode([row["negative"] for row in part]))
         scores, words, regions = gradients(model, similarity, tokens, offsets, features.values[images])
-        keys = (part[name].to_pylist() for name in ("negative_id", "operator", "edits"))
-        for n, (negative, operator, edits) in enumerate(zip(*keys, strict=True)):
-            spans = word_spans(texts[n])
-            edited = edited_words(spans, edits)
+        for n, row in enumerate(part):
+            text = row["negative"]
+            spans = word_spans(text)
+            edited = edited_words(spans, row["edits"])
             if any(edited):
                 own = words[n][1 : int(offsets[n + 1] - offsets[n]) - 1]
                 shares = (own / own.sum().clamp(min=1e-12)).tolist()
-                written = [texts[n][begin:end] for begin, end in spans]
+                written = [text[begin:end] for begin, end in spans]
                 on_grid = None if regions is None else regions[n]
-                about = (negative, operator, int(images[n]), written, shares, edited, float(scores[n]), on_grid)
-                found.append(SalientNegative(*about))
-    return found
+                found.append((row["operator"], int(images[n]), written, shares, edited, float(scores[n]), on_grid))
+    return salient(found), trained.table
 
 
-def first_rows(run: Path, captions: Iterable[str], operators: tuple[str, ...]) -> pa.Table:
-    """The first negative of each operator of these caption_ids. Raises ValueError if there is none."""
-    columns = ["negative_id", "caption_id", "operator", "text", "edits"]
-    wanted = pa.array(list(captions), pa.string())
-    parts = []
-    for table in read_table(run, "negatives", columns):
-        kept = pc.and_(pc.is_in(table["caption_id"], wanted), pc.ends_with(table["negative_id"], ":0"))
-        if operators:
-            kept = pc.and_(kept, pc.is_in(table["operator"], pa.array(operators)))
-        parts.append(table.filter(kept))
-    rows = pa.concat_tables(parts)
-    if not len(rows):
-        raise ValueError(f"{run} must have negatives of these captions, has none")
-    return rows
+def salient(rows: Sequence[tuple[Any, ...]]) -> pd.DataFrame:
+    """Rows of negatives, and the share of the saliency that is on edited words, and by chance: of the words."""
+    table = pd.DataFrame(rows, columns=["operator", "image", "words", "shares", "edited", "score", "regions"])
+    on_edits = [float(np.dot(*both)) for both in zip(table["shares"], table["edited"], strict=True)]
+    return table.assign(share=on_edits, chance=table["edited"].map(np.mean))
 
 
 def gradients(
@@ -150,7 +142,7 @@ def gradients(
         with torch.enable_grad():
             seen = features.float().requires_grad_()
             rows = torch.arange(len(features))
-            net, embedding, pooling = recurrent_net(model.text), model.text.embedding, model.text.pooling
+            net, embedding, pooling = model.text.net, model.text.embedding, model.text.pooling
             texts = model.text.finish(run_packed(net, embedding, pooling, tokens, offsets, rows))
             scores = similarity.pairs(model.image(seen), texts)
             of_words, of_features = torch.autograd.grad(scores.sum(), [fed[0], seen])
@@ -161,11 +153,6 @@ def gradients(
     words[torch.arange(words.shape[1]) < lengths[:, None]] = of_words.abs().mean(1)[packed.positions.argsort()]
     regions = of_features.nan_to_num(0.0).abs().sum(-1) if features.dim() == 3 else None
     return scores.detach(), words, regions
-
-
-def recurrent_net(text: Any) -> Any:
-    """The GRU or LSTM of a text encoder; None if it has none."""
-    return getattr(text, "net", None)
 
 
 def edited_words(spans: list[tuple[int, int]], edits: list[dict[str, Any]]) -> list[bool]:
@@ -181,63 +168,58 @@ def edited_words(spans: list[tuple[int, int]], edits: list[dict[str, Any]]) -> l
     return [any(start < stop and begin < end for begin, stop in put) for start, end in spans]
 
 
-def summarize(negatives: list[SalientNegative], seed: int) -> dict[str, dict[str, Any]]:
+def summarize(negatives: pd.DataFrame, seed: int) -> dict[str, dict[str, Any]]:
     """By operator: the mean share of the saliency on edited words, and the share that chance gives, in %.
 
-    With the number of negatives, and the 95 % bootstrap intervals, over images, of the share and of its difference from
-    chance.
+    With the number of negatives, and intervals of the share and of its difference from chance.
     """
     metrics = {}
-    for name in sorted({one.operator for one in negatives}):
-        own = [one for one in negatives if one.operator == name]
-        image = torch.tensor([one.image for one in own]).unique(return_inverse=True)[1]
-        sums = torch.zeros(int(image.max()) + 1, 4, dtype=torch.double)
-        values = [[one.share, one.chance, one.share - one.chance, 1.0] for one in own]
-        sums.index_add_(0, image, torch.tensor(values, dtype=torch.double))
-        (samples,) = bootstrap_samples([sums[None]], seed)
-        share, chance, beyond, _ = (100 * sums.sum(0) / len(own)).tolist()
-        metrics[name] = {
-            "negatives": len(own),
-            "share": share,
-            "share interval": list(interval(samples[:, 0])),
-            "chance": chance,
-            "beyond chance": beyond,
-            "beyond chance interval": list(interval(samples[:, 2])),
+    for name, rows in negatives.assign(beyond=negatives["share"] - negatives["chance"]).groupby("operator"):
+        of_image = rows.groupby("image")[["share", "chance", "beyond"]]
+        counts, sizes = of_image.sum().to_numpy(), of_image.size().to_numpy()[:, None]
+        share, chance, beyond = figures(counts, sizes, seed)
+        metrics[str(name)] = {
+            "negatives": len(rows),
+            "share": share.value,
+            "share interval": list(share.interval),
+            "chance": chance.value,
+            "beyond chance": beyond.value,
+            "beyond chance interval": list(beyond.interval),
         }
     return metrics
 
 
 SHOWN = 2  # negatives per operator
 CHARACTERS = 96  # per line of a negative
-SIDE = 224  # pixels of a photo
 
 
-def choose_shown(negatives: Sequence[SalientNegative], photos: Mapping[int, Path]) -> list[SalientNegative]:
-    """The first negatives of each operator, of images with a photo if there are any photos."""
-    shown: dict[str, list[SalientNegative]] = {}
-    for one in negatives:
-        own = shown.setdefault(one.operator, [])
-        if len(own) < SHOWN and (not photos or one.image in photos) and one.image not in {other.image for other in own}:
-            own.append(one)
-    return [one for name in sorted(shown) for one in shown[name]]
+def choose_shown(negatives: pd.DataFrame, photos: Collection[int]) -> pd.DataFrame:
+    """The first negatives of each operator, of different images; of those with a photo if there are any photos."""
+    seen = negatives[negatives["image"].isin(photos)] if photos else negatives
+    first = seen.drop_duplicates(["operator", "image"]).groupby("operator").head(SHOWN)
+    return first.sort_values("operator", kind="stable")
 
 
-def draw_saliency(negatives: Sequence[SalientNegative], photos: Mapping[int, Path], path: Path) -> None:
+def draw_saliency(negatives: pd.DataFrame, photos: Mapping[int, Image], path: Path) -> None:
     """Draw the negatives, one below the other: the darker a word, the more the score depends on it.
 
     Below each word stands its share in %, in bold below those that an edit put in. photos: by the image's number; with
     regions on a square grid the photo is brighter where the score depends on it more, otherwise as it is.
     """
-    lines = [_lines(one.words) for one in negatives]
+    rows: list[Any] = list(negatives.itertuples())
+    lines = [_lines(one.words) for one in rows]
     heights = [max(0.75 * len(own) + 0.35, 1.7 if photos else 0.0) for own in lines]
     figure = new_figure(9.0 + 1.8 * bool(photos), sum(heights))
-    grid = figure.add_gridspec(len(negatives), 2, height_ratios=heights, width_ratios=(1.7 if photos else 0.01, 9.0))
-    for row, (one, own) in enumerate(zip(negatives, lines, strict=True)):
-        image, text = figure.add_subplot(grid[row, 0]), figure.add_subplot(grid[row, 1])
+    cells = figure.add_gridspec(len(negatives), 2, height_ratios=heights, width_ratios=(1.7 if photos else 0.01, 9.0))
+    for row, (one, own) in enumerate(zip(rows, lines, strict=True)):
+        image, text = figure.add_subplot(cells[row, 0]), figure.add_subplot(cells[row, 1])
         for axis in (image, text):
             axis.set_axis_off()
         if one.image in photos:
-            _draw_photo(image, one, photos[one.image])
+            side = 0 if one.regions is None else isqrt(len(one.regions))
+            on_grid = side and side * side == len(one.regions)
+            weights = one.regions.clamp(min=1e-12).sqrt().view(side, side) if on_grid else None
+            draw_map(image, photos[one.image], weights)
         title = f"{one.operator}: {one.share:.0%} on {one.chance:.0%} of the words, similarity {one.score:.2f}"
         text.set_title(title, fontsize=8, loc="left", color="0.35")
         text.set_xlim(0, CHARACTERS)
@@ -268,15 +250,3 @@ def _lines(words: Sequence[str]) -> list[list[tuple[int, float]]]:
         lines[-1].append((number, at))
         at += width
     return lines
-
-
-def _draw_photo(axes: Any, one: SalientNegative, photo: Path) -> None:
-    picture = decode(photo.read_bytes()).resize((SIDE, SIDE))
-    extent = (0, SIDE, SIDE, 0)
-    if one.regions is None or isqrt(len(one.regions)) ** 2 != len(one.regions):
-        axes.imshow(picture, extent=extent)
-        return
-    side = isqrt(len(one.regions))
-    map = (one.regions / one.regions.max().clamp(min=1e-12)).view(side, side).numpy() ** 0.5
-    axes.imshow(picture.convert("L"), cmap="gray", extent=extent)
-    axes.imshow(map, extent=extent, interpolation="bicubic", cmap="inferno", alpha=0.55, vmin=0, vmax=1)

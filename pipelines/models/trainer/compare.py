@@ -7,12 +7,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+import pandas as pd
 import torch
-from torch import Tensor
+from pydantic import Field
 
 from ....schemas.markdown import replaced
 from ...engine.manifest import describe
+from ...engine.settings import AtLeastOne, Settings
 from ...engine.storage import write_atomically, write_json
+from ..bootstrap import Figure, bootstrap, interval
 from ..captions import read_captions
 from ..config import (
     CONFIGS,
@@ -26,15 +30,13 @@ from ..config import (
     configure,
 )
 from ..evaluation.protocols import FAMILIES
-from ..evaluation.retrieval import TOP, bootstrap_samples, count_hits, interval
-from ..figures import format_difference, format_interval, markdown_table
+from ..evaluation.retrieval import TOP, count_hits
+from ..figures import format_difference, markdown_table
 from .evaluate import Evaluation, measure, write_evaluation
 from .train import train
 
 VARIANTS = ("vse", "vse++", "vse-c+noun", "vse-c+numeral", "vse-c+relation", "vse-c")
 BEGIN, END = "<!-- comparison: begin -->", "<!-- comparison: end -->"
-Keys = Sequence[tuple[str, str]]  # of retrievals: candidates, direction
-PLAIN: Keys = (("plain", "i2t"), ("plain", "t2i"))
 RECALLS = ("R@1", "R@5", "R@10", "sum")
 OWN_SETTINGS = ("model", "negative_families", "seed", *RESUMABLE)  # differ between trainings: not listed as settings
 
@@ -73,99 +75,86 @@ class Variant:
 
         settings: fields to set, of this model or of others, `run` among them, and the recipe of the comparison.
         """
-        own: dict[str, Any] = {"model": self.model, "seed": seed, "output": output / f"{self.name}-{seed}"}
-        of_model = {
-            name: value for name, value in settings.items() if name in (*CONFIGS[self.model].model_fields, "recipe")
-        }
-        if self.families:
-            own["negative_families"] = self.families
-        if self.similarity:
-            own["similarity"] = self.similarity
-        if self.recipe:
-            own["recipe"] = self.recipe
-        return configure(**{**of_model, **own})
+        known = (*CONFIGS[self.model].model_fields, "recipe")
+        of_model = {name: value for name, value in settings.items() if name in known}
+        own = {"negative_families": self.families, "similarity": self.similarity, "recipe": self.recipe}
+        own = {name: value for name, value in own.items() if value}
+        folder = output / f"{self.name}-{seed}"
+        return configure(**{**of_model, **own, "model": self.model, "seed": seed, "output": folder})
 
 
-@dataclass(frozen=True)
-class CompareConfig:
+class CompareConfig(Settings):
     """What is compared: each of the variants, trained with seeds 0 … seeds - 1. Raises ValueError for seeds < 1.
 
     training: fields of TrainConfig for all trainings, other than run, output, model, negative_families and seed; and
-    `recipe`, see `configure`.
-    evaluation: how each trained model is evaluated.
+    `recipe`, see `configure`. evaluation: how each trained model is evaluated.
     """
 
     variants: tuple[str, ...] = VARIANTS
-    seeds: int = 1
-    training: Mapping[str, Any] = field(default_factory=dict)
-    evaluation: EvaluateConfig = field(default_factory=lambda: EvaluateConfig(**{}))
-
-    def __post_init__(self) -> None:
-        if self.seeds < 1:
-            raise ValueError(f"seeds must be >= 1, was: {self.seeds}")
+    seeds: AtLeastOne = 1
+    training: dict[str, Any] = Field(default_factory=dict)
+    evaluation: EvaluateConfig = Field(default_factory=lambda: EvaluateConfig(**{}))
 
 
-class Figure(NamedTuple):
-    """A metric's mean over seeds, or a difference of two, and its 95 % bootstrap interval over images and seeds."""
+class Sampled(NamedTuple):
+    """A metric's mean over seeds, or a difference of two, and its bootstrap samples (n,) over images and seeds.
+
+    The samples of all variants are of the same images and seeds.
+    """
 
     value: float
-    interval: tuple[float, float]
+    samples: np.ndarray
 
-    def __str__(self) -> str:
-        return format_interval(self.value, self.interval)
+    @property
+    def figure(self) -> Figure:
+        """The value with its interval."""
+        return Figure(self.value, interval(self.samples))
+
+    def minus(self, other: Sampled) -> Sampled:
+        """The difference from another variant's."""
+        return Sampled(self.value - other.value, self.samples - other.samples)
+
+
+def total(parts: Sequence[Sampled]) -> Sampled:
+    """The sum of several metrics."""
+    return Sampled(sum(part.value for part in parts), np.sum([part.samples for part in parts], axis=0))
 
 
 @dataclass(frozen=True)
 class VariantResult:
     """The metrics of a variant, as means over its seeds.
 
-    recalls: R@1, R@5, R@10 and their sum, in %, and mean_rank, both keyed by (candidates, direction) as in `RankList`.
-    accuracy: by operator, how often in % a caption scores above its negative. samples: (n, 4) bootstrap samples of
-    `recalls`, drawn from the same images and seeds for all variants.
+    recalls: by name, in %: R@1, R@5, R@10 and their sum of each retrieval, such as "plain i2t R@1" and "vse-c:noun i2t
+    sum"; `rsum`, the sum without attack; and "univse", that of UniVSE's attacks. mean_rank: by retrieval. accuracy: by
+    operator, how often in % a caption scores above its negative.
     """
 
     name: str
     seeds: int
-    recalls: Mapping[tuple[str, str], tuple[Figure, ...]]
-    mean_rank: Mapping[tuple[str, str], float]
+    recalls: Mapping[str, Sampled] = field(repr=False)
+    mean_rank: Mapping[str, float]
     accuracy: Mapping[str, float]
-    samples: Mapping[tuple[str, str], Tensor] = field(repr=False)
-
-    def total(self, keys: Keys) -> Figure:
-        """The sum of the recalls of several retrievals; rsum is that of PLAIN."""
-        return Figure(sum(self.recalls[key][-1].value for key in keys), interval(self._sampled_total(keys)))
-
-    def _sampled_total(self, keys: Keys) -> Tensor:
-        return torch.stack([self.samples[key][:, -1] for key in keys]).sum(0)
 
     def minus(self, other: VariantResult) -> dict[str, Figure]:
         """The differences of the metrics to another variant's, by the name of the metric: "rsum", "plain i2t R@1"."""
-        shared = [key for key in self.recalls if key in other.recalls]
-        sums = {"rsum": PLAIN, "univse": [key for key in shared if key[0].startswith("univse:")]}
-        found = {}
-        for name, keys in sums.items():
-            if keys:
-                value = self.total(keys).value - other.total(keys).value
-                found[name] = Figure(value, interval(self._sampled_total(keys) - other._sampled_total(keys)))
-        for key in shared:
-            drawn = (self.samples[key] - other.samples[key]).T
-            for name, one, its, samples in zip(RECALLS, self.recalls[key], other.recalls[key], drawn, strict=True):
-                found[f"{' '.join(key)} {name}"] = Figure(one.value - its.value, interval(samples))
-        return found
+        both = [name for name in self.recalls if name in other.recalls]
+        return {name: self.recalls[name].minus(other.recalls[name]).figure for name in both}
 
     def as_json(self, first: VariantResult) -> dict[str, Any]:
         """The metrics as comparison.json holds them, with their differences to those of the first variant."""
-        retrieval = {}
-        for (candidates, direction), figures in self.recalls.items():
-            names = zip(RECALLS, figures, strict=True)
-            entry = {name: figure._asdict() for name, figure in names}
-            retrieval[f"{candidates} {direction}"] = {**entry, "mean rank": self.mean_rank[candidates, direction]}
+        retrieval = {
+            key: {
+                **{name: self.recalls[f"{key} {name}"].figure._asdict() for name in RECALLS},
+                "mean rank": self.mean_rank[key],
+            }
+            for key in self.mean_rank
+        }
         return {
             "seeds": self.seeds,
-            "rsum": self.total(PLAIN)._asdict(),
+            "rsum": self.recalls["rsum"].figure._asdict(),
             "retrieval": retrieval,
             "pairwise": dict(self.accuracy),
-            f"difference from {first.name}": {name: figure._asdict() for name, figure in self.minus(first).items()},
+            f"difference from {first.name}": {name: one._asdict() for name, one in self.minus(first).items()},
         }
 
 
@@ -216,27 +205,28 @@ def summarize(name: str, evaluations: Sequence[Evaluation], image: Mapping[str, 
 
     image: the image_id of each caption_id. seed: the seed of the bootstrap.
     """
-    tables: dict[tuple[str, str], list[Tensor]] = {}
-    mean_rank: dict[tuple[str, str], float] = {}
-    for evaluation in evaluations:
-        for candidates, direction, queries, ranks in evaluation.ranks:
-            images = queries if direction == "i2t" else [image[query] for query in queries]
-            index = {image_id: n for n, image_id in enumerate(sorted(set(images)))}  # the same in both directions
-            table = count_hits(ranks.cpu(), torch.tensor([index[image_id] for image_id in images]), len(index))
-            key = (candidates, direction)
-            tables.setdefault(key, []).append(table)
-            mean_rank[key] = mean_rank.get(key, 0.0) + ranks.double().mean().item() / len(evaluations)
-    recalls, samples = {}, {}
-    for key, counts in tables.items():
-        (drawn,) = bootstrap_samples([torch.stack(counts)], seed)
-        samples[key] = torch.cat([drawn, drawn.sum(1, keepdim=True)], 1)
-        sums = torch.stack(counts).sum((0, 1))
-        values = (100 * sums[:-1] / sums[-1].clamp(min=1)).tolist()
-        of_samples = zip([*values, sum(values)], samples[key].T, strict=True)
-        recalls[key] = tuple(Figure(value, interval(column)) for value, column in of_samples)
+    ranks = pd.concat([one.ranks.assign(training=number) for number, one in enumerate(evaluations)])
+    recalls: dict[str, Sampled] = {}
+    mean_rank: dict[str, float] = {}
+    for (candidates, direction), rows in ranks.groupby(["candidates", "direction"], sort=False):
+        key = f"{candidates} {direction}"
+        images = rows["query"] if direction == "i2t" else rows["query"].map(image)
+        owner, names = pd.factorize(images, sort=True)  # the same in both directions
+        hits = [
+            count_hits(torch.tensor(rows["rank"].to_numpy()[part]), torch.tensor(owner[part]), len(names))
+            for part in rows.groupby("training").indices.values()
+        ]
+        counts, sizes = (np.stack(parts) for parts in zip(*hits, strict=True))
+        values, samples = 100 * counts.sum((0, 1)) / sizes.sum((0, 1)), bootstrap(counts, sizes, seed)
+        tops = [Sampled(value, drawn) for value, drawn in zip(values.tolist(), samples.T, strict=True)]
+        recalls |= {f"{key} {top}": one for top, one in zip(RECALLS, [*tops, total(tops)], strict=True)}
+        mean_rank[key] = rows.groupby("training")["rank"].mean().mean()
+    attacks = [recalls[f"{key} sum"] for key in mean_rank if key.startswith("univse:")]
+    sums = {"rsum": total([recalls[f"plain {way} sum"] for way in ("i2t", "t2i")])}
+    sums |= {"univse": total(attacks)} if attacks else {}
     pairs = [evaluation.metrics.get("pairwise", {}) for evaluation in evaluations]
     accuracy = {name: sum(entry[name]["accuracy"] for entry in pairs) / len(pairs) for name in sorted(pairs[0])}
-    return VariantResult(name, len(evaluations), recalls, mean_rank, accuracy, samples)
+    return VariantResult(name, len(evaluations), {**sums, **recalls}, mean_rank, accuracy)
 
 
 def describe_settings(configs: Mapping[str, TrainConfig], seeds: int, split: str) -> str:
@@ -262,72 +252,61 @@ def describe_settings(configs: Mapping[str, TrainConfig], seeds: int, split: str
     return f"Split {split}; {number} each; {'; '.join(parts)}. In brackets 95 % bootstrap intervals over {over}."
 
 
-Results = Sequence[VariantResult]
-Column = Callable[[VariantResult], str]
+def cells(result: VariantResult) -> dict[str, str]:
+    """What tables say of a variant, by name: figures; values without their intervals, as "plain i2t R@1, value"; mean
+    ranks; the rsum of each language, as "plain:de rsum"; and "noun, accuracy".
+    """
+    plain = {key.partition(" ")[0] for key in result.mean_rank if key.startswith("plain")}
+    rsum = {name: total([result.recalls[f"{name} {way} sum"] for way in ("i2t", "t2i")]) for name in plain}
+    return {
+        **{name: str(one.figure) for name, one in result.recalls.items()},
+        **{f"{name}, value": f"{one.value:.1f}" for name, one in result.recalls.items()},
+        **{f"{name} mean rank": f"{mean:.1f}" for name, mean in result.mean_rank.items()},
+        **{f"{name} rsum": str(one.figure) for name, one in rsum.items()},
+        **{f"{name}, accuracy": f"{share:.1f}" for name, share in result.accuracy.items()},
+    }
 
 
-def to_markdown(results: Results, setting: str) -> str:
+def to_markdown(results: Sequence[VariantResult], setting: str) -> str:
     """VSE-C's Tables 2 to 4 and UniVSE's Table 2, one row per variant; tables that lack data are left out.
 
     setting: a first paragraph, see `describe_settings`.
     """
+    parts, shown = [setting], {result.name: cells(result) for result in results}
+    of_some, of_all = set[str]().union(*shown.values()), set.intersection(*map(set, shown.values()))
 
-    def table(first: str, columns: Mapping[str, Column], rows: Results = results) -> str:
-        cells = [[row.name, *(column(row) for column in columns.values())] for row in rows]
-        return markdown_table([first, *columns], cells) if columns and cells else ""
+    def table(first: str, columns: Mapping[str, str], known: set[str] = of_all) -> None:
+        """Add a table; columns: by its head, the name of what it shows, left out if it is not known."""
+        kept = {head: name for head, name in columns.items() if name in known}
+        names = set(kept.values())
+        rows = [[row, *(its[name] for name in kept.values())] for row, its in shown.items() if names <= its.keys()]
+        if kept and rows:
+            parts.append(markdown_table([first, *kept], rows))
 
-    def shared(*names: str) -> list[str]:
-        return [name for name in names if all((name, "i2t") in result.recalls for result in results)]
-
-    every = sorted({name for result in results for name, _ in result.recalls})
-    parts = [setting]
-    for name in (name for name in every if name.partition(":")[0] == "plain"):  # each of the variants' languages
-        keys = [(name, way) for way in ("i2t", "t2i")]
-        columns: dict[str, Column] = {
-            f"{way} R@{k}": lambda row, key=(name, way), at=at: f"{row.recalls[key][at].value:.1f}"  # type: ignore[misc]
-            for _, way in keys
-            for at, k in enumerate(TOP)
-        }
-        columns["rsum"] = lambda row, keys=keys: str(row.total(keys))  # type: ignore[misc]
-        spoken = [result for result in results if keys[0] in result.recalls]
-        parts.append(table(" in ".join(["without attack", *filter(None, [name.partition(":")[2]])]), columns, spoken))
-    columns = {}
-    for name, of in (("plain", ""), ("vse-c:total", ", attacked")):
-        columns[f"R@1{of}"] = _recall(name, 0)
-        columns[f"R@10{of}"] = _recall(name, 2)
-        columns[f"mean rank{of}"] = lambda row, key=(name, "i2t"): f"{row.mean_rank[key]:.1f}"  # type: ignore[misc]
-    parts.append(table("image to text", columns if shared("vse-c:total") else {}))  # VSE-C's Table 2
-    families = shared(*(f"vse-c:{name}" for name in FAMILIES), "plural", "plural:numeral")
-    heads = {name.removeprefix("vse-c:").replace("plural:", "plural, "): _recall(name, 0) for name in families}
-    parts.append(table("R@1 under attack by", heads))  # VSE-C's Tables 3 and 4
-    names = [name for name in every if name.startswith("univse:")]
-    if names and shared(*names) == names:  # UniVSE's Table 2
-        columns = {name.removeprefix("univse:"): _recall(name, 0) for name in names}
-        columns["sum of R@1, 5, 10"] = lambda row: str(row.total([(name, "i2t") for name in names]))
-        parts.append(table("R@1 with all negatives of", columns))
-    operators = dict.fromkeys(name for result in results for name in result.accuracy)
-    accuracy = {name: (lambda row, name=name: f"{row.accuracy[name]:.1f}") for name in operators}
-    parts += [table("caption above negative, %", accuracy), _differences(results)]
-    return "\n\n".join(part for part in parts if part)
+    for name in sorted(name.removesuffix(" rsum") for name in of_some if name.endswith(" rsum")):
+        recalls = {f"{way} R@{k}": f"{name} {way} R@{k}, value" for way in ("i2t", "t2i") for k in TOP}
+        language = name.partition(":")[2]
+        table(f"without attack{' in ' if language else ''}{language}", {**recalls, "rsum": f"{name} rsum"}, of_some)
+    if "vse-c:total i2t R@1" in of_all:  # VSE-C's Table 2
+        attacks, columns = {"": "plain", ", attacked": "vse-c:total"}, ("R@1", "R@10", "mean rank")
+        table("image to text", {f"{one}{of}": f"{name} i2t {one}" for of, name in attacks.items() for one in columns})
+    families = {**{name: f"vse-c:{name}" for name in FAMILIES}, "plural": "plural", "plural, numeral": "plural:numeral"}
+    table("R@1 under attack by", {head: f"{name} i2t R@1" for head, name in families.items()})  # its Tables 3 and 4
+    names = sorted(name for name in of_some if name.startswith("univse:") and name.endswith(" i2t R@1"))
+    if names and set(names) <= of_all:  # UniVSE's Table 2
+        heads = {name.removeprefix("univse:").removesuffix(" i2t R@1"): name for name in names}
+        table("R@1 with all negatives of", {**heads, "sum of R@1, 5, 10": "univse"})
+    table("caption above negative, %", {name: f"{name}, accuracy" for name in results[0].accuracy})
+    return "\n\n".join(filter(None, [*parts, _differences(results)]))
 
 
-def _recall(candidates: str, at: int) -> Column:
-    """A column of image-to-text recalls with these candidates; at: the position in TOP."""
-    return lambda row: str(row.recalls[candidates, "i2t"][at])
-
-
-def _differences(results: Results) -> str:
+def _differences(results: Sequence[VariantResult]) -> str:
     """Each variant's difference from the first one, with the interval of the paired bootstrap."""
     first, *others = results
     differences = {result.name: result.minus(first) for result in others}
-    attacks = [f"vse-c:{name}" for name in ("total", *FAMILIES)]
-    columns = {
-        "rsum": "rsum",
-        "i2t R@1": "plain i2t R@1",
-        **{f"{name.removeprefix('vse-c:')}, R@1": f"{name} i2t R@1" for name in attacks},
-        "plural, numeral, R@1": "plural:numeral i2t R@1",
-        "univse, sum": "univse",
-    }
+    attacks = {f"{name}, R@1": f"vse-c:{name} i2t R@1" for name in ("total", *FAMILIES)}
+    columns = {"rsum": "rsum", "i2t R@1": "plain i2t R@1", **attacks}
+    columns |= {"plural, numeral, R@1": "plural:numeral i2t R@1", "univse, sum": "univse"}
     columns = {head: name for head, name in columns.items() if others and all(name in d for d in differences.values())}
     rows = [
         [f"{name} − {first.name}", *(format_difference(*found[column]) for column in columns.values())]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
@@ -18,7 +17,6 @@ from torch import Tensor
 from ....augment.rng import record_rng
 from ....schemas.captions import LANGUAGE
 from ....schemas.features import RANKS
-from ....schemas.fields import check
 from ...engine.shards import PARQUET
 from ...engine.storage import write_atomically, write_json
 from ...engine.tables import has_table, read_table
@@ -27,50 +25,29 @@ from ..checkpoint import read_vocabularies
 from ..config import WITH_NEGATIVES, EvaluateConfig, TrainConfig
 from ..corpus import encode_run, read_caption_rows, read_graphs, read_whole_table
 from ..device import choose_device
-from ..evaluation.parsing import phrase_parsing
-from ..evaluation.protocols import (
-    RankList,
-    choose_attacks,
-    complete_captions,
-    plain_retrieval,
-    run_protocols,
-    with_negatives,
-)
-from ..evaluation.retrieval import (
+from ..evaluation.components import (
     DETECTED,
-    TIE,
-    EmbeddedSplit,
     detected_queries,
-    embed_images,
-    embed_sentences,
     frequent_queries,
-    own_scores,
+    phrase_parsing,
     unified_retrieval,
     written_forms,
 )
+from ..evaluation.protocols import choose_attacks, complete_captions, plain_retrieval, run_protocols, with_negatives
+from ..evaluation.retrieval import EmbeddedSplit, embed_images, embed_sentences, embed_texts, rank
 from ..features import Features, read_features
 from ..mhad.model import MultiHeadAttention, head_cosines
 from ..univse.metrics import univse_metrics
 from ..univse.model import UniVSE
-from ..vectors import Texts
 from .objectives import OBJECTIVES, load_model
 from .report import to_markdown
 
 
-@dataclass(frozen=True)
-class Evaluation:
-    """The metrics by protocol, and the ranks that they are computed from."""
+class Evaluation(NamedTuple):
+    """The metrics by protocol, and the ranks that they are computed from, see `rank_rows`."""
 
     metrics: dict[str, Any]
-    ranks: Sequence[RankList] = field(repr=False)
-
-    def table(self) -> pa.Table:
-        """All ranks as a table of the schema `ranks`, one row per query and kind of candidates."""
-        parts = []
-        for name, direction, ids, ranks in self.ranks:
-            values = pa.array(ranks.cpu().numpy().astype(np.int32))
-            parts.append(pa.table([[name] * len(ids), [direction] * len(ids), ids, values], schema=RANKS))
-        return pa.concat_tables(parts).combine_chunks()
+    ranks: pd.DataFrame
 
 
 def evaluate(model_folder: Path, run: Path, config: EvaluateConfig, output: Path | None = None) -> str:
@@ -85,10 +62,9 @@ def write_evaluation(evaluation: Evaluation, folder: Path) -> str:
     """Write evaluation.json, evaluation.md and ranks.parquet to a folder; returns the tables as Markdown."""
     text = to_markdown(evaluation.metrics)
     folder.mkdir(parents=True, exist_ok=True)
-    table = evaluation.table()
-    check(table, RANKS)
     sink = io.BytesIO()
-    pq.write_table(table, sink, **PARQUET)
+    columns = {name: evaluation.ranks[name].to_numpy() for name in RANKS.names}
+    pq.write_table(pa.table(columns, RANKS), sink, **PARQUET)
     write_atomically(folder / "ranks.parquet", sink.getvalue())
     write_atomically(folder / "evaluation.md", (text + "\n").encode())
     write_json(folder / "evaluation.json", evaluation.metrics)
@@ -111,10 +87,7 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
     if config.alpha is not None and getattr(trained, "learn_alpha", False):
         raise ValueError(f"alpha cannot be set, as {model_folder} has learned it: {model.alpha_value:.2f}")
     captions = read_captions(run, languages=trained.languages)
-    features = read_features(run, captions.image_ids, trained.table)
-    size = model.image.linear.in_features
-    if features.values.shape[-1] != size:
-        raise ValueError(f"features of {run} must have {size} numbers for this model, have {features.values.shape[-1]}")
+    features = features_for(model, run, captions.image_ids, trained.table)
     chosen, *others = (
         captions.to_evaluate(config.split, features.available, config.limit, config.captions_per_image, language)
         for language in captions.languages
@@ -127,7 +100,9 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
     graphs = None
     if components:
         graphs = read_graphs(run, captions, vocabulary, device)
-        graphs = with_negatives(run, graphs, attacks.negatives, corpus, vocabulary, config.spacy_model)
+        graphs = with_negatives(
+            run, graphs, torch.cat([*attacks.values()]).unique(), corpus, vocabulary, config.spacy_model
+        )
         if config.drop_components:
             every = torch.arange(len(graphs.pairs.offsets) - 1)
             graphs = graphs.thinned(every, config.drop_components, config.seed)
@@ -150,14 +125,15 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
 
     split = embedded(chosen)
     metrics, ranks = run_protocols(split, attacks)
+    tables = [ranks]
     metrics["languages"] = {}
     heads = {"images": split.images, captions.languages[0]: split.vectors}
     for language, rows in zip(captions.languages[1:], others, strict=True):
         further = embedded(rows)
         heads[language] = further.vectors
-        its, its_ranks = plain_retrieval(further, language)
-        metrics["languages"][language] = {"images": len(its_ranks[0].ranks), "captions": len(rows), **its}
-        ranks += its_ranks
+        its, ranks = plain_retrieval(further, further.rank(), f"plain:{language}")
+        metrics["languages"][language] = {"images": len(further.images), "captions": len(rows), **its}
+        tables.append(ranks)
     if isinstance(model, MultiHeadAttention) and model.head_count > 1:
         cosines = {name: head_cosines(model.heads(vectors)) for name, vectors in heads.items()}
         metrics["heads"] = {name: values.mean().item() for name, values in cosines.items()}
@@ -197,10 +173,15 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
         "captions": len(chosen),
         "images_without_features": int(without.sum()),
     }
-    return Evaluation({**about, **metrics}, ranks)
+    return Evaluation({**about, **metrics}, pd.concat(tables, ignore_index=True))
 
 
-AT_ONCE = 1024  # captions ranked at a time
+def features_for(model: Any, run: Path, image_ids: Sequence[str], table: str) -> Features:
+    """The features of images for a model. Raises as `read_features`, and ValueError for another size."""
+    features, size = read_features(run, image_ids, table), model.image.linear.in_features
+    if (found := features.values.shape[-1]) != size:
+        raise ValueError(f"features of {run} must have {size} numbers for this model, have {found}")
+    return features
 
 
 def left_out(captions: Captions, rows: Tensor, part: int, parts: int) -> Tensor:
@@ -231,14 +212,8 @@ def believed(config: TrainConfig, captions: Captions, features: Features, rows: 
             continue
         image = captions.image[rows[inside]].unique()
         encoded = vocabulary.encode(captions.texts.take(pa.array(rows[judged].numpy())))
-        texts = Texts(torch.from_numpy(encoded.tokens).to(device), torch.from_numpy(encoded.offsets), len(judged))
         images = embed_images(model.image, features.values, image, device)
-        sentences = embed_sentences(model.sentences, texts, torch.arange(len(judged)))
+        sentences = embed_texts(model.sentences, encoded, device)
         owner = torch.searchsorted(image, captions.image[rows[judged]]).to(device)
-        own = own_scores(images, sentences, owner, model.similarity)
-        ranks = [
-            (model.similarity.by_text(some, images) > true[:, None] - TIE).sum(1)
-            for some, true in zip(sentences.split(AT_ONCE), own.split(AT_ONCE), strict=True)
-        ]
-        kept[judged] = torch.cat(ranks).cpu() <= config.judge_rank
+        kept[judged] = rank(images, sentences, owner, model.similarity).captions.cpu() <= config.judge_rank
     return kept

@@ -54,6 +54,26 @@ class PictureConfig(Settings):
     seed: NotNegative = Field(0, description="seed of t-SNE")
 
 
+class Subject(NamedTuple):
+    """A model, and what is drawn of a run.
+
+    features: None if only words are drawn. files: the photo of each image that has one, by its index; None if no photos
+    are drawn.
+    """
+
+    model: Any
+    vocabulary: WordVocabulary
+    trained: Any
+    run: Path
+    captions: Captions
+    features: Any
+    files: dict[int, Path] | None
+
+    def photo(self, image: int) -> Image | None:
+        """The photo of an image as `covered` has it; None if no photos are drawn."""
+        return None if self.files is None else covered(self.files[image], self.run, self.trained.table)
+
+
 def draw_pictures(
     model_folder: Path, run: Path, photos: Path | None, output: Path, config: PictureConfig
 ) -> list[Path]:
@@ -64,48 +84,48 @@ def draw_pictures(
     tables or photos, or for a query without a known object.
     """
     model, vocabulary, trained = load_model(model_folder, torch.device("cpu"))
-    draw: Any = {UniVSE: _draw_univse, MultiHeadAttention: _draw_mhad}.get(type(model))
+    draw = {UniVSE: _draw_univse, MultiHeadAttention: _draw_mhad}.get(type(model))
     if draw is None:
         raise ValueError(f"pictures need a univse or mha-d model, {model_folder} is: {trained.model}")
-    files = None
-    if photos is not None:
-        available = read_features(run, read_captions(run).image_ids, trained.table).available
-        files = {image: file for image, file in photo_files(run, photos).items() if bool(available[image])}
+    captions, files = read_captions(run, languages=trained.languages), None
+    needed = photos is not None or draw is _draw_mhad
+    features = read_features(run, captions.image_ids, trained.table) if needed else None
+    if photos is not None and features is not None:
+        found = photo_files(run, photos, captions.image_ids)
+        files = {image: file for image, file in found.items() if bool(features.available[image])}
         if not files:
             raise FileNotFoundError(f"{photos} must have photos of images with features in {run}, has none")
     output.mkdir(parents=True, exist_ok=True)
     with torch.inference_mode():
-        return draw(model, vocabulary, run, trained, files, output, config)
+        return draw(Subject(model, vocabulary, trained, run, captions, features, files), output, config)
 
 
-def photo_files(run: Path, photos: Path) -> dict[int, Path]:
-    """The photo of each image that has one, by the image's index in the run."""
-    folder, files = Images(photos), {}
-    rows = read_whole_table(run, "captions")
-    index = {image: n for n, image in enumerate(read_captions(run).image_ids)}
-    for image, name in dict(zip(rows["image_id"].to_pylist(), rows["image"].to_pylist(), strict=True)).items():
-        file = folder.find(name)
-        if file is not None and image in index:
-            files[index[image]] = photos / file
-    return files
+def photo_files(run: Path, photos: Path, image_ids: Sequence[str]) -> dict[int, Path]:
+    """The photo of each of a run's images that has one, by the image's index in `image_ids`."""
+    folder, rows = Images(photos), read_whole_table(run, "captions")
+    names = dict(zip(rows["image_id"].to_pylist(), rows["image"].to_pylist(), strict=True))
+    found = {image: folder.find(names[name]) for image, name in enumerate(image_ids)}
+    return {image: photos / file for image, file in found.items() if file is not None}
 
 
-def _covered(photo: Path, run: Path, table: str) -> Image:
-    """The part of a photo that the regions of a table of features cover, in grey."""
+def covered(photo: Path, run: Path, table: str) -> Image:
+    """The part of a photo that the regions of a table of features cover."""
     image, manifest = decode(photo.read_bytes()), manifest_of(run, table)
     made = manifest.identity.config if manifest else {}
     if made.get("grid"):
         image = cropped(image, made["resize"], made["crop"])
-    return image.convert("L").resize((SIDE, SIDE))
+    return image.resize((SIDE, SIDE))
 
 
-def _draw_map(axis: Any, photo: Image | None, weights: Tensor, title: str) -> None:
-    """Draw weights (n, n) of regions over a grey photo, yellow where they are greatest."""
+def draw_map(axis: Any, photo: Image | None, weights: Tensor | None, title: str = "") -> None:
+    """Draw a photo, in grey below weights (n, n) of its regions, which are yellow where they are greatest."""
     axis.set_axis_off()
+    extent = (0, SIDE, SIDE, 0)
     if photo is not None:
-        axis.imshow(photo, cmap="gray", extent=(0, SIDE, SIDE, 0))
-    shown = {"cmap": "inferno", "vmin": 0, "vmax": 1, "extent": (0, SIDE, SIDE, 0), "interpolation": "bicubic"}
-    axis.imshow((weights / weights.max()).numpy(), alpha=1 if photo is None else 0.55, **shown)
+        axis.imshow(photo if weights is None else photo.convert("L"), cmap="gray", extent=extent)
+    if weights is not None:
+        shown = {"cmap": "inferno", "vmin": 0, "vmax": 1, "extent": extent, "interpolation": "bicubic"}
+        axis.imshow((weights / weights.max()).numpy(), alpha=1 if photo is None else 0.55, **shown)
     axis.set_title(title, fontsize=8, loc="left")
 
 
@@ -129,34 +149,25 @@ def to_plane(vectors: Tensor, seed: int) -> np.ndarray:
 # UniVSE
 
 
-def _draw_univse(
-    model: UniVSE,
-    vocabulary: WordVocabulary,
-    run: Path,
-    trained: Any,
-    files: Mapping[int, Path] | None,
-    output: Path,
-    config: PictureConfig,
-) -> list[Path]:
+def _draw_univse(subject: Subject, output: Path, config: PictureConfig) -> list[Path]:
+    model, vocabulary, trained, run, captions, features, files = subject
     neighbours, relevance = output / "neighbours.png", output / "relevance.png"
     _draw_frequent_words(model, vocabulary, run, neighbours, config.seed)
     if files is None:
         return [neighbours]
-    captions = read_captions(run)
-    features = read_features(run, captions.image_ids, trained.table)
     queries: Sequence[Phrase] = [read_query(text, config.spacy_model) for text in config.queries]
     queries = queries or common_phrases(run, captions, set(files), vocabulary)
-    _, regions = model.image.with_regions(features.values[torch.tensor(list(files))])
+    images = list(files)
+    _, regions = model.image.with_regions(features.values[torch.tensor(images)])
     rows = find_relevance(model, vocabulary, queries, regions, config.best)
-    figure = new_figure(1.9 * max(len(row.photos) for row in rows), 2.1 * len(rows))
-    axes = figure.subplots(len(rows), max(len(row.photos) for row in rows), squeeze=False)
-    for axis in axes.flat:
-        axis.set_axis_off()
-    places = list(files.values())
-    for line, row in zip(axes, rows, strict=True):
+    wide = max(len(row.photos) for row in rows)
+    figure = new_figure(1.9 * wide, 2.1 * len(rows))
+    for line, row in zip(figure.subplots(len(rows), wide, squeeze=False), rows, strict=True):
+        for axis in line:
+            axis.set_axis_off()
         for column, (photo, score, weights) in enumerate(zip(row.photos, row.scores, row.maps, strict=True)):
             title = f"{score:.2f}" if column else f"{row.query}: {score:.2f}"
-            _draw_map(line[column], _covered(places[photo], run, trained.table), weights, title)
+            draw_map(line[column], subject.photo(images[photo]), weights, title)
     write_png(figure, relevance, 110)
     return [relevance, neighbours]
 
@@ -253,18 +264,9 @@ def _draw_frequent_words(model: UniVSE, vocabulary: WordVocabulary, run: Path, p
 # MHA-D
 
 
-def _draw_mhad(
-    model: MultiHeadAttention,
-    vocabulary: WordVocabulary,
-    run: Path,
-    trained: Any,
-    files: Mapping[int, Path] | None,
-    output: Path,
-    config: PictureConfig,
-) -> list[Path]:
+def _draw_mhad(subject: Subject, output: Path, config: PictureConfig) -> list[Path]:
     """Draw heads.png, of the first images (with a photo), and views.png, of images that were not trained on."""
-    captions = read_captions(run, languages=trained.languages)
-    features = read_features(run, captions.image_ids, trained.table)
+    model, vocabulary, trained, run, captions, features, files = subject
     others = read_vocabularies(trained.output, trained.languages[1:])
     vocabularies = {trained.languages[0]: vocabulary, **others}
     texts = encode_run(run, captions, vocabulary, others=others).texts(torch.device("cpu"))
@@ -285,13 +287,19 @@ def _draw_mhad(
     figure = new_figure(sum(columns), 2.1 * len(shown))
     axes = figure.subplots(len(shown), len(columns), squeeze=False, width_ratios=columns)
     for line, image in zip(axes, shown, strict=True):
-        photo = None if files is None else _covered(files[image], run, trained.table)
         side = grid_side(features.values[image])
         maps = model.image.attend(features.values[image][None]).weights[0].view(-1, side, side)
         for number, (axis, weights) in enumerate(zip(line, maps, strict=False), 1):
-            _draw_map(axis, photo, weights, f"head {number}")
-        for axis, (language, words) in zip(line[model.head_count :], vocabularies.items(), strict=True):
-            _draw_words(axis, language, *attended_words(model, language, texts, whole[image][language], words))
+            draw_map(axis, subject.photo(image), weights, f"head {number}")
+        for axis, (language, known) in zip(line[model.head_count :], vocabularies.items(), strict=True):
+            words, weights = attended_words(model, language, texts, whole[image][language], known)
+            # each line is scaled by its own maximum
+            axis.imshow(
+                (weights / weights.amax(1, keepdim=True)).numpy(), aspect="auto", cmap="inferno", vmin=0, vmax=1
+            )
+            axis.set_xticks(range(len(words)), words, rotation=40, ha="right", fontsize=7)
+            axis.set_yticks(range(len(weights)), [f"head {head + 1}" for head in range(len(weights))], fontsize=7)
+            axis.set_title(language, fontsize=8, loc="left")
     write_png(figure, heads, 110)
     plane = list(whole)[:IN_THE_PLANE]
     vectors = {"images": model.image(features.values[torch.tensor(plane)])}
@@ -308,14 +316,6 @@ def attended_words(
     weights = model.encoder(language).attend(texts.tokens, texts.offsets, torch.tensor([row])).weights[0]
     ids = texts.tokens[texts.offsets[row] : texts.offsets[row + 1]].tolist()[: weights.shape[1]]
     return [vocabulary.words[id] for id in ids], weights
-
-
-def _draw_words(axis: Any, title: str, words: Sequence[str], weights: Tensor) -> None:
-    """Draw weights (K, N) of words, each line scaled by its own maximum."""
-    axis.imshow((weights / weights.amax(1, keepdim=True)).numpy(), aspect="auto", cmap="inferno", vmin=0, vmax=1)
-    axis.set_xticks(range(len(words)), words, rotation=40, ha="right", fontsize=7)
-    axis.set_yticks(range(len(weights)), [f"head {head + 1}" for head in range(len(weights))], fontsize=7)
-    axis.set_title(title, fontsize=8, loc="left")
 
 
 def _draw_views(views: Mapping[str, Tensor], path: Path, seed: int) -> None:

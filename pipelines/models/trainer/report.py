@@ -2,109 +2,107 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..figures import format_interval, markdown_table, new_figure, write_png
+from ..figures import format_interval, markdown_table, new_figure, plot_metric, write_png
 
 RECALLS = ("R@1", "R@5", "R@10")
 LEAST_PAIRS = 10  # whose share is printed
 COLUMNS = (*RECALLS, "median rank", "mean rank")
-Table = tuple[Sequence[str], Sequence[Sequence[str]]]  # head and rows
+WAYS = {"i2t": "image to text", "t2i": "text to image"}
+ATTACKS = {
+    "vse-c": "vse-c: image to text, each image with the negatives of its own captions",
+    "univse": "univse: image to text, all images with the negatives of all captions",
+}
 
 
 def to_markdown(metrics: Mapping[str, Any]) -> str:
     """The tables of an evaluation, with 95 % bootstrap intervals in brackets; metrics: as in evaluation.json."""
-    families = metrics["negative_families"]
+    families, without = metrics["negative_families"], metrics["images_without_features"]
     name = metrics["model"] + (f" (+{', +'.join(families)})" if families else "")
     if "caption" in metrics:
         name += f" (α {metrics['caption']['alpha']:g}, {'+'.join(metrics['caption']['components']) or 'sentence only'})"
     if metrics.get("language", "en") != "en":
         name += f" ({metrics['language']})"
-    without = metrics["images_without_features"]
     about = f"**{name}** on {metrics['split']}: {metrics['images']:,} images, {metrics['captions']:,} captions"
     about += f"; {without:,} more captions are of images without features" if without else ""
-    return "\n\n".join([about, *(part if isinstance(part, str) else markdown_table(*part) for part in _parts(metrics))])
+    parts = [about, _retrieval(metrics, "retrieval")]
 
+    def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+        if filled := list(rows):
+            parts.append(markdown_table(head, filled))
 
-def _parts(metrics: Mapping[str, Any]) -> Iterator[str | Table]:
-    """Tables, and a sentence below one of them."""
-    yield _retrieval(metrics, "retrieval")
     for language, entry in metrics.get("languages", {}).items():
         title = f"retrieval, {language}: {entry['images']:,} images, {entry['captions']:,} captions"
-        yield _retrieval(entry, title)
-    if "heads" in metrics:
-        rows = [[name, f"{cosine:.2f}"] for name, cosine in metrics["heads"].items()]
-        yield ["two different attention heads of", "mean cosine"], rows
-    for protocol, title in (
-        ("vse-c", "image to text, each image with the negatives of its own captions"),
-        ("univse", "image to text, all images with the negatives of all captions"),
-    ):
-        if found := metrics.get(protocol):
-            rows = [
+        parts.append(_retrieval(entry, title))
+    heads = metrics.get("heads", {}).items()
+    table(["two different attention heads of", "mean cosine"], ([name, f"{cosine:.2f}"] for name, cosine in heads))
+    for protocol, title in ATTACKS.items():
+        table(
+            [title, *COLUMNS, "negatives", "per caption"],
+            (
                 [name, *_cells(entry), f"{entry['negatives']:,}", f"{entry['negatives_a_caption']:.1f}"]
-                for name, entry in found.items()
-            ]
-            yield [f"{protocol}: {title}", *COLUMNS, "negatives", "per caption"], rows
+                for name, entry in metrics.get(protocol, {}).items()
+            ),
+        )
     if found := metrics.get("univse"):
         total = sum(entry[column] for entry in found.values() for column in RECALLS)
-        yield f"The sum of R@1, R@5 and R@10 over univse's attacks is {total:.1f}."
+        parts.append(f"The sum of R@1, R@5 and R@10 over univse's attacks is {total:.1f}.")
     if plural := metrics.get("plural"):
         title = f"plural split: {plural['images']:,} images, {plural['captions']:,} captions"
-        rows = [["plain", *_cells(plural["plain"]), ""]]
-        rows.append(["numeral", *_cells(plural["numeral"]), f"{plural['negatives']:,}"])
-        yield [title, *COLUMNS, "negatives"], rows
-    if found := metrics.get("pairwise"):
-        shares = {
-            name: format_interval(entry["accuracy"], entry["interval"]) if entry["pairs"] >= LEAST_PAIRS else "–"
-            for name, entry in found.items()
-        }
-        rows = [[name, shares[name], f"{found[name]['pairs']:,}"] for name in sorted(found)]
-        yield ["caption above its first negative", "%", "pairs"], rows
-    if found := metrics.get("unified"):  # UniVSE's Table 3
-        rows = [
+        numbers = {"plain": "", "numeral": f"{plural['negatives']:,}"}
+        table([title, *COLUMNS, "negatives"], ([name, *_cells(plural[name]), n] for name, n in numbers.items()))
+    pairs = sorted(metrics.get("pairwise", {}).items())
+    shares = (format_interval(entry["accuracy"], entry["interval"]) for _, entry in pairs)
+    table(
+        ["caption above its first negative", "%", "pairs"],
+        (
+            [name, share if entry["pairs"] >= LEAST_PAIRS else "–", f"{entry['pairs']:,}"]
+            for (name, entry), share in zip(pairs, shares, strict=True)
+        ),
+    )
+    table(  # UniVSE's Table 3
+        ["text to image by", "mAP", "% of images that match", "queries"],
+        (
             [kind, f"{entry['mAP']:.1f}", f"{entry['images']:.1f}", f"{entry['queries']:,}"]
-            for kind, entry in found.items()
-        ]
-        yield ["text to image by", "mAP", "% of images that match", "queries"], rows
+            for kind, entry in metrics.get("unified", {}).items()
+        ),
+    )
     if found := metrics.get("alpha"):  # UniVSE's Figure 5
         names = list(next(iter(found.values())))
-        yield ["α", *names], [[alpha, *(f"{entry[name]:.1f}" for name in names)] for alpha, entry in found.items()]
-    if found := metrics.get("parsing"):  # UniVSE's Table 4; its score of relations is that of `either`
-        rows = [
-            [
-                f"{name} of the {word}",
-                f"{entry[name]:.1f}",
-                f"{entry[f'{name}, random']:.1f}",
-                f"{entry['questions']:,}",
-            ]
-            for word, entry in found.items()
+        table(["α", *names], ([alpha, *(f"{entry[name]:.1f}" for name in names)] for alpha, entry in found.items()))
+    table(  # UniVSE's Table 4; its score of relations is that of `either`
+        ["chosen by the image", "%", "by chance", "questions"],
+        (
+            [f"{name} of the {word}", *(f"{entry[key]:.1f}" for key in (name, chance)), f"{entry['questions']:,}"]
+            for word, entry in metrics.get("parsing", {}).items()
             for name in entry
-            if f"{name}, random" in entry
-        ]
-        yield ["chosen by the image", "%", "by chance", "questions"], rows
+            if (chance := f"{name}, random") in entry
+        ),
+    )
+    return "\n\n".join(parts)
 
 
-def _retrieval(metrics: Mapping[str, Any], title: str) -> Table:
+def _retrieval(metrics: Mapping[str, Any], title: str) -> str:
     rows = []
-    for direction, way in (("i2t", "image to text"), ("t2i", "text to image")):
-        values = {key[4:]: value for key, value in metrics["retrieval"].items() if key.startswith(direction)}
-        bounds = {key[4:]: value for key, value in metrics["intervals"].items() if key.startswith(direction)}
-        rows.append([way, *_cells({**values, "intervals": bounds}), ""])
-    rows[1][-1] = format_interval(metrics["retrieval"]["rsum"], metrics["intervals"]["rsum"])
-    if "folds of 1000" in metrics:
-        means = metrics["folds of 1000"]
-        for direction, way in (("i2t", "image to text, folds of 1,000"), ("t2i", "text to image, folds of 1,000")):
-            rows.append([way, *(f"{means[f'{direction} {column}']:.1f}" for column in COLUMNS), ""])
-        rows[3][-1] = f"{means['rsum']:.1f}"
-    return [title, *COLUMNS, "rsum"], rows
+    for name, suffix in (("retrieval", ""), ("folds of 1000", ", folds of 1,000")):
+        values = metrics.get(name, {})
+        bounds = {} if suffix else metrics["intervals"]  # the means over folds have none
+        for direction, way in WAYS.items() if values else ():
+            its, of = ({k[4:]: v for k, v in part.items() if k.startswith(direction)} for part in (values, bounds))
+            rows.append([f"{way}{suffix}", *_cells({**its, "intervals": of}), ""])
+        if values:
+            rows[-1][-1] = f"{values['rsum']:.1f}" if suffix else format_interval(values["rsum"], bounds["rsum"])
+    return markdown_table([title, *COLUMNS, "rsum"], rows)
 
 
 def _cells(entry: Mapping[str, Any]) -> list[str]:
     """The cells of COLUMNS for one retrieval."""
+    bounds = entry["intervals"]
     return [
-        format_interval(entry[column], entry["intervals"][column]) if column in RECALLS else f"{entry[column]:.1f}"
+        format_interval(entry[column], bounds[column]) if column in bounds else f"{entry[column]:.1f}"
         for column in COLUMNS
     ]
 
@@ -113,7 +111,6 @@ def draw_curves(history: Sequence[Mapping[str, Any]], path: Path, title: str) ->
     """Draw loss per pair, recalls on validation and rsum over the epochs as a PNG; history: lines of metrics.jsonl."""
     figure = new_figure(11, 3.6)
     left, middle, right = figure.subplots(1, 3)
-    epochs = [line["epoch"] for line in history]
     steps, losses = [], []
     for line in history:
         parts = line["losses"]
@@ -121,12 +118,12 @@ def draw_curves(history: Sequence[Mapping[str, Any]], path: Path, title: str) ->
         losses += parts
     left.plot(steps, losses, color="tab:gray", linewidth=1)
     left.set(title=title, xlabel="epoch", ylabel="loss per pair", yscale="log")
-    for name, style in (("i2t", "-"), ("t2i", "--")):
+    validation = [{"epoch": line["epoch"], **line["validation"]} for line in history]
+    for way, style in (("i2t", "-"), ("t2i", "--")):
         for k, colour in ((1, "tab:blue"), (5, "tab:orange"), (10, "tab:green")):
-            values = [line["validation"][f"{name} R@{k}"] for line in history]
-            middle.plot(epochs, values, style, color=colour, marker=".", label=f"{name} R@{k}")
+            plot_metric(middle, validation, f"{way} R@{k}", f"{way} R@{k}", color=colour, linestyle=style)
     middle.set(xlabel="epoch", ylabel="recall on validation, %", ylim=(0, None))
     middle.legend(fontsize=7, ncols=2)
-    right.plot(epochs, [line["validation"]["rsum"] for line in history], marker=".", color="tab:red")
+    plot_metric(right, validation, "rsum", "rsum", color="tab:red")
     right.set(xlabel="epoch", ylabel="rsum on validation")
     write_png(figure, path, 120)

@@ -8,19 +8,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from pydantic import Field
-from torch import Generator, Tensor
+from torch import Tensor
 from torch.nn import functional
 
 from ...engine.settings import AtLeastOne, NotNegative, Settings
-from ...engine.storage import write_atomically, write_json
+from ..bootstrap import Figure, draws, interval
 from ..checkpoint import read_vocabularies
 from ..config import Device, cores
 from ..device import choose_device
-from ..evaluation.retrieval import RESAMPLES, embed_sentences, interval
-from ..figures import format_interval, markdown_table
-from ..vectors import Texts
+from ..evaluation.retrieval import embed_texts
+from ..figures import markdown_table, write_results
 from .objectives import OBJECTIVES, load_model
 
 SCORES = ("score", "relatedness_score", "similarity")  # columns with a header, by their usual names
@@ -66,50 +66,55 @@ def read_pairs(path: Path) -> list[Pair]:
     except csv.Error as error:
         raise ValueError(f"{path} must be {EXPECTED}: {error}") from None
     head = rows[0] if rows else []
-    score = next((name for name in SCORES if name in head), "")
-    sentences = [next((name for name in names if name in head), "") for names in SENTENCES]
-    if not (score and all(sentences)):
-        head, score, sentences = list(WITHOUT_HEADER), "score", ["sentence1", "sentence2"]
-    else:
-        rows[0] = []
+    columns = [next((name for name in names if name in head), "") for names in (SCORES, *SENTENCES)]
+    first = 1 if all(columns) else 0
+    if not first:
+        head, columns = list(WITHOUT_HEADER), ["score", "sentence1", "sentence2"]
     pairs = []
-    for line, row in enumerate(rows, 1):
-        if row:
-            pairs.append(_pair(path, line, dict(zip(head, row, strict=False)), len(head), score, sentences))
+    for line, row in enumerate(rows[first:], first + 1):
+        if not row:
+            continue
+        if len(row) < len(head):
+            raise ValueError(
+                f"{path}:{line}: a pair must have {len(head)} columns, has {len(row)} ({path} must be {EXPECTED})"
+            )
+        values = dict(zip(head, row, strict=False))
+        written, *sentences = (values[name].strip() for name in columns)
+        try:
+            score = float(written)
+        except ValueError:
+            score = math.nan
+        if not math.isfinite(score):
+            raise ValueError(f"{path}:{line}: {columns[0]} must be a number, was: {values[columns[0]]!r:.40}")
+        if not all(sentences):
+            raise ValueError(f"{path}:{line}: a pair must have two sentences, one is empty")
+        part = " ".join(values[name] for name in PARTS if name in values) or path.stem
+        pairs.append(Pair(part, score, *sentences))
     if not pairs:
         raise ValueError(f"{path} must be {EXPECTED}, has no pairs")
     return pairs
 
 
-def _pair(path: Path, line: int, row: dict[str, str], columns: int, score: str, sentences: Sequence[str]) -> Pair:
-    if len(row) < columns:
-        raise ValueError(
-            f"{path}:{line}: a pair must have {columns} columns, has {len(row)} ({path} must be {EXPECTED})"
+def correlation(values: Tensor, scores: Tensor, seed: int) -> Figure:
+    """Pearson's r of values and scores (n,), times 100, and its 95 % bootstrap interval over pairs.
+
+    NaN if either is constant; samples of which either is constant do not count.
+    """
+    x, y = (part.double().numpy() - part.double().mean().item() for part in (values, scores))
+    moments = np.stack([x, y, x * x, y * y, x * y], 1)
+
+    def of_weights(weights: np.ndarray) -> np.ndarray:
+        mean_x, mean_y, xx, yy, xy = (weights @ moments / len(x)).T
+        spread = (xx - mean_x**2) * (yy - mean_y**2)
+        constant = spread <= 1e-20 * (x * x).mean() * (y * y).mean()
+        return 100 * np.divide(
+            xy - mean_x * mean_y, np.sqrt(abs(spread)), out=np.full_like(xy, np.nan), where=~constant
         )
-    try:
-        value = float(row[score])
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise ValueError(f"{path}:{line}: {score} must be a number, was: {row[score]!r:.40}")
-    first, second = (row[name].strip() for name in sentences)
-    if not first or not second:
-        raise ValueError(f"{path}:{line}: a pair must have two sentences, one is empty")
-    return Pair(" ".join(row[name] for name in PARTS if name in row) or path.stem, value, first, second)
 
-
-def correlation(values: Tensor, scores: Tensor) -> Tensor:
-    """Pearson's r of values and scores (…, n), along the last dimension; NaN where either is constant."""
-    one, other = (part - part.mean(-1, keepdim=True) for part in (values.double(), scores.double()))
-    return (one * other).sum(-1) / (one.square().sum(-1) * other.square().sum(-1)).sqrt()
-
-
-def correlation_interval(values: Tensor, scores: Tensor, seed: int) -> tuple[float, float]:
-    """The 95 % bootstrap interval over pairs of Pearson's r; values, scores: (n,)."""
-    generator = Generator().manual_seed(seed)
-    drawn = [torch.randint(len(values), (100, len(values)), generator=generator) for _ in range(RESAMPLES // 100)]
-    samples = torch.cat([correlation(values[rows], scores[rows]) for rows in drawn])
-    return interval(samples[samples.isfinite()])
+    value = of_weights(np.ones((1, len(x)))).item()
+    if math.isnan(value):
+        return Figure(value, (value, value))
+    return Figure(value, interval(np.concatenate([of_weights(weights) for weights in draws(len(x), seed)])))
 
 
 def sentence_cosines(model_folder: Path, pairs: Sequence[Pair], config: SimilarityConfig) -> tuple[Tensor, str]:
@@ -127,14 +132,10 @@ def sentence_cosines(model_folder: Path, pairs: Sequence[Pair], config: Similari
     if number:
         vocabulary = read_vocabularies(model_folder, [config.language])[config.language]
     encoded = vocabulary.encode([sentence for pair in pairs for sentence in (pair.first, pair.second)])
-    tokens, offsets = torch.from_numpy(encoded.tokens).to(device), torch.from_numpy(encoded.offsets)
-    texts = Texts(tokens, offsets, 2 * len(pairs), None, torch.full((2 * len(pairs),), number))
+    embed = model.sentences
     if OBJECTIVES[trained.model].needs_components:
-        vectors = embed_sentences(
-            lambda texts, rows: model.text(texts.tokens, texts.offsets, rows), texts, torch.arange(2 * len(pairs))
-        )
-    else:
-        vectors = embed_sentences(model.sentences, texts, torch.arange(2 * len(pairs)))
+        embed = lambda texts, rows: model.text(texts.tokens, texts.offsets, rows)  # noqa: E731
+    vectors = embed_texts(embed, encoded, device, language=number)
     return functional.cosine_similarity(vectors[::2], vectors[1::2]).cpu(), trained.model
 
 
@@ -156,18 +157,13 @@ def similarity(model_folder: Path, file: Path, config: SimilarityConfig, output:
         groups["all"] = torch.ones(len(pairs), dtype=torch.bool)
     found, rows = {}, []
     for part, inside in groups.items():
-        r = correlation(cosines[inside], scores[inside]).item()
-        if math.isfinite(r):
-            bounds = correlation_interval(cosines[inside], scores[inside], config.seed)
-            found[part] = {"pairs": int(inside.sum()), "r": r, "interval": list(bounds)}
-            cell = format_interval(100 * r, tuple(100 * bound for bound in bounds))
-        else:
-            cell = "scores or cosines are all equal"
-        rows.append([part, f"{int(inside.sum()):,}", cell])
+        r, number = correlation(cosines[inside], scores[inside], config.seed), int(inside.sum())
+        known = math.isfinite(r.value)
+        if known:
+            found[part] = {"pairs": number, "r": r.value / 100, "interval": [bound / 100 for bound in r.interval]}
+        rows.append([part, f"{number:,}", str(r) if known else "scores or cosines are all equal"])
     title = f"**{name}** ({config.language}) on {file.name}: Pearson's r × 100 of cosines and scores"
     text = f"{title}\n\n{markdown_table(['pairs of', 'number', 'r × 100'], rows)}"
     if output is not None:
-        output.mkdir(parents=True, exist_ok=True)
-        write_json(output / "similarity.json", {"model": name, "language": config.language, "parts": found})
-        write_atomically(output / "similarity.md", (text + "\n").encode())
+        write_results(output, "similarity", {"model": name, "language": config.language, "parts": found}, text)
     return text

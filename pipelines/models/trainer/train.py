@@ -22,7 +22,6 @@ from ..device import choose_device, to_device
 from ..evaluation.protocols import first_negatives, ranks_with_own_negatives
 from ..evaluation.retrieval import (
     TOP,
-    JointEmbedding,
     embed_images,
     embed_in_batches,
     embed_sentences,
@@ -44,13 +43,11 @@ from .report import draw_curves
 class TrainingData:
     """The data of a training. The words of texts are on the device, all other tensors on the CPU.
 
-    vocabulary, others: of the first language, and of each further one. features: (I, …), on the device if they fit, see
-    `place`. backbone: the network that computed them. image: (C,) the image index of each caption. language: (C,) the
-    index of each caption's language among `languages`. train, validation: (n,) indices of captions; those to train on
-    are in the first language. extra: (n,) bool, those of `train` that come from the table `extra`. attack: (P,) the
-    negatives of validation captions that join the candidates if the config selects by `attacked`; attacked: (P,) their
-    captions. sampler: what negatives are sampled from, see Objective. without_features: the number of images that have
-    none.
+    vocabulary, others: of the first language, and of each further one. features: (I, …), see `place`. image, language:
+    (C,) the index of each caption's image, and of its language among `languages`. train, validation: (n,) captions;
+    those to train on are in the first language. extra: (n,) bool, those of `train` that come from the table `extra`.
+    attack: (P,) the negatives of validation captions that join the candidates if the config selects by `attacked`;
+    attacked: (P,) their captions. sampler: see Objective. without_features: the number of images that have none.
     """
 
     texts: Texts
@@ -226,7 +223,7 @@ def make_batch(data: TrainingData, captions: Tensor, features: Tensor, config: A
     return Batch(captions, features, to_device(image[:, None] == image[None, :], device), data.texts)
 
 
-def validate(model: JointEmbedding, data: TrainingData) -> dict[str, float]:
+def validate(model: Any, data: TrainingData) -> dict[str, float]:
     """Retrieval metrics of a model on the validation captions and their images, by name, see `retrieval_metrics`.
 
     They are of the first language; those of a further one begin with its code, "de t2i R@1", and rsum is the sum over

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ..corpus import component_ids
-from ..evaluation.parsing import Score, Words, accuracy, read_questions, score_candidates
+from ..evaluation.components import Score, Words, accuracy, read_questions
 from ..evaluation.protocols import Attacks
 from ..evaluation.retrieval import (
     TOP,
@@ -46,16 +46,15 @@ def univse_metrics(
         parts = features.split(images_at_once(features))
         regions = torch.cat([model.image.with_regions(part.to(split.images.device))[1] for part in parts])
     return {
-        "alpha": alpha_curve(model, split, attacks.shared),
+        "alpha": alpha_curve(model, split, attacks),
         "parsing": parsing_accuracy(model, vocabulary, graphs, split.owner.tolist(), split.images, regions),
     }
 
 
-def alpha_curve(model: UniVSE, split: EmbeddedSplit, attacks: Mapping[str, Tensor]) -> dict[str, dict[str, float]]:
+def alpha_curve(model: UniVSE, split: EmbeddedSplit, attacks: Attacks) -> dict[str, dict[str, float]]:
     """By α from "0.0" to "1.0": rsum without attack, and image-to-text R@1 under each attack, in %.
 
-    The entry `attacked` is the sum of R@1, R@5 and R@10 over all attacks. attacks: negatives (P,) of UniVSE's attacks
-    by name. Every text is embedded only once.
+    The entry `attacked` is the sum of R@1, R@5 and R@10 over all attacks. Every text is embedded only once.
     """
     parts = partial(_concatenated_parts, model)
     captions = embed_sentences(parts, split.texts, split.captions)
@@ -63,13 +62,15 @@ def alpha_curve(model: UniVSE, split: EmbeddedSplit, attacks: Mapping[str, Tenso
     plain = {alpha: rank(split.images, _blend_parts(captions, alpha), owner) for alpha in ALPHAS}
     curve = {alpha: {"rsum": retrieval_metrics(ranks)["rsum"], "attacked": 0.0} for alpha, ranks in plain.items()}
     for name, rows in attacks.items():
+        if not name.startswith("univse:"):
+            continue
         above = {alpha: torch.zeros_like(plain[alpha].images) for alpha in ALPHAS}
         for _, vectors in embed_in_batches(parts, split.texts, split.corpus.captions + rows):
             for alpha in ALPHAS:
                 above[alpha] += count_outranking(split.images, plain[alpha].best, _blend_parts(vectors, alpha))
         for alpha in ALPHAS:
             attacked = recall_metrics(plain[alpha].images + above[alpha])
-            curve[alpha][f"{name} R@1"] = attacked["R@1"]
+            curve[alpha][f"{name.removeprefix('univse:')} R@1"] = attacked["R@1"]
             curve[alpha]["attacked"] += sum(attacked[f"R@{k}"] for k in TOP)
     return {f"{alpha:.1f}": values for alpha, values in curve.items()}
 
@@ -123,7 +124,7 @@ def parsing_accuracy(
     questions = read_questions(graphs, image, known.__getitem__)
     scores = {"attribute": of_pairs, "attribute alone": of_attributes, "relation": of_triples}
     return {
-        name: accuracy(own, score_candidates(own, of_names(score)))
+        name: accuracy(own, of_names(score))
         for name, score in scores.items()
         if (own := questions.get(name.split()[0], []))
     }

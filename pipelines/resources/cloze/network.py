@@ -120,7 +120,7 @@ class Cloze(nn.Module):
         if not self.fixed_point:
             states: Tensor = gru(vectors)[0]
             return states
-        (from_vector, from_state, bias, state_bias), states = gru.all_weights[0], []
+        (from_vector, from_state, bias, state_bias), each_state = gru.all_weights[0], list[Tensor]()
         gates = vectors @ self._quantised(from_vector).T + bias
         weight, state = self._quantised(from_state).T, vectors.new_zeros(len(vectors), gru.hidden_size)
         for gate in gates.unbind(1):
@@ -132,8 +132,8 @@ class Cloze(nn.Module):
             candidate = candidate + reset * from_candidate
             candidate = self._tabulated(TANH, candidate, torch.tanh(candidate))
             state = self._rounded(candidate + update * (state - candidate), STATE)
-            states.append(state)
-        return torch.stack(states, 1)
+            each_state.append(state)
+        return torch.stack(each_state, 1)
 
     def _shares(self, weights: Tensor) -> Tensor:
         """The softmax of the last dimension."""

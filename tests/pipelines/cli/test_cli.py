@@ -481,7 +481,7 @@ CHOICES = {  # a module: choices of its own name, or NAME=its own
     "negcap.pipelines.publish.formats": "PUBLISHED=FORMATS",
     "negcap.pipelines.tables.pairs": "PICKS=Pick",
     f"{MODELS}.config": "MODELS TRANSFORMS SIMILARITIES DEVICES RECIPES",
-    f"{MODELS}.probe.report": "TASKS",
+    f"{MODELS}.probe": "TASKS",
     f"{MODELS}.captioner.config": "DECODINGS",
 }
 

@@ -20,8 +20,7 @@ from negcap.pipelines.engine.manifest import manifest_path
 from negcap.pipelines.publish.config import PublishConfig
 from negcap.pipelines.publish.formats import FORMATS
 from negcap.pipelines.publish.publish import publish
-from negcap.pipelines.score.items import read_test_set
-from negcap.pipelines.score.test_set import ScoreConfig
+from negcap.pipelines.score.test_set import ScoreConfig, read_test_set
 from negcap.pipelines.tables.examples import select
 from negcap.pipelines.tables.images import Box, Images, read_boxes, safe_path
 from negcap.schemas.negatives import POSITIVES

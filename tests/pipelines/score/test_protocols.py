@@ -1,36 +1,42 @@
 """The protocols against explicit loops over small sets."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from negcap.pipelines.score.items import only_adds
-from negcap.pipelines.score.protocols import Vectors, measure, percents, unit
-from negcap.pipelines.score.test_set import Foil, Image, Item, Quad, Question, TestSet, build
+from negcap.pipelines.models.bootstrap import figures
+from negcap.pipelines.score.protocols import Vectors, measure, unit
+from negcap.pipelines.score.test_set import (
+    CAPTION,
+    FALSE,
+    NEGATIVE,
+    OF_TWO,
+    SECOND,
+    TRUE,
+    Row,
+    TestSet,
+    build,
+    only_adds,
+    table,
+)
 
 OPERATORS = {"noun": "noun", "preposition": "relation", "relation": "relation"}
 
 
-def image(name: str) -> tuple[Image, ...]:
-    return (Image(name, Path(f"{name}.jpg")),)
-
-
-def items(images: int = 7, seed: int = 0) -> list[Item]:
+def items(images: int = 7, seed: int = 0) -> list[list[Row]]:
     """Two captions an image, each the other's second one; up to three negatives a caption; one is of two images."""
     rng = np.random.default_rng(seed)
-    made: list[Item] = []
+    made = []
     for i in range(images):
         both = [f"caption {i} {n}" for n in range(2)]
         for n, text in enumerate(both):
             text = "shared" if n and i < 2 else text
-            foils = [
-                Foil(name, family, f"false {name} {draw} of {text}", name == "relation")
-                for name, family in OPERATORS.items()
-                for draw in range(int(rng.integers(0, 3)))
-            ]
-            made.append(Item(image(f"i{i}"), text, both[1 - n] if i % 3 else None, tuple(foils)))
+            texts = [(CAPTION, text, "", ""), *([(SECOND, both[1 - n], "", "")] if i % 3 else [])]
+            for name, family in OPERATORS.items():
+                false = [f"false {name} {draw} of {text}" for draw in range(int(rng.integers(0, 3)))]
+                texts += [(NEGATIVE, one, name, family) for one in false]
+            made.append([Row(f"i{i}", None, *one, one[2] == "relation") for one in texts])
     return made
 
 
@@ -40,7 +46,7 @@ def random_vectors(tests: TestSet, seed: int = 1, d: int = 5) -> Vectors:
     return Vectors.of_each(images, texts)
 
 
-def expected(made: list[Item], tests: TestSet, scores: np.ndarray, operators: set[str]) -> dict[str, list[bool]]:
+def expected(made: list[list[Row]], tests: TestSet, scores: np.ndarray, operators: set[str]) -> dict[str, list[bool]]:
     """The cases of every protocol for negatives of some operators, one at a time."""
     image = {name: n for n, name in enumerate(tests.image_ids)}
     text = {name: n for n, name in enumerate(tests.texts)}
@@ -49,24 +55,24 @@ def expected(made: list[Item], tests: TestSet, scores: np.ndarray, operators: se
     own: dict[str, set[str]] = {}
     every: set[str] = set()
     for item in made:
-        name = item.images[0].image_id
-        true.setdefault(name, set()).update({item.text, item.second} - {None})
-        for foil in (foil for foil in item.negatives if foil.operator in operators):
+        name = item[0].image_id
+        captions = [row.text for row in item if row.role != NEGATIVE]
+        true.setdefault(name, set()).update(captions)
+        for foil in (row for row in item if row.label in operators):
             own.setdefault(name, set()).add(foil.text)
             every.add(foil.text)
-            row = scores[image[name]]
-            right = bool(row[text[item.text]] > row[text[foil.text]])
+            right = [bool(scores[image[name], text[one]] > scores[image[name], text[foil.text]]) for one in captions]
             if " 0 of " in foil.text:
-                cases["pairs"].append(right)
+                cases["pairs"].append(right[0])
                 if foil.adds:
-                    cases["half-truth"].append(right)
-                if item.second is not None:
-                    cases["two captions"].append(right and bool(row[text[item.second]] > row[text[foil.text]]))
-    captions = set().union(*true.values())
+                    cases["half-truth"].append(right[0])
+                if len(captions) > 1:
+                    cases["two captions"].append(all(right))
+    captions = [*set().union(*true.values())]
     for protocol, added in (("own", own), ("all", dict.fromkeys(own, every))):
         cases[f"image to text, {protocol} negatives"] = [
             max(scores[image[name], text[t]] for t in true[name])
-            > max(scores[image[name], text[t]] for t in (captions | added[name]) - true[name])
+            > max(scores[image[name], text[t]] for t in ({*captions} | added[name]) - true[name])
             for name in sorted(own)
         ]
     return cases
@@ -75,7 +81,7 @@ def expected(made: list[Item], tests: TestSet, scores: np.ndarray, operators: se
 @pytest.mark.parametrize("seed", range(4))
 def test_every_protocol_is_what_it_says(seed: int) -> None:
     made = items(seed=seed)
-    tests = build(made)
+    tests = build(table(made))
     vectors = random_vectors(tests, seed)
     groups: dict[str, set[str]] = {name: {name} for name in OPERATORS}
     groups |= {"all": set(OPERATORS)}  # and no family: "relation" has the name of an operator
@@ -92,7 +98,7 @@ def test_every_protocol_is_what_it_says(seed: int) -> None:
 
 
 def test_without_images_all_images_of_a_half_are_one() -> None:
-    tests = build(items(9))
+    tests = build(table(items(9)))
     vectors = random_vectors(tests)
     blind = vectors.without_images()
     each = blind.images[blind.of]
@@ -113,14 +119,15 @@ def test_without_images_all_images_of_a_half_are_one() -> None:
     ],
 )
 def test_winoground(texts: list[list[float]], wanted: tuple[int, ...]) -> None:
-    tests = build([Quad((Image("a", None), Image("b", None)), ("mug in grass", "grass in mug"), "swap")])
+    two = [Row(name, None, OF_TWO, text, "swap") for name, text in (("a", "mug in grass"), ("b", "grass in mug"))]
+    tests = build(table([two]))
     vectors = Vectors.of_each(np.eye(2, dtype=np.float32), np.array(texts, np.float32))
     got = {one.protocol: int(one.right[0]) for one in measure(vectors, tests)}
     assert (got["text"], got["image"], got["group"]) == wanted
 
 
 def test_a_tie_counts_against_the_model() -> None:
-    tests = build(items())
+    tests = build(table(items()))
     same = (np.ones((len(some), 3), np.float32) / np.sqrt(3) for some in (tests.image_ids, tests.texts))
     measured = measure(Vectors.of_each(*same), tests)
     assert measured and not any(one.right.any() or np.any(one.blind) for one in measured)
@@ -128,14 +135,14 @@ def test_a_tie_counts_against_the_model() -> None:
 
 def test_intervals_are_those_of_whole_images() -> None:
     rng = np.random.default_rng(0)
-    image = np.repeat(np.arange(100), 20)
-    same = np.repeat(rng.random(100) < 0.6, 20).astype(float)  # all pairs of an image are right, or none
-    free = (rng.random(2000) < 0.6).astype(float)
-    together, apart = percents([(image, same), (image, free)], 100, 2000, 0)
-    assert together.value == 100 * same.mean() and together.n == 2000
-    assert together.high - together.low == pytest.approx(2 * 196 * np.sqrt(0.24 / 100), rel=0.15)
-    assert apart.high - apart.low == pytest.approx(2 * 196 * np.sqrt(0.24 / 2000), rel=0.2)
-    assert percents([(image, same)], 100, 2000, 0)[0] == together
+    same = 20.0 * (rng.random(100) < 0.6)  # all 20 pairs of an image are right, or none
+    free = rng.binomial(20, 0.6, 100)
+    counts, sizes = np.stack([same, free], 1), np.full((100, 1), 20.0)
+    together, apart = figures(counts, sizes, 0)
+    assert together.value == 5 * same.mean()
+    for one, cases in ((together, 100), (apart, 2000)):
+        assert np.diff(one.interval)[0] == pytest.approx(2 * 196 * np.sqrt(0.24 / cases), rel=0.2)
+    assert figures(counts[:, :1], sizes, 0) == [together]
 
 
 @pytest.mark.parametrize(
@@ -163,15 +170,16 @@ def test_vectors_must_have_a_direction(bad: Any) -> None:
 def test_multiple_choice_and_queries_with_denials_one_at_a_time() -> None:
     made = []
     for i in range(12):
-        false = tuple(f"false {i} {n}" for n in range(3 if i % 4 else 2))
-        said = f"caption {i}" if i % 2 else f"caption {i} with no dog"
-        made.append(Question(image(f"i{i}"), said, false, ("positive", "hybrid")[i % 2]))
-    tests = build(made)
+        false = [f"false {i} {n}" for n in range(3 if i % 4 else 2)]
+        texts = [(TRUE, f"caption {i}" if i % 2 else f"caption {i} with no dog"), *((FALSE, text) for text in false)]
+        made.append([Row(f"i{i}", None, *text, ("positive", "hybrid")[i % 2]) for text in texts])
+    tests = build(table(made))
     vectors = random_vectors(tests, 3, 3)
     scores = vectors.images @ vectors.texts.T
     text = {name: n for n, name in enumerate(tests.texts)}
-    right = [scores[i, text[one.text]] > max(scores[i, text[t]] for t in one.false) for i, one in enumerate(made)]
-    near = [(scores[:, text[one.text]] > scores[i, text[one.text]]).sum() < 5 for i, one in enumerate(made)]
+    of_texts = [[scores[i, text[one.text]] for one in item] for i, item in enumerate(made)]
+    right = [true > max(false) for true, *false in of_texts]
+    near = [(scores[:, text[item[0].text]] > of_texts[i][0]).sum() < 5 for i, item in enumerate(made)]
     measured = {(one.protocol, one.group): one.right.tolist() for one in measure(vectors, tests)}
     assert measured == {
         ("multiple choice", "all"): right,

@@ -11,10 +11,18 @@ from negcap.pipelines.cli import main
 from negcap.pipelines.engine.progress import Progress
 from negcap.pipelines.engine.tables import verify
 from negcap.pipelines.score import vectors
-from negcap.pipelines.score.encoders import HuggingFace, Onnx, OpenClip, SentenceTransformers
-from negcap.pipelines.score.items import read_test_set
+from negcap.pipelines.score.encoders import (
+    ENCODERS,
+    MEAN,
+    STD,
+    Encoder,
+    hugging_face,
+    onnx,
+    open_clip,
+    sentence_transformers,
+)
 from negcap.pipelines.score.score import score
-from negcap.pipelines.score.test_set import ScoreConfig
+from negcap.pipelines.score.test_set import ScoreConfig, read_test_set
 from tests.pipelines.publish.fixtures import published, rows, write_images, write_run
 from tests.pipelines.score import models
 
@@ -42,7 +50,7 @@ def config(photos: Path, **given: Any) -> ScoreConfig:
 
 def values(source: Path, model: str, config: ScoreConfig) -> dict[tuple[str, str], float]:
     (found,) = score(source, [model], config, Progress())
-    return {(one.protocol, one.group): one.model.value for one in found.scores}
+    return {(one["protocol"], one["group"]): one["model"]["value"] for one in found["scores"]}
 
 
 @pytest.mark.parametrize("kind", ["clip", "siglip"])
@@ -79,25 +87,28 @@ def test_a_model_of_transformers_scores_as_its_own_forward_pass(
 def test_vectors_are_computed_once(run: Path, photos: Path, clip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vectors, "ROWS", 10)
     asked: list[int] = []
-    real = HuggingFace.texts
+    allowed = 30
 
-    def counted(self: HuggingFace, texts: Any) -> np.ndarray:
-        asked.append(len(texts))
-        if sum(asked) > 30 and not resumed:
-            raise OSError("the power is gone")
-        return real(self, texts)
+    def counted(rest: str, config: ScoreConfig) -> Encoder:
+        def texts(given: Any) -> np.ndarray:
+            asked.append(len(given))
+            if sum(asked) > allowed:
+                raise OSError("the power is gone")
+            return model.texts(given)
 
-    resumed = False
-    monkeypatch.setattr(HuggingFace, "texts", counted)
+        model = hugging_face(rest, config)
+        return model._replace(texts=texts)
+
+    monkeypatch.setitem(ENCODERS, "hf", counted)
     with pytest.raises(OSError, match="the power is gone"):
         values(run, f"hf:{clip}", config(photos, batch=5))
     kept = sum(len(list((run / table.name).glob("*.parquet"))) for table in run.glob("embeddings_texts_*"))
     assert kept == 3
-    resumed, asked[:] = True, []
+    allowed, asked[:] = 10**6, []
     first = values(run, f"hf:{clip}", config(photos, batch=5))
     texts = len(read_test_set(run, config(photos)).texts)
     assert sum(asked) == texts - 30
-    monkeypatch.setattr(HuggingFace, "loaded", property(lambda self: pytest.fail("the model is not needed again")))
+    allowed = -1  # the model is not needed again
     assert values(run, f"hf:{clip}", config(photos, batch=5)) == first
     assert not verify(run).problems
 
@@ -108,7 +119,7 @@ def test_lists_say_what_arrays_hold(
     flags = ["--split", "test", "--images", str(photos), "--quiet"]
     assert main(["score", str(run), "--lists", str(tmp_path / "lists"), *flags]) == 0
     images, texts = ((tmp_path / "lists" / name).read_text().splitlines() for name in ("images.txt", "texts.txt"))
-    model = HuggingFace(str(clip), ScoreConfig(device="cpu"))
+    model = hugging_face(str(clip), ScoreConfig(device="cpu"))
     np.save(tmp_path / "i.npy", model.images([Path(name) for name in images]))
     np.save(tmp_path / "t.npy", model.texts(texts))
     named = f"npy:{tmp_path / 'i.npy'},{tmp_path / 't.npy'}"
@@ -145,13 +156,14 @@ def test_published_sets_have_the_pairs_of_their_run(format: str, run: Path, phot
 
     def pairs(tests: Any) -> list[Any]:
         named = (
-            (i, t, f, tests.operators[o]) for (i, t, f, _), o in zip(tests.pairs.tolist(), tests.operator, strict=True)
+            (i, t, f, tests.operators[o])
+            for i, t, f, o in tests.pairs[["image", "true", "false", "operator"]].itertuples(index=False)
         )
         operator = (lambda name: "all") if format == "negclip" else (lambda name: name)
         return sorted((tests.files[i].name, tests.texts[t], tests.texts[f], operator(o)) for i, t, f, o in named)
 
     assert pairs(found) == pairs(wanted) and len(pairs(found)) == TESTS * 9
-    assert ((found.pairs[:, 3] >= 0).all()) == (format == "sugarcrepe++")
+    assert ((found.pairs["second"] >= 0).all()) == (format == "sugarcrepe++")
 
 
 def test_winograd_pairs_of_images(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -183,7 +195,7 @@ def test_a_model_of_negcap_scores_pairs_as_evaluate_does(tmp_path: Path) -> None
 
 
 def test_onnx_models(run: Path, photos: Path, tmp_path: Path) -> None:
-    import onnx
+    import onnx as format
 
     rng = np.random.default_rng(0)
     pixel, word = (rng.normal(size=(rows, 6)).astype(np.float32) for rows in (3, 4 + len(models.WORDS)))
@@ -193,7 +205,7 @@ def test_onnx_models(run: Path, photos: Path, tmp_path: Path) -> None:
             f"float[{len(weights)}, 6] w = {{{', '.join(map(repr, weights.ravel().tolist()))}}}, int64[1] one = {{1}}"
         )
         head = f'<ir_version: 9, opset_import: ["": 18]> {name} ({given}) => (float[n, 6] {name}_embeds)'
-        onnx.save(onnx.parser.parse_model(f"{head} <{held}> {{ {nodes} }}"), tmp_path / f"{name}.onnx")
+        format.save(format.parser.parse_model(f"{head} <{held}> {{ {nodes} }}"), tmp_path / f"{name}.onnx")
         return tmp_path / f"{name}.onnx"
 
     mean = "p = GlobalAveragePool(pixels) f = Flatten(p) image_embeds = MatMul(f, w)"
@@ -204,12 +216,12 @@ def test_onnx_models(run: Path, photos: Path, tmp_path: Path) -> None:
     )
     models.tokenizer().save_pretrained(tmp_path)
     tests = read_test_set(run, config(photos))
-    model = Onnx(",".join(map(str, both)), ScoreConfig(device="cpu"))
+    model = onnx(",".join(map(str, both)), ScoreConfig(device="cpu"))
     tokens = models.tokenizer()(list(tests.texts[:3]))["input_ids"]
     padded = [row + [0] * (max(map(len, tokens)) - len(row)) for row in tokens]
     assert np.allclose(model.texts(tests.texts[:3]), word[np.array(padded)].sum(1), atol=1e-5)
     colour = (9 * 5 % 256, 80, 160)  # of p005.jpg, all over
-    wanted = ((np.array(colour) / 255 - model.MEAN) / model.STD) @ pixel
+    wanted = ((np.array(colour) / 255 - np.array(MEAN)) / STD) @ pixel
     assert np.allclose(model.images([photos / "p005.jpg"]), wanted, atol=0.1)
     assert values(run, "onnx:" + ",".join(map(str, both)), config(photos))
 
@@ -217,7 +229,7 @@ def test_onnx_models(run: Path, photos: Path, tmp_path: Path) -> None:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.consumer("open_clip")
 def test_a_model_of_open_clip(run: Path, photos: Path, tmp_path: Path) -> None:
-    import open_clip
+    import open_clip as library
     import torch
 
     model = models.open_clip(tmp_path)
@@ -229,20 +241,20 @@ def test_a_model_of_open_clip(run: Path, photos: Path, tmp_path: Path) -> None:
     one, two = (values(run, f"open_clip:{name}", config(photos)) for name in (f"tiny:{tmp_path / 'tiny.pt'}", saved))
     assert one == two
     tests = read_test_set(run, config(photos))
-    mine = OpenClip(f"tiny:{tmp_path / 'tiny.pt'}", ScoreConfig(device="cpu"))
+    mine = open_clip(f"tiny:{tmp_path / 'tiny.pt'}", ScoreConfig(device="cpu"))
     with torch.no_grad():
-        theirs = model.encode_text(open_clip.get_tokenizer("tiny")(list(tests.texts[:4]))).numpy()
+        theirs = model.encode_text(library.get_tokenizer("tiny")(list(tests.texts[:4]))).numpy()
     assert np.allclose(mine.texts(tests.texts[:4]), theirs, atol=1e-5)
     with pytest.raises(ValueError, match="open_clip has no architecture tinny; did you mean tiny?"):
-        OpenClip(f"tinny:{tmp_path / 'tiny.pt'}", ScoreConfig())
+        open_clip(f"tinny:{tmp_path / 'tiny.pt'}", ScoreConfig())
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.consumer("sentence_transformers")
 def test_a_model_of_sentence_transformers(run: Path, photos: Path, clip: Path) -> None:
     tests = read_test_set(run, config(photos))
-    model = SentenceTransformers(str(clip), ScoreConfig(device="cpu"))
-    plain = HuggingFace(str(clip), ScoreConfig(device="cpu"))
+    model = sentence_transformers(str(clip), ScoreConfig(device="cpu"))
+    plain = hugging_face(str(clip), ScoreConfig(device="cpu"))
     assert np.allclose(model.texts(tests.texts[:3]), plain.texts(tests.texts[:3]), atol=1e-4)
     files = [file for file in tests.files[:3] if file is not None]
     assert np.allclose(model.images(files), plain.images(files), atol=1e-4)
@@ -313,4 +325,4 @@ def test_missing_images_are_left_out_and_counted(run: Path, photos: Path, clip: 
     for file in sorted(photos.iterdir())[:-3]:
         (some / file.name).write_bytes(file.read_bytes())
     (found,) = score(run, [f"hf:{clip}"], config(some, skip_missing=True), Progress())
-    assert found.about["images"] == TESTS - 3 and found.about["images left out, missing"] == 3
+    assert found["about"]["images"] == TESTS - 3 and found["about"]["images left out, missing"] == 3

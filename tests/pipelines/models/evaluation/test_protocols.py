@@ -74,7 +74,7 @@ def test_the_plural_split_has_all_captions_of_an_image_and_swaps_numbers_above_o
     metrics, lists = run_protocols(split, choose_attacks(corpus, captions, EvaluateConfig()))
     plural = metrics["plural"]
     assert (plural["images"], plural["captions"], plural["negatives"]) == (2, 4, 2)
-    ranks = {entry.candidates: dict(zip(entry.queries, entry.ranks.tolist(), strict=True)) for entry in lists[2:]}
+    ranks = {name: dict(zip(rows["query"], rows["rank"], strict=True)) for name, rows in lists.groupby("candidates")}
     # image 0: its best caption has 0.6; of image 2's captions one is above (0.7); image 1's (0.9) are not candidates
     assert ranks["plural"] == {"i0": 2, "i2": 1}
     assert ranks["plural:numeral"] == {"i0": 3, "i2": 1}

@@ -64,7 +64,7 @@ def test_it_learns_both_languages(trained: Path) -> None:
 def test_evaluation_has_tables_for_each_language(trained: Path, world: Path) -> None:
     found = measure(trained, world, EvaluateConfig(threads=1))
     assert found.metrics["language"] == "en" and found.metrics["languages"]["de"]["captions"] == 60
-    ranks = found.table().to_pylist()
+    ranks = found.ranks.to_dict("records")
     german = {row["query"] for row in ranks if row["candidates"] == "plain:de" and row["direction"] == "t2i"}
     assert len(german) == 60 and all(name.endswith((":2", ":3")) for name in german)
     captions = read_captions(world, languages=("en", "de"))

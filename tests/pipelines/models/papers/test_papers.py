@@ -5,19 +5,17 @@ import re
 import time
 from pathlib import Path
 
+import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import torch
 
 from negcap.pipelines.cli import negcap
-from negcap.pipelines.models.evaluation import retrieval
-from negcap.pipelines.models.evaluation.protocols import RankList
+from negcap.pipelines.models.evaluation.protocols import rank_rows
 from negcap.pipelines.models.papers import __main__ as papers
 from negcap.pipelines.models.papers.__main__ import insert_tables, main, run_steps
 from negcap.pipelines.models.papers.plan import PARTS, Settings, Step, steps, times
 from negcap.pipelines.models.papers.tables import TABLES, difference, tables
-from negcap.pipelines.models.trainer.evaluate import Evaluation
 from negcap.schemas.captions import CAPTIONS
 from tests.tables import write_table
 
@@ -193,8 +191,7 @@ def test_tables_show_what_is_there_beside_the_paper(tmp_path: Path) -> None:
     assert set(TABLES) == set(shown) and all(table in page for table in shown.values())
 
 
-def test_differences_are_over_the_seeds_that_both_models_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retrieval, "RESAMPLES", 200)
+def test_differences_are_over_the_seeds_that_both_models_have(tmp_path: Path) -> None:
     its = settings(tmp_path, seeds=3)
     for run_folder in (its.run, its.captions):
         write_captions(run_folder, "a:0", "b:0", "c:0")
@@ -211,11 +208,10 @@ def test_differences_are_over_the_seeds_that_both_models_have(tmp_path: Path, mo
         folder = its.model(name) / "evaluation"
         write_evaluation(folder, 50.0)
         queries = {"i2t": ["a", "b", "c"], "t2i": ["a:0", "b:0", "c:0"]}
-        lists = [RankList("plain", way, queries[way], torch.tensor(plain)) for way in queries]
-        lists += [
-            RankList(kind, "i2t", queries["i2t"], torch.tensor(attacked)) for kind in ("vse-c:total", "univse:object")
-        ]
-        pq.write_table(Evaluation({}, lists).table(), folder / "ranks.parquet")
+        rows = [rank_rows("plain", way, queries[way], torch.tensor(plain)) for way in queries]
+        attacks = ("vse-c:total", "univse:object")
+        rows += [rank_rows(kind, "i2t", queries["i2t"], torch.tensor(attacked)) for kind in attacks]
+        pd.concat(rows).to_parquet(folder / "ranks.parquet")
     assert not difference(its.trained("vse-c", "paper"), its.trained("vse++", "paper"), its.run)
     figures = difference(its.trained("vse-c"), its.trained("vse++"), its.run)
     # R@1: of 6 images of both seeds 5 and 4 without attack, 0 and 5 under it; R@5 and R@10 differ under attack only

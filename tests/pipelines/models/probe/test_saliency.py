@@ -9,11 +9,11 @@ from torch import Generator
 
 from negcap.pipelines.models.encoders import ImageEncoder, TextEncoder, TextShape, word_embedding
 from negcap.pipelines.models.probe.saliency import (
-    SalientNegative,
     choose_shown,
     draw_saliency,
     edited_words,
     gradients,
+    salient,
     summarize,
 )
 from negcap.pipelines.models.similarities import SIMILARITIES
@@ -65,16 +65,15 @@ def test_edited_words_are_those_that_an_edit_put_in() -> None:
     ]
 
 
-def negative(operator: str, image: int, shares: list[float], edited: list[bool]) -> SalientNegative:
-    return SalientNegative(f"{image}#{operator}:0", operator, image, ["w"] * len(shares), shares, edited, 0.5, None)
-
-
 def test_the_share_on_edits_is_compared_with_chance() -> None:
-    own = [
-        negative("noun", 0, [0.7, 0.2, 0.1], [True, False, False]),
-        negative("noun", 1, [0.5, 0.25, 0.15, 0.1], [True, True, False, False]),
-        negative("numeral", 1, [0.5, 0.5], [False, True]),
+    rows = [
+        ("noun", 0, [0.7, 0.2, 0.1], [True, False, False]),
+        ("noun", 1, [0.5, 0.25, 0.15, 0.1], [True, True, False, False]),
+        ("numeral", 1, [0.5, 0.5], [False, True]),
     ]
+    own = salient(
+        [(name, image, ["w"] * len(shares), shares, edited, 0.5, None) for name, image, shares, edited in rows]
+    )
     noun = summarize(own, 0)["noun"]
     assert noun["negatives"] == 2
     assert noun["share"] == pytest.approx(100 * (0.7 + 0.75) / 2)
@@ -85,8 +84,8 @@ def test_the_share_on_edits_is_compared_with_chance() -> None:
 
 @pytest.mark.usefixtures("drawn")
 def test_a_picture_is_drawn(tmp_path: Path) -> None:
-    own = [negative("noun", image, [0.1] * 10, [True] + [False] * 9) for image in range(5)]
-    shown = choose_shown(own, {})
-    assert len(shown) == 2
+    rows = [("noun", image, ["w"] * 10, [0.1] * 10, [True] + [False] * 9, 0.5, None) for image in (0, 0, 1, 2, 3)]
+    shown = choose_shown(salient(rows), {})
+    assert shown["image"].tolist() == [0, 1]
     draw_saliency(shown, {}, tmp_path / "saliency.png")
     assert (tmp_path / "saliency.png").read_bytes().startswith(b"\x89PNG")

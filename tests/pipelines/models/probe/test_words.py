@@ -10,16 +10,14 @@ import torch
 
 from negcap.augment.language.parse import parse_table
 from negcap.pipelines.models.encoders import TwoPartEmbedding, word_embedding
-from negcap.pipelines.models.probe import blanks as word_tables_module
+from negcap.pipelines.models.probe import task
 from negcap.pipelines.models.probe.blanks import (
     Blanks,
     BlanksConfig,
     blank_ranks,
-    learned_vectors,
     read_blanks,
     recalls,
     train_filler,
-    word_tables,
 )
 from negcap.pipelines.models.probe.objects import (
     ImageToWordConfig,
@@ -30,6 +28,7 @@ from negcap.pipelines.models.probe.objects import (
     most_frequent,
     train_classifier,
 )
+from negcap.pipelines.models.probe.task import learned_vectors, word_tables
 from negcap.pipelines.models.vectors import vector_size
 from negcap.pipelines.models.vocabulary import build_vocabulary, tokenize, word_spans
 from tests.pipelines.models.golden_losses import losses_as_before
@@ -65,7 +64,7 @@ def test_what_models_learned_is_joined_at_the_length_of_the_vectors_of_the_file(
     vocabulary = build_vocabulary(["dog cat"], 1)
     learned = word_embedding(len(vocabulary), 4, generator, None, True)
     model = SimpleNamespace(text=SimpleNamespace(embedding=learned))
-    monkeypatch.setattr(word_tables_module, "load_model", lambda folder, device: (model, vocabulary, None))
+    monkeypatch.setattr(task, "load_model", lambda folder, device: (model, vocabulary, None))
     (tmp_path / "glove.txt").write_text("dog 3 4 0\ncat 0 0 15\n")
     tables = word_tables(tmp_path / "glove.txt", [tmp_path / "vse"], ["dog", "cat", "puppy"], 0)
     assert list(tables) == ["vectors of the file", "with random numbers", "vse"]
@@ -101,9 +100,11 @@ def test_the_classifier_learns_which_objects_an_image_shows() -> None:
     words, features, objects = made_world(100)
     config = ImageToWordConfig(epochs=40, learning_rate=1.0, dropout=0.2)
     classifier = train_classifier(words, features, objects, config)
-    found, *_ = mean_average_precision(lambda x: classifier.scores(words, x), features, objects, 0)
+    (found, _), _ = mean_average_precision(lambda x: classifier.scores(words, x), features, objects, 0)
     frequent = most_frequent(objects)
-    baseline, (low, high), images = mean_average_precision(lambda x: frequent.expand(len(x), -1), features, objects, 0)
+    (baseline, (low, high)), images = mean_average_precision(
+        lambda x: frequent.expand(len(x), -1), features, objects, 0
+    )
     assert found > 96 > 90 > baseline and low < baseline < high and images <= 100
     pairs = classifier(words, features[:6])[:, 1]
     assert torch.allclose(pairs, classifier.scores(words, features[:6]).diagonal(), atol=1e-5)
@@ -113,8 +114,8 @@ def test_objects_that_are_neither_shown_nor_absent_do_not_count_and_ties_count_a
     present = torch.tensor([[True, False, False]])
     scores = torch.tensor([[1.0, 2.0, 1.0]])
     excluded = Objects(["a", "b", "c"], present, torch.tensor([[False, False, True]]))
-    mean, *_ = mean_average_precision(lambda x: scores, torch.zeros(1, 1), excluded, 0)
-    assert mean == 50.0  # only the tie with c is above; b would make it a third
+    mean, _ = mean_average_precision(lambda x: scores, torch.zeros(1, 1), excluded, 0)
+    assert mean.value == 50.0  # only the tie with c is above; b would make it a third
 
 
 def test_word_spans_are_where_the_tokens_are() -> None:

@@ -13,7 +13,6 @@ from negcap.pipelines.models.trainer.sentence_similarity import (
     Pair,
     SimilarityConfig,
     correlation,
-    correlation_interval,
     read_pairs,
     sentence_cosines,
 )
@@ -66,13 +65,13 @@ def test_bad_pairs_are_refused(
 
 def test_correlation_is_pearsons() -> None:
     values, scores = torch.tensor([1.0, 2.0, 4.0, 8.0]), torch.tensor([2.0, 1.0, 5.0, 6.0])
-    assert correlation(values, scores).item() == pytest.approx(
-        torch.corrcoef(torch.stack([values, scores]))[0, 1].item()
-    )
-    assert correlation(values, 3 * values - 1).item() == pytest.approx(1)
-    noise = torch.rand(300, generator=torch.Generator().manual_seed(0))
-    low, high = correlation_interval(torch.arange(300) + 300 * noise, torch.arange(300.0), 0)
-    assert low < correlation(torch.arange(300) + 300 * noise, torch.arange(300.0)).item() < high < low + 0.2
+    pearson = torch.corrcoef(torch.stack([values, scores]))[0, 1].item()
+    assert correlation(values, scores, 0).value == pytest.approx(100 * pearson)
+    assert correlation(values, 3 * values - 1, 0) == pytest.approx((100, pytest.approx((100, 100))))
+    assert correlation(values, torch.full((4,), 0.1), 0).value != correlation(values, values, 0).value  # NaN
+    noisy = torch.arange(300) + 300 * torch.rand(300, generator=torch.Generator().manual_seed(0))
+    value, (low, high) = correlation(noisy, torch.arange(300.0), 0)
+    assert low < value < high < low + 20
 
 
 def test_the_command_prints_r_by_part(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,115 @@
+"""A word-level task: what it is trained and tested on, and the tables of word vectors that it compares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from pydantic import Field
+from torch import Generator, Tensor, nn
+
+from ....schemas.features import TABLE
+from ...engine.settings import AtLeastOne, Settings
+from ...tables.columns import UNSPLIT
+from ..captions import Captions, read_captions
+from ..config import cores
+from ..encoders import TwoPartEmbedding
+from ..features import read_features
+from ..trainer.objectives import load_model
+from ..univse.model import WordEncoder
+from ..vectors import read_vectors, vector_size
+from ..vocabulary import SPECIALS, UNKNOWN_ID, WordVocabulary
+
+NOUNS = ("NN", "NNS")
+FILE, RANDOM = "vectors of the file", "with random numbers"  # the first rows of the tables
+
+
+class ProbeConfig(Settings):
+    """A word-level task: what it is trained and tested on. Raises ValueError for a value out of its range.
+
+    vectors: a file of word vectors. models: the folders of the models whose vectors are joined to them. split: tested
+    on; train_splits: trained on. features: as in TrainConfig. min_count: occurrences that an object (words), or a word
+    of the vocabulary (blanks), needs; None: the default of the task. epochs, hidden: of the task; None: its default.
+    """
+
+    vectors: Path
+    models: tuple[Path, ...] = ()
+    split: str = "test"
+    train_splits: tuple[str, ...] = ("train", "restval")
+    features: str = TABLE
+    min_count: AtLeastOne | None = None
+    epochs: AtLeastOne | None = None
+    hidden: AtLeastOne | None = None
+    seed: int = 0
+    threads: int = Field(default_factory=cores)
+
+
+class Task(NamedTuple):
+    """The data of a task: features (I, D) of a run's images; the captions, as indices, to train and to test on."""
+
+    run: Path
+    config: ProbeConfig
+    captions: Captions
+    features: Tensor
+    train: Tensor
+    test: Tensor
+    say: Callable[[str], None]
+
+
+def read_task(run: Path, config: ProbeConfig, say: Callable[[str], None]) -> Task:
+    """Read the data of a task. Raises FileNotFoundError or ValueError for a run without captions of images."""
+    captions = read_captions(run)
+    features = read_features(run, captions.image_ids, config.features)
+    chosen = []
+    for splits in (config.train_splits, [config.split]):
+        rows = captions.for_metrics(captions.of_splits(splits))
+        chosen.append(rows[features.available[captions.image[rows]]])
+        if not len(chosen[-1]):
+            known = ", ".join(name or UNSPLIT for name in captions.splits.unique().to_pylist())
+            raise ValueError(f"split must have captions of images with features ({known}), was: {', '.join(splits)}")
+    values = features.values.float()
+    values = values.mean(1) if values.dim() == 3 else values  # those of regions are averaged
+    return Task(run, config, captions, values, chosen[0], chosen[1], say)
+
+
+def word_tables(vectors: Path, models: Sequence[Path], words: Sequence[str], seed: int) -> dict[str, Tensor]:
+    """The vectors (W, e) of W words, by the name of the row of a table; words that the file lacks are left NaN.
+
+    The first are the file's own. To them are joined those of each model, made as long as the file's, in the mean, since
+    what reads both parts learns little from one that is much shorter; and, as a control, as many random numbers as the
+    first model adds: they alone make words easier to tell apart. Raises ValueError for a file without any of the words.
+    """
+    vocabulary = WordVocabulary(tuple(dict.fromkeys((*SPECIALS, *words))))
+    rows = torch.tensor([vocabulary.ids[word] for word in words])
+    fixed = read_vectors(vectors, vocabulary, vector_size(vectors))[rows]
+    tables = {FILE: fixed}
+    given = ~fixed.isnan().any(1)
+
+    def joined(others: Tensor) -> Tensor:
+        lengths = (part[given].norm(dim=1).mean() for part in (fixed, others))
+        return torch.cat([fixed, others * torch.div(*lengths)], 1)
+
+    for folder in models:
+        model, known, _ = load_model(folder, torch.device("cpu"))
+        learned = learned_vectors(model.text.embedding)
+        ids = torch.tensor([known.ids.get(word, UNKNOWN_ID) for word in words])
+        if RANDOM not in tables:
+            noise = torch.randn(len(words), learned.shape[1], generator=Generator().manual_seed(seed))
+            tables[RANDOM] = joined(noise)
+        tables[folder.name] = joined(learned[ids])
+    return tables
+
+
+def learned_vectors(embedding: nn.Module) -> Tensor:
+    """The vectors (V, e) that a model has learned for the words of its vocabulary.
+
+    The grounded part of two-part vectors, the basic embeddings of UniVSE's φ, or the whole table. Raises ValueError for
+    an embedding of another kind.
+    """
+    part = {TwoPartEmbedding: "learned", WordEncoder: "basic"}.get(type(embedding))
+    table = getattr(embedding, part) if part else embedding
+    if not isinstance(table, nn.Embedding):
+        raise ValueError(f"the model must have a table of word vectors, has: {type(embedding).__name__}")
+    return table.weight.detach()
