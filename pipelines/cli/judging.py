@@ -274,7 +274,7 @@ def vet(run: Path, copy_prompts: Path | None, as_json: bool, overwrite: bool, qu
     from ..engine import provenance
     from ..engine.lock import locked
     from ..engine.progress import report
-    from ..quality.annotation.agree import read_reports, readings_json, readings_text
+    from ..quality.annotation.agree import read_reports, readings_text, to_json
     from ..stages.vet import VetConfig, vet
 
     with locked(run):
@@ -285,7 +285,7 @@ def vet(run: Path, copy_prompts: Path | None, as_json: bool, overwrite: bool, qu
             answers = vet(
                 run, config, asker, model, metadata=provenance.package(), progress=report(quiet), overwrite=overwrite
             )
-        print(readings_json(read_reports(run)) if as_json else readings_text(read_reports(run)))
+        print(to_json(read_reports(run)) if as_json else readings_text(read_reports(run)))
         spent = f"{answers.spent.requests:,} requests and {answers.spent.tokens:,} tokens spent now"
         left = answers.counts["not_asked"]
         print(f"negcap: {spent}; not asked as the budget is spent: {left:,}", file=sys.stderr)

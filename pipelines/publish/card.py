@@ -6,17 +6,22 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fnmatch import fnmatch
+from functools import cached_property
 from importlib.resources import files
 from pathlib import PurePosixPath
 from string import Template
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...augment.operators import UNCHECKED
+from ..tables.examples import Selection
 from .config import PublishConfig
 from .gate import LEAST_PAIRS, Verdict
-from .publication import Column, FileSet, Format, Publication, RecordSet
+from .layout import Column, FileSet, Format, RecordSet
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class File(NamedTuple):
@@ -38,14 +43,34 @@ class Facts:
 
     config: PublishConfig
     kind: Format
-    publication: Publication
+    selection: Selection
     counts: Counter[tuple[str, str]]
     verdict: Verdict
     leaks: int
     missing: int
-    provenance: Mapping[str, str] = field(default_factory=dict)
-    records: tuple[RecordSet, ...] = ()
-    files: tuple[File, ...] = ()
+    provenance: Mapping[str, str]
+    records: tuple[RecordSet, ...]
+    files: tuple[File, ...]
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """The counts: a row per split with captions, columns images, captions, and each operator with negatives."""
+        import pandas as pd
+
+        columns = ["images", "captions", *self.selection.operators]
+        rows = [[self.counts[split, what] for what in columns] for split in self.selection.splits]
+        table = pd.DataFrame(rows, self.selection.splits, columns)
+        return table.loc[table["captions"] > 0, (table.sum() > 0) | table.columns.isin(["images", "captions"])]
+
+    @property
+    def operators(self) -> list[str]:
+        """The operators with at least one published negative."""
+        return self.table.columns[2:].tolist()
+
+    @property
+    def splits_of(self) -> dict[str, list[str]]:
+        """By operator, the splits in which it has published negatives."""
+        return {name: self.table.index[self.table[name] > 0].tolist() for name in self.operators}
 
     @property
     def name(self) -> str:
@@ -53,51 +78,27 @@ class Facts:
         return self.config.name or f"negcap-{self.config.format}"
 
     @property
-    def splits(self) -> list[str]:
-        """The splits with at least one published caption."""
-        return [name for name in self.publication.selection.splits if self.counts[name, "captions"]]
-
-    @property
-    def splits_of(self) -> dict[str, list[str]]:
-        """By operator, the splits in which it has published negatives."""
-        return {name: [split for split in self.splits if self.counts[split, name]] for name in self.operators}
-
-    @property
     def use(self) -> str:
         """How to read the set, in Markdown, with the names of an actual file, split and operator of it."""
-        split = "test" if "test" in self.splits else self.splits[0]
+        split = "test" if "test" in self.table.index else self.table.index[0]
         operator = next((name for name, splits in self.splits_of.items() if split in splits), "")
         file = next((record.name for record in self.records if record.files is None), "")
         return Template(self.kind.use).substitute(file=file, split=split, operator=operator)
-
-    @property
-    def operators(self) -> list[str]:
-        """The operators with at least one published negative."""
-        names = self.publication.selection.operators
-        return [name for name in names if any(self.counts[split, name] for split in self.splits)]
 
     @property
     def unchecked(self) -> list[str]:
         """Those of the operators that do not check whether their negatives are false."""
         return [name for name in self.operators if name in UNCHECKED]
 
-    def total(self, what: str) -> int:
-        """The count of "captions", "images" or an operator's negatives, over all splits."""
-        return sum(self.counts[split, what] for split in self.splits)
-
-    @property
-    def negatives(self) -> int:
-        """The number of negatives of all operators and splits."""
-        return sum(self.total(name) for name in self.operators)
-
     @property
     def description(self) -> str:
         """One sentence that describes the set, with its counts."""
-        what = f"{self.total('captions'):,} English captions of {self.total('images'):,} images"
+        total = self.table.sum()
+        what = f"{total['captions']:,} English captions of {total['images']:,} images"
         if not self.operators:
             return f"{what}, without negatives."
         return (
-            f"{what} with {self.negatives:,} negative captions ({', '.join(self.operators)}): sentences made by "
+            f"{what} with {total[2:].sum():,} negative captions ({', '.join(self.operators)}): sentences made by "
             "editing a caption so that they are false of its image."
         )
 
@@ -183,10 +184,8 @@ ENCODINGS = {
     ".yaml": "application/yaml",
     ".tar": "application/x-tar",
     ".parquet": "application/x-parquet",
+    **{f".{suffix}": f"image/{suffix}" for suffix in ("jpeg", "png", "webp")},
     ".jpg": "image/jpeg",
-    ".jpeg": "image/jpeg",
-    ".png": "image/png",
-    ".webp": "image/webp",
 }
 TERMS = """
     citeAs column equivalentProperty extract field fileProperty fileObject fileSet format includes isLiveDataset
@@ -233,22 +232,21 @@ def croissant(facts: Facts) -> dict[str, Any]:
         "inLanguage": "en",
         "keywords": ["image captions", "hard negatives", "vision-language", "image-text retrieval"],
         "distribution": [
-            *(_file_object(item) for item in files),
+            *(
+                {
+                    "@type": "cr:FileObject",
+                    "@id": file.path,
+                    "name": file.path,
+                    "contentUrl": file.path,
+                    "contentSize": f"{file.size} B",
+                    "encodingFormat": encoding(file.path),
+                    "sha256": file.sha256,
+                }
+                for file in files
+            ),
             *(_file_set(record, record.files, facts) for record in facts.records if record.files is not None),
         ],
         "recordSet": [_record_set(record) for record in facts.records],
-    }
-
-
-def _file_object(item: File) -> dict[str, Any]:
-    return {
-        "@type": "cr:FileObject",
-        "@id": item.path,
-        "name": item.path,
-        "contentUrl": item.path,
-        "contentSize": f"{item.size} B",
-        "encodingFormat": encoding(item.path),
-        "sha256": item.sha256,
     }
 
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import get_args
+from typing import Annotated, Literal, Self
 
-from ..quality.bias import Pick
+from pydantic import Field, model_validator
+
+from ..engine.settings import AtLeastOne, Settings
+from ..tables.pairs import Pick
 from .formats import format_named
 
-NAMES = ("negcap", "sugarcrepe")
 
-
-@dataclass(frozen=True)
-class PublishConfig:
-    """What is published, and how. Raises ValueError for an unknown format, no license, or a number out of bounds.
+class PublishConfig(Settings):
+    """What is published, and how. Raises ValueError for an unknown format or no license, too.
 
     split, operators: only these, all if empty; refined: publish the negatives that `negcap refine` kept; vetted: only
     those that all readers accept (see negcap.pipelines.tables.pairs); per_caption: at most so many negatives per
@@ -39,7 +38,7 @@ class PublishConfig:
     operators: tuple[str, ...] = ()
     refined: bool = False
     vetted: bool = False
-    per_caption: int | None = None
+    per_caption: AtLeastOne | None = None
     pick: Pick = "first"
     seed: int = 0
     images: Path | None = None
@@ -47,11 +46,11 @@ class PublishConfig:
     copy_images: bool = False
     skip_missing: bool = False
     skip_leaks: bool = False
-    max_blind: float = 60.0
+    max_blind: Annotated[float, Field(ge=50, le=100)] = 60.0
     allow_blind: bool = False
     allow_unchecked: bool = False
     image_root: str = ""
-    names: str = "negcap"
+    names: Literal["negcap", "sugarcrepe"] = "negcap"
     votes: tuple[Path, ...] = ()
     name: str = ""
     url: str = ""
@@ -59,33 +58,22 @@ class PublishConfig:
     date: str = ""
     cite: str = ""
 
-    def __post_init__(self) -> None:
+    @model_validator(mode="after")
+    def _check(self) -> Self:
         kind = format_named(self.format)
         if not self.license.strip():
             raise ValueError("license must be given: the terms under which captions and images may be passed on")
-        if self.per_caption is not None and self.per_caption < 1:
-            raise ValueError(f"per_caption must be >= 1, was: {self.per_caption}")
-        if self.pick not in get_args(Pick):
-            raise ValueError(f"pick must be one of {', '.join(get_args(Pick))}, was: {self.pick}")
-        if self.names not in NAMES:
-            raise ValueError(f"names must be one of {', '.join(NAMES)}, was: {self.names}")
         if self.names != "negcap" and not self.format.startswith("sugarcrepe"):
             raise ValueError(f"names {self.names} are those of format sugarcrepe, format was: {self.format}")
         if self.votes and not kind.votes:
             raise ValueError(f"votes are published in format valse, format was: {self.format}")
-        if not 50 <= self.max_blind <= 100:
-            raise ValueError(f"max_blind must be from 50 to 100, was: {self.max_blind:g}")
-        if self.date:
-            _check_date(self.date)
+        try:
+            date.fromisoformat(self.date or "2000-01-01")
+        except ValueError:
+            raise ValueError(f"date must be YYYY-MM-DD, was: {self.date}") from None
         if self.images is None and (kind.images == "files" or self.copy_images or self.skip_missing):
             what = f"format {self.format}" if kind.images == "files" else "copying or skipping images"
             raise ValueError(f"{what} needs the image files: --images FOLDER")
         if self.images is None and self.boxes is None and kind.images == "sizes":
             raise ValueError(f"format {self.format} needs the images' sizes: --images FOLDER, or --set boxes=FILE")
-
-
-def _check_date(text: str) -> None:
-    try:
-        date.fromisoformat(text)
-    except ValueError:
-        raise ValueError(f"date must be YYYY-MM-DD, was: {text}") from None
+        return self

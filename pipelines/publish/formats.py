@@ -1,21 +1,27 @@
-"""The formats that `negcap publish` writes, by name; those whose files are rows are here themselves.
+"""The formats that `negcap publish` writes, by name; most of those that are text are here themselves.
 
 sugarcrepe: Hsieh et al. 2023; https://github.com/RAIVNLab/sugar-crepe and CLIP_benchmark read it, and expect keys that
 count from "0". sugarcrepe++: Dumpala et al. 2024, two true captions against one negative; here the second true one is
 another caption of the image. aro: Yuksekgonul et al. 2023; VG_Relation and VG_Attribution of
 https://github.com/mertyg/vision-language-models-are-bows crop the image to the box, and group their rows by
-`relation_name` or by the two `attributes`. negbench: multiple choice as NegBench reads it; if the run has denials, the
-questions are about two nouns, see `negcap.pipelines.tables.examples`; other captions are asked beside three of their
-negatives. valse: Parcalabescu et al. 2022; `mturk` has the votes of people or models, and VALSE's readers keep pairs of
-which at least two of three voters said that the caption describes the image and the foil does not.
+`relation_name` or by the two `attributes`. vse-c: Shi et al. 2018, in the "precomp" layout of VSE++: five lines per
+image, in the order of the image features. https://github.com/ExplorerFreda/VSE-C opens `{split}_ex/{i}.txt` for every
+line i, both in training (data.py, PrecompTrainCaptionExtendedDataset) and in evaluation (evaluation.py,
+eval_with_single_extended): so there is one file per caption, empty if it has no negatives of the family. negbench:
+multiple choice as NegBench reads it; if the run has denials, the questions are about two nouns, see
+`negcap.pipelines.tables.examples`; other captions are asked beside three of their negatives. valse: Parcalabescu et
+al. 2022; `mturk` has the votes of people or models, and VALSE's readers keep pairs of which at least two of three
+voters said that the caption describes the image and the foil does not.
 """
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from ...augment.reproducible import record_rng
 from ..engine.tables import has_table, read_table
@@ -35,15 +41,37 @@ from ..tables.examples import (
     source_of,
     with_negatives,
 )
-from ..tables.pairs import NEGATION
-from . import archives, coco, hub, negclip, snli, vse_c
-from .publication import INTEGER, Column, Format, Publication
-from .writers import JsonRows, Rows, TableRows, write_rows
+from ..tables.pairs import MEASURES, NEGATION
+from .images import CLIP_BENCHMARK, HUGGINGFACE, LMMS_EVAL, WEBDATASET
+from .layout import (
+    FLOAT,
+    INTEGER,
+    TEXT,
+    Column,
+    FileSet,
+    Format,
+    JsonFile,
+    LinesFile,
+    Publication,
+    RecordSet,
+    Rows,
+    TableFile,
+)
+from .negclip import NEGCLIP
+from .snli import SNLI
 
 
 def _at(root: str, *columns: Column) -> tuple[Column, ...]:
     """The columns as values of JSON objects at this path."""
     return tuple(column._replace(path=f"{root}.{column.name}") for column in columns)
+
+
+def _json_list(file: Path, _: Publication) -> JsonFile:
+    return JsonFile(file)
+
+
+def _json_object(file: Path, _: Publication) -> JsonFile:
+    return JsonFile(file, "{", "}")
 
 
 IMAGE_FILE = "the image, relative to the image folder"
@@ -70,14 +98,17 @@ def file_name(negative: Negative, names: str) -> str:
     return part if negative.replaced else part.replace("replace_obj", "add_obj").replace("replace_att", "add_att")
 
 
-def sugarcrepe(publication: Publication) -> Rows:
+def sugarcrepe_rows(publication: Publication) -> Rows:
     """`{operator}.json`: `{"0": {"filename", "caption", "negative_caption"}}`."""
+    rows = Counter[str]()
     for example, negative in publication.pairs():
         file = publication.file(example.split, f"{file_name(negative, publication.names)}.json")
-        yield file, {"filename": example.image, "caption": example.text, "negative_caption": negative.text}
+        row = {"filename": example.image, "caption": example.text, "negative_caption": negative.text}
+        yield file, row, str(rows[file])
+        rows[file] += 1
 
 
-def sugarcrepe_pp(publication: Publication) -> Rows:
+def sugarcrepe_pp_rows(publication: Publication) -> Rows:
     """`{operator}.json`: a list of `{"id", "filename", "caption", "caption2", "negative_caption"}`."""
     seed, rows = publication.selection.draws.seed, Counter[str]()
     for example, negative in publication.pairs():
@@ -93,7 +124,7 @@ def with_another(examples: list[Example]) -> list[Example]:
     return [example for example in with_negatives(examples) if other_wordings(example)]
 
 
-def aro(publication: Publication) -> Rows:
+def aro_rows(publication: Publication) -> Rows:
     """`{operator}.json`: a list of rows with `image_path`, a box, `true_caption` and `false_caption`."""
     for example, negative in publication.pairs():
         box = dict(zip(("bbox_x", "bbox_y", "bbox_w", "bbox_h"), publication.box(example), strict=True))
@@ -102,7 +133,7 @@ def aro(publication: Publication) -> Rows:
         yield publication.file(example.split, f"{negative.operator}.json"), row
 
 
-def negbench(publication: Publication) -> Rows:
+def negbench_rows(publication: Publication) -> Rows:
     """`{split}.csv`: a row per caption with three false options."""
     seed = publication.selection.draws.seed
     for examples in publication.by_image():
@@ -139,7 +170,7 @@ NEGBENCH = (
 VOTES = ("foil", "caption", "other")
 
 
-def valse(publication: Publication) -> Rows:
+def valse_rows(publication: Publication) -> Rows:
     """`{operator}.json`: by negative_id the `image_file`, `caption`, `foil`, votes …"""
     for example, negative in publication.pairs():
         row = {"dataset": "negcap", "original_split": example.split, "dataset_idx": example.image_id}
@@ -167,13 +198,10 @@ def votes(run: Path, sheets: Sequence[Path]) -> dict[str, Mapping[str, int]]:
 
 
 def _by_people(sheets: Sequence[Path]) -> Iterator[tuple[str, str]]:
-    items = read_key(find_key(sheets[0]))
-    for answers in read_sheets(sheets, items).describes.values():
-        for item, answer in answers.items():
-            about = items[item]
-            if about.kind == NEGATIVE:
-                other = {"neither": "other", "unsure": "other", about.caption_is: "caption"}
-                yield about.id, other.get(answer, "foil")
+    given = read_sheets(sheets, read_key(find_key(sheets[0])))
+    given = given[(given["kind"] == NEGATIVE) & given["describes"].notna()]
+    means = {"caption": "caption", "neither": "other", "unsure": "other", "text": "foil", "both": "foil"}
+    yield from zip(given["id"], given["describes"].map(means), strict=True)
 
 
 def _by_models(run: Path) -> Iterator[tuple[str, str]]:
@@ -183,168 +211,227 @@ def _by_models(run: Path) -> Iterator[tuple[str, str]]:
                 yield row["negative_id"], "other" if row["problem"] else "caption" if row["false"] else "foil"
 
 
+LINES = (Column("captions", "all captions, one per line, five lines per image", property="content"),)
+EXTENDED = (
+    Column("line", "line of the caption in the captions' file, from 0", INTEGER, property="filename", regex=r"(\d+)"),
+    Column("negatives", "its negatives, one per line; empty if it has none", property="content"),
+)
+CAPTIONS_PER_IMAGE = 5
+
+
+def first_five(examples: list[Example]) -> list[Example]:
+    """The first five captions of an image, all of one split; none if it has fewer, since all images need five."""
+    one = [example for example in examples if example.split == examples[0].split]
+    return one[:CAPTIONS_PER_IMAGE] if len(one) >= CAPTIONS_PER_IMAGE else []
+
+
+def vse_c_rows(publication: Publication) -> Rows:
+    """A folder per family that has negatives: `{split}_caps.txt`, `{split}_images.txt`, and `{split}_ex/{i}.txt` with
+    the negatives of line i.
+    """
+    for family in sorted({negative.family for _, negative in publication.pairs()}):
+        lines = Counter[str]()
+        for examples in publication.by_image():
+            stem = f"{family}/{examples[0].split}"
+            yield f"{stem}_images.txt", examples[0].image
+            for example in examples:
+                yield f"{stem}_caps.txt", example.text
+                negatives = (negative.text for negative in example.negatives if negative.family == family)
+                yield f"{stem}_ex/{lines[stem]}.txt", *negatives
+                lines[stem] += 1
+
+
+def finish_vse_c(publication: Publication, folder: Path, files: Mapping[str, Any]) -> list[RecordSet]:
+    """Two record sets per family and split."""
+    records = []
+    for stem in (name.removesuffix("_caps.txt") for name in files if name.endswith("_caps.txt")):
+        records.append(RecordSet(f"{stem}_caps.txt", "captions", LINES))
+        files_of = FileSet(f"{stem}_ex/*.txt", listed=False)
+        records.append(RecordSet(f"{stem}_ex", f"negatives of the family {stem.partition('/')[0]}", EXTENDED, files_of))
+    return records
+
+
+COCO_COLUMNS = (
+    Column("id", "number of the caption", INTEGER, "$.annotations[*].id"),
+    Column("image_id", "number of its image", INTEGER, "$.annotations[*].image_id"),
+    Column("caption", "the true caption", path="$.annotations[*].caption"),
+    *(
+        Column(name, description, type, "$.annotations[*].negatives", member=member, repeated=True)
+        for name, description, member, type in (
+            ("negatives", "its negative captions", "caption", TEXT),
+            ("operators", "the operator that made each negative", "operator", TEXT),
+            ("replaced", "what was replaced in each", "replaced", TEXT),
+            ("replacements", "what replaced it in each", "replacement", TEXT),
+            ("p_true", "estimated probability that one more caption of the image makes each true", "p_true", FLOAT),
+            ("plausibility", "log-odds of each negative to the caption, in nats", "plausibility", FLOAT),
+            (
+                "context_loss",
+                "loss in log probability of the words that each shares with the caption, in nats",
+                "context_loss",
+                FLOAT,
+            ),
+            ("concreteness", "concreteness of the noun that was put in", "concreteness", FLOAT),
+        )
+    ),
+)
+
+
+class CocoFile(JsonFile):
+    """A COCO file: annotations are written one by one, then all images, which are collected meanwhile."""
+
+    def __init__(self, file: Path, publication: Publication) -> None:
+        """Open the file; every image refers to the one license of the publication."""
+        info = '{"info": {"description": "captions and negative captions"},'
+        licenses = f'"licenses": [{{"id": 1, "name": {json.dumps(publication.license)}}}],'
+        super().__init__(file, f'{info}\n{licenses}\n"annotations": [')
+        self.publication = publication
+        self.images: dict[int, str] = {}
+
+    def add(self, annotation: dict[str, Any], example: Example) -> None:  # type: ignore[override]
+        """Write an annotation of an image, of which `example` is the first one or any other."""
+        number = annotation["image_id"]
+        if number not in self.images:
+            image: dict[str, Any] = {"id": number, "file_name": example.image, "license": 1}
+            if self.publication.images is not None:
+                box = self.publication.images.box(example.image)
+                image |= {"width": box.width, "height": box.height}
+            self.images[number] = json.dumps(image)
+        super().add(annotation)
+
+    def close(self) -> None:
+        """Write the images."""
+        self.foot = '],\n"images": [\n' + ",\n".join(self.images.values()) + "\n]}"
+        super().close()
+
+
+def coco_rows(publication: Publication) -> Rows:
+    """`captions_{split}.json`: annotations with their `negatives`.
+
+    An image's number is its image_id if all are distinct integers, else its position in the selection, from 1.
+    """
+    bare = replace(publication, selection=replace(publication.selection, operators=()))
+    names = list(dict.fromkeys(example.image_id for example in bare.examples()))
+    numeric = all(name.isascii() and name.isdigit() for name in names) and len({int(n) for n in names}) == len(names)
+    numbers = {name: int(name) if numeric else i for i, name in enumerate(names, 1)}
+    change = ("operator", "replaced", "replacement", *MEASURES)
+    for caption, example in enumerate(publication.examples(), 1):
+        negatives = [{"caption": n.text, **{name: getattr(n, name) for name in change}} for n in example.negatives]
+        keys = {"id": caption, "image_id": numbers[example.image_id], "caption": example.text}
+        yield f"captions_{example.split}.json", {**keys, "negatives": negatives}, example
+
+
 FORMATS: dict[str, Format] = {
     "sugarcrepe": Format(
-        partial(
-            write_rows,
-            rows=sugarcrepe,
-            open=partial(JsonRows, brackets="{}"),
-            what="pairs of a true caption and its negative",
-            columns=_at(
-                "$.*",
-                Column("filename", IMAGE_FILE),
-                Column("caption", "the true caption"),
-                Column("negative_caption", "the negative caption"),
-            ),
-        ),
+        sugarcrepe_rows,
+        _json_object,
         "SugarCrepe, one JSON file per operator",
         "`json.load(open('$file'))['0']` has `filename`, `caption` and `negative_caption`. A model passes where "
         "the image is nearer to the caption than to the negative.",
+        "pairs of a true caption and its negative",
+        _at(
+            "$.*",
+            Column("filename", IMAGE_FILE),
+            Column("caption", "the true caption"),
+            Column("negative_caption", "the negative caption"),
+        ),
         per_caption=1,
     ),
     "sugarcrepe++": Format(
-        partial(
-            write_rows,
-            rows=sugarcrepe_pp,
-            open=JsonRows,
-            what="two true captions and a negative of the first",
-            columns=_at(
-                "$[*]",
-                Column("id", "number of the row, from 0", INTEGER),
-                Column("filename", IMAGE_FILE),
-                Column("caption", "a true caption"),
-                Column("caption2", "another true caption of the image"),
-                Column("negative_caption", "a negative of caption"),
-            ),
-        ),
+        sugarcrepe_pp_rows,
+        _json_list,
         "SugarCrepe++, one JSON file per operator",
         "`json.load(open('$file'))[0]` has `filename`, two true captions `caption` and `caption2`, and the "
         "`negative_caption` of the first. A model passes where the image is nearer to both than to the negative.",
+        "two true captions and a negative of the first",
+        _at(
+            "$[*]",
+            Column("id", "number of the row, from 0", INTEGER),
+            Column("filename", IMAGE_FILE),
+            Column("caption", "a true caption"),
+            Column("caption2", "another true caption of the image"),
+            Column("negative_caption", "a negative of caption"),
+        ),
         per_caption=1,
         siblings=True,
         prepare=with_another,
     ),
     "aro": Format(
-        partial(
-            write_rows,
-            rows=aro,
-            open=JsonRows,
-            what="a region of an image, its true caption and a negative",
-            columns=_at(
-                "$[*]",
-                Column("image_path", IMAGE_FILE),
-                Column("bbox_x", "left edge of the box in pixels", INTEGER),
-                Column("bbox_y", "upper edge of the box in pixels", INTEGER),
-                Column("bbox_w", "width of the box in pixels", INTEGER),
-                Column("bbox_h", "height of the box in pixels", INTEGER),
-                Column("true_caption", "the true caption"),
-                Column("false_caption", "the negative caption"),
-                Column("relation_name", "what was replaced"),
-            ),
-        ),
+        aro_rows,
+        _json_list,
         "ARO, one JSON file per operator",
         "`VG_Relation` reads the file of an operator as `visual_genome_relation.json`, `VG_Attribution` as "
         "`visual_genome_attribution.json`, with the images in `images/` beside it.",
+        "a region of an image, its true caption and a negative",
+        _at(
+            "$[*]",
+            Column("image_path", IMAGE_FILE),
+            Column("bbox_x", "left edge of the box in pixels", INTEGER),
+            Column("bbox_y", "upper edge of the box in pixels", INTEGER),
+            Column("bbox_w", "width of the box in pixels", INTEGER),
+            Column("bbox_h", "height of the box in pixels", INTEGER),
+            Column("true_caption", "the true caption"),
+            Column("false_caption", "the negative caption"),
+            Column("relation_name", "what was replaced"),
+        ),
         per_caption=1,
         images="sizes",
     ),
-    "negclip": Format(
-        negclip.write,
-        "NegCLIP training data, one TSV per split",
-        "`pd.read_csv('$file', sep='\\t', index_col=0, converters={'neg_caption': ast.literal_eval, 'neg_image': "
-        "ast.literal_eval})`. Run the training in the folder that the paths are relative to.",
-    ),
+    "negclip": NEGCLIP,
     "vse-c": Format(
-        vse_c.write,
+        vse_c_rows,
+        lambda file, _: LinesFile(file),
         "VSE-C, one folder per family in the layout of VSE++: five captions per image",
         "Line i of `$file` has its negatives in the file `i.txt` of the folder `${split}_ex` beside it, which is empty "
         "if there are none; lines 5j to 5j + 4 belong to line j of `${split}_images.txt`. All count from 0. With image "
         "features as `${split}_ims.npy`, the folder is VSE-C's `--data_path`/`--data_name`.",
-        prepare=vse_c.first_five,
+        finish=finish_vse_c,
+        prepare=first_five,
     ),
-    "webdataset": Format(
-        archives.write_webdataset,
-        "WebDataset, tar shards of 5,000 captions",
-        "`webdataset.WebDataset('$split-00000.tar', shardshuffle=False).decode('pil')` gives samples with `jpg`, `txt` "
-        "and `neg.json`; `neg.json` has the negatives of the caption with what was replaced.",
-        images="files",
-        embeds=True,
-    ),
-    "huggingface": Format(
-        hub.write_huggingface,
-        "Parquet files for the Hugging Face hub, one row per negative",
-        "`datasets.load_dataset('path/of/this/folder', '$operator', split='$split')` loads the negatives of one "
-        "operator, `load_dataset('path/of/this/folder', split='$split')` those of all operators.",
-        embeds=True,
-        card_fields=hub.card_fields,
-    ),
-    "snli": Format(
-        snli.write,
-        "SNLI, one JSONL file per split: captions with what they entail and contradict",
-        "`pd.read_json('$file', lines=True)`: a premise `sentence1`, a hypothesis `sentence2` and a `gold_label`, "
-        "`entailment` or `contradiction`, as often the one as the other. `negcap entail` reads it.",
-    ),
+    "webdataset": WEBDATASET,
+    "huggingface": HUGGINGFACE,
+    "snli": SNLI,
     "coco": Format(
-        coco.write,
+        coco_rows,
+        CocoFile,
         "COCO captions, one JSON file per split",
         "`pycocotools.coco.COCO('$file')`; every annotation has its `negatives` beside the `caption`.",
+        "true captions with their negatives",
+        COCO_COLUMNS,
         prepare=all_captions,
     ),
-    "clip_benchmark": Format(
-        archives.write_clip_benchmark,
-        "WebDataset for CLIP_benchmark's retrieval, one sample per image, true captions only",
-        "`clip_benchmark eval --dataset wds/this --dataset_root path/of/this/folder --split $split "
-        "--task zeroshot_retrieval`.",
-        negatives=False,
-        images="files",
-        prepare=all_captions,
-        embeds=True,
-    ),
-    "lmms-eval": Format(
-        hub.write_lmms_eval,
-        "A task of lmms-eval, multiple choice with images",
-        "In this folder: `python -m lmms_eval --include_path . --tasks negcap_$split --model NAME`.",
-        per_caption=1,
-        images="files",
-        embeds=True,
-    ),
+    "clip_benchmark": CLIP_BENCHMARK,
+    "lmms-eval": LMMS_EVAL,
     "negbench": Format(
-        partial(
-            write_rows,
-            rows=negbench,
-            open=partial(TableRows, header=[column.name for column in NEGBENCH]),
-            what="an image and four captions, one of them true",
-            columns=NEGBENCH,
-        ),
+        negbench_rows,
+        lambda file, _: TableFile(file, [column.name for column in NEGBENCH]),
         "NegBench's multiple choice, one CSV per split with four captions a row",
         "`--name-of-mcq-set $file`, with NegBench's `src/evaluation/eval_negation.py`, started in the folder that the "
         "paths are relative to.",
+        "an image and four captions, one of them true",
+        NEGBENCH,
     ),
     "valse": Format(
-        partial(
-            write_rows,
-            rows=valse,
-            open=partial(JsonRows, brackets="{}"),
-            what="pairs of a true caption and its foil, with votes",
-            columns=(
-                *_at(
-                    "$.*",
-                    Column("dataset", "where image and caption are from"),
-                    Column("original_split", "the split of the caption"),
-                    Column("dataset_idx", "key of the image"),
-                    Column("linguistic_phenomena", "the operator that made the foil"),
-                    Column("image_file", IMAGE_FILE),
-                    Column("caption", "the true caption"),
-                    Column("classes", "what was replaced in the caption"),
-                    Column("classes_foil", "what replaces it in the foil"),
-                ),
-                *_at("$.*.mturk", *(Column(name, f"votes for: {name}", INTEGER) for name in VOTES)),
-                *_at("$.*", Column("foil", "the negative caption")),
-            ),
-        ),
+        valse_rows,
+        _json_object,
         "VALSE, one JSON file per operator, with votes",
         "`json.load(open('$file'))` has by id `image_file`, `caption`, `foil` and `mturk`. VALSE's readers take pairs "
         "with `mturk['caption'] >= 2`. A model passes where the image is nearer to the caption than to the foil.",
+        "pairs of a true caption and its foil, with votes",
+        (
+            *_at(
+                "$.*",
+                Column("dataset", "where image and caption are from"),
+                Column("original_split", "the split of the caption"),
+                Column("dataset_idx", "key of the image"),
+                Column("linguistic_phenomena", "the operator that made the foil"),
+                Column("image_file", IMAGE_FILE),
+                Column("caption", "the true caption"),
+                Column("classes", "what was replaced in the caption"),
+                Column("classes_foil", "what replaces it in the foil"),
+            ),
+            *_at("$.*.mturk", *(Column(name, f"votes for: {name}", INTEGER) for name in VOTES)),
+            *_at("$.*", Column("foil", "the negative caption")),
+        ),
         per_caption=1,
         votes=True,
     ),

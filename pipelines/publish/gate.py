@@ -1,17 +1,18 @@
-"""A check before publishing: negatives that can be guessed without the image are refused."""
+"""Checks before publishing: negatives that can be guessed without the image, and what is in the train split too."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...augment.reproducible import record_rng
-from ..quality.bias import Accuracy, BlindReport, Pair, blind, measure_each, most_telling, with_all
+from ..quality.accuracy import Accuracy
+from ..quality.bias import BlindReport, Pair, Unmeasured, blind, measure_each, most_telling, with_all
 from ..quality.bias.measure import Measure
 from ..report.summary import plain_table
 from ..tables.columns import columns_of
@@ -23,68 +24,68 @@ if TYPE_CHECKING:
 CUES = 3
 LEAST_PAIRS = 100
 REFUSED, TOO_FEW, PASSED = "refused", "too few pairs to tell", "passed"
+TRAIN = ("train", "restval")
+WORDS = re.compile(r"\w+|[^\w\s]")
 
 
 class Finding(NamedTuple):
-    """The baseline that best separates an operator's captions from their negatives, and the decision it leads to.
+    """What is decided of an operator's negatives, and by which baseline: the one that best separates them.
 
-    reversed: the baseline's predictions are inverted, so that `accuracy` is 100 % minus the baseline's own; outcome:
-    REFUSED, TOO_FEW or PASSED.
+    outcome: REFUSED, TOO_FEW or PASSED. pairs: how many were measured. reversed: the baseline's predictions are
+    inverted, so that `accuracy` is 100 % minus the baseline's own. reason: why there is no report, nor a baseline.
     """
 
     operator: str
-    baseline: str
-    accuracy: Accuracy
-    reversed: bool
     outcome: str
+    pairs: int
+    baseline: str = ""
+    accuracy: Accuracy | None = None
+    reversed: bool = False
+    report: BlindReport | None = None
+    reason: str = ""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The accuracies of models without the images on the negatives to be published, and the accuracy allowed, in %.
-
-    reports: one per operator, then one of all together; unmeasured: by operator with at least 100 pairs but no report,
-    the reason; few: by operator with fewer than 100 pairs and no report, their number.
-    """
+    """The accuracy allowed, in %, and what was found of each operator's negatives, then of all together."""
 
     limit: float
-    reports: tuple[BlindReport, ...] = ()
-    unmeasured: Mapping[str, str] = field(default_factory=dict)
-    few: Mapping[str, int] = field(default_factory=dict)
+    findings: tuple[Finding, ...] = ()
 
     @property
-    def findings(self) -> list[Finding]:
-        """For each report, the baseline that separates best, and the decision (see `finding`)."""
-        return [finding(report, self.limit) for report in self.reports]
+    def reports(self) -> list[BlindReport]:
+        """The blind reports of those that could be measured."""
+        return [one.report for one in self.findings if one.report is not None]
 
     @property
     def refused(self) -> list[str]:
         """The operators that must not be published: guessed too often without the images, or not measurable."""
-        return [found.operator for found in self.findings if found.outcome == REFUSED] + list(self.unmeasured)
+        return [one.operator for one in self.findings if one.outcome == REFUSED]
+
+    @property
+    def unmeasured(self) -> dict[str, str]:
+        """By operator with enough pairs, why it could not be measured."""
+        return {one.operator: one.reason for one in self.findings if one.reason and one.outcome == REFUSED}
 
     @property
     def doubtful(self) -> dict[str, int]:
         """By operator, the number of pairs if it is too small to decide whether the negatives can be guessed."""
-        found = {f.operator: f.accuracy.pairs for f in self.findings if f.outcome == TOO_FEW}
-        return {**found, **self.few}
+        return {one.operator: one.pairs for one in self.findings if one.outcome == TOO_FEW}
 
 
-def finding(report: BlindReport, limit: float) -> Finding:
-    """Judge the baseline whose 95 % interval has the highest lower bound.
+def finding(name: str, result: BlindReport | Unmeasured, limit: float) -> Finding:
+    """Judge an operator by the baseline whose 95 % interval has the highest lower bound.
 
-    The outcome is REFUSED if that bound is above `limit` (%), else TOO_FEW for fewer than 100 pairs, else PASSED.
+    The outcome is REFUSED if that bound is above `limit` (%), else TOO_FEW for fewer than 100 pairs, else PASSED. What
+    cannot be measured although there are enough pairs is refused.
     """
-    name, accuracy, turned = most_telling(report)
+    if isinstance(result, Unmeasured):
+        outcome = TOO_FEW if result.pairs < LEAST_PAIRS else REFUSED
+        return Finding(name, outcome, result.pairs, reason=result.reason)
+    baseline, accuracy, turned = most_telling(result)
     few = TOO_FEW if accuracy.pairs < LEAST_PAIRS else PASSED
-    return Finding(report.name, name, accuracy, turned, REFUSED if accuracy.low > limit else few)
-
-
-def pairs_of(example: Example, seed: int) -> Iterable[tuple[str, Pair]]:
-    """(operator, pair) for every operator with negatives of this caption; the negative is a random published one."""
-    for operator, some in groupby(example.negatives, key=lambda negative: negative.operator):
-        drawn = list(some)
-        chosen = record_rng(seed, "blind", drawn[0].negative_id.rpartition(":")[0]).choice(drawn)
-        yield operator, Pair(example.text, chosen.text, example.image_id)
+    outcome = REFUSED if accuracy.low > limit else few
+    return Finding(name, outcome, accuracy.pairs, baseline, accuracy, turned, result)
 
 
 def judge_negatives(pairs: Mapping[str, Sequence[Pair]], limit: float, measure: Measure = blind) -> Verdict:
@@ -92,10 +93,9 @@ def judge_negatives(pairs: Mapping[str, Sequence[Pair]], limit: float, measure: 
 
     measure: makes the report of a name and its pairs, like `blind`. Raises ImportError without scikit-learn.
     """
-    found = measure_each(with_all(pairs), measure)
-    few = {name: left.pairs for name, left in found.unmeasured.items() if left.pairs < LEAST_PAIRS}
-    unmeasured = {name: left.reason for name, left in found.unmeasured.items() if name not in few}
-    return Verdict(limit, tuple(found.reports.values()), unmeasured, few)
+    results = measure_each(with_all(pairs), measure).results
+    found = [finding(name, result, limit) for name, result in results.items()]
+    return Verdict(limit, tuple(sorted(found, key=lambda one: bool(one.reason) and 1 + (one.outcome == REFUSED))))
 
 
 def verdict_table(verdict: Verdict) -> Table:
@@ -103,49 +103,50 @@ def verdict_table(verdict: Verdict) -> Table:
     table = plain_table("operator", "pairs", "most telling baseline", "right, %", "95 % interval", "outcome")
     for column in (2, 5):
         table.columns[column].justify = "left"
-    for operator, baseline, accuracy, turned, outcome in verdict.findings:
-        interval = f"{accuracy.low:.1f}–{accuracy.high:.1f}"
-        name = f"{baseline}, reversed" if turned else baseline
-        table.add_row(operator, f"{accuracy.pairs:,}", name, f"{accuracy.percent:.1f}", interval, outcome)
-    for operator, number in verdict.few.items():
-        table.add_row(operator, f"{number:,}", "–", "–", "–", TOO_FEW)
-    for operator in verdict.unmeasured:
-        table.add_row(operator, "–", "–", "–", "–", f"{REFUSED}: cannot be measured")
+    for one in verdict.findings:
+        pairs = f"{one.pairs:,}"
+        if one.accuracy is not None:
+            interval = f"{one.accuracy.low:.1f}–{one.accuracy.high:.1f}"
+            name = f"{one.baseline}, reversed" if one.reversed else one.baseline
+            table.add_row(one.operator, pairs, name, f"{one.accuracy.percent:.1f}", interval, one.outcome)
+        elif one.outcome == TOO_FEW:
+            table.add_row(one.operator, pairs, "–", "–", "–", one.outcome)
+        else:
+            table.add_row(one.operator, "–", "–", "–", "–", f"{one.outcome}: cannot be measured")
     return table
 
 
 def cues_table(verdict: Verdict) -> Table:
-    """The words that identify the negatives of refused operators, with the number of pairs where one text has them."""
+    """The words that identify the negatives of refused operators, with the number of pairs where one text has them.
+
+    `three 812:3`: 812 pairs have "three" only in the true text, 3 only in the negative. Without such words, n-grams.
+    """
     table = plain_table("operator", "strongest words (true : negative)")
     table.columns[1].justify = "left"
     for report in verdict.reports:
         if report.name in verdict.refused:
-            table.add_row(report.name, cue(report))
+            said = [f"{cue.word} {cue.true:,}:{cue.negative:,}" for cue in report.words[:CUES]]
+            sides = (("true", report.true_cues), ("negative", report.false_cues))
+            grams = [f"{gram!r} ({side})" for side, cues in sides for gram, _ in cues[:CUES]]
+            others = "n-grams " + ", ".join(grams) if grams else "no single word"
+            table.add_row(report.name, ", ".join(said) or others)
     return table
 
 
-def cue(report: BlindReport) -> str:
-    """The strongest words of a report, or its n-grams if it has none.
-
-    `three 812:3`: 812 pairs have "three" only in the true text, 3 only in the negative.
-    """
-    if report.words:
-        return ", ".join(f"{cue.word} {cue.true:,}:{cue.negative:,}" for cue in report.words[:CUES])
-    sides = (("true", report.true_cues), ("negative", report.false_cues))
-    grams = [f"{gram!r} ({side})" for side, cues in sides for gram, _ in cues[:CUES]]
-    return "n-grams " + ", ".join(grams) if grams else "no single word"
-
-
-TRAIN = ("train", "restval")
-WORDS = re.compile(r"\w+|[^\w\s]")
+def pairs_of(example: Example, seed: int) -> Iterator[tuple[str, Pair]]:
+    """(operator, pair) for every operator with negatives of this caption; the negative is a random published one."""
+    for operator, some in groupby(example.negatives, key=lambda negative: negative.operator):
+        drawn = list(some)
+        chosen = record_rng(seed, "blind", drawn[0].negative_id.rpartition(":")[0]).choice(drawn)
+        yield operator, Pair(example.text, chosen.text, example.image_id)
 
 
 @dataclass(frozen=True)
 class TrainSplit:
     """The captions (as hashes by `text_hash`) and the image_ids of the train split."""
 
-    texts: frozenset[bytes]
-    images: frozenset[str]
+    texts: frozenset[bytes] = frozenset()
+    images: frozenset[str] = frozenset()
 
     def leaks(self, example: Example, siblings: bool = False) -> Iterator[tuple[str, str, str]]:
         """Which captions of an example are in the train split too; nothing for an example of the train split itself.
@@ -158,7 +159,7 @@ class TrainSplit:
         for caption_id, text in [(example.caption_id, example.text), *(example.siblings if siblings else ())]:
             if example.image_id in self.images:
                 yield caption_id, "image", example.image
-            elif text_hash(text) in self.texts:
+            elif self.texts and text_hash(text) in self.texts:
                 yield caption_id, "caption", text
 
 
@@ -169,11 +170,12 @@ def text_hash(text: str) -> bytes:
 
 def read_train_split(run: Path) -> TrainSplit:
     """Read the train split (`train` and `restval`) of a run's captions. Raises what `read_columns` raises."""
+    import pyarrow.compute as pc
+
     texts: set[bytes] = set()
     images: set[str] = set()
     for rows in columns_of(run, "captions", ["image_id", "split", "text"]):
-        for image_id, split, text in zip(*rows.to_pydict().values(), strict=True):
-            if split in TRAIN:
-                texts.add(text_hash(text))
-                images.add(image_id)
+        train = rows.filter(pc.field("split").isin(TRAIN))
+        texts.update(map(text_hash, train["text"].to_pylist()))
+        images.update(train["image_id"].to_pylist())
     return TrainSplit(frozenset(texts), frozenset(images))

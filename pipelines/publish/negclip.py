@@ -7,14 +7,12 @@ features; here they are the images whose captions are most similar (tf-idf cosin
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
+from itertools import accumulate
 
 from ..tables.examples import Example
-from .publication import Column, Publication, RecordSet
-from .writers import TableRows
+from .layout import Column, Format, Publication, Rows, TableFile
 
 COLUMNS = (
     Column("title", "the true caption"),
@@ -26,95 +24,74 @@ NEIGHBOURS = 3
 TOGETHER = 50_000  # images that are compared with each other
 COMMON = 0.1
 BLOCK = 256
-WORD = re.compile(r"\w+")
 
 
-def write(publication: Publication, folder: Path) -> list[RecordSet]:
-    """Write `{split}.tsv`; one record set per file. Raises ValueError for a split with only one image.
+def rows(publication: Publication) -> Rows:
+    """`{split}.tsv`: a row per caption. Raises ValueError for a split with only one image.
 
     The neighbours of an image are among TOGETHER images that follow each other in the run, so that time and memory do
     not grow with the square of their number.
     """
-    files: dict[str, _File] = {}
+    waiting: dict[str, list[list[Example]]] = {}
+    written = Counter[str]()
     for examples in publication.by_image():
         for split in dict.fromkeys(example.split for example in examples):
-            if split not in files:
-                files[split] = _File(folder / f"{split}.tsv", publication.prefix)
-            files[split].add([example for example in examples if example.split == split])
-    for file in files.values():
-        file.close()
-    return [RecordSet(f"{split}.tsv", "captions, their negatives and similar images", COLUMNS) for split in files]
+            images = waiting.setdefault(split, [])
+            images.append([example for example in examples if example.split == split])
+            if len(images) == TOGETHER + NEIGHBOURS:  # the last images have neighbours, too
+                yield from _rows(images[:TOGETHER], publication.prefix, written)
+                waiting[split] = images[TOGETHER:]
+    for split, images in waiting.items():
+        if len(images) < 2:
+            raise ValueError(f"negclip needs at least two images per split, {split} has {len(images)}")
+        yield from _rows(images, publication.prefix, written)
 
 
-class _File:
-    """The rows of a split, which are written when TOGETHER more images have come."""
-
-    def __init__(self, file: Path, prefix: str) -> None:
-        self._prefix, self._split = prefix, file.stem
-        self._rows = TableRows(file, ["", *(column.name for column in COLUMNS)], "\t")
-        self._waiting: list[Sequence[Example]] = []
-        self._first = 0
-
-    def add(self, examples: Sequence[Example]) -> None:
-        """Add the examples of an image."""
-        self._waiting.append(examples)
-        if len(self._waiting) == TOGETHER + NEIGHBOURS:  # the last images have neighbours, too
-            rest = self._waiting[TOGETHER:]
-            self._write(self._waiting[:TOGETHER])
-            self._waiting = rest
-
-    def close(self) -> None:
-        """Write the last images."""
-        if len(self._waiting) < 2:
-            self._rows.close()
-            raise ValueError(f"negclip needs at least two images per split, {self._split} has {len(self._waiting)}")
-        self._write(self._waiting)
-        self._rows.close()
-
-    def _write(self, images: Sequence[Sequence[Example]]) -> None:
-        alike = neighbours(
-            [" ".join([examples[0].text, *(text for _, text in examples[0].siblings)]) for examples in images]
-        )
-        first = [self._first]
-        for examples in images:
-            first.append(first[-1] + len(examples))
-        for i, examples in enumerate(images):
-            for n, example in enumerate(examples):
-                positions = [first[j] + n % len(images[j]) for j in alike[i]]
-                texts = [negative.text for negative in example.negatives]
-                self._rows.add([first[i] + n, example.text, self._prefix + example.image, repr(texts), repr(positions)])
-        self._first = first[-1]
+def _rows(images: Sequence[Sequence[Example]], prefix: str, written: Counter[str]) -> Rows:
+    """The rows of some images of a split; written: by split, how many rows are written."""
+    split = images[0][0].split
+    texts = (" ".join([examples[0].text, *(text for _, text in examples[0].siblings)]) for examples in images)
+    first = [*accumulate(map(len, images), initial=written[split])]
+    for i, (examples, alike) in enumerate(zip(images, neighbours([*texts]), strict=True)):
+        for n, example in enumerate(examples):
+            negatives = [negative.text for negative in example.negatives]
+            positions = [first[j] + n % len(images[j]) for j in alike]
+            row = [first[i] + n, example.text, prefix + example.image, repr(negatives), repr(positions)]
+            yield f"{split}.tsv", row
+    written[split] = first[-1]
 
 
 def neighbours(texts: Sequence[str], count: int = NEIGHBOURS) -> list[list[int]]:
     """For every text, the positions of the `count` most similar others (all if there are fewer), nearest first.
 
     Similarity is the cosine of tf-idf vectors over words that are in at least two texts, and in at most a tenth of all
-    (or two, if that is more). Ties go to the lower position.
+    (or two, if that is more). Ties go to the lower position. Raises ImportError without scikit-learn.
     """
     import numpy as np
-    from scipy.sparse import csr_matrix
+    from sklearn.feature_extraction.text import CountVectorizer
+    from sklearn.preprocessing import normalize
 
-    words = [Counter(WORD.findall(text.lower())) for text in texts]
-    seen = Counter(word for counts in words for word in counts)
-    most = max(2, COMMON * len(texts))
-    number = {word: i for i, word in enumerate(sorted(word for word, n in seen.items() if 2 <= n <= most))}
-    weight = {word: np.log(len(texts) / seen[word]) for word in number}
-    entries = [
-        (i, number[w], n * weight[w]) for i, counts in enumerate(words) for w, n in counts.items() if w in number
-    ]
-    rows, columns, values = zip(*entries, strict=True) if entries else ((), (), ())
-    matrix = csr_matrix((values, (rows, columns)), shape=(len(texts), len(number)), dtype=np.float32)
-    norms = np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=1)).ravel())
-    matrix = matrix.multiply(1 / np.maximum(norms, 1e-9)[:, None]).tocsr()
-    across, found = matrix.T.tocsr(), []
+    counts = CountVectorizer(token_pattern=r"\w+").fit_transform([*texts, "0"])[:-1]  # never without any word
+    seen = np.bincount(counts.indices, minlength=counts.shape[1])
+    kept = (seen >= 2) & (seen <= max(2, COMMON * len(texts)))
+    weights = np.where(kept, np.log(len(texts) / seen.clip(1)), 0.0)
+    vectors = normalize(counts.multiply(weights).tocsr().astype(np.float32))
+    found = []
     for start in range(0, len(texts), BLOCK):
-        scores = (matrix[start : start + BLOCK] @ across).toarray()
-        for i, row in enumerate(scores):
-            row[start + i] = -1.0
-            kept = min(count, len(texts) - 1)
-            least = np.partition(row, -kept)[-kept]
-            near = np.flatnonzero(row >= least)
-            near = near[np.argsort(-row[near], kind="stable")][:kept]
-            found.append([int(j) for j in near])
+        for i, row in enumerate((vectors[start : start + BLOCK] @ vectors.T).toarray(), start):
+            row[i] = -1.0
+            some = min(count, len(texts) - 1)
+            near = np.flatnonzero(row >= np.partition(row, -some)[-some])
+            found.append(near[np.argsort(-row[near], kind="stable")][:some].tolist())
     return found
+
+
+NEGCLIP = Format(
+    rows,
+    lambda file, _: TableFile(file, ["", *(column.name for column in COLUMNS)], "\t"),
+    "NegCLIP training data, one TSV per split",
+    "`pd.read_csv('$file', sep='\\t', index_col=0, converters={'neg_caption': ast.literal_eval, 'neg_image': "
+    "ast.literal_eval})`. Run the training in the folder that the paths are relative to.",
+    "captions, their negatives and similar images",
+    COLUMNS,
+)

@@ -6,7 +6,7 @@ import json
 import shutil
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import NamedTuple, TextIO
@@ -15,7 +15,7 @@ from ...augment.operators import UNCHECKED
 from ..engine.places import RemotePath
 from ..engine.storage import files_below, move, remove_empty, sha256_file
 from ..engine.tables import shards_of
-from ..quality.bias import CachedReports, Pair, limit_pairs, read_corpus
+from ..quality.bias import CachedReports, Pair, of_random_images, read_corpus
 from ..quality.bias.measure import LIMIT
 from ..report.summary import console_of, print_table
 from ..tables.examples import Draws, select
@@ -35,7 +35,7 @@ from .gate import (
     read_train_split,
     verdict_table,
 )
-from .publication import IMAGE, IMAGES, Column, FileSet, Format, Publication, RecordSet
+from .layout import IMAGE, IMAGES, Column, FileSet, Format, Publication, RecordSet
 
 CARD, CROISSANT, SUMS = "README.md", "croissant.json", "SHA256SUMS"
 TECHNICAL = ("table", "schema_version", "ARROW:schema", "pandas")  # Parquet metadata that the card leaves out
@@ -63,8 +63,7 @@ def print_refusal(refused: RefusedError, stream: TextIO) -> None:
     stream.writelines(f"{line}\n" for line in refused.lines)
 
 
-@dataclass(frozen=True)
-class Survey:
+class Survey(NamedTuple):
     """What one pass over a selection found.
 
     counts: by (split, what), where what is "images", "captions" or an operator, whose negatives are counted; pairs: by
@@ -99,16 +98,21 @@ def publish(run: Path, output: Path, config: PublishConfig, *, overwrite: bool =
     check_output(output, overwrite)
     output = output.resolve()
     publication = prepare(run, config, kind)
-    refuse_unchecked(publication, config)
-    train = read_train_split(run) if set(publication.selection.splits) - set(TRAIN) else None
+    selection = publication.selection
+    unchecked = [name for name in selection.operators if name in UNCHECKED]
+    if unchecked and not config.allow_unchecked:
+        asked = "--operator chooses others; --set allow_unchecked=true publishes them anyway, as the data card says so"
+        raise RefusedError([f"not checked to be false of their images: negatives of {', '.join(unchecked)}", asked])
+    train = read_train_split(run) if set(selection.splits) - set(TRAIN) else TrainSplit()
     found = survey(publication, train, config.seed, kind.siblings)
-    out = keep_out(found, config, say)
-    if out:
-        selection = replace(publication.selection, left_out=publication.selection.left_out | out)
+    left_out = keep_out(found, config, say)
+    if left_out:
+        selection = replace(selection, left_out=selection.left_out | left_out)
         publication = replace(publication, selection=selection)
-        found = replace(survey(publication, None, config.seed), leaks=found.leaks, missing=found.missing)
+        again = survey(publication, TrainSplit(), config.seed)
+        found = found._replace(counts=again.counts, pairs=again.pairs)
     if not found.counts:
-        splits = ", ".join(publication.selection.splits)
+        splits = ", ".join(selection.splits)
         raise ValueError(f"nothing to publish of {run} ({splits}) as {config.format}: no caption is left")
     verdict = pass_gate(run, found, config, say)
     staged = staging_folder(output)
@@ -117,15 +121,14 @@ def publish(run: Path, output: Path, config: PublishConfig, *, overwrite: bool =
         if config.copy_images and not kind.embeds:
             records.append(copy_images(publication, staged))
         files = digests(staged)
-        facts = Facts(config, kind, publication, found.counts, verdict, len(found.leaks), len(found.missing))
-        facts = replace(facts, provenance=provenance(run, publication), records=tuple(records), files=files)
+        facts = Facts(config, kind, selection, found.counts, verdict, len(found.leaks), len(found.missing),
+                      provenance(publication), tuple(records), files)  # fmt: skip
         _write(staged / SUMS, "".join(f"{file.sha256}  {file.path}\n" for file in files))
         _write(staged / CROISSANT, json.dumps(croissant(facts), indent=1, ensure_ascii=False) + "\n")
         _write(staged / CARD, card(replace(facts, files=(*files, *digests(staged, (CROISSANT, SUMS))))))
         staged.chmod(0o755)  # only its owner can read a temporary folder
-        counted = facts.operators or ["captions"]
-        written = {split: sum(found.counts[split, what] for what in counted) for split in facts.splits}
-        return Published(move_into_place(staged, output), written)
+        counted = facts.table[facts.operators or ["captions"]].sum(axis=1)
+        return Published(move_into_place(staged, output), {str(split): int(n) for split, n in counted.items()})
     finally:
         shutil.rmtree(staged, ignore_errors=True)
 
@@ -145,57 +148,37 @@ def prepare(run: Path, config: PublishConfig, kind: Format) -> Publication:
     draws = Draws(config.per_caption or kind.per_caption, config.pick, config.seed)
     table = ("refined" if config.refined else "negatives") if kind.negatives else ""
     selection = select(run, config.split, config.operators, draws, kind.prepare, table)
-    selection = replace(selection, p_true=p_true_by_readers(run))
-    if config.vetted:
-        selection = replace(selection, accepted=accepted(run))
     given = votes(run, config.votes) if kind.votes else {}
+    kept = accepted(run) if config.vetted else None
     if kind.votes:
-        kept = frozenset(given) if selection.accepted is None else selection.accepted & frozenset(given)
-        selection = replace(selection, accepted=kept)
+        kept = frozenset(given) if kept is None else kept & frozenset(given)
+    selection = replace(selection, p_true=p_true_by_readers(run), accepted=kept)
     images = None if config.images is None else Images(config.images)
     boxes = {} if config.boxes is None else read_boxes(config.boxes)
     about = config.copy_images, config.license, config.image_root, config.names
     return Publication(selection, images, boxes, *about, given)
 
 
-def refuse_unchecked(publication: Publication, config: PublishConfig) -> None:
-    """Raise RefusedError for negatives of unchecked operators, unless the config allows them (`allow_unchecked`)."""
-    unchecked = [name for name in publication.selection.operators if name in UNCHECKED]
-    if unchecked and not config.allow_unchecked:
-        raise RefusedError(
-            [
-                f"not checked to be false of their images: negatives of {', '.join(unchecked)}",
-                "--operator chooses others; --set allow_unchecked=true publishes them anyway, as the data card says",
-            ]
-        )
-
-
-def survey(publication: Publication, train: TrainSplit | None, seed: int, siblings: bool = False) -> Survey:
+def survey(publication: Publication, train: TrainSplit, seed: int, siblings: bool = False) -> Survey:
     """Count a publication's examples, collect one pair per caption and operator, and find leaks and missing images.
 
-    train: the train split to compare with, None for no comparison; siblings: compare the other captions of an image
-    too.
+    train: the train split to compare with; siblings: compare the other captions of an image too.
     """
-    counts: Counter[tuple[str, str]] = Counter()
-    pairs: dict[str, list[Pair]] = {name: [] for name in publication.selection.operators}
-    leaks: dict[str, tuple[str, str]] = {}
-    missing: dict[str, str] = {}
+    found = Survey(Counter(), {name: [] for name in publication.selection.operators}, {}, {})
     for examples in publication.by_image():
-        for split in {example.split for example in examples}:
-            counts[split, "images"] += 1
+        found.counts.update((split, "images") for split in {example.split for example in examples})
         for example in examples:
-            for caption_id, what, found in train.leaks(example, siblings) if train is not None else ():
-                leaks[caption_id] = what, found
+            found.leaks.update((id, (what, name)) for id, what, name in train.leaks(example, siblings))
             if publication.images is not None and publication.images.find(example.image) is None:
-                missing[example.caption_id] = example.image
-            counts[example.split, "captions"] += 1
-            for negative in example.negatives:
-                counts[example.split, negative.operator] += 1
+                found.missing[example.caption_id] = example.image
+            found.counts[example.split, "captions"] += 1
+            found.counts.update((example.split, negative.operator) for negative in example.negatives)
             for operator, pair in pairs_of(example, seed):
-                pairs[operator].append(pair)
-                if len(pairs[operator]) > 2 * LIMIT:
-                    pairs[operator] = limit_pairs(pairs[operator], LIMIT, seed)
-    return Survey(counts, {name: rows for name, rows in pairs.items() if rows}, leaks, missing)
+                pairs = found.pairs[operator]
+                pairs.append(pair)
+                if len(pairs) > 2 * LIMIT:
+                    found.pairs[operator] = of_random_images(pairs, LIMIT, seed)
+    return found._replace(pairs={name: pairs for name, pairs in found.pairs.items() if pairs})
 
 
 def keep_out(found: Survey, config: PublishConfig, say: Say) -> frozenset[str]:
@@ -203,22 +186,20 @@ def keep_out(found: Survey, config: PublishConfig, say: Say) -> frozenset[str]:
 
     Otherwise raises RefusedError for captions or images of the train split, FileNotFoundError for missing image files.
     """
-    if found.leaks:
-        lines = []
-        for what in ("image", "caption"):
-            names = dict.fromkeys(name for kind, name in found.leaks.values() if kind == what)
-            if names:
-                lines.append(f"{len(names):,} {what}s of the train split are in another split too: {abbreviate(names)}")
-        if not config.skip_leaks:
-            raise RefusedError([*lines, "--set skip_leaks=true leaves their captions out"])
-        for line in lines:
-            say(f"left out: {line}")
+    lines = []
+    for what in ("image", "caption"):
+        names = dict.fromkeys(name for kind, name in found.leaks.values() if kind == what)
+        if names:
+            lines.append(f"{len(names):,} {what}s of the train split are in another split too: {abbreviate(names)}")
+    if lines and not config.skip_leaks:
+        raise RefusedError([*lines, "--set skip_leaks=true leaves their captions out"])
     if found.missing:
         names = dict.fromkeys(found.missing.values())
-        message = f"{len(names):,} images are not in {config.images}: {abbreviate(names)}"
+        lines.append(f"{len(names):,} images are not in {config.images}: {abbreviate(names)}")
         if not config.skip_missing:
-            raise FileNotFoundError(f"{message}; --set skip_missing=true leaves their captions out")
-        say(f"left out: {message}")
+            raise FileNotFoundError(f"{lines[-1]}; --set skip_missing=true leaves their captions out")
+    for line in lines:
+        say(f"left out: {line}")
     return frozenset(found.leaks) | frozenset(found.missing)
 
 
@@ -245,12 +226,11 @@ def pass_gate(run: Path, found: Survey, config: PublishConfig, say: Say) -> Verd
 
 def copy_images(publication: Publication, folder: Path) -> RecordSet:
     """Copy a publication's images to its image folder, keeping their relative paths; returns their RecordSet."""
-    assert publication.images is not None
     place = publication.image_folder
     for examples in publication.by_image():
         target = folder / place / examples[0].image
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(publication.images.read(examples[0].image))
+        target.write_bytes(publication.read(examples[0]))
     columns = (
         Column("path", f"the image's path in {place}/", property="fullpath", regex=f"^{place}/(.+)$"),
         Column("image", "the image", IMAGE, property="content"),
@@ -258,12 +238,12 @@ def copy_images(publication: Publication, folder: Path) -> RecordSet:
     return RecordSet(IMAGES, "the image files", columns, FileSet(f"{place}/*", listed=False))
 
 
-def provenance(run: Path, publication: Publication) -> dict[str, str]:
+def provenance(publication: Publication) -> dict[str, str]:
     """The Parquet metadata of the published table: the versions, parser, seed and configuration it was made with."""
-    shard = shards_of(run, publication.selection.table or "captions")[0]
-    metadata = shard.read([]).schema.metadata or {}
-    found = {key.decode(): value.decode() for key, value in metadata.items()}
-    return {key: value for key, value in sorted(found.items()) if key not in TECHNICAL}
+    selection = publication.selection
+    metadata = shards_of(selection.run, selection.table or "captions")[0].read([]).schema.metadata or {}
+    found = {key.decode(): value.decode() for key, value in sorted(metadata.items())}
+    return {key: value for key, value in found.items() if key not in TECHNICAL}
 
 
 # the output folder
@@ -300,20 +280,19 @@ def move_into_place(staged: Path, output: Path) -> list[str]:
     stay. Raises ValueError if a link in `output` would lead a file out of it.
     """
     output.mkdir(parents=True, exist_ok=True)
-    written = files_below(staged)
-    for path in written:
-        if not (output / path.relative_to(staged)).resolve().is_relative_to(output):
-            raise ValueError(f"{output / path.relative_to(staged)} leads out of the output folder: remove the link")
+    written = [path.relative_to(staged).as_posix() for path in files_below(staged)]
+    for name in written:
+        if not (output / name).resolve().is_relative_to(output):
+            raise ValueError(f"{output / name} leads out of the output folder: remove the link")
     sums, emptied = output / SUMS, set[Path]()
     if sums.is_file():
         listed = [line.partition("  ")[2] for line in sums.read_text(encoding="utf-8").splitlines()]
-        for name in (*listed, CARD, CROISSANT, SUMS):
-            old = output / name
-            if name and old.is_file() and old.resolve().is_relative_to(output):
+        for old in (output / name for name in (*filter(None, listed), CARD, CROISSANT, SUMS)):
+            if old.is_file() and old.resolve().is_relative_to(output):
                 old.unlink()
-                emptied |= {folder for folder in old.relative_to(output).parents if folder.name}
-    for path in written:
-        move(path, output / path.relative_to(staged))
-    for folder in sorted((output / folder for folder in emptied), reverse=True):
+                emptied |= {output / folder for folder in old.relative_to(output).parents if folder.name}
+    for name in written:
+        move(staged / name, output / name)
+    for folder in sorted(emptied, reverse=True):
         remove_empty(folder)
-    return [path.relative_to(staged).as_posix() for path in written]
+    return written

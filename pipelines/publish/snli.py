@@ -8,7 +8,6 @@ the label without the premise. A cut is contiguous and shorter than the caption.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,8 +16,7 @@ from ...augment.reproducible import record_rng
 from ..engine.tables import has_table
 from ..tables.columns import columns_of
 from ..tables.examples import Example, is_denial
-from .publication import Column, Publication, RecordSet
-from .writers import Files
+from .layout import Column, Format, JsonFile, Publication, Rows
 
 COLUMNS = (
     Column("gold_label", "entailment or contradiction"),
@@ -28,7 +26,6 @@ COLUMNS = (
     Column("pairID", "identifies the pair"),
     Column("operator", "what made the negative of this pair or, of an entailed one, of its counterpart"),
 )
-ENTAILED, CONTRADICTED = "entailment", "contradiction"
 
 
 class Span(NamedTuple):
@@ -38,32 +35,31 @@ class Span(NamedTuple):
     end: int
 
 
-def write(publication: Publication, folder: Path) -> list[RecordSet]:
-    """Write `{split}.jsonl`; one record set per file.
+def rows(publication: Publication) -> Rows:
+    """`{split}.jsonl`: the pairs of each caption.
 
     Raises ValueError for a run without parses or components, or if no negative lies in a relation of its caption.
     """
     run = publication.selection.run
     for table, verb in (("parses", "parse"), ("components", "components")):
         if not has_table(run, table):
-            raise ValueError(
-                f"format snli needs the table {table}, {run} has none: negcap build --only {verb} makes it"
-            )
-    cuts = _cuts_of_run(run)
+            made = f"negcap build --only {verb} makes it"
+            raise ValueError(f"format snli needs the table {table}, {run} has none: {made}")
+    cuts_of_shards = _cuts_of_run(run)
     known: Mapping[str, list[Span]] = {}
-    with Files(folder, lambda file: file.open("w", encoding="utf-8", newline="\n")) as files:
-        for example in publication.examples():
-            if is_denial(example):
-                continue  # it has no parse
-            while example.caption_id not in known:
-                known = next(cuts, {})
-                if not known:
-                    raise ValueError(f"components must have the captions in their order, lack: {example.caption_id}")
-            for row in _pairs(example, known[example.caption_id]):
-                files[f"{example.split}.jsonl"].write(json.dumps(row) + "\n")
-        if not files:
-            raise ValueError(f"format snli needs negatives within a relation of their caption, {run} has none")
-    return [RecordSet(name, "captions and what they entail or contradict", COLUMNS) for name in files]
+    found = False
+    for example in publication.examples():
+        if is_denial(example):
+            continue  # it has no parse
+        while example.caption_id not in known:
+            known = next(cuts_of_shards, {})
+            if not known:
+                raise ValueError(f"components must have the captions in their order, lack: {example.caption_id}")
+        for row in _pairs(example, known[example.caption_id]):
+            found = True
+            yield f"{example.split}.jsonl", row
+    if not found:
+        raise ValueError(f"format snli needs negatives within a relation of their caption, {run} has none")
 
 
 def _pairs(example: Example, cuts: list[Span]) -> Iterator[dict[str, str]]:
@@ -76,16 +72,13 @@ def _pairs(example: Example, cuts: list[Span]) -> Iterator[dict[str, str]]:
         if not fitting:
             continue
         negative = record_rng(0, "snli", f"{example.caption_id}#{cut.start}").choice(fitting)
-        longer = len(negative.text) - len(example.text)
-        hypotheses = {
-            ENTAILED: example.text[cut.start : cut.end],
-            CONTRADICTED: negative.text[cut.start : cut.end + longer],
-        }
-        for label, hypothesis in hypotheses.items():
+        end = cut.end + len(negative.text) - len(example.text)
+        parts = {"entailment": example.text[cut.start : cut.end], "contradiction": negative.text[cut.start : end]}
+        for label, part in parts.items():
             yield {
                 "gold_label": label,
                 "sentence1": example.text,
-                "sentence2": _sentence(hypothesis, example.text),
+                "sentence2": _sentence(part, example.text),
                 "captionID": example.caption_id,
                 "pairID": f"{example.caption_id}#{cut.start}-{cut.end}{label[0]}",
                 "operator": negative.operator,
@@ -133,3 +126,14 @@ def cuts(parse: Mapping[str, Any], relations: list[dict[str, Any]]) -> list[Span
         if span.end - span.start < len(text.rstrip(" .!")):
             found[span] = None
     return list(found)
+
+
+SNLI = Format(
+    rows,
+    lambda file, _: JsonFile(file, "", "", ""),
+    "SNLI, one JSONL file per split: captions with what they entail and contradict",
+    "`pd.read_json('$file', lines=True)`: a premise `sentence1`, a hypothesis `sentence2` and a `gold_label`, "
+    "`entailment` or `contradiction`, as often the one as the other. `negcap entail` reads it.",
+    "captions and what they entail or contradict",
+    COLUMNS,
+)

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+
+import pandas as pd
 
 from ...augment.plausibility import WORD
 from ...augment.recovery import faults
 from ..engine.tables import has_table, no_table, read_table
 from ..tables.columns import columns_of
-from .aligned import aligned
-from .bias import ALL, Accuracy, Blindness, BlindReport, Pair, accuracy, blind, read_corpus
+from .accuracy import Accuracy, accuracy, aligned
+from .bias import ALL, Blindness, BlindReport, Pair, blind, read_corpus
 from .bias import to_text as to_text_of_blind
 
 LEAST_IMAGES = 10
-Row = Mapping[str, Any]
 # Reasons that speak for a negative being true of its image.
 TRUE = frozenset(
     {
@@ -64,58 +64,57 @@ def scorecards(run: Path, seed: int = 0) -> list[Scorecard]:
 
     Raises FileNotFoundError if the run has no judged proposals.
     """
+    import pyarrow as pa
+
     if not has_table(run, "judged"):
         raise no_table(run, "judged")
-    captions: dict[str, str] = {}
-    for table in columns_of(run, "captions", ("caption_id", "text")):
-        captions |= dict(zip(table["caption_id"].to_pylist(), table["text"].to_pylist(), strict=True))
+    captions = pa.concat_tables(columns_of(run, "captions", ("caption_id", "text"))).to_pandas()
+    rows = pa.concat_tables(read_table(run, "judged")).to_pandas()
+    rows = rows[rows["operator"] != ""]
+    rows["caption"] = rows["caption_id"].map(captions.set_index("caption_id")["text"])
+    groups = [(str(name) or ALL, some) for name, some in rows.groupby("asked")]
+    groups += [] if len(groups) == 1 else [(ALL, pd.concat([some for _, some in groups]))]
     corpus = read_corpus(run)
-    groups: dict[str, list[Row]] = {}
-    for table in read_table(run, "judged"):
-        for row in table.to_pylist():
-            if row["operator"]:
-                groups.setdefault(row["asked"], []).append({**row, "caption": captions[row["caption_id"]]})
-    named = sorted(groups.items())
-    if len(named) != 1:
-        named.append((ALL, [row for some in groups.values() for row in some]))
-    return [_scorecard(name or ALL, rows, corpus, seed) for name, rows in named if rows]
+    return [_scorecard(name, some, corpus, seed) for name, some in groups if len(some)]
 
 
-def _scorecard(name: str, rows: Sequence[Row], corpus: Sequence[tuple[str, str]], seed: int) -> Scorecard:
-    n = len(rows)
-    reasons = Counter(row["reason"] for row in rows if row["reason"] is not None)
-    estimates = [row["p_true"] for row in rows if row["p_true"] is not None]
-    odds = [row["plausibility"] for row in rows if row["plausibility"] is not None]
-    texts = [(row["caption"], row["text"]) for row in rows]
-    bags = [sorted(WORD.findall(one.lower())) == sorted(WORD.findall(other.lower())) for one, other in texts]
-    same = [one.lower() == other.lower() for one, other in texts]
-    images = len({row["image_id"] for row in rows})
+def _scorecard(name: str, rows: pd.DataFrame, corpus: Sequence[tuple[str, str]], seed: int) -> Scorecard:
+    def share(holds: Iterable[bool]) -> Accuracy:
+        return accuracy(sum(holds), len(rows))
+
+    def mean(values: pd.Series) -> float | None:
+        known = values.dropna().tolist()
+        return fmean(known) if known else None
+
+    caption, text = rows["caption"], rows["text"]
+    same = caption.str.lower() == text.str.lower()
+    bags = [
+        sorted(WORD.findall(one.lower())) == sorted(WORD.findall(other.lower()))
+        for one, other in zip(caption, text, strict=True)
+    ]
+    images = rows["image_id"].nunique()
     return Scorecard(
         name,
-        n,
+        len(rows),
         images,
-        accuracy(sum(reasons[reason] for reason in SAME), n),
-        accuracy(sum(faults(text) > faults(caption) for caption, text in texts), n),
-        accuracy(sum(bag and not equal for bag, equal in zip(bags, same, strict=True)), n),
-        accuracy(sum(reasons[reason] for reason in TRUE), n),
-        fmean(estimates) if estimates else None,
-        fmean(odds) if odds else None,
-        fmean(len(text.split()) - len(caption.split()) for caption, text in texts),
-        dict(reasons.most_common()),
-        dict(Counter(row["operator"] for row in rows).most_common()),
-        _blind(name, rows, corpus, seed) if images >= LEAST_IMAGES else None,
+        share(rows["reason"].isin(SAME)),
+        share(faults(one) > faults(other) for one, other in zip(text, caption, strict=True)),
+        share(pd.Series(bags, rows.index) & ~same),
+        share(rows["reason"].isin(TRUE)),
+        mean(rows["p_true"]),
+        mean(rows["plausibility"]),
+        fmean(text.str.split().map(len) - caption.str.split().map(len)),
+        dict(Counter(rows["reason"].dropna()).most_common()),
+        dict(Counter(rows["operator"]).most_common()),
+        _blind(name, rows[~same], corpus, seed) if images >= LEAST_IMAGES else None,
     )
 
 
-def _blind(name: str, rows: Sequence[Row], corpus: Sequence[tuple[str, str]], seed: int) -> BlindReport | None:
+def _blind(name: str, rows: pd.DataFrame, corpus: Sequence[tuple[str, str]], seed: int) -> BlindReport | None:
     """The blind baselines on one pair a caption, the first; None if they cannot be measured."""
-    first: dict[tuple[str, str], Pair] = {}
-    for row in rows:
-        image, caption, text = row["image_id"], row["caption"], row["text"]
-        if caption.lower() != text.lower():
-            first.setdefault((image, caption), Pair(caption, text, image))
+    first = rows.drop_duplicates(["image_id", "caption"])[["caption", "text", "image_id"]]
     try:
-        return blind(name, list(first.values()), seed, corpus)
+        return blind(name, [Pair(*pair) for pair in first.itertuples(index=False)], seed, corpus)
     except (ValueError, ImportError):
         return None
 

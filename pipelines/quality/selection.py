@@ -10,16 +10,30 @@ et al. 2023, balances the joint gaps of two given models in a grid; adversarial 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_matrix
 from sklearn.isotonic import IsotonicRegression
 
 from ...augment.reproducible import exp
-from .bias.learned import FOLDS, Fit, features, fold_weights, folds_of, log_odds, regression, right, scores, words
+from .bias.baselines import (
+    FOLDS,
+    Fit,
+    features,
+    fold_weights,
+    folds_of,
+    format_faults,
+    log_odds,
+    regression,
+    right,
+    scores,
+    words,
+)
 from .bias.ngrams import NgramVocabulary, train
-from .bias.pairs import format_faults
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 ROUNDS = 8
 SEEDS = 1_000  # added to the seed of the folds, so that they differ from the folds that the result is measured on
@@ -56,45 +70,38 @@ class Pool(NamedTuple):
         return np.repeat(np.arange(len(self.start) - 1), np.diff(self.start))
 
 
-def pool(
-    captions: Sequence[str],
-    images: Sequence[str],
-    negatives: Sequence[Sequence[str]],
-    corpus: Sequence[tuple[str, str]] = (),
-    seed: int = 0,
-    plausibility: Sequence[Sequence[float]] = (),
-    true: Sequence[Sequence[str]] = (),
-) -> Pool:
+def pool(rows: pa.Table, corpus: Sequence[tuple[str, str]] = (), seed: int = 0) -> Pool:
     """Score all candidates by rules and language models.
 
-    negatives: the candidates of each caption, at least one; images: the image_id of each caption; corpus: (text,
-    image_id) of true captions that the language models are trained on, empty: on `captions`; plausibility: the log-odds
-    of each candidate to its caption, empty: not balanced; true: the true text that each candidate is paired with,
-    empty: its caption. Raises ValueError if there are fewer images than folds.
+    rows: the candidates, grouped by caption: caption_id, image_id, `text` of the caption, `caption` (the true text that
+    a candidate is paired with), `negative`, and plausibility (the log-odds to the caption; null: not balanced); corpus:
+    (text, image_id) of true captions that the language models are trained on, empty: on those of the rows. Raises
+    ValueError if there are fewer images than folds.
     """
     vocabulary = NgramVocabulary()
-    start = np.concatenate([[0], np.cumsum([len(some) for some in negatives])])
-    of = np.repeat(np.arange(len(captions)), np.diff(start))
-    texts = [text for some in negatives for text in some]
-    beside = [text for some in true for text in some] or [captions[at] for at in of.tolist()]
-    own, negative = vocabulary.encode(captions), vocabulary.encode(texts)
-    paired = vocabulary.encode(beside) if true else own.take(of)
-    read = vocabulary.encode([text for text, _ in corpus]) if corpus else own
+    ids = rows["caption_id"].combine_chunks()
+    start = np.concatenate([[0], np.cumsum(ids.value_counts().field("counts").to_numpy())])
+    first = rows.take(start[:-1])
+    images, captions = first["image_id"].to_pylist(), vocabulary.encode(first["text"].to_pylist())
+    texts, beside = rows["negative"].to_pylist(), rows["caption"].to_pylist()
+    negative, paired = vocabulary.encode(texts), vocabulary.encode(beside)
+    read = vocabulary.encode([text for text, _ in corpus]) if corpus else captions
     everything = [*images, *(image for _, image in corpus)]
     folds = folds_of(everything, seed=seed + SEEDS)
     parts = folds_of(everything, PARTS, seed=seed + SEEDS + 1)
-    first = len(captions) if corpus else 0
+    of_corpus = slice(len(images) if corpus else 0, None)
+    of = np.repeat(np.arange(len(images)), np.diff(start))
     likely = []
     for part in range(PARTS):
-        mine = np.flatnonzero(parts[first:] == part)
-        model = train(read.take(mine), folds[first:][mine], FOLDS, len(vocabulary.number))
-        likely.append(model.gaps(paired, negative, folds[: len(captions)][of]))
+        mine = np.flatnonzero(parts[of_corpus] == part)
+        model = train(read.take(mine), folds[of_corpus][mine], FOLDS, len(vocabulary.number))
+        likely.append(model.gaps(paired, negative, folds[of]))
     found = features(paired, negative)
     single = np.flatnonzero(np.isin(found.keys, words(found).keys))
     gaps = [_expected(likely)]
     gaps += [_squashed(_gaps(measure, beside, texts)) for measure in (len, format_faults)]
-    if plausibility:
-        gaps.append(_squashed(-np.array([odds for some in plausibility for odds in some])))
+    if not rows["plausibility"].null_count:
+        gaps.append(_squashed(-rows["plausibility"].to_numpy().astype(float)))
     return Pool(start, found.matrix, single, np.concatenate(gaps, axis=1), images)
 
 

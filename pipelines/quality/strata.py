@@ -6,56 +6,55 @@ from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..engine.tables import has_table, shards_of
+from ..tables.columns import read_columns
 from ..tables.pairs import earlier
 
 if TYPE_CHECKING:
     import pandas as pd
-    import pyarrow as pa
 
 Row = dict[str, Any]
 Stratum = tuple[str, ...]
 
 
-class Sampling(NamedTuple):
-    """Which rows to sample from each stratum.
-
-    n: at most so many; first: only the first row (draw) of each caption and operator; only: by column, the values that
-    rows must have.
-    """
-
-    n: int
-    seed: int = 0
-    first: bool = False
-    only: Mapping[str, Sequence[str]] = MappingProxyType({})
-
-
-def sample_strata(run: Path, table: str, by: Sequence[str], how: Sampling) -> dict[Stratum, list[Row]]:
+def sample_strata(
+    run: Path,
+    table: str,
+    by: Sequence[str],
+    n: int,
+    seed: int = 0,
+    first: bool = False,
+    only: Mapping[str, Sequence[str]] = MappingProxyType({}),
+) -> dict[Stratum, list[Row]]:
     """Sample n random rows for every combination of values of the columns `by`; all rows if there are fewer.
 
-    Returns them by combination, in sorted order. Rows are of different images as long as there are images left; `how`
-    says which rows may be sampled. A table that the run does not have gives no strata. Raises ValueError for n < 1 or
-    a missing column, DamagedShardError for a shard that is not as recorded.
+    Returns them by combination, in sorted order. Rows are of different images as long as there are images left. first:
+    only the first row (draw) of each caption and operator; only: by column, the values that rows must have. A table
+    that the run does not have gives no strata. Raises ValueError for n < 1 or a missing column, DamagedShardError for
+    a shard that is not as recorded.
     """
     import pandas as pd
+    import pyarrow as pa
+    import pyarrow.compute as pc
 
-    if how.n < 1:
-        raise ValueError(f"n must be >= 1, was: {how.n}")
-    best = pd.DataFrame(columns=[*by, "shard", "row", "rank", "priority"])
-    columns = list(dict.fromkeys((*by, *how.only, "image_id", *(("caption_id", "operator") if how.first else ()))))
+    if n < 1:
+        raise ValueError(f"n must be >= 1, was: {n}")
+    columns = list(dict.fromkeys((*by, *only, "image_id", *(("caption_id", "operator") if first else ()))))
     shards = shards_of(run, table) if has_table(run, table) else []
+    best = pd.DataFrame(columns=[*by, "shard", "row", "rank", "priority"])
     for number, shard in enumerate(shards):
-        rows = shard.read(columns)
-        for name in columns:
-            if name not in rows.column_names:
-                raise ValueError(f"{run / table} must have the columns {', '.join(columns)}, lacks: {name}")
-        here = _sampling_keys(rows, by, how).assign(shard=number)
+        rows = read_columns(shard, columns)
+        wanted = earlier(rows) == 0 if first else np.ones(len(rows), bool)
+        for name, values in only.items():
+            wanted &= pc.is_in(rows[name], pa.array(values)).to_numpy()
+        frame = rows.select([*dict.fromkeys([*by, "image_id"])]).to_pandas()
+        here = _with_order(frame.assign(shard=number, row=np.arange(len(rows)))[wanted], by, seed)
         best = pd.concat([best, here]).astype(here.dtypes) if len(best) else here
-        best = best.sort_values(["rank", "priority"], kind="stable").groupby([*by]).head(how.n)
+        best = best.sort_values(["rank", "priority"], kind="stable").groupby([*by]).head(n)
     read: dict[tuple[int, int], Row] = {}
     for number, shard in enumerate(shards):
         taken = best["row"][best["shard"] == number].tolist()
@@ -67,37 +66,25 @@ def sample_strata(run: Path, table: str, by: Sequence[str], how: Sampling) -> di
     }
 
 
-def _sampling_keys(rows: pa.Table, by: Sequence[str], how: Sampling) -> pd.DataFrame:
-    """The rows of a shard that may be sampled: `by`, `row`, `rank` and `priority`; the lowest of both are sampled.
+def _with_order(frame: pd.DataFrame, by: Sequence[str], seed: int) -> pd.DataFrame:
+    """The rows of a shard with `rank` and `priority`; the lowest of both are sampled.
 
     rank: how many rows of the same image come before in its stratum; priority: a hash that orders the images at random.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    wanted = earlier(rows) == 0 if how.first else np.ones(rows.num_rows, bool)
-    for name, values in how.only.items():
-        wanted &= pc.is_in(rows[name], pa.array(values)).to_numpy()
-    frame = rows.select([*dict.fromkeys([*by, "image_id"])]).to_pandas().assign(row=np.arange(len(rows)))[wanted]
     names = frame[by[0]]
     for name in by[1:]:
         names = names + "\x1f" + frame[name]
-    image_key = _mixed(_hashes(frame["image_id"]) ^ _hashes(f"{how.seed}\x1f" + names))
+    image_key = _mixed(_hashes(frame["image_id"]) ^ _hashes(f"{seed}\x1f" + names))
     same = [names, frame["image_id"]]
     turn = frame.groupby(same).cumcount().to_numpy(np.uint64)
     shuffled = np.argsort(_mixed(image_key + turn), kind="stable")  # the rows of an image in random order
     rank = frame.iloc[shuffled].groupby([one.iloc[shuffled] for one in same]).cumcount().reindex(frame.index)
-    return frame.assign(rank=rank, priority=_mixed(image_key ^ rank.to_numpy(np.uint64))).drop(
-        columns={"image_id"} - {*by}
-    )
+    return frame.assign(rank=rank, priority=_mixed(image_key ^ rank.to_numpy(np.uint64)))
 
 
 def _hashes(texts: pd.Series) -> np.ndarray:
-    return texts.map({text: _hash(text) for text in texts.unique()}).to_numpy(np.uint64)
-
-
-def _hash(text: str) -> int:
-    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
+    hashes = {text: blake2b(text.encode(), digest_size=8).digest() for text in texts.unique()}
+    return texts.map({text: int.from_bytes(digest, "little") for text, digest in hashes.items()}).to_numpy(np.uint64)
 
 
 def _mixed(numbers: np.ndarray) -> np.ndarray:

@@ -9,7 +9,6 @@ cases and its interval, `baseline`, the most telling of the blind baselines of `
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +18,10 @@ from ..engine.progress import Progress
 from ..engine.storage import write_atomically
 from ..models.bootstrap import figures
 from ..models.figures import format_interval
-from ..quality.aligned import aligned
-from ..quality.audit.charts import Bar, Chart, Line, Scale
+from ..quality.accuracy import aligned
+from ..quality.audit.charts import Scale, bar, draw, line
+from ..quality.audit.page import page_environment
 from ..quality.bias import CachedReports, Pair, format_rule, most_telling, read_corpus, shorter
-from ..report.rows import visible
 from .encoders import ENCODERS
 from .protocols import Measured, Vectors, measure, unit
 from .test_set import ScoreConfig, TestSet, is_run, read_test_set
@@ -220,21 +219,8 @@ def write_page(file: Path, models: Sequence[Scores]) -> None:
 
     It is in the manner of the audit's, whose style it uses: no script, nothing from a network, all names escaped.
     """
-    from jinja2 import Environment, FunctionLoader, StrictUndefined
-
-    def source(name: str) -> str:
-        package = __package__ if name == "page.html.jinja" else "negcap.pipelines.quality.audit"
-        return files(package).joinpath(name).read_text(encoding="utf-8")
-
-    environment = Environment(
-        loader=FunctionLoader(source),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=StrictUndefined,
-        finalize=lambda value: visible(value) if type(value) is str else value,
-    )
-    environment.filters |= {"count": "{:,}".format, "interval": interval, "named": named}
+    environment = page_environment(__package__, "negcap.pipelines.quality.audit")
+    environment.filters |= {"interval": interval, "named": named}
     tables: dict[str, dict[str, list[Scores | None]]] = {}  # by protocol and group, of each model
     for at, model in enumerate(models):
         for row in model["scores"]:
@@ -246,16 +232,16 @@ def write_page(file: Path, models: Sequence[Scores]) -> None:
     write_atomically(file, page.encode())
 
 
-def _mark(row: Scores) -> Chart:
+def _mark(row: Scores) -> str:
     """A score as a bar from 0 to 100 %, its interval as a line; the dashed line is the same model without the image."""
     x = Scale(0, 100, 0, WIDE)
     value, low, high, _ = row["model"].values()
-    lines = [Line(f"{x(low)},{TALL / 2} {x(high)},{TALL / 2}", "interval")]
+    lines = [line("interval", (x(low), TALL / 2), (x(high), TALL / 2))]
     said = f"{value:.1f} %, 95 % interval {low:.1f} to {high:.1f}"
     if row["chance"] is not None:
-        lines.append(Line(f"{x(row['chance'])},0 {x(row['chance'])},{TALL}", "frame"))
+        lines.append(line("frame", (x(row["chance"]), 0), (x(row["chance"]), TALL)))
     if row["without_image"] is not None:
         at = x(row["without_image"]["value"])
-        lines.append(Line(f"{at},0 {at},{TALL}", "limit"))
+        lines.append(line("limit", (at, 0), (at, TALL)))
         said += f", without the image {row['without_image']['value']:.1f} %"
-    return Chart(said, [Bar(0, 2.5, x(value), 9, said)], lines, width=WIDE, height=TALL)
+    return draw(said, [bar(0, 2.5, x(value), 9, said), *lines], WIDE, TALL, "mark")

@@ -5,24 +5,25 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache, partial
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field
 
 from ...schemas.fields import check
 from ...schemas.negatives import NEGATIVES, POSITIVE, REFINED
-from ..engine.bounds import at_least
 from ..engine.cluster import Executor
 from ..engine.errors import StageError, TaskError
 from ..engine.manifest import describe
 from ..engine.progress import Progress
 from ..engine.run import Parts, SourceStage, run_source
+from ..engine.settings import AtLeastOne, NotNegative, NotNegativeNumber, Settings
 from ..engine.stage import StageResult
 from ..engine.tables import hash_inputs, shards_of
-from ..quality.aligned import aligned
+from ..quality.accuracy import aligned
 from ..tables.columns import check_operators, check_splits, kinds_of, stored_splits
 from ..tables.pairs import NEGATION, accepted, earlier, has_denials, pair_tables
 
@@ -34,7 +35,6 @@ NAME = "refine"
 INPUTS = ("captions", "negatives")
 LEAST_IMAGES = 10
 GROUP_ROWS = 10_000_000  # negatives that are selected from together; memory grows up to these
-MAX_LOSS = 2.2  # see `RefineConfig`: raw nouns may lose 4 nats, and readers call far more of those above 2 odd
 COLUMNS = (
     *("row", "caption_id", "image_id", "operator", "text", "caption", "negative_id", "negative", "draw"),
     *("replaced", "replacement", "plausibility", "context_loss"),
@@ -42,8 +42,7 @@ COLUMNS = (
 AT_ONCE = 8  # groups whose operators are calls at the same time
 
 
-@dataclass(frozen=True)
-class RefineConfig:
+class RefineConfig(Settings):
     """How negatives are selected (see quality.selection).
 
     operators, splits: refine only these; empty: all. candidates: how many negatives per caption and operator to select
@@ -52,48 +51,19 @@ class RefineConfig:
     caption, in nats; None: no limit. most_plausible: the share of each operator's negatives, those of the highest
     log-odds, that are selected from. max_loss: the highest context_loss, in nats; None: no limit. It holds neither for
     negatives that were not read as a whole, nor for the operator negation, which stand beside other true sentences than
-    the caption. vetted: select only from negatives that all readers accept (see
-    negcap.pipelines.tables.pairs). Raises ValueError for candidates or rounds below 1, a seed below 0, or a share
-    that is not above 0 and at most 1, or max_loss below 0.
+    the caption. vetted: select only from negatives that all readers accept (see negcap.pipelines.tables.pairs).
     """
 
-    seed: int = 0
+    seed: NotNegative = 0
     operators: tuple[str, ...] = ()
     splits: tuple[str, ...] = ()
-    candidates: int = 10
-    rounds: int = 8
+    candidates: AtLeastOne = 10
+    rounds: AtLeastOne = 8
     flows: tuple[str, ...] = ("numeral",)
     min_plausibility: float | None = None
-    most_plausible: float = 1.0
-    max_loss: float | None = MAX_LOSS
+    most_plausible: Annotated[float, Field(gt=0, le=1)] = 1.0
+    max_loss: NotNegativeNumber | None = 2.2  # raw nouns may lose 4 nats; readers call far more of those above 2 odd
     vetted: bool = False
-
-    def __post_init__(self) -> None:
-        at_least(self, 0, ["seed"])
-        at_least(self, 1, ("candidates", "rounds"))
-        if not 0 < self.most_plausible <= 1:
-            raise ValueError(f"most_plausible must be above 0 and at most 1, was: {self.most_plausible}")
-        at_least(self, 0, ["max_loss"])
-
-
-class Rows(NamedTuple):
-    """The negatives of an operator to select from, grouped by caption.
-
-    with_negatives: the number of captions with a negative, also of those without one to select from. The other fields
-    have one entry per caption to select for. numbers: the rows of its negatives in the table negatives, from 0.
-    captions: its text. images: its image_id. texts: its negatives. true: for each negative, the true sentence that it
-    contradicts; empty if it is always the caption. flows: for each negative, (replaced, replacement). plausibility: of
-    each negative, 0 if it is not known; empty with `true`, since it is the log-odds to the caption.
-    """
-
-    with_negatives: int
-    numbers: list[list[int]]
-    captions: list[str]
-    images: list[str]
-    texts: list[list[str]]
-    true: list[list[str]]
-    flows: list[list[tuple[str, str]]]
-    plausibility: list[list[float]]
 
 
 def refine(
@@ -139,7 +109,7 @@ def refine(
         name=NAME,
         module=__name__,
         outputs={"refined": REFINED},
-        config={name: value for name, value in describe(config).items() if value or name != "vetted"},
+        config={name: value for name, value in describe(dict(config)).items() if value or name != "vetted"},
         inputs=inputs,
         metadata=metadata,
         parts=parts,
@@ -196,21 +166,22 @@ def choose(run: Path, operator: str, config: RefineConfig, group: range | None =
 
     group: only of these shards; None: of all.
     """
+    import pyarrow as pa
+
     from ..quality.bias import read_corpus
     from ..quality.selection import pool, select
 
     shards = slice(None) if group is None else slice(group.start, group.stop)
-    rows = read_rows(run, operator, config, shards)
-    if len(set(rows.images)) < LEAST_IMAGES:
-        return rows.with_negatives, []
-    corpus = read_corpus(run, shards)
-    candidates = pool(rows.captions, rows.images, rows.texts, corpus, config.seed, rows.plausibility, rows.true)
+    captions, rows = read_rows(run, operator, config, shards)
+    if len(rows["image_id"].unique()) < LEAST_IMAGES:
+        return captions, []
+    candidates = pool(rows, read_corpus(run, shards), config.seed)
     chosen = select(candidates, config.seed, config.rounds)
-    kept = [(i, draw) for i, draw in enumerate((chosen - candidates.start[:-1]).tolist()) if draw >= 0]
+    kept = rows.take(chosen[chosen >= 0])
     if operator in config.flows:
-        matched = both_ways([rows.flows[i][draw] for i, draw in kept], config.seed)
-        kept = [kept[position] for position in matched]
-    return rows.with_negatives, [rows.numbers[i][draw] for i, draw in kept]
+        flows = list(zip(kept["replaced"].to_pylist(), kept["replacement"].to_pylist(), strict=True))
+        kept = kept.take(pa.array(both_ways(flows, config.seed), pa.int64()))
+    return captions, kept["row"].to_pylist()
 
 
 def both_ways(flows: Sequence[tuple[str, str]], seed: int = 0) -> list[int]:
@@ -228,17 +199,19 @@ def both_ways(flows: Sequence[tuple[str, str]], seed: int = 0) -> list[int]:
     return sorted(kept)
 
 
-def read_rows(run: Path, operator: str, config: RefineConfig, shards: slice = slice(None)) -> Rows:
-    """The negatives of an operator to select from: of each caption in the configured splits the first `candidates`.
+def read_rows(run: Path, operator: str, config: RefineConfig, shards: slice = slice(None)) -> tuple[int, pa.Table]:
+    """The number of captions with a negative of an operator, and the negatives to select from, grouped by caption: of
+    each caption in the configured splits the first `candidates`.
 
-    shards: which shards of the table negatives to read.
+    shards: which shards of the table negatives to read. Columns: COLUMNS; `plausibility` is 0 where it is not known,
+    and null if captions are other true sentences than the one that it is the log-odds to.
     """
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
 
     rows = pa.concat_tables(pair_tables(run, (operator,), config.splits, columns=COLUMNS, shards=shards))
-    count = pc.count_distinct(rows["caption_id"]).as_py()
+    captions = pc.count_distinct(rows["caption_id"]).as_py()
     odds, loss = (pc.field(name).cast(pa.float64()) for name in ("plausibility", "context_loss"))
     wanted = odds.is_null() | (odds >= _lowest(rows["plausibility"].drop_null().to_numpy(), config))
     denied = operator == NEGATION and has_denials(run)
@@ -250,23 +223,8 @@ def read_rows(run: Path, operator: str, config: RefineConfig, shards: slice = sl
     rows = rows.filter(pa.array(earlier(rows) < config.candidates))
     number = rows["caption_id"].combine_chunks().dictionary_encode().indices.to_numpy()
     rows = rows.take(np.lexsort((rows["draw"].to_numpy(), number)))
-    starts = np.concatenate([[0], np.cumsum(np.bincount(number))]).tolist() if len(rows) else [0]
-
-    def each(name: str) -> list[list[Any]]:
-        values = rows[name].to_pylist()
-        return [values[start:end] for start, end in pairwise(starts)]
-
-    flows = zip(each("replaced"), each("replacement"), strict=True)
-    return Rows(
-        count,
-        each("row"),
-        [texts[0] for texts in each("text")],
-        [images[0] for images in each("image_id")],
-        each("negative"),
-        each("caption") if denied else [],
-        [list(zip(old, new, strict=True)) for old, new in flows],
-        [] if denied else [[value or 0.0 for value in some] for some in each("plausibility")],
-    )
+    known = pa.nulls(len(rows), pa.float64()) if denied else pc.fill_null(rows["plausibility"], 0.0)
+    return captions, rows.set_column(rows.schema.get_field_index("plausibility"), "plausibility", known)
 
 
 def _lowest(plausibility: np.ndarray, config: RefineConfig) -> float:

@@ -11,29 +11,34 @@ import argparse
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
 from negcap.pipelines.quality.bias import read_corpus
-from negcap.pipelines.quality.bias.learned import features, folds_of, log_odds, regression, right, words
+from negcap.pipelines.quality.bias.baselines import features, folds_of, log_odds, regression, right, words
 from negcap.pipelines.quality.bias.ngrams import NgramVocabulary, train
 from negcap.pipelines.quality.selection import pool, select
-from negcap.pipelines.stages.refine import RefineConfig, Rows, both_ways, read_rows
+from negcap.pipelines.stages.refine import RefineConfig, both_ways, read_rows
 from negcap.pipelines.tables.columns import kinds_of
+from negcap.pipelines.tables.pairs import earlier
 
 Corpus = Texts = list[tuple[str, str]]
 
 
-def kept(rows: Rows, which: list[int], corpus: Corpus, flows: bool) -> Texts:
-    """Refine some captions separately; returns the (true, negative) texts that are kept.
+def kept(rows: pa.Table, corpus: Corpus, flows: bool) -> Texts:
+    """Refine the candidates of some captions separately; returns the (true, negative) texts that are kept.
 
-    which: indices of the captions; flows: keep each exchange as often as its reverse.
+    flows: keep each exchange as often as its reverse.
     """
-    columns = ([column[i] for i in which] for column in (rows.captions, rows.images, rows.texts))
-    candidates = pool(*columns, corpus, true=[rows.true[i] for i in which] if rows.true else ())
-    chosen = (select(candidates) - candidates.start[:-1]).tolist()
-    draws = [(i, draw) for i, draw in zip(which, chosen, strict=True) if draw >= 0]
+    chosen = select(pool(rows, corpus))
+    some = rows.take(chosen[chosen >= 0])
     if flows:
-        draws = [draws[position] for position in both_ways([rows.flows[i][draw] for i, draw in draws])]
-    return [(rows.captions[i], rows.texts[i][draw]) for i, draw in draws]
+        exchanges = list(zip(some["replaced"].to_pylist(), some["replacement"].to_pylist(), strict=True))
+        some = some.take(pa.array(both_ways(exchanges), pa.int64()))
+    return texts_of(some)
+
+
+def texts_of(rows: pa.Table) -> Texts:
+    return list(zip(rows["text"].to_pylist(), rows["negative"].to_pylist(), strict=True))
 
 
 def accuracies(judged: Texts, refined: Texts, raw: Texts, corpus: Corpus) -> dict[str, float]:
@@ -67,17 +72,17 @@ def main() -> None:
     corpus = read_corpus(given.run)
     for operator in given.operator or sorted({kind.operator for kind in kinds_of(given.run)}):
         config = RefineConfig()
-        rows = read_rows(given.run, operator, config)
-        if len(set(rows.images)) < 20:
+        captions, rows = read_rows(given.run, operator, config)
+        if len(rows["image_id"].unique()) < 20:
             continue
-        folds = folds_of([*rows.images, *(image for _, image in corpus)], 2).tolist()
-        halves = [[i for i in range(len(rows.captions)) if folds[i] == half] for half in (0, 1)]
-        labelled = list(zip(corpus, folds[len(rows.captions) :], strict=True))
+        folds = folds_of([*rows["image_id"].to_pylist(), *(image for _, image in corpus)], 2)
+        halves = [rows.filter(pa.array(folds[: len(rows)] == half)) for half in (0, 1)]
+        labelled = list(zip(corpus, folds[len(rows) :].tolist(), strict=True))
         read = [[pair for pair, fold in labelled if fold == half] for half in (0, 1)]
         flows = operator in config.flows
-        sides = [kept(rows, which, some, flows) for which, some in zip(halves, read, strict=True)]
-        raw = [[(rows.captions[i], rows.texts[i][0]) for i in which] for which in halves]
-        share = 100 * sum(map(len, sides)) / rows.with_negatives
+        sides = [kept(some, corpus, flows) for some, corpus in zip(halves, read, strict=True)]
+        raw = [texts_of(some.filter(pa.array(earlier(some) == 0))) for some in halves]
+        share = 100 * sum(map(len, sides)) / captions
         there, back = (accuracies(sides[1 - half], sides[half], raw[half], read[half]) for half in (0, 1))
         said = ", ".join(f"{name} {percent:.1f} and {back[name]:.1f}" for name, percent in there.items())
         print(f"{operator}: {share:.1f} % kept; {said}", flush=True)

@@ -16,7 +16,7 @@ import pytest
 from negcap.pipelines.cli import main, negcap
 from negcap.pipelines.cli.building import JUDGING
 from negcap.pipelines.engine.tables import read_table
-from negcap.pipelines.publish import coco, hub
+from negcap.pipelines.publish import formats, images
 from negcap.pipelines.resources.__main__ import resources
 from negcap.schemas.fields import description
 from negcap.schemas.negatives import NEGATIVES
@@ -182,7 +182,7 @@ def test_what_is_generated_stands_in_the_repository(
 
 
 def test_p_true_is_described_in_one_wording() -> None:
-    columns = [column.description for column in (*hub.COLUMNS, *coco.COLUMNS) if column.name == "p_true"]
+    columns = [column.description for column in (*images.COLUMNS, *formats.COCO_COLUMNS) if column.name == "p_true"]
     helps = [JUDGING["max_true"]]
     template = (ROOT / "pipelines" / "quality" / "audit" / "page.html.jinja").read_text("utf-8")
     audit = re.findall(r"p\(true\) is [^<{]*", template)

@@ -7,57 +7,43 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...engine.tables import read_table
-from ..aligned import aligned
-from ..bias import Accuracy, accuracy, by_image
-from ..bias.pairs import with_interval
+from ..accuracy import Accuracy, accuracy, aligned, by_image, with_interval
 from .sheet import KEY, NEGATIVE, VOTES, Item
 
+if TYPE_CHECKING:
+    import pandas as pd
 
-def alpha(votes: Sequence[Sequence[object]]) -> float | None:
-    """Krippendorff's alpha for nominal values: one row of votes per item, where None is a missing vote.
+
+def alpha(votes: pd.DataFrame) -> float | None:
+    """Krippendorff's alpha for nominal values: one row of votes per item, one column per annotator.
 
     1 - D_o / D_e of the coincidence matrix (Krippendorff 2011, "Computing Krippendorff's Alpha-Reliability", C):
     1 is perfect agreement, 0 chance. Items with fewer than two votes do not count. Returns None if alpha is undefined:
     no item has two votes, or all votes are equal.
     """
-    values = sorted({str(vote) for unit in votes for vote in unit if vote is not None})
-    number = {value: i for i, value in enumerate(values)}
-    counts = np.zeros((len(votes), len(values)))
-    for row, unit in zip(counts, votes, strict=True):
-        for vote in unit:
-            if vote is not None:
-                row[number[str(vote)]] += 1
-    given = counts.sum(axis=1)
-    counts, given = counts[given > 1], given[given > 1]
-    coincidences = (counts / (given - 1)[:, None]).T @ counts - np.diag((counts / (given - 1)[:, None]).sum(axis=0))
+    import pandas as pd
+
+    given = votes.reset_index(drop=True).stack().dropna()
+    counts = pd.crosstab(given.index.get_level_values(0), given.to_numpy()).to_numpy(float)
+    counts = counts[counts.sum(axis=1) > 1]
+    shares = counts / (counts.sum(axis=1, keepdims=True) - 1)
+    coincidences = shares.T @ counts - np.diag(shares.sum(axis=0))
     totals = coincidences.sum(axis=0)
     n = totals.sum()
     expected = n * n - (totals**2).sum()
-    if not expected:
-        return None
-    observed = n - np.trace(coincidences)
-    return float(1 - (n - 1) * observed / expected)
+    return float(1 - (n - 1) * (n - np.trace(coincidences)) / expected) if expected else None
 
 
 DELIMITERS = ",;\t"
 ANSWERS = ("a", "b", "both", "neither", "unsure")
-Votes = dict[str, dict[str, str]]  # annotator -> item -> answer
-
-
-class Sheets(NamedTuple):
-    """The votes of all annotators on the two questions, in terms of the sheet: a, b, both, neither or unsure."""
-
-    annotators: Sequence[str]
-    describes: Votes
-    fluent: Votes
 
 
 def find_key(sheet: Path) -> Path:
@@ -84,48 +70,47 @@ def read_key(file: Path) -> dict[str, Item]:
     return items
 
 
-def read_sheets(files: Sequence[Path], items: Mapping[str, Item]) -> Sheets:
+def read_sheets(files: Sequence[Path], items: Mapping[str, Item]) -> pd.DataFrame:
     """Read the votes of annotators from filled-in sheets: one sheet each, or one with vote columns for several.
 
-    items: those of the answer key, by their id on the sheet. Raises ValueError, with file and line, for a vote that is
-    none of the words, an item that is not in the key or occurs twice, or no votes at all.
+    items: those of the answer key, by their id on the sheet. A row per item on a sheet and annotator, with the columns
+    item, annotator, kind, operator, id (those of the key), and for each question the vote, None if there is none: the
+    side that is meant, "caption" or "text", or both, neither or unsure. Raises ValueError, with file and line, for a
+    vote that is none of the words, an item that is not in the key or occurs twice, or no votes at all.
     """
+    import pandas as pd
+
     if len({file.resolve() for file in files}) < len(files):
         raise ValueError(f"every sheet must be given once, were: {', '.join(map(str, files))}")
-    describes: Votes = {}
-    fluent: Votes = {}
+    votes = []
     for file in files:
         seen: dict[str, int] = {}
         for line, row in _rows(file, ("item",)):
-            suffixes = [name.removeprefix(VOTES[0]) for name in row if _is_vote(name, VOTES[0])]
-            if not suffixes:
+            columns = [name for name in row if name == VOTES[0] or name.startswith(f"{VOTES[0]}_")]
+            if not columns:
                 raise ValueError(f"{file}: must have a column describes (or describes_1, describes_2 …), has none")
             if row["item"] not in items:
                 raise ValueError(f"{file}:{line}: item must be one of the key's, was: {row['item']!r}")
             if row["item"] in seen:
                 raise ValueError(f"{file}:{line}: item {row['item']} is already in line {seen[row['item']]}")
             seen[row["item"]] = line
-            for suffix in suffixes:
-                name = f"{file}{suffix.replace('_', ' ', 1)}"
-                for question, votes in zip(VOTES, (describes, fluent), strict=True):
-                    own = votes.setdefault(name, {})
-                    if answer := _answer(file, line, question, row.get(question + suffix, "")):
-                        own[row["item"]] = answer
-    if not any(describes.values()):
+            item = items[row["item"]]
+            for suffix in (name.removeprefix(VOTES[0]) for name in columns):
+                given = [_vote(file, line, question, row.get(question + suffix, ""), item) for question in VOTES]
+                annotator = f"{file}{suffix.replace('_', ' ', 1)}"
+                votes.append((item.item, annotator, item.kind, item.operator, item.id, *given))
+    found = pd.DataFrame(votes, columns=["item", "annotator", "kind", "operator", "id", *VOTES])
+    if not found["describes"].notna().any():
         raise ValueError(f"no votes in {', '.join(map(str, files))}: the column describes is empty")
-    return Sheets(sorted(describes), describes, fluent)
+    return found
 
 
-def _is_vote(column: str, question: str) -> bool:
-    return column == question or column.startswith(f"{question}_")
-
-
-def _answer(file: Path, line: int, question: str, cell: str) -> str:
-    """A vote in lower case, empty if none is given. Raises ValueError, with file and line, for an invalid one."""
+def _vote(file: Path, line: int, question: str, cell: str, item: Item) -> str | None:
+    """What a vote means, None if none is given. Raises ValueError, with file and line, for an invalid one."""
     vote = cell.strip().lower()
     if vote and vote not in ANSWERS:
         raise ValueError(f"{file}:{line}: {question} must be one of {', '.join(ANSWERS)}, was: {cell!r}")
-    return vote
+    return {"": None, item.caption_is: "caption"}.get(vote, "text" if vote in ("a", "b") else vote)
 
 
 def _rows(file: Path, columns: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
@@ -210,72 +195,54 @@ def agree(sheets: Sequence[Path], key: Path | None = None) -> Report:
     if not sheets:
         raise ValueError("sheets must be at least one file, were: none")
     items = read_key(key or find_key(sheets[0]))
-    read = read_sheets(sheets, items)
-    groups: dict[str, list[Item]] = {}
-    for item in items.values():
-        groups.setdefault(item.operator if item.kind == NEGATIVE else CONTROLS, []).append(item)
-    negatives = [item for item in items.values() if item.kind == NEGATIVE]
-    controls = groups.pop(CONTROLS, [])
-    named = [*sorted(groups.items()), *([(ALL, negatives)] if len(groups) > 1 else []), (CONTROLS, controls)]
-    judged = [
-        judge_votes(name, some, read) for name, some in named if any(_votes(item, read.describes) for item in some)
-    ]
-    voted = {item.item for item in items.values() if _votes(item, read.describes)}
-    invalid = [item.id for item in negatives if item.item in voted and not _valid(item, read)]
-    annotators = [_annotator(name, controls, read) for name in read.annotators]
-    return Report(judged, annotators, invalid, len(items) - len(voted))
-
-
-def _votes(item: Item, votes: Votes) -> list[str]:
-    """The votes on an item, with the sides a and b replaced by what is on them: "caption" or "text"."""
-    sides = {item.caption_is: "caption", "ab".replace(item.caption_is, ""): "text"}
-    return [sides.get(own[item.item], own[item.item]) for own in votes.values() if item.item in own]
-
-
-def says_false(item: Item, read: Sheets) -> list[bool]:
-    """Whether each vote on a negative says that it does not describe the image, in the order of the annotators."""
-    return [vote in ("caption", "neither") for vote in _votes(item, read.describes)]
-
-
-def reads_well(item: Item, read: Sheets) -> list[bool]:
-    """Whether each vote on a negative says that it is fluent; votes in the order of the annotators."""
-    return [vote in ("text", "both") for vote in _votes(item, read.fluent)]
-
-
-def _majority(votes: Sequence[str], *wanted: str) -> bool:
-    return 2 * sum(vote in wanted for vote in votes) > len(votes)
-
-
-def _valid(item: Item, read: Sheets) -> bool:
-    return _majority(_votes(item, read.describes), "caption" if item.kind == NEGATIVE else "both")
-
-
-def judge_votes(name: str, items: Sequence[Item], read: Sheets) -> Agreement:
-    """The annotators' judgement of some items, at least one of which must have votes. name: of the result, such as an
-    operator.
-    """
-    describes = [votes for item in items if (votes := _votes(item, read.describes))]
-    fluent = [votes for item in items if (votes := _votes(item, read.fluent))]
-    valid = [_valid(item, read) for item in items if _votes(item, read.describes)]
-    false = [_majority(votes, "caption", "neither") for votes in describes]
-    fluently = [_majority(votes, "text", "both") for votes in fluent]
-    return Agreement(
-        name,
-        len(describes),
-        sum(map(len, describes)),
-        accuracy(sum(valid), len(valid)),
-        accuracy(sum(false), len(false)),
-        accuracy(sum(fluently), len(fluent)) if fluent else None,
-        alpha(describes),
-        alpha(fluent),
+    votes = read_sheets(sheets, items)
+    negative = votes["kind"] == NEGATIVE
+    voted = votes[votes["describes"].notna()]
+    groups = {str(name): some for name, some in votes[negative].groupby("operator") if some["describes"].notna().any()}
+    if len({item.operator for item in items.values() if item.kind == NEGATIVE}) > 1:
+        groups[ALL] = votes[negative]
+    groups[CONTROLS] = votes[~negative]
+    valid = _majorities(voted[voted["kind"] == NEGATIVE], "describes", "caption")
+    invalid = set(valid.index[~valid])
+    annotators = []
+    for name, some in votes.groupby("annotator"):
+        answers = some.loc[some["kind"] != NEGATIVE, "describes"].dropna()
+        right = accuracy((answers == "both").sum(), len(answers)) if len(answers) else None
+        annotators.append(Annotator(str(name), int(some["describes"].notna().sum()), right))
+    return Report(
+        [judge_votes(name, some) for name, some in groups.items() if some["describes"].notna().any()],
+        annotators,
+        [item.id for item in items.values() if item.item in invalid],
+        len(items) - voted["item"].nunique(),
     )
 
 
-def _annotator(name: str, controls: Sequence[Item], read: Sheets) -> Annotator:
-    own = {name: read.describes[name]}
-    answers = [votes[0] for item in controls if (votes := _votes(item, own))]
-    correct = accuracy(sum(vote == "both" for vote in answers), len(answers)) if answers else None
-    return Annotator(name, len(read.describes[name]), correct)
+def _majorities(votes: pd.DataFrame, question: str, *wanted: str) -> pd.Series:
+    """By item with votes, whether more than half of them are one of those wanted."""
+    given = votes[votes[question].notna()]
+    return given[question].isin(wanted).groupby(given["item"]).mean() > 0.5
+
+
+def judge_votes(name: str, votes: pd.DataFrame) -> Agreement:
+    """The annotators' judgement of some items, at least one of which must have votes: all negatives, or all controls.
+
+    name: of the result, such as an operator; votes: see `read_sheets`.
+    """
+
+    def share(question: str, *wanted: str) -> Accuracy:
+        says = _majorities(votes, question, *wanted)
+        return accuracy(int(says.sum()), len(says))
+
+    describes = votes["describes"].dropna()
+    return Agreement(
+        name,
+        votes.loc[describes.index, "item"].nunique(),
+        len(describes),
+        share("describes", "caption" if (votes["kind"] == NEGATIVE).all() else "both"),
+        share("describes", "caption", "neither"),
+        share("fluent", "text", "both") if votes["fluent"].notna().any() else None,
+        *(alpha(votes.pivot(index="item", columns="annotator", values=question)) for question in VOTES),
+    )
 
 
 def to_text(report: Report) -> str:
@@ -283,7 +250,7 @@ def to_text(report: Report) -> str:
     rows = [["", "items", "votes", "valid, %", "false, %", "fluent, %", "alpha", "alpha fluent"]]
     for one in report.operators:
         shares = [with_interval(share) for share in (one.valid, one.false, one.fluent)]
-        alphas = ["–" if value is None else f"{value:.3f}" for value in (one.alpha, one.alpha_fluent)]
+        alphas = map(_decimals, (one.alpha, one.alpha_fluent))
         rows.append([one.name, f"{one.items:,}", f"{one.votes:,}", *shares, *alphas])
     people = [["annotator", "votes", "controls right, %"]]
     people += [[one.name, f"{one.votes:,}", with_interval(one.controls)] for one in report.annotators]
@@ -293,12 +260,14 @@ def to_text(report: Report) -> str:
     return "\n".join(lines)
 
 
-def to_json(report: Report) -> str:
-    """The report as JSON."""
-    return json.dumps(asdict(report), indent=1, ensure_ascii=False)
+def _decimals(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
 
 
-Row = Mapping[str, Any]
+def to_json(report: Report | Sequence[Any]) -> str:
+    """A report, or several, as JSON."""
+    plain = asdict(report) if isinstance(report, Report) else [asdict(one) for one in report]
+    return json.dumps(plain, indent=1, ensure_ascii=False)
 
 
 @dataclass(frozen=True)
@@ -326,62 +295,51 @@ class Reading:
     steady: Accuracy | None
 
 
-def verdicts_of(run: Path) -> list[dict[str, Any]]:
-    """The rows of a run's table verdicts (what language models say of its negatives). Raises FileNotFoundError if it
-    has none.
-    """
-    return [row for table in read_table(run, "verdicts") for row in table.to_pylist()]
+def verdicts_of(run: Path) -> pd.DataFrame:
+    """A run's table verdicts (what language models say of its negatives). Raises FileNotFoundError if it has none."""
+    import pyarrow as pa
+
+    return pa.concat_tables(read_table(run, "verdicts")).to_pandas()
 
 
 def read_reports(run: Path) -> list[Reading]:
     """The reports of a run: by reader and reading, one of each operator and, if there are several, one of all."""
-    groups: dict[tuple[str, str], dict[str, list[Row]]] = {}
-    for row in verdicts_of(run):
-        groups.setdefault((row["reader"], row["reading"]), {}).setdefault(row["operator"], []).append(row)
     reports = []
-    for (reader, reading), operators in sorted(groups.items()):
-        named = sorted(operators.items())
-        if len(named) > 1:
-            named.append((ALL, [row for rows in operators.values() for row in rows]))
-        reports += [_reading(reader, reading, name, rows) for name, rows in named]
+    for (reader, reading), rows in verdicts_of(run).groupby(["reader", "reading"]):
+        groups = {str(operator): some for operator, some in rows.groupby("operator")}
+        groups |= {ALL: rows} if len(groups) > 1 else {}
+        reports += [_reading(str(reader), str(reading), name, some) for name, some in groups.items()]
     return reports
 
 
-def _reading(reader: str, reading: str, operator: str, rows: Sequence[Row]) -> Reading:
-    read = [row for row in rows if not row["problem"]]
-    blind = [row for row in read if row["reading"] == "blind"]
-    image = [row for row in read if row["reading"] == "image"]
-    chosen: dict[str, list[bool]] = {}
-    for row in blind:
-        chosen.setdefault(row["negative_id"], []).append(row["told"])
-    images = {row["negative_id"]: row["image_id"] for row in blind}
-    twice = {key: told for key, told in chosen.items() if len(told) > 1}
+def _reading(reader: str, reading: str, operator: str, rows: pd.DataFrame) -> Reading:
+    read = rows[rows["problem"] == ""]
+    blind, image = read[read["reading"] == "blind"], read[read["reading"] == "image"]
+    told = blind["told"].eq(True)
+    twice = blind[blind.groupby("negative_id")["told"].transform("size") > 1]
+    agreed = twice.groupby("negative_id", sort=False)["told"].transform("nunique") == 1
     return Reading(
         reader,
         reading,
         operator,
-        len({row["negative_id"] for row in read}),
+        read["negative_id"].nunique(),
         len(rows) - len(read),
-        _share(blind, lambda row: row["told"]),
-        _share(read, lambda row: row["odd"] in ("negative", "both")),
-        _share(blind, lambda row: row["odd"] in ("caption", "both")),
-        _share(blind, lambda row: row["both_true"]),
-        _share(image, lambda row: row["false"]),
-        _share(blind, lambda row: row["told"] == (row["first"] == "caption")),
-        by_image([float(len(set(told)) == 1) for told in twice.values()], [images[key] for key in twice])
-        if twice
-        else None,
+        _share(blind, told),
+        _share(read, read["odd"].isin(["negative", "both"])),
+        _share(blind, blind["odd"].isin(["caption", "both"])),
+        _share(blind, blind["both_true"].eq(True)),
+        _share(image, image["false"].eq(True)),
+        _share(blind, told == (blind["first"] == "caption")),
+        _share(twice, agreed),
     )
 
 
-def _share(rows: Iterable[Row], holds: Callable[[Row], bool]) -> Accuracy | None:
+def _share(rows: pd.DataFrame, holds: pd.Series) -> Accuracy | None:
     """The share of negatives for which an answer holds; its mean over the orders in which a pair was read."""
-    found: dict[str, tuple[str, list[bool]]] = {}
-    for row in rows:
-        found.setdefault(row["negative_id"], (row["image_id"], []))[1].append(bool(holds(row)))
-    if not found:
+    if not len(rows):
         return None
-    return by_image([sum(said) / len(said) for _, said in found.values()], [image for image, _ in found.values()])
+    means = holds.groupby([rows["negative_id"], rows["image_id"]], sort=False).mean()
+    return by_image(means.tolist(), means.index.get_level_values("image_id"))
 
 
 def readings_text(reports: Sequence[Reading]) -> str:
@@ -394,11 +352,6 @@ def readings_text(reports: Sequence[Reading]) -> str:
         cells = [with_interval(getattr(one, name)) for name in names]
         rows.append([one.reader, one.reading, one.operator, f"{one.negatives:,}", *cells, f"{one.unread:,}"])
     return "\n".join(aligned(rows))
-
-
-def readings_json(reports: Sequence[Reading]) -> str:
-    """The reports as JSON."""
-    return json.dumps([asdict(one) for one in reports], indent=1, ensure_ascii=False)
 
 
 @dataclass(frozen=True)
@@ -428,61 +381,40 @@ class Beside:
 def beside(sheets: Sequence[Path], run: Path, key: Path | None = None) -> list[Beside]:
     """Compare the verdicts in a run with annotation sheets of its negatives, by reader and reading.
 
-    Raises ValueError if there is no negative on which both have answered, and as `agree` and `verdicts_of`.
+    A reader who was asked twice says yes if it did so each time. Raises ValueError if there is no negative on which
+    both have answered, and as `agree` and `verdicts_of`.
     """
-    items = read_key(key or find_key(sheets[0]))
-    read = read_sheets(sheets, items)
-    negatives = [item for item in items.values() if item.kind == NEGATIVE]
-    answers: dict[tuple[str, str, str], dict[str, list[bool]]] = {}
-    for row in verdicts_of(run):
-        if row["problem"]:
-            continue
-        said = {"false": row["false"] if row["reading"] == "image" else not row["both_true"]}
-        said["fluent"] = row["odd"] not in ("negative", "both")
-        for question, yes in said.items():
-            by_negative = answers.setdefault((row["reader"], row["reading"], question), {})
-            by_negative.setdefault(row["negative_id"], []).append(bool(yes))
-    found = [
-        one
-        for (reader, reading, question), said_of in sorted(answers.items())
-        if (one := _compare(reader, reading, question, negatives, read, said_of)) is not None
-    ]
+    votes = read_sheets(sheets, read_key(key or find_key(sheets[0])))
+    votes = votes[votes["kind"] == NEGATIVE]
+    verdicts = verdicts_of(run)
+    verdicts = verdicts[verdicts["problem"] == ""]
+    verdicts["false"] = (
+        verdicts["false"].where(verdicts["reading"] == "image", ~verdicts["both_true"].eq(True)).eq(True)
+    )
+    verdicts["fluent"] = ~verdicts["odd"].isin(["negative", "both"])
+    found = []
+    for (reader, reading), said in verdicts.groupby(["reader", "reading"]):
+        for question, column, yes in (
+            ("false", "describes", ("caption", "neither")),
+            ("fluent", "fluent", ("text", "both")),
+        ):
+            given = votes[votes[column].notna() & votes["id"].isin(said["negative_id"])]
+            if not len(given):
+                continue
+            people = given[column].isin(yes).astype(object).groupby([given["id"], given["annotator"]]).first().unstack()
+            people = people.reindex(votes["id"].unique()).dropna(how="all")
+            own = said.groupby("negative_id")[question].all()[people.index].rename("reader")
+            most = (people.eq(True).sum(axis=1) * 2 > people.notna().sum(axis=1)).rename("people")
+            counts = [int(((most == one) & (own == other)).sum()) for one, other in YES_AND_NO]
+            both = most.to_frame().join(own)
+            alphas = [alpha(some) for some in (both, people.join(own), people)]
+            found.append(Beside(str(reader), str(reading), question, len(people), *counts, *alphas))
     if not found:
         raise ValueError(f"the sheets and the verdicts of {run} have no negative in common")
     return found
 
 
-def _compare(
-    reader: str,
-    reading: str,
-    question: str,
-    negatives: Sequence[Item],
-    read: Sheets,
-    said: Mapping[str, Sequence[bool]],
-) -> Beside | None:
-    """The comparison on one question; a reader who was asked twice says yes if it did so each time."""
-    ask: Callable[[Item, Sheets], list[bool]] = says_false if question == "false" else reads_well
-    units: list[tuple[list[bool], bool]] = []
-    for item in negatives:
-        votes = ask(item, read)
-        if votes and item.id in said:
-            units.append((votes, all(said[item.id])))
-    if not units:
-        return None
-    pairs = [(2 * sum(votes) > len(votes), own) for votes, own in units]
-    return Beside(
-        reader,
-        reading,
-        question,
-        len(units),
-        pairs.count((True, True)),
-        pairs.count((True, False)),
-        pairs.count((False, True)),
-        pairs.count((False, False)),
-        alpha(pairs),
-        alpha([[*votes, own] for votes, own in units]),
-        alpha([votes for votes, _ in units]),
-    )
+YES_AND_NO = ((True, True), (True, False), (False, True), (False, False))  # of people, and of the reader
 
 
 def beside_text(found: Sequence[Beside]) -> str:
@@ -490,7 +422,7 @@ def beside_text(found: Sequence[Beside]) -> str:
     head = ["reader", "reading", "question", "negatives", "both yes", "people only", "reader only", "both no"]
     rows = [[*head, "alpha", "alpha with people", "alpha of people"]]
     for one in found:
-        counts: list[Any] = [one.items, one.both_yes, one.people_only, one.reader_only, one.both_no]
-        alphas = ["–" if value is None else f"{value:.3f}" for value in (one.alpha, one.alpha_with, one.alpha_people)]
+        counts = [one.items, one.both_yes, one.people_only, one.reader_only, one.both_no]
+        alphas = map(_decimals, (one.alpha, one.alpha_with, one.alpha_people))
         rows.append([one.reader, one.reading, one.question, *(f"{n:,}" for n in counts), *alphas])
     return "\n".join(aligned(rows))

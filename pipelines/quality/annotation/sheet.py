@@ -10,18 +10,19 @@ import csv
 import io
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
 
+from pydantic import Field
+
 from ....augment.reproducible import record_rng
-from ...engine.bounds import at_least
+from ...engine.settings import AtLeastOne, Settings
 from ...engine.storage import write_atomically
 from ...report.rows import visible
 from ...tables.columns import UNSPLIT, check_operators, check_splits, columns_of, kinds_of, stored_splits
 from ...tables.pairs import with_true
-from ..strata import Row, Sampling, sample_strata
+from ..strata import Row, sample_strata
 
 LETTERS = "bcdfghjklmnpqrstvwxz"  # no vowels and no digits, so that an id is neither a word nor a number
 NEGATIVE, PARAPHRASE, SIBLING = "negative", "paraphrase", "sibling"
@@ -31,24 +32,17 @@ KEY = ("item", "kind", "operator", "family", "split", "caption_id", "id", "capti
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
-@dataclass(frozen=True)
-class SheetConfig:
-    """The contents of an annotation sheet.
+class SheetConfig(Settings):
+    """The contents of an annotation sheet."""
 
-    n: number of pairs per operator, and of controls; operators, splits: only these, all if empty; refined: use the
-    table refined instead of negatives; votes: number of annotators who share this sheet, with columns for each (one
-    copy per annotator is better). Raises ValueError for n or votes below 1.
-    """
-
-    n: int = 50
+    n: AtLeastOne = Field(50, description="number of pairs per operator, and of controls")
     seed: int = 0
-    operators: tuple[str, ...] = ()
-    splits: tuple[str, ...] = ()
-    refined: bool = False
-    votes: int = 1
-
-    def __post_init__(self) -> None:
-        at_least(self, 1, ("n", "votes"))
+    operators: tuple[str, ...] = Field((), description="only these, all if empty")
+    splits: tuple[str, ...] = Field((), description="only these, all if empty")
+    refined: bool = Field(False, description="use the table refined instead of negatives")
+    votes: AtLeastOne = Field(
+        1, description="annotators who share this sheet, with columns for each (one copy per annotator is better)"
+    )
 
 
 class Item(NamedTuple):
@@ -108,8 +102,8 @@ def items(run: Path, config: SheetConfig) -> list[Item]:
     made = {kind.operator for kind in kinds if not config.splits or (kind.split or UNSPLIT) in config.splits}
     check_operators(config.operators, made, run / table)
     only = {"operator": config.operators, "split": stored_splits(config.splits)}
-    sampling = Sampling(config.n, config.seed, True, {name: values for name, values in only.items() if values})
-    drawn = sample_strata(run, table, ["operator"], sampling)
+    only = {name: values for name, values in only.items() if values}
+    drawn = sample_strata(run, table, ["operator"], config.n, config.seed, True, only)
     if not drawn:
         raise ValueError(f"{run / table} has no negatives of these operators and splits")
     rows = with_true(run, [row for rows in drawn.values() for row in rows])
@@ -128,14 +122,14 @@ def _controls(run: Path, config: SheetConfig) -> Iterator[Item]:
     """Pairs of two true texts: paraphrases of captions, and if there are too few, two captions of the same image."""
     only = {"split": stored_splits(config.splits)} if config.splits else {}
     paraphrases = {**only, "operator": (PARAPHRASE,)}
-    made = sample_strata(run, "positives", ["family"], Sampling(config.n, config.seed, True, paraphrases))
+    made = sample_strata(run, "positives", ["family"], config.n, config.seed, True, paraphrases)
     positives = [row for rows in made.values() for row in rows][: config.n]
     for row in positives:
         yield _item(row, row["positive_id"], PARAPHRASE, config.seed)
     missing = config.n - len(positives)
     if missing:
-        english = Sampling(missing, config.seed, only={**only, "language": ("en",)})
-        drawn = sample_strata(run, "captions", ["language"], english)
+        english = {**only, "language": ("en",)}
+        drawn = sample_strata(run, "captions", ["language"], missing, config.seed, only=english)
         rows = [row for some in drawn.values() for row in some]
         siblings = _siblings(run, {row["image_id"] for row in rows})
         for row in rows:

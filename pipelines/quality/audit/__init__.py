@@ -1,6 +1,6 @@
-"""An audit of a run: an HTML page, and its numbers as a Parquet table."""
+"""Audit a run: its counts and blind accuracies as one self-contained HTML page, and as a Parquet table."""
 
-from .audit import PAGE, TABLE, audit
 from .figures import AuditConfig
+from .page import PAGE, TABLE, audit
 
 __all__ = ["PAGE", "TABLE", "AuditConfig", "audit"]

@@ -1,149 +1,77 @@
 """The counts of an audit per operator: coverage, negatives, refusals, lengths, positions of edits, words.
 
-All of them are counts of items by measure, which are added up shard by shard; the page and the table show the same.
+All of them are counts of items by measure, which are added up over the shards; the page and the table show the same.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
+from pydantic import Field, model_validator
 
 from ....schemas.negatives import AUDIT, POSITIVE
-from ...engine.bounds import at_least
-from ...engine.progress import Progress
-from ...engine.tables import has_table, no_table, read_table
-from ...tables.columns import check_splits, stored_splits
+from ...engine.settings import AtLeastOne, Settings
+from ...engine.tables import has_table, no_table, read_table, shards_of
+from ...tables.columns import check_splits, read_columns, stored_splits
 from ...tables.pairs import earlier
-from ..bias import ALL, Blindness, BlindReport, CachedReports, Pair, measure_each, read_all, read_corpus, with_all
-from ..bias.measure import Unmeasured
+from ..bias import Blindness
 
 if TYPE_CHECKING:
+    import pandas as pd
     import pyarrow as pa
 
 
-@dataclass(frozen=True)
-class AuditConfig:
-    """What an audit shows.
+class AuditConfig(Settings):
+    """What an audit shows."""
 
-    n: number of random negatives per operator (refused candidates: a third as many per reason); refined: show and plot
-    the table refined instead of negatives; splits: only rows of these, all if empty; blind: measure the blind
-    baselines; limit: most pairs per operator that they are measured on; images: the folder of the image files, to show
-    them beside the rows, or None. Raises ValueError for n or limit below 1, or an empty title.
-    """
-
-    n: int = 12
+    n: AtLeastOne = Field(12, description="random negatives per operator; rejections: a third as many per reason")
     seed: int = 0
-    refined: bool = False
-    splits: tuple[str, ...] = ()
-    blind: bool = True
-    limit: int = 100_000
-    images: Path | None = None
+    refined: bool = Field(False, description="show and plot the table refined instead of negatives")
+    splits: tuple[str, ...] = Field((), description="only rows of these, all if empty")
+    blind: bool = Field(True, description="measure the blind baselines")
+    limit: AtLeastOne = Field(100_000, description="most pairs per operator that they are measured on")
+    images: Path | None = Field(None, description="folder of the image files, to show them beside the rows")
     title: str = "Negative captions, audited"
 
-    def __post_init__(self) -> None:
-        at_least(self, 1, ("n", "limit"))
+    @model_validator(mode="after")
+    def _check(self) -> Self:
         if not self.title.strip():
             raise ValueError("title must not be empty")
+        return self
 
 
 SWAPPED = " | "
-ENTRIES = ("numeral", "attribute", "preposition", "verb", "noun")
-BINS = 10
-EXCHANGES = 100
-COLUMNS = (
-    *("caption_id", "split", "operator", "family", "caption", "text", "edits"),
-    *("replaced", "replacement", "replaced_synset", "replacement_synset"),
-)
-P_TRUE = "p_true"
+ENTRIES = ("numeral", "attribute", "preposition", "verb", "noun")  # kinds of lexicon entries
+BINS = 10  # parts of a caption that edits are counted in
+EXCHANGES = 100  # the most frequent ones are listed
+TABLES = ("negatives", "refined", "positives")
+CHANGE = ["replaced", "replacement", "replaced_synset", "replacement_synset"]
+COLUMNS = ("caption_id", "operator", "family", "caption", "text", "edits", "split", *CHANGE)
 Word = tuple[str, str]  # the word and its kind of lexicon entry, "" if unknown
 
 
-@dataclass
-class Made:
-    """The counts of one operator in one table, by measure and item; all but `rows` and `p_true` of first draws only.
+class Made(NamedTuple):
+    """What is counted of one operator in one table; all but `rows` and `p_true` of first draws only.
 
-    Measures: rows, covered (captions with a row), p_true ("sum" and "n" of the estimates), words_caption and
+    captions: those with a row; p_true: mean estimated probability that one more caption of the image makes a row true,
+    of `estimates` rows, None if there are none. counts: by measure the number of each item: words_caption and
     words_negative (texts by their number of words), characters_added (by how many characters a text has more than its
-    caption), edit_position (edits by the tenth of the caption they are in, 0 to 9), taken_out and put_in (by word and
-    kind; not of two words that are swapped), exchange (by replaced and replacement, "" for nothing).
+    caption), edit_position (edits by the tenth of the caption they are in, from 0). uses, exchanges: see the functions
+    of these names.
     """
 
     family: str
-    counts: dict[str, Counter[Any]] = field(default_factory=lambda: defaultdict(Counter))
-
-    @property
-    def rows(self) -> int:
-        """The number of rows."""
-        return self.counts["rows"][""]
-
-    @property
-    def captions(self) -> int:
-        """The number of captions with at least one row."""
-        return self.counts["covered"][""]
-
-    @property
-    def mean_p_true(self) -> float | None:
-        """The mean estimated probability that one more caption would make its rows true; None without estimates."""
-        total = self.counts[P_TRUE]
-        return total["sum"] / total["n"] if total["n"] else None
-
-
-class Use(NamedTuple):
-    """A word, its count in the corpus (None: not in the lexicon), and how often it is taken out and put in."""
-
-    word: str
-    corpus: int | None
-    out: int
-    put: int
-
-    @property
-    def lean(self) -> float:
-        """put - out, in standard deviations of put + out coin flips."""
-        return (self.put - self.out) / max(self.put + self.out, 1) ** 0.5
-
-
-def _kind(synset: str | None) -> str:
-    """The kind of lexicon entry that a synset belongs to, "" if unknown: "noun" for `dog.n.01`."""
-    if synset is None:
-        return ""
-    if synset.startswith("prepositions:"):
-        return "preposition"
-    return {"n": "noun", "v": "verb"}.get(synset.rpartition(".")[0].rpartition(".")[2], "")
-
-
-def read_corpus_counts(run: Path) -> dict[Word, int]:
-    """The counts of a run's lexicon by (entry, kind), over all contexts; empty if it has no lexicon."""
-    import pyarrow.compute as pc
-
-    counts: dict[Word, int] = {}
-    if has_table(run, "lexicon"):
-        for rows in read_table(run, "lexicon", ["kind", "entry", "place", "count"]):
-            plain = rows.filter(pc.equal(rows["place"], "")).to_pydict()
-            counts |= zip(zip(plain["entry"], plain["kind"], strict=True), map(round, plain["count"]), strict=True)
-    return counts
-
-
-def uses(made: Made, corpus: Mapping[Word, int]) -> list[Use]:
-    """The words of an operator with their corpus counts, the most frequent (taken out or put in) first."""
-    by_entry: dict[Word, list[int]] = {}
-    for side, measure in enumerate(("taken_out", "put_in")):
-        for (word, kind), n in made.counts[measure].items():
-            known = kind or next((other for other in ENTRIES if (word, other) in corpus), "")
-            by_entry.setdefault((word, known), [0, 0])[side] += n
-    found = [Use(word, corpus.get((word, kind)), *counts) for (word, kind), counts in by_entry.items()]
-    return sorted(found, key=lambda use: (-use.out - use.put, use.word, use.corpus or 0))
-
-
-def exchanges(made: Made, top: int) -> list[tuple[str, str, int, int]]:
-    """The `top` most frequent exchanges: (replaced, replacement, count, count of the reverse exchange)."""
-    counts = made.counts["exchange"]
-    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return [(old, new, n, counts[new, old]) for (old, new), n in ordered[:top]]
+    rows: int = 0
+    captions: int = 0
+    p_true: float | None = None
+    estimates: int = 0
+    counts: Mapping[str, pd.Series] = {}
+    uses: Any = None
+    exchanges: Any = None
 
 
 @dataclass(frozen=True)
@@ -152,7 +80,7 @@ class Figures:
 
     captions, images: English captions and their images; without: captions without a negative of any operator; made:
     the counts by table (negatives, refined, positives) and operator; refused: number of refused candidates by operator
-    and reason.
+    and reason, the most frequent first.
     """
 
     captions: int
@@ -164,25 +92,24 @@ class Figures:
     @property
     def families(self) -> dict[str, str]:
         """The family of every operator that has rows or refused candidates, in display order: positives last."""
-        found = {name: made.family for table in self.made.values() for name, made in table.items()}
-        found |= {name: "" for name in self.refused if name not in found}
-        return dict(sorted(found.items(), key=lambda item: (item[1] == POSITIVE, _place(item[0]))))
+        from ....augment.operators import OPERATORS
+
+        order = {name: number for number, name in enumerate(OPERATORS)}
+        found = dict.fromkeys(self.refused, "")
+        found |= {name: made.family for table in self.made.values() for name, made in table.items()}
+        return {
+            name: found[name]
+            for name in sorted(found, key=lambda name: (found[name] == POSITIVE, order.get(name, len(order)), name))
+        }
 
     @property
     def reasons(self) -> list[str]:
         """All reasons of refusals that occur, the most frequent first."""
-        counts: Counter[str] = Counter()
+        total: dict[str, int] = {}
         for refused in self.refused.values():
-            counts.update(refused)
-        return sorted(counts, key=lambda reason: (-counts[reason], reason))
-
-
-def _place(operator: str) -> tuple[int, str]:
-    """A key to sort operators by: in the order of OPERATORS, unknown ones last by name."""
-    from ....augment.operators import OPERATORS
-
-    names = list(OPERATORS)
-    return (names.index(operator) if operator in names else len(names), operator)
+            for reason, number in refused.items():
+                total[reason] = total.get(reason, 0) + number
+        return sorted(total, key=lambda reason: (-total[reason], reason))
 
 
 def collect(run: Path, splits: Sequence[str] = ()) -> Figures:
@@ -205,167 +132,198 @@ def collect(run: Path, splits: Sequence[str] = ()) -> Figures:
         raise no_table(run, "negatives")
     for rows in read_table(run, "negatives", ["caption_id", "split"]):
         covered += len(of_splits(rows, splits)["caption_id"].unique())
-    names = [name for name in ("negatives", "refined", "positives") if has_table(run, name)]
-    tables = {name: _made(run, name, splits) for name in names}
-    return Figures(captions, images, captions - covered, tables, _refused(run, splits))
+    corpus = _corpus_counts(run)
+    made = {table: _made(run, table, splits, corpus) for table in TABLES if has_table(run, table)}
+    return Figures(captions, images, captions - covered, made, _refused(run, splits))
 
 
 def of_splits(rows: pa.Table, splits: Sequence[str]) -> pa.Table:
     """The rows of a table whose `split` is one of these; all rows if `splits` is empty."""
+    import pyarrow.compute as pc
+
+    return rows.filter(pc.field("split").isin(stored_splits(splits))) if splits else rows
+
+
+def _corpus_counts(run: Path) -> dict[Word, int]:
+    """The counts of a run's lexicon by (entry, kind), over all contexts; empty if it has no lexicon."""
+    import pyarrow.compute as pc
+
+    counts: dict[Word, int] = {}
+    for rows in read_table(run, "lexicon", ["kind", "entry", "place", "count"]) if has_table(run, "lexicon") else ():
+        plain = rows.filter(pc.field("place") == "").to_pydict()
+        counts |= zip(zip(plain["entry"], plain["kind"], strict=True), map(round, plain["count"]), strict=True)
+    return counts
+
+
+def _made(run: Path, table: str, splits: Sequence[str], corpus: Mapping[Word, int]) -> dict[str, Made]:
+    """What is counted of each operator in a table."""
+    import pandas as pd
     import pyarrow as pa
-    import pyarrow.compute as pc
 
-    return rows.filter(pc.is_in(rows["split"], pa.array(stored_splits(splits), pa.string()))) if splits else rows
-
-
-def _made(run: Path, table: str, splits: Sequence[str]) -> dict[str, Made]:
-    import pyarrow.compute as pc
-
-    made: dict[str, Made] = {}
-    for rows in read_table(run, table, [*COLUMNS, P_TRUE]):
-        missing = [name for name in COLUMNS if name not in rows.column_names]
-        if missing:
-            raise ValueError(f"{run / table} must have the columns {', '.join(COLUMNS)}, lacks: {', '.join(missing)}")
-        rows = of_splits(rows, splits)
-        for name in sorted(rows["operator"].unique().to_pylist()):
-            mine = rows.filter(pc.field("operator") == name)
-            _add(made.setdefault(name, Made(mine["family"][0].as_py())).counts, mine)
+    counted, estimates, changes = [], [], []
+    families: dict[str, str] = {}
+    for shard in shards_of(run, table):
+        estimated = [] if table == "positives" else ["p_true"]
+        rows = of_splits(read_columns(shard, [*COLUMNS, *estimated]), splits)
+        if not estimated:
+            rows = rows.append_column("p_true", pa.nulls(len(rows), pa.float64()))
+        first = rows.filter(pa.array(earlier(rows) == 0))
+        kinds = rows.group_by(["operator", "family"])
+        families |= dict(kinds.aggregate([]).select(["operator", "family"]).to_pandas().to_numpy().tolist())
+        counted.append(_counts(rows, first))
+        estimates.append(rows.group_by("operator").aggregate([("p_true", "sum"), ("p_true", "count")]).to_pandas())
+        changes.append(first.group_by(["operator", *CHANGE]).aggregate([([], "count_all")]).to_pandas().fillna(""))
+    if not families:
+        return {}
+    counts = pd.concat(counted).groupby(level=[0, 1, 2]).sum()
+    p_true = pd.concat(estimates).groupby("operator").sum()
+    change = pd.concat(changes).groupby(["operator", *CHANGE])["count_all"].sum().reset_index(name="n")
+    made = {}
+    for name in sorted(families):
+        mine = {measure: some.droplevel(0) for measure, some in counts[name].groupby(level=0)}
+        total, estimated = p_true.loc[name]
+        own = change[change["operator"] == name]
+        made[name] = Made(
+            families[name],
+            int(mine.pop("rows").sum()),
+            int(mine.pop("covered").sum()),
+            total / estimated if estimated else None,
+            int(estimated),
+            mine,
+            uses(own, corpus),
+            exchanges(own),
+        )
     return made
 
 
-def _add(counts: dict[str, Counter[Any]], rows: pa.Table) -> None:
+def _counts(rows: pa.Table, first: pa.Table) -> pd.Series:
+    """By operator, measure and item the number of rows of a shard, or of first draws or edits of these."""
+    import pandas as pd
     import pyarrow.compute as pc
 
-    counts["rows"][""] += rows.num_rows
-    if P_TRUE in rows.column_names:
-        counts[P_TRUE]["sum"] += pc.sum(rows[P_TRUE]).as_py() or 0.0  # type: ignore[assignment]  # the only sum
-        counts[P_TRUE]["n"] += pc.count(rows[P_TRUE]).as_py()
-    first = rows.filter(earlier(rows) == 0)
-    counts["covered"][""] += first.num_rows
-    for measure, column in (("words_caption", "caption"), ("words_negative", "text")):
-        words = pc.list_value_length(pc.utf8_split_whitespace(pc.utf8_trim_whitespace(first[column])))
-        counts[measure].update(words.to_pylist())
-    long = pc.utf8_length(first["caption"])
-    counts["characters_added"].update(pc.subtract(pc.utf8_length(first["text"]), long).to_pylist())
+    operator, length = first["operator"].to_numpy(), pc.utf8_length(first["caption"]).to_numpy()
     edits = first["edits"].combine_chunks()
-    parents = pc.list_parent_indices(edits).to_numpy()
+    of = pc.list_parent_indices(edits).to_numpy()
     start, end = (pc.struct_field(edits.flatten(), name).to_numpy() for name in ("start", "end"))
-    share = (start + end) / 2 / np.maximum(long.to_numpy()[parents], 1)
-    counts["edit_position"].update(np.minimum((share * BINS).astype(int), BINS - 1).tolist())
-    change = ["replaced", "replaced_synset", "replacement", "replacement_synset"]
-    groups = first.group_by(change).aggregate([([], "count_all")]).to_pydict()
-    for old, old_set, new, new_set, n in zip(*groups.values(), strict=True):
-        counts["exchange"][old, new] += n
-        if sorted(old.split(SWAPPED)) != sorted(new.split(SWAPPED)):
-            for measure, word, synset in (("taken_out", old, old_set), ("put_in", new, new_set)):
-                if word:
-                    counts[measure][word, _kind(synset)] += n
+    place = (start + end) / 2 / np.maximum(length[of], 1)
+    measured = {
+        "rows": (rows["operator"].to_numpy(), np.zeros(len(rows), int)),
+        "covered": (operator, np.zeros(len(first), int)),
+        "words_caption": (operator, _words(first["caption"])),
+        "words_negative": (operator, _words(first["text"])),
+        "characters_added": (operator, pc.utf8_length(first["text"]).to_numpy() - length),
+        "edit_position": (operator[of], np.minimum((place * BINS).astype(int), BINS - 1)),
+    }
+    items = [pd.DataFrame({"operator": of, "measure": name, "item": item}) for name, (of, item) in measured.items()]
+    return pd.concat(items).value_counts(["operator", "measure", "item"], sort=False)
+
+
+def _words(texts: pa.ChunkedArray) -> np.ndarray:
+    import pyarrow.compute as pc
+
+    return pc.list_value_length(pc.utf8_split_whitespace(pc.utf8_trim_whitespace(texts))).to_numpy()
+
+
+def uses(change: pd.DataFrame, corpus: Mapping[Word, int]) -> pd.DataFrame:
+    """The words that an operator takes out or puts in, not those that it only swaps, the most frequent first.
+
+    change: what is replaced by what in `n` rows, columns CHANGE. Columns: word, corpus (its count there, None for a
+    word that is not in the lexicon), out and put (how often it is taken out and put in).
+    """
+    import pandas as pd
+
+    texts = zip(change["replaced"], change["replacement"], strict=True)
+    changed = change[[sorted(old.split(SWAPPED)) != sorted(new.split(SWAPPED)) for old, new in texts]]
+    sides = []
+    for side, column in (("out", "replaced"), ("put", "replacement")):
+        some = changed[changed[column] != ""]
+        kind = [_kind(*word, corpus) for word in zip(some[column], some[f"{column}_synset"], strict=True)]
+        sides.append(pd.DataFrame({"word": some[column], "kind": kind, side: some["n"]}))
+    counts = pd.concat(sides).groupby(["word", "kind"])[["out", "put"]].sum().astype(int)
+    found = counts.assign(corpus=pd.Series([corpus.get(word) for word in counts.index], counts.index, object))
+    order = found.assign(used=-found["out"] - found["put"], seen=found["corpus"].fillna(0).astype(int)).reset_index()
+    return order.sort_values(["used", "word", "seen"])[["word", "corpus", "out", "put"]]
+
+
+def _kind(word: str, synset: str, corpus: Mapping[Word, int]) -> str:
+    """The kind of lexicon entry that a word of a synset is: "noun" for `dog.n.01`; "" if neither tells."""
+    if synset.startswith("prepositions:"):
+        return "preposition"
+    of_synset = {"n": "noun", "v": "verb"}.get(synset.rpartition(".")[0].rpartition(".")[2], "")
+    return of_synset or next((kind for kind in ENTRIES if (word, kind) in corpus), "")
+
+
+def exchanges(change: pd.DataFrame) -> pd.DataFrame:
+    """The most frequent exchanges, at most EXCHANGES: old, new ("" for nothing), n, and reverse: new by old.
+
+    change: see `uses`.
+    """
+    counts = change.groupby(["replaced", "replacement"])["n"].sum()
+    found = counts.rename_axis(["old", "new"]).reset_index()
+    found["reverse"] = counts.reindex(list(zip(found["new"], found["old"], strict=True)), fill_value=0).to_numpy()
+    return found.sort_values("n", ascending=False, kind="stable")[:EXCHANGES]
 
 
 def _refused(run: Path, splits: Sequence[str]) -> dict[str, dict[str, int]]:
-    refused: dict[str, Counter[str]] = {}
-    if not has_table(run, "rejections"):
+    """The number of refused candidates by operator and reason, the most frequent reason first."""
+    import pandas as pd
+
+    tables = read_table(run, "rejections", ["operator", "reason", "split"]) if has_table(run, "rejections") else ()
+    parts = [
+        of_splits(rows, splits).group_by(["operator", "reason"]).aggregate([([], "count_all")]).to_pandas()
+        for rows in tables
+    ]
+    if not parts:
         return {}
-    for rows in read_table(run, "rejections", ["operator", "reason", "split"]):
-        rows = of_splits(rows, splits)
-        counts = rows.group_by(["operator", "reason"]).aggregate([([], "count_all")])
-        for operator, reason, n in zip(*counts.to_pydict().values(), strict=True):
-            refused.setdefault(operator, Counter())[reason] += n
-    return {
-        name: dict(sorted(counts.items(), key=lambda item: (-item[1], item[0]))) for name, counts in refused.items()
-    }
+    refused = {}
+    counts = pd.concat(parts).groupby(["operator", "reason"], as_index=False, sort=False).sum()
+    for name, some in counts.groupby("operator", sort=False):
+        ordered = some.sort_values(["count_all", "reason"], ascending=[False, True])
+        refused[str(name)] = dict(zip(ordered["reason"], ordered["count_all"].tolist(), strict=True))
+    return refused
 
 
-class Entry(NamedTuple):
-    """One row of the audit table; see negcap.schemas.negatives for the columns."""
-
-    table: str
-    operator: str
-    measure: str
-    item: str
-    value: float
-    low: float | None = None
-    high: float | None = None
-    n: int | None = None
-
-
-def to_table(figures: Figures, blindness: Mapping[str, Blindness], corpus: Mapping[Word, int]) -> pa.Table:
-    """All numbers of an audit, one per row, in the order of the page.
-
-    blindness: by table; corpus: counts of the lexicon's words.
-    """
+def to_table(figures: Figures, blindness: Mapping[str, Blindness]) -> pa.Table:
+    """All numbers of an audit, one per row, in the order of the page; blindness: by table."""
     import pyarrow as pa
 
-    rows = list(_entries(figures, blindness, corpus))
-    columns = list(zip(*rows, strict=True))
-    return pa.Table.from_arrays([pa.array(c, f.type) for c, f in zip(columns, AUDIT, strict=True)], schema=AUDIT)
+    rows = [(*row, *(None,) * (len(AUDIT) - len(row))) for row in _rows(figures, blindness)]
+    columns = zip(zip(*rows, strict=True), AUDIT, strict=True)
+    return pa.Table.from_arrays([pa.array(values, field.type) for values, field in columns], schema=AUDIT)
 
 
-def _entries(figures: Figures, blindness: Mapping[str, Blindness], corpus: Mapping[Word, int]) -> Iterator[Entry]:
-    yield Entry("captions", "", "captions", "", figures.captions)
-    yield Entry("captions", "", "images", "", figures.images)
-    yield Entry("negatives", "all", "covered", "", figures.captions - figures.without)
-    for table, made in figures.made.items():
+def _rows(figures: Figures, blindness: Mapping[str, Blindness]) -> Iterator[tuple[Any, ...]]:
+    yield "captions", "", "captions", "", figures.captions
+    yield "captions", "", "images", "", figures.images
+    yield "negatives", "all", "covered", "", figures.captions - figures.without
+    for table, operators in figures.made.items():
         for name in figures.families:
-            if name in made:
-                yield from _made_of_table(table, name, made[name], corpus)
-        if table in blindness:
-            for report in blindness[table].reports.values():
-                yield from _blind(table, report)
+            if name in operators:
+                yield from ((table, name, *row) for row in _rows_of_operator(operators[name]))
+        for report in blindness[table].reports.values() if table in blindness else ():
+            for baseline, value in report.baselines.items():
+                yield table, report.name, "blind", baseline, value.percent, value.low, value.high, value.pairs
+            for cue in report.words:
+                yield table, report.name, "word_true", cue.word, cue.true
+                yield table, report.name, "word_negative", cue.word, cue.negative
+            for gram, weight in (*report.true_cues, *report.false_cues):
+                yield table, report.name, "ngram_weight", gram, weight
     for name, refused in figures.refused.items():
-        yield from (Entry("rejections", name, "refused", reason, n) for reason, n in refused.items())
+        yield from (("rejections", name, "refused", reason, n) for reason, n in refused.items())
 
 
-def _made_of_table(table: str, name: str, made: Made, corpus: Mapping[Word, int]) -> Iterator[Entry]:
-    yield Entry(table, name, "covered", "", made.captions)
-    yield Entry(table, name, "rows", "", made.rows)
-    if made.mean_p_true is not None:
-        yield Entry(table, name, P_TRUE, "", made.mean_p_true, n=made.counts[P_TRUE]["n"])
+def _rows_of_operator(made: Made) -> Iterator[tuple[Any, ...]]:
+    yield "covered", "", made.captions
+    yield "rows", "", made.rows
+    if made.p_true is not None:
+        yield "p_true", "", made.p_true, None, None, made.estimates
     for measure in ("words_caption", "words_negative", "characters_added"):
-        yield from (Entry(table, name, measure, str(item), n) for item, n in sorted(made.counts[measure].items()))
-    for item in range(BINS):
-        bounds = f"{100 * item // BINS}–{100 * (item + 1) // BINS} %"
-        yield Entry(table, name, "edit_position", bounds, made.counts["edit_position"][item])
-    for use in uses(made, corpus):
+        yield from ((measure, str(item), n) for item, n in made.counts[measure].items())
+    for tenth, n in enumerate(made.counts["edit_position"].reindex(range(BINS), fill_value=0)):
+        yield "edit_position", f"{100 * tenth // BINS}–{100 * (tenth + 1) // BINS} %", n
+    for use in made.uses.itertuples():
         if use.corpus is not None:
-            yield Entry(table, name, "corpus_count", use.word, use.corpus)
-        yield Entry(table, name, "taken_out", use.word, use.out)
-        yield Entry(table, name, "put_in", use.word, use.put)
-    for old, new, n, _ in exchanges(made, EXCHANGES):
-        yield Entry(table, name, "exchange", f"{old} → {new}", n)
-
-
-def _blind(table: str, report: BlindReport) -> Iterator[Entry]:
-    for baseline, value in report.baselines.items():
-        yield Entry(table, report.name, "blind", baseline, value.percent, value.low, value.high, value.pairs)
-    for cue in report.words:
-        yield Entry(table, report.name, "word_true", cue.word, cue.true)
-        yield Entry(table, report.name, "word_negative", cue.word, cue.negative)
-    for gram, weight in (*report.true_cues, *report.false_cues):
-        yield Entry(table, report.name, "ngram_weight", gram, weight)
-
-
-def measure_table(
-    run: Path, table: str, config: AuditConfig, progress: Progress, order: Sequence[str] = ()
-) -> Blindness:
-    """Measure the blind baselines on every operator of a table, then on all together.
-
-    order: operators to begin with; the others follow. Operators with too few images are `unmeasured`; without
-    scikit-learn, all are.
-    """
-    found = read_all(run, table, config.splits, config.seed, limit=config.limit)
-    names = [*(n for n in order if n in found), *(n for n in found if n not in order)]
-    pairs = with_all({name: found[name] for name in names})
-    blind = CachedReports(run, config.seed, read_corpus(run), config.limit)
-
-    def one(name: str, some: Sequence[Pair]) -> BlindReport:
-        try:
-            return blind(name, some)
-        finally:
-            progress.advance(0 if name == ALL else len(some))
-
-    with progress.stage(f"blind {table}", len(pairs), unit="pairs"):
-        try:
-            return measure_each(pairs, one)
-        except ImportError as error:
-            return Blindness({name: Unmeasured(str(error), len(some)) for name, some in pairs.items()})
+            yield "corpus_count", use.word, use.corpus
+        yield "taken_out", use.word, use.out
+        yield "put_in", use.word, use.put
+    yield from (("exchange", f"{one.old} → {one.new}", one.n) for one in made.exchanges.itertuples())

@@ -1,114 +1,43 @@
-"""The HTML page of an audit, from a template: all texts of the run are escaped; no scripts, no external resources."""
+"""Audit a run: its counts and blind accuracies as one self-contained HTML page, and as a Parquet table.
+
+The page is made from a template: all texts of the run are escaped; no scripts, no external resources.
+"""
 
 from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
 from importlib.resources import files
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ....schemas.captions import LANGUAGE
-from ....schemas.negatives import POSITIVE
-from ...engine.tables import Shard, shards_of
+from ....schemas.negatives import AUDIT, POSITIVE
+from ...engine.manifest import read_manifest
+from ...engine.progress import Progress
+from ...engine.provenance import package
+from ...engine.shards import PARQUET
+from ...engine.storage import write_atomically
+from ...engine.tables import no_table
 from ...report.rows import change, pieces, visible
-from ...report.summary import percent
-from ...tables.columns import read_columns
+from ...report.summary import component_lines, corpus_lines, percent
+from ...tables.columns import columns_of, stored_splits
 from ...tables.images import Images
-from ..bias import ALL, Accuracy, Blindness, BlindReport, most_telling
-from ..bias.report import FIXED
-from ..strata import Row, Stratum
+from ..accuracy import Accuracy
+from ..bias import ALL, FIXED, BlindConfig, Blindness, Unmeasured, measure_table, most_telling
+from ..strata import Row, sample_strata
 from . import charts
-from .figures import BINS, AuditConfig, Figures, Made, Use, Word, exchanges, uses
+from .figures import BINS, AuditConfig, Figures, Made, collect, to_table
 
+if TYPE_CHECKING:
+    import jinja2
+
+PAGE, TABLE = "audit.html", "audit.parquet"
+REFUSED_SHARE = 3  # per reason, a third as many refused candidates are shown as negatives
 SIDE, QUALITY = 320, 72  # pixels of the longer side, JPEG quality: about 15 kB per photo
-
-
-class Photo(NamedTuple):
-    """A scaled-down image as a `data:` URI, which embeds it in the page, and its size in pixels."""
-
-    uri: str
-    width: int
-    height: int
-
-
-@dataclass(frozen=True)
-class Context:
-    """The captions and photos of some images.
-
-    captions: by image_id, the English captions as (caption_id, text); photos: by image_id, for readable image files;
-    images: whether photos were requested; missing: number of images without a photo.
-    """
-
-    captions: Mapping[str, list[tuple[str, str]]] = field(default_factory=dict)
-    photos: Mapping[str, Photo] = field(default_factory=dict)
-    images: bool = False
-    missing: int = 0
-
-    def siblings(self, row: Row) -> list[str]:
-        """The texts of the other captions of a row's image."""
-        return [text for caption_id, text in self.captions.get(row["image_id"], ()) if caption_id != row["caption_id"]]
-
-    def photo(self, row: Row) -> Photo | None:
-        """The photo of a row's image; None if it has none."""
-        return self.photos.get(row["image_id"])
-
-
-def read_context(run: Path, rows: Iterable[Row], folder: Path | None = None) -> Context:
-    """Read the captions of the rows' images, and their photos from an image folder (None: no photos).
-
-    Only files inside the folder are read (see `Images.find`). Raises FileNotFoundError if the folder does not exist,
-    ImportError without Pillow, ValueError for a missing column, DamagedShardError for a shard that is not as recorded.
-    """
-    wanted = {row["image_id"] for row in rows}
-    captions: dict[str, list[tuple[str, str]]] = {}
-    paths: dict[str, str] = {}
-    for shard in shards_of(run, "captions"):
-        for row in _of_images(shard, wanted):
-            paths[row["image_id"]] = row["image"]
-            if row["language"] == LANGUAGE:
-                captions.setdefault(row["image_id"], []).append((row["caption_id"], row["text"]))
-    if folder is None:
-        return Context(captions)
-    images = Images(folder)
-    found = {image_id: _photo(images, path) for image_id, path in paths.items()}
-    photos = {image_id: photo for image_id, photo in found.items() if photo is not None}
-    return Context(captions, photos, True, len(wanted) - len(photos))
-
-
-def _of_images(shard: Shard, wanted: set[str]) -> list[Row]:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    rows = read_columns(shard, ["caption_id", "image_id", "image", "language", "text"])
-    return rows.filter(pc.is_in(rows["image_id"], pa.array(sorted(wanted), pa.string()))).to_pylist()
-
-
-def _photo(images: Images, path: str) -> Photo | None:
-    """The image scaled down; None if it is not inside the folder or cannot be read."""
-    try:
-        from PIL import Image, ImageOps
-    except ImportError as error:
-        raise ImportError('photos on the page need Pillow: pip install "negcap[publish]"') from error
-    try:
-        name = images.find(path)
-        if name is None:
-            return None
-        with Image.open(io.BytesIO(images.read(name))) as file:
-            image = ImageOps.exif_transpose(file).convert("RGB")
-    except (OSError, ValueError, Image.DecompressionBombError):
-        return None
-    image.thumbnail((SIDE, SIDE))
-    data = io.BytesIO()
-    image.save(data, "JPEG", quality=QUALITY)
-    return Photo(f"data:image/jpeg;base64,{base64.b64encode(data.getvalue()).decode()}", *image.size)
-
-
-TOP = 12
-WORDS = 40
+SHOWN = {"exchanges": 12, "words": 40}  # of each operator
 REASONS = {
     "related_in_caption": "the new word is a synonym, hypernym or hyponym (WordNet) of a noun of the caption",
     "related_in_sibling": "the new word is a synonym, hypernym or hyponym of a noun of another caption of the image",
@@ -131,73 +60,133 @@ REASONS = {
 }
 
 
-class Samples(NamedTuple):
-    """Rows to show: negatives by operator, refused candidates by (operator, reason), positive controls by operator."""
+def audit(run: Path, output: Path, config: AuditConfig, progress: Progress) -> tuple[Path, Path]:
+    """Write the audit page (HTML) and table (Parquet) of a run into the folder `output`; returns their paths.
 
-    made: Mapping[str, Sequence[Row]]
-    refused: Mapping[Stratum, Sequence[Row]]
-    positives: Mapping[str, Sequence[Row]]
-
-    @property
-    def rows(self) -> list[Row]:
-        """The negatives, refused candidates and positive controls together."""
-        return list(chain.from_iterable(rows for some in self for rows in some.values()))
-
-
-@dataclass(frozen=True)
-class Content:
-    """The data that the page shows.
-
-    blindness: by table; corpus: counts of the lexicon's words; facts: opening lines; table: "negatives" or "refined",
-    the one whose rows and plots are shown; provenance: of that table.
+    The same run gives the same bytes. Raises FileNotFoundError if the run lacks a table, ValueError for a missing
+    column or unknown split, NotADirectoryError if `output` is not a folder, ImportError if photos need Pillow,
+    DamagedShardError for a shard that cannot be read.
     """
-
-    figures: Figures
-    blindness: Mapping[str, Blindness]
-    corpus: Mapping[Word, int]
-    samples: Samples
-    context: Context
-    facts: Sequence[str]
-    provenance: Mapping[str, str]
-    table: str
-    config: AuditConfig
-
-
-@dataclass(frozen=True)
-class Section:
-    """What the page shows of one operator; `number` identifies it in the style sheet.
-
-    rows: a sample of them; refused: of its refused candidates by reason, the most frequent first; reasons: the number
-    of all by reason. Only of operators that make negatives: says: the first sentence of the operator's docstring;
-    refined: its counts in that table; reports: its blind report by table; plots: titles and charts; words, exchanges:
-    the most frequent ones.
-    """
-
-    name: str
-    made: Made
-    rows: Sequence[Row]
-    refused: Mapping[str, Sequence[Row]]
-    reasons: Mapping[str, int]
-    number: int = 0
-    says: str = ""
-    refined: Made | None = None
-    reports: Mapping[str, BlindReport] = field(default_factory=dict)
-    plots: Sequence[tuple[str, charts.Chart]] = ()
-    words: Sequence[Use] = ()
-    exchanges: Sequence[tuple[str, str, int, int]] = ()
-
-    @property
-    def family(self) -> str:
-        """The family of the operator."""
-        return self.made.family
+    if output.exists() and not output.is_dir():
+        raise NotADirectoryError(f"output must be a folder, was: {output}")
+    figures = collect(run, config.splits)
+    table = "refined" if config.refined else "negatives"
+    if table not in figures.made:
+        raise no_table(run, table)
+    blindness: dict[str, Blindness] = {}
+    for name in ("negatives", "refined") if config.blind else ():
+        operators = tuple(operator for operator in figures.families if operator in figures.made.get(name, ()))
+        if operators:
+            how = BlindConfig(config.seed, operators, "first", name, config.splits, config.limit, together=True)
+            try:
+                blindness[name] = measure_table(run, how, progress)
+            except ImportError as error:
+                all_of_them = (*operators, *([ALL] if len(operators) > 1 else []))
+                blindness[name] = Blindness({operator: Unmeasured(str(error), 0) for operator in all_of_them})
+    manifest = read_manifest(run / table)
+    provenance = manifest.identity.provenance() if manifest is not None else package()
+    html = _page(run, figures, blindness, table, config, provenance)
+    output.mkdir(parents=True, exist_ok=True)
+    write_atomically(output / PAGE, html.encode())
+    write_atomically(output / TABLE, _parquet(to_table(figures, blindness), provenance))
+    return output / PAGE, output / TABLE
 
 
-def page(content: Content) -> str:
-    """The page as HTML. It depends only on `content`, not on the time or machine."""
+def _parquet(table: Any, metadata: Mapping[str, str]) -> memoryview:
+    """The audit table as the bytes of a Parquet file; metadata: added to its schema."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from ....schemas.fields import check
+
+    check(table, AUDIT)
+    sink = pa.BufferOutputStream()
+    pq.write_table(table.cast(AUDIT.with_metadata({**(AUDIT.metadata or {}), **metadata})), sink, **PARQUET)
+    return memoryview(sink.getvalue())
+
+
+def _page(
+    run: Path,
+    figures: Figures,
+    blindness: Mapping[str, Blindness],
+    table: str,
+    config: AuditConfig,
+    provenance: Mapping[str, str],
+) -> str:
+    """The page as HTML; it does not depend on the time or machine. table: the one whose rows and plots are shown."""
+    only = {"split": stored_splits(config.splits)} if config.splits else {}
+    few = -(-config.n // REFUSED_SHARE)
+    made = sample_strata(run, table, ["operator"], config.n, config.seed, only=only)
+    refused = sample_strata(run, "rejections", ["operator", "reason"], few, config.seed, only=only)
+    positives = sample_strata(run, "positives", ["operator"], config.n, config.seed, only=only)
+    shown = chain.from_iterable(rows for strata in (made, refused, positives) for rows in strata.values())
+    captions, photos = _beside(run, {row["image_id"] for row in shown}, config.images)
+
+    def siblings(row: Row) -> list[str]:
+        return [text for caption_id, text in captions[row["image_id"]].items() if caption_id != row["caption_id"]]
+
+    def section(name: str, of_table: str, rows: Mapping[tuple[str, ...], list[Row]]) -> dict[str, Any]:
+        """What the page shows of any operator; reasons, refused: the number of refused candidates, and a sample."""
+        counts, family = figures.refused.get(name, {}), figures.families[name]
+        sample = {reason: refused[name, reason] for reason in counts if (name, reason) in refused}
+        own = figures.made.get(of_table, {}).get(name, Made(family))
+        return {"name": name, "made": own, "rows": rows.get((name,), []), "reasons": counts, "refused": sample}
+
+    negative = [name for name, family in figures.families.items() if family != POSITIVE]
+    sections = [
+        {
+            **section(name, table, made),
+            "number": number,
+            "says": description(name),
+            "refined": figures.made.get("refined", {}).get(name),
+        }
+        for number, name in enumerate(negative)
+    ]
+    for one in sections:
+        one["plots"] = _plots(one["made"])
+        for what, frame in (("words", one["made"].uses), ("exchanges", one["made"].exchanges)):
+            one[what] = () if frame is None else [*frame[: SHOWN[what]].itertuples(index=False)]
+    controls = {
+        name: section(name, "positives", positives)
+        for name in figures.families
+        if name not in negative or name in figures.made.get("positives", ())
+    }
+    only_line = [f"what follows is of the split {' and '.join(config.splits)} only"] if config.splits else []
+    return (
+        page_environment(__package__)
+        .get_template("page.html.jinja")
+        .render(
+            config=config,
+            figures=figures,
+            blindness=blindness,
+            provenance=provenance,
+            facts=[*corpus_lines(run), *component_lines(run), *only_line],
+            siblings=siblings,
+            photos=photos,
+            missing=0 if photos is None else sum(photo is None for photo in photos.values()),
+            sections=sections,
+            controls=controls,
+            reasons=figures.reasons,
+            meaning=REASONS,
+            shown=table,
+            tiles=[(name, *found) for name, measured in blindness.items() if (found := most_guessed(measured))],
+            all=ALL,
+            limits=charts.LIMITS,
+            fixed=FIXED,
+        )
+    )
+
+
+def page_environment(*packages: str) -> jinja2.Environment:
+    """An environment of HTML templates, which are in these packages, that escapes all texts."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
+    def source(name: str) -> str:
+        found = (file for package in packages if (file := files(package).joinpath(name)).is_file())
+        return next(found).read_text(encoding="utf-8")
+
     environment = Environment(
-        loader=FunctionLoader(lambda name: files(__package__).joinpath(name).read_text(encoding="utf-8")),
+        loader=FunctionLoader(source),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -206,69 +195,74 @@ def page(content: Content) -> str:
     )
     environment.filters |= {"count": "{:,}".format, "percent": percent, "spoken": spoken, "change": change}
     environment.globals |= {"pieces": pieces, "accuracy": charts.accuracy}
-    return environment.get_template("page.html.jinja").render(
-        **vars(content),
-        sections=sections(content),
-        controls=controls(content),
-        reasons=content.figures.reasons,
-        meaning=REASONS,
-        shown=content.table,
-        tiles=[(table, *told) for table, found in content.blindness.items() if (told := most_guessed(found))],
-        all=ALL,
-        limits=charts.LIMITS,
-        fixed=FIXED,
-    )
+    return environment
 
 
-def sections(content: Content) -> list[Section]:
-    """One section per operator that makes negatives."""
-    figures, found = content.figures, list[Section]()
-    for name, family in figures.families.items():
-        if family == POSITIVE:
-            continue
-        made = figures.made[content.table].get(name, Made(family))
-        plots = []
-        if made.captions:
-            counts = made.counts
-            plots = [
-                ("Length", charts.lengths(counts["words_caption"], counts["words_negative"])),
-                ("Change of length", charts.added(counts["characters_added"])),
-                ("Positions of the edits", charts.positions(counts["edit_position"], BINS)),
-            ]
-        used = uses(made, content.corpus)
-        drawn = charts.words(used)
-        if drawn is not None:
-            plots.append(("Words put in ● and taken out ○, by their count in the corpus", drawn))
-        section = Section(
-            *(name, made, content.samples.made.get(name, ()), *_refused(content, name)),
-            number=len(found),
-            says=description(name),
-            refined=figures.made.get("refined", {}).get(name),
-            reports={table: b.reports[name] for table, b in content.blindness.items() if name in b.reports},
-            plots=plots,
-            words=used[:WORDS],
-            exchanges=exchanges(made, TOP),
-        )
-        found.append(section)
-    return found
+def _plots(made: Made) -> list[tuple[str, charts.Chart]]:
+    """Titles and charts of what an operator made."""
+    if made.uses is None:
+        return []
+    counts = made.counts
+    plots = [
+        ("Length", charts.lengths(counts["words_caption"], counts["words_negative"])),
+        ("Change of length", charts.added(counts["characters_added"])),
+        ("Positions of the edits", charts.positions(counts["edit_position"], BINS)),
+    ]
+    drawn = charts.words(made.uses)
+    return [*plots, ("Words put in ● and taken out ○, by their count in the corpus", drawn)] if drawn else plots
 
 
-def controls(content: Content) -> dict[str, Section]:
-    """By operator that makes positives, what the page shows of it."""
-    figures, samples = content.figures, content.samples
-    made = figures.made.get("positives", {})
-    return {
-        name: Section(name, made.get(name, Made(POSITIVE)), samples.positives.get(name, ()), *_refused(content, name))
-        for name, family in figures.families.items()
-        if family == POSITIVE or name in made
-    }
+class Photo(NamedTuple):
+    """A scaled-down image as a `data:` URI, which embeds it in the page, and its size in pixels."""
+
+    uri: str
+    width: int
+    height: int
 
 
-def _refused(content: Content, operator: str) -> tuple[dict[str, Sequence[Row]], Mapping[str, int]]:
-    """A sample of an operator's refused candidates by reason, the most frequent first, and how many there are."""
-    counts = content.figures.refused.get(operator, {})
-    found = content.samples.refused
-    return {reason: found[operator, reason] for reason in counts if (operator, reason) in found}, counts
+def _beside(
+    run: Path, wanted: Iterable[str], folder: Path | None
+) -> tuple[dict[str, dict[str, str]], dict[str, Photo | None] | None]:
+    """By image_id of those wanted, the English captions by caption_id; and photos, None for one without a file.
+
+    folder: that of the image files, None for no photos at all. Only files inside the folder are read (see
+    `Images.find`).
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    captions: dict[str, dict[str, str]] = {image_id: {} for image_id in wanted}
+    paths: dict[str, str] = {}
+    of_wanted = pc.field("image_id").isin(pa.array(sorted(captions), pa.string()))
+    for rows in columns_of(run, "captions", ["caption_id", "image_id", "image", "language", "text"]):
+        for row in rows.filter(of_wanted).to_pylist():
+            paths[row["image_id"]] = row["image"]
+            if row["language"] == LANGUAGE:
+                captions[row["image_id"]][row["caption_id"]] = row["text"]
+    if folder is None:
+        return captions, None
+    images = Images(folder)
+    return captions, {image_id: _photo(images, path) for image_id, path in paths.items()}
+
+
+def _photo(images: Images, path: str) -> Photo | None:
+    """The image scaled down; None if it is not inside the folder or cannot be read."""
+    try:
+        from PIL import Image, ImageOps
+    except ImportError as error:
+        raise ImportError('photos on the page need Pillow: pip install "negcap[publish]"') from error
+    try:
+        name = images.find(path)
+        if name is None:
+            return None
+        with Image.open(io.BytesIO(images.read(name))) as file:
+            image = ImageOps.exif_transpose(file).convert("RGB")
+    except (OSError, ValueError, Image.DecompressionBombError):
+        return None
+    image.thumbnail((SIDE, SIDE))
+    data = io.BytesIO()
+    image.save(data, "JPEG", quality=QUALITY)
+    return Photo(f"data:image/jpeg;base64,{base64.b64encode(data.getvalue()).decode()}", *image.size)
 
 
 def description(operator: str) -> str:

@@ -4,23 +4,31 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
+from hashlib import blake2b
 from importlib.metadata import version
+from itertools import accumulate
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from ...engine.manifest import code_of
+from ...engine.progress import Progress
 from ...engine.storage import scratch_folder, write_atomically
-from ...tables.columns import check_operators, kinds_of
-from ..aligned import aligned, wrapped
-from .pairs import Accuracy, Pair, Pick, limit_pairs, read_all, read_corpus
-from .report import BlindReport, Cue, blind, check_libraries
+from ...engine.tables import has_table, shards_of
+from ...tables.columns import check_operators, check_splits, kinds_of, read_columns
+from ...tables.pairs import Pick, pair_tables
+from ..accuracy import aligned, wrapped
+from .baselines import BlindReport, Pair, blind, check_libraries
 
 ALL = "all"
 LIMIT = 100_000
+CORPUS = 1_000_000  # captions that the language model is trained on, at most
 Measure = Callable[[str, Sequence[Pair]], BlindReport]
+Row = TypeVar("Row", bound=tuple)
 
 
 class Unmeasured(NamedTuple):
@@ -47,6 +55,62 @@ class Blindness:
         return {name: one for name, one in self.results.items() if isinstance(one, Unmeasured)}
 
 
+@dataclass(frozen=True)
+class BlindConfig:
+    """Which negatives of a run are measured.
+
+    operators, splits: only these, all if empty; table: "negatives" or "refined"; pick: the first draw of each caption
+    ("first") or a random one ("random"); limit: most pairs per operator, those of random images; together: also report
+    on all operators together.
+    """
+
+    seed: int = 0
+    operators: tuple[str, ...] = ()
+    pick: Pick = "first"
+    table: str = "negatives"
+    splits: tuple[str, ...] = ()
+    limit: int = LIMIT
+    together: bool = False
+
+
+def measure_run(run: Path, config: BlindConfig | None = None) -> Blindness:
+    """As `measure_table`; config: None for the defaults. Raises ValueError, too, if no operator can be measured."""
+    config = config or BlindConfig()
+    found = measure_table(run, config)
+    if not found.reports:
+        why = "; ".join(f"{name}: {left.reason}" for name, left in found.unmeasured.items())
+        raise ValueError(f"{run / config.table} cannot be measured: {why}")
+    return found
+
+
+def measure_table(run: Path, config: BlindConfig, progress: Progress | None = None) -> Blindness:
+    """Measure the blind baselines on a run's negatives, operator by operator, in the order of `config.operators`.
+
+    Operators with negatives of fewer than 5 images are `unmeasured`. Raises FileNotFoundError if the run lacks the
+    table, ValueError for an operator or split without rows, ImportError if scikit-learn is missing.
+    """
+    table, splits, operators = config.table, config.splits, config.operators
+    pairs: Mapping[str, Sequence[Pair]] = read_all(run, table, splits, config.seed, config.pick, config.limit)
+    check_operators(operators, pairs or (kind.operator for kind in kinds_of(run, table)), run / table)
+    if not pairs:
+        raise ValueError(f"{run / table} has no negatives{' of ' + ', '.join(splits) if splits else ''}")
+    pairs = {name: pairs[name] for name in operators or pairs}
+    pairs = with_all(pairs) if config.together else pairs
+    measured = CachedReports(run, config.seed, read_corpus(run), config.limit)
+
+    def one(name: str, some: Sequence[Pair]) -> BlindReport:
+        try:
+            return measured(name, some)
+        finally:
+            if progress is not None:
+                progress.advance(0 if name == ALL else len(some))
+
+    if progress is None:
+        return measure_each(pairs, one)
+    with progress.stage(f"blind {table}", len(pairs), unit="pairs"):
+        return measure_each(pairs, one)
+
+
 def measure_each(pairs: Mapping[str, Sequence[Pair]], one: Measure) -> Blindness:
     """Measure each of these lists of pairs; those that are too small to be measured are `unmeasured`.
 
@@ -68,52 +132,77 @@ def with_all(pairs: Mapping[str, Sequence[Pair]]) -> dict[str, Sequence[Pair]]:
     return {**pairs, **together}
 
 
-@dataclass(frozen=True)
-class BlindConfig:
-    """Which negatives of a run are measured.
+# pairs and captions of a run
 
-    operators, splits: only these, all if empty; table: "negatives" or "refined"; pick: the first draw of each caption
-    ("first") or a random one ("random"); limit: most pairs per operator, those of random images; together: also report
-    on all operators together.
+
+def read_all(
+    run: Path,
+    table: str = "negatives",
+    splits: Sequence[str] = (),
+    seed: int = 0,
+    pick: Pick = "first",
+    limit: int = LIMIT,
+) -> dict[str, list[Pair]]:
+    """Pairs by operator, one per caption, from a run's table: of each shard in the order of the caption_ids.
+
+    splits: only rows of these, all if empty. pick: "first" takes the first draw, a fair sample of what the operator
+    makes; "random" takes any, which over-represents unlikely negatives, since later draws exclude earlier ones. limit:
+    of each operator at most so many pairs, as by `of_random_images`; then memory does not grow with the run. Raises
+    FileNotFoundError if the run has no such table, ValueError for a missing column or a split without rows, and as
+    `pair_tables`.
     """
+    check_splits(splits, (kind.split for kind in kinds_of(run, table)) if splits else (), run / table)
+    made: dict[str, list[Pair]] = {}
+    columns = ("operator", "caption_id", "caption", "negative", "image_id")
+    for rows in pair_tables(
+        run, (), splits, table=table, columns=columns, per_caption=1, pick=pick, seed=seed, purpose="blind"
+    ):
+        ordered = rows.sort_by([("operator", "ascending"), ("caption_id", "ascending")]).to_pydict()
+        for operator, _, *texts in zip(*ordered.values(), strict=True):
+            made.setdefault(operator, []).append(Pair(*texts))
+        for name, some in made.items():
+            if len(some) > 2 * limit:
+                made[name] = of_random_images(some, limit, seed)
+    return {operator: of_random_images(made[operator], limit, seed) for operator in sorted(made)}
 
-    seed: int = 0
-    operators: tuple[str, ...] = ()
-    pick: Pick = "first"
-    table: str = "negatives"
-    splits: tuple[str, ...] = ()
-    limit: int = LIMIT
-    together: bool = False
 
+def read_corpus(run: Path, shards: slice = slice(None), limit: int = CORPUS) -> list[tuple[str, str]]:
+    """(text, image_id) of all English captions of a run, or of some shards; empty if it has no captions table.
 
-def measure_run(run: Path, config: BlindConfig | None = None) -> Blindness:
-    """Measure the blind baselines on a run's negatives, operator by operator.
-
-    config: None for the defaults. Operators with negatives of fewer than 5 images are `unmeasured`. Raises
-    FileNotFoundError if the run lacks the table, ValueError for an operator or split without rows, or if no operator
-    can be measured, ImportError if scikit-learn is missing.
+    limit: at most so many captions, those of random images.
     """
-    config = config or BlindConfig()
-    table, splits, operators = config.table, config.splits, config.operators
-    pairs = read_all(run, table, splits, config.seed, config.pick, config.limit)
-    check_operators(operators, pairs or (kind.operator for kind in kinds_of(run, table)), run / table)
-    if not pairs:
-        raise ValueError(f"{run / table} has no negatives{' of ' + ', '.join(splits) if splits else ''}")
-    wanted: dict[str, Sequence[Pair]] = {name: pairs[name] for name in operators or pairs}
-    corpus = read_corpus(run)
+    import pyarrow.compute as pc
 
-    def one(name: str, some: Sequence[Pair]) -> BlindReport:
-        return blind(name, limit_pairs(some, config.limit, config.seed), config.seed, corpus)
+    corpus: list[tuple[str, str]] = []
+    for shard in shards_of(run, "captions")[shards] if has_table(run, "captions") else ():
+        rows = read_columns(shard, ("text", "image_id", "language")).filter(pc.field("language") == "en")
+        corpus += zip(rows["text"].to_pylist(), rows["image_id"].to_pylist(), strict=True)
+        if len(corpus) > 2 * limit:
+            corpus = of_random_images(corpus, limit)
+    return of_random_images(corpus, limit)
 
-    found = measure_each(with_all(wanted) if config.together else wanted, one)
-    if not found.reports:
-        why = "; ".join(f"{name}: {left.reason}" for name, left in found.unmeasured.items())
-        raise ValueError(f"{run / table} cannot be measured: {why}")
-    return found
 
+def of_random_images(rows: Sequence[Row], limit: int, seed: int = 0) -> list[Row]:
+    """All rows if there are at most `limit`; else those of random images, as many as stay within `limit` rows.
+
+    rows: the last value of each is its image_id. The order in which images are taken depends on the seed and their ids
+    only, so that rows may be left out as soon as there are too many, before all have been read. Raises ValueError for a
+    limit below 1.
+    """
+    if limit < 1:
+        raise ValueError(f"limit must be >= 1, was: {limit}")
+    if len(rows) <= limit:
+        return list(rows)
+    sizes = Counter(row[-1] for row in rows)
+    images = sorted(sizes, key=lambda image: (blake2b(f"{seed}:{image}".encode(), digest_size=8).digest(), image))
+    totals = accumulate(sizes[image] for image in images)
+    kept = {image for image, total in zip(images, totals, strict=True) if total <= limit}
+    return [row for row in rows if row[-1] in kept]
+
+
+# reports that are kept
 
 FOLDER = ".cache/blind"
-ACCURACIES = ("format_rule", "shorter", "ngrams", "odds", "language_model")
 LIBRARIES = ("numpy", "scipy", "scikit-learn")
 
 
@@ -128,64 +217,38 @@ class CachedReports:
         """corpus: (text, image_id) of true captions for the language model; limit: most pairs per report."""
         self.folder = scratch_folder(run, FOLDER)
         self.seed, self.corpus, self.limit = seed, corpus, limit
-        self.base = _hash([seed, [list(entry) for entry in corpus]])
+        self.base = _hash([seed, corpus])
 
     def __call__(self, name: str, pairs: Sequence[Pair]) -> BlindReport:
         """The report on `pairs`, called `name`, from the cache if it is there. Raises what `blind` raises."""
+        from pydantic import TypeAdapter
+
         check_libraries()
-        some = limit_pairs(pairs, self.limit, self.seed)
-        file = self.folder / f"{_hash([*_basis(), self.base, name, [list(pair) for pair in some]])}.json"
-        kept = _read(file)
-        if kept is not None:
-            return kept
+        some = of_random_images(pairs, self.limit, self.seed)
+        file = self.folder / f"{_hash([*_basis(), self.base, name, some])}.json"
+        with suppress(OSError, ValueError):
+            sha256, _, value = file.read_text(encoding="utf-8").partition("\n")
+            if sha256 == _hash(value):
+                return TypeAdapter(BlindReport).validate_json(value)
         report = blind(name, some, self.seed, self.corpus)
-        _write(file, report)
+        value = json.dumps(asdict(report))
+        with suppress(OSError):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(file, f"{_hash(value)}\n{value}".encode())
         return report
 
 
 @cache
-def _basis() -> list[Any]:
+def _basis() -> tuple[str, ...]:
     """What determines a report besides its input: the hash of the code and the versions of the libraries."""
-    return [code_of(blind), [version(name) for name in LIBRARIES]]
+    return code_of(blind), *map(version, LIBRARIES)
 
 
 def _hash(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, separators=(",", ":")).encode()).hexdigest()
 
 
-def _write(file: Path, report: BlindReport) -> None:
-    value = asdict(report)
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(file, json.dumps({"sha256": _hash(value), "report": value}).encode())
-    except OSError:
-        pass
-
-
-def _read(file: Path) -> BlindReport | None:
-    """The report in a file; None if there is no such file or its content is damaged."""
-    try:
-        entry = json.loads(file.read_bytes())
-        value = entry["report"]
-        if _hash(value) != entry["sha256"]:
-            return None
-        value |= {name: Accuracy(**value[name]) for name in ACCURACIES}
-        value |= {name: tuple((gram, weight) for gram, weight in value[name]) for name in ("true_cues", "false_cues")}
-        return BlindReport(**{**value, "words": tuple(Cue(**cue) for cue in value["words"])})
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
-        return None
-
-
-def to_markdown(reports: Sequence[BlindReport]) -> str:
-    """A Markdown table of the accuracies (%) with their 95 % intervals, one row per report; "" for no reports."""
-    if not reports:
-        return ""
-    names = list(reports[0].baselines)
-    lines = [f"| operator | pairs | {' | '.join(names)} |", "|---" * (len(names) + 2) + "|"]
-    for report in reports:
-        cells = [f"{a.percent:.1f} ({a.low:.1f}–{a.high:.1f})" for a in report.baselines.values()]
-        lines.append(f"| {report.name} | {report.ngrams.pairs:,} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+# as text
 
 
 def to_text(found: Blindness) -> str:
@@ -197,11 +260,11 @@ def to_text(found: Blindness) -> str:
     """
     if not found.reports:
         return ""
-    first = next(iter(found.reports.values()))
-    rows = [["blind accuracy, %", "pairs", *first.baselines]]
+    names = next(iter(found.reports.values())).baselines
+    rows = [["blind accuracy, %", "pairs", *names]]
     for name, one in found.results.items():
         if isinstance(one, Unmeasured):
-            rows.append([name, f"{one.pairs:,}", *("–" for _ in first.baselines)])
+            rows.append([name, f"{one.pairs:,}", *("–" for _ in names)])
         else:
             cells = [f"{a.percent:.1f} ±{(a.high - a.low) / 2:.1f}" for a in one.baselines.values()]
             rows.append([name, f"{one.ngrams.pairs:,}", *cells])

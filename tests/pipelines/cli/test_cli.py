@@ -27,7 +27,7 @@ from negcap.pipelines.engine.progress import STATISTICS
 from negcap.pipelines.engine.shards import MANIFESTS, list_shards, shard_path
 from negcap.pipelines.engine.tables import hash_table, read_table
 from negcap.pipelines.quality.annotation.sheet import SheetConfig, items
-from negcap.pipelines.quality.audit.figures import collect
+from negcap.pipelines.quality.audit.figures import collect, to_table
 from negcap.pipelines.quality.bias import read_all
 from negcap.pipelines.stages import build
 from tests.conftest import ROOT, SAMPLE
@@ -420,7 +420,7 @@ def test_show_is_random_repeatable_and_selects(sample_run: Path, capsys: pytest.
 
 def test_captions_without_a_split_are_the_split_unsplit(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert read_all(run, splits=("unsplit",)) == read_all(run)
-    assert collect(run, ("unsplit",)) == collect(run)
+    assert to_table(collect(run, ("unsplit",)), {}) == to_table(collect(run), {})
     assert items(run, SheetConfig(n=3, splits=("unsplit",))) == items(run, SheetConfig(n=3))
     here = ["--operator", "preposition", "--set", "rounds=1", *HERE]
     assert main(["refine", str(run), "--split", "unsplit", *here]) == 0 and rows_of(run, "refined")
@@ -479,7 +479,7 @@ CHOICES = {  # a module: choices of its own name, or NAME=its own
     "negcap.schemas.negatives": "FAMILIES REASONS",
     "negcap.pipelines.readers": "READ=READERS",
     "negcap.pipelines.publish.formats": "PUBLISHED=FORMATS",
-    "negcap.pipelines.quality.bias": "PICKS=Pick",
+    "negcap.pipelines.tables.pairs": "PICKS=Pick",
     f"{MODELS}.config": "MODELS TRANSFORMS SIMILARITIES DEVICES RECIPES",
     f"{MODELS}.probe": "TASKS",
     f"{MODELS}.captioner.config": "DECODINGS",

@@ -11,11 +11,10 @@ import pyarrow as pa
 import pytest
 
 from negcap.pipelines.publish.config import PublishConfig
-from negcap.pipelines.publish.publish import publish
 from negcap.pipelines.quality.annotation.sheet import SheetConfig, write_sheet
 from negcap.schemas.negatives import VERDICTS
 from tests.pipelines.publish.fixtures import rows, write_images, write_run
-from tests.pipelines.publish.test_formats import Toy, size
+from tests.pipelines.publish.test_formats import Toy, published, size
 from tests.tables import write_table
 
 IMAGES, TESTS = 14, 5
@@ -28,12 +27,6 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Toy:
     captions, negatives = rows(IMAGES, TESTS)
     images = write_images(folder / "images", [f"p{i:03d}.jpg" for i in range(IMAGES)])
     return Toy(write_run(folder / "run", captions, negatives), images, captions, negatives)
-
-
-def published(toy: Toy, output: Path, format: str, **given: Any) -> Path:
-    options = {"license": "CC0-1.0", "allow_blind": True, "split": ("test",), "images": toy.images, **given}
-    publish(toy.run, output, PublishConfig(format, **options), say=lambda _: None)
-    return output
 
 
 def named(toy: Toy, operators: dict[str, str], tmp_path: Path) -> Toy:
@@ -66,7 +59,7 @@ def test_sugarcrepe_under_its_own_names(toy: Toy, tmp_path: Path) -> None:
     found = json.loads((tmp_path / "out1" / "replace_rel.json").read_text())
     assert list(found) == [str(n) for n in range(9 * TESTS)]  # of both operators, each key once
     with pytest.raises(ValueError, match="names sugarcrepe are those of format sugarcrepe, format was: aro"):
-        PublishConfig("aro", license="CC0-1.0", names="sugarcrepe", images=toy.images)
+        PublishConfig(format="aro", license="CC0-1.0", names="sugarcrepe", images=toy.images)
 
 
 @pytest.mark.consumer("clip_benchmark.datasets.sugar_crepe")
@@ -83,7 +76,7 @@ def test_sugarcrepe_in_clip_benchmark(toy: Toy, tmp_path: Path) -> None:
 def test_clip_benchmark_reads_its_webdataset(toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from clip_benchmark.datasets.builder import build_wds_dataset
 
-    monkeypatch.setattr("negcap.pipelines.publish.writers.SAMPLES", 2)
+    monkeypatch.setattr("negcap.pipelines.publish.layout.SAMPLES", 2)
     out = published(toy, tmp_path / "out", "clip_benchmark")
     found = list(build_wds_dataset("this", lambda image: image.size, "test", str(out)))
     wanted: dict[str, list[str]] = {}
@@ -98,7 +91,7 @@ def test_clip_benchmark_reads_its_webdataset(toy: Toy, tmp_path: Path, monkeypat
 def test_open_clip_knows_the_size_of_shards(toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from open_clip_train.data import get_dataset_size
 
-    monkeypatch.setattr("negcap.pipelines.publish.writers.SAMPLES", 10)
+    monkeypatch.setattr("negcap.pipelines.publish.layout.SAMPLES", 10)
     out = published(toy, tmp_path / "out", "webdataset")
     assert get_dataset_size(str(out / "test-{00000..00002}.tar")) == (5 * TESTS, 3)
 
@@ -154,7 +147,7 @@ def test_valse_has_the_votes_of_people(toy: Toy, tmp_path: Path) -> None:
     assert {id: (pair["caption"], pair["foil"]) for id, pair in read.items()} == voted
     assert {tuple(pair["mturk"].values()) for pair in read.values()} == {(1, 2, 0), (0, 2, 1)}
     with pytest.raises(ValueError, match="votes are published in format valse, format was: aro"):
-        PublishConfig("aro", license="CC0-1.0", votes=(sheet,), images=toy.images)
+        PublishConfig(format="aro", license="CC0-1.0", votes=(sheet,), images=toy.images)
 
 
 def test_negbench_as_its_dataset_reads_it(toy: Toy, tmp_path: Path) -> None:
@@ -212,4 +205,4 @@ def test_mteb_evaluates_the_task_file(toy: Toy, tmp_path: Path, monkeypatch: Any
 @pytest.mark.parametrize("format", ["lmms-eval", "clip_benchmark", "webdataset"])
 def test_formats_that_hold_images_need_them(format: str) -> None:
     with pytest.raises(ValueError, match=f"format {format} needs the image files: --images FOLDER"):
-        PublishConfig(format, license="CC0-1.0")
+        PublishConfig(format=format, license="CC0-1.0")

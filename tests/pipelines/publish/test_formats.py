@@ -116,7 +116,7 @@ def size(file: str | Path) -> tuple[int, int]:
 
 def published(toy: Toy, output: Path, format: str, **given: Any) -> Path:
     options = {"license": "CC0-1.0", "allow_blind": True, "split": ("test",), "images": toy.images, **given}
-    publish(toy.run, output, PublishConfig(format, **options), say=lambda _: None)
+    publish(toy.run, output, PublishConfig(format=format, **options), say=lambda _: None)
     return output
 
 
@@ -212,7 +212,7 @@ def test_huggingface_loads_the_folder(
     import datasets
 
     for name, number in {"ROWS": 50, "ROWS_WITH_IMAGES": 50, "GROUP": 20, "GROUP_WITH_IMAGES": 20}.items():
-        monkeypatch.setattr(f"negcap.pipelines.publish.writers.{name}", number)
+        monkeypatch.setattr(f"negcap.pipelines.publish.layout.{name}", number)
     out = published(toy, tmp_path / "out", "huggingface", split=(), copy_images=with_images)
     assert sorted(path.name for path in (out / "data" / "noun").glob("test-*")) == [
         "test-00000-of-00002.parquet",
@@ -380,7 +380,7 @@ def test_croissant_has_images_that_are_copied(format: str, croissant: Any, toy: 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # it leaves closing to the collector
 def test_croissant_reads_archives(croissant: Any, toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("negcap.pipelines.publish.writers.SAMPLES", 10)
+    monkeypatch.setattr("negcap.pipelines.publish.layout.SAMPLES", 10)
     records = croissant(published(toy, tmp_path / "out", "webdataset", **CITED))
     assert sorted(records) == ["test-captions", "test-images-jpg", "test-negatives"]
     by_key = {name: {record["key"]: record for record in some} for name, some in records.items()}

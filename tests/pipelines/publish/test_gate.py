@@ -22,7 +22,8 @@ from negcap.pipelines.publish.gate import (
     text_hash,
 )
 from negcap.pipelines.publish.publish import RefusedError
-from negcap.pipelines.quality.bias import BlindReport, Pair, accuracy
+from negcap.pipelines.quality.accuracy import accuracy
+from negcap.pipelines.quality.bias import BlindReport, Pair
 from negcap.pipelines.quality.bias.measure import FOLDER
 from tests.pipelines.publish.fixtures import IMAGES, TESTS, changed, published, rows, write_run
 
@@ -90,15 +91,17 @@ def report(right: int, pairs: int, **others: tuple[int, int]) -> BlindReport:
     ],
 )
 def test_the_lower_end_of_the_interval_decides(right: int, pairs: int, outcome: str) -> None:
-    found = finding(report(right, pairs), 60)
-    assert found.outcome == outcome
+    found = finding("noun", report(right, pairs), 60)
+    assert found.outcome == outcome and found.accuracy is not None
     assert (found.accuracy.low > 60) == (outcome == REFUSED)
-    assert Verdict(60, (report(right, pairs),)).refused == (["noun"] if outcome == REFUSED else [])
-    assert Verdict(60, (report(right, pairs),)).doubtful == ({"noun": pairs} if outcome == TOO_FEW else {})
+    verdict = Verdict(60, (found,))
+    assert verdict.refused == (["noun"] if outcome == REFUSED else [])
+    assert verdict.doubtful == ({"noun": pairs} if outcome == TOO_FEW else {})
 
 
 def test_a_rule_that_is_mostly_wrong_counts_reversed() -> None:
-    found = finding(report(100, 200, shorter=(40, 200)), 60)
+    found = finding("noun", report(100, 200, shorter=(40, 200)), 60)
+    assert found.accuracy is not None
     assert (found.baseline, found.reversed, found.accuracy.percent, found.outcome) == (
         "shorter is true",
         True,
@@ -106,7 +109,9 @@ def test_a_rule_that_is_mostly_wrong_counts_reversed() -> None:
         REFUSED,
     )
     assert 60 < found.accuracy.low < 80 < found.accuracy.high
-    learned = finding(report(40, 200), 60)  # a regression that is wrong tells nothing: it has learned the reverse
+    learned = finding(
+        "noun", report(40, 200), 60
+    )  # a regression that is wrong tells nothing: it has learned the reverse
     assert learned.outcome == PASSED and not learned.reversed
 
 

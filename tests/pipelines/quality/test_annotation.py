@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from negcap.pipelines.cli import main
@@ -41,13 +42,13 @@ def units(*annotators: str) -> list[list[str | None]]:
     ],
 )
 def test_alpha_is_as_published(annotators: tuple[str, ...], expected: float) -> None:
-    assert alpha(units(*annotators)) == pytest.approx(expected, abs=0.0005)
-    assert alpha(units(*reversed(annotators))[::-1]) == pytest.approx(expected, abs=0.0005)
+    assert alpha(pd.DataFrame(units(*annotators))) == pytest.approx(expected, abs=0.0005)
+    assert alpha(pd.DataFrame(units(*reversed(annotators))[::-1])) == pytest.approx(expected, abs=0.0005)
 
 
 @pytest.mark.parametrize("annotators", [("aaa", "aaa"), ("ab.", "..c"), ("", ""), ("...", "...")])
 def test_alpha_of_votes_that_say_nothing_is_none(annotators: tuple[str, ...]) -> None:
-    assert alpha(units(*annotators)) is None
+    assert alpha(pd.DataFrame(units(*annotators))) is None
 
 
 # the sheet

@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from negcap.pipelines.quality.accuracy import accuracy
 from negcap.pipelines.quality.bias import (
     BlindConfig,
     Pair,
-    accuracy,
     blind,
     format_faults,
     measure_run,
     read_all,
     shorter,
 )
-from negcap.pipelines.quality.bias.learned import folds_of
+from negcap.pipelines.quality.bias.baselines import folds_of
 from negcap.pipelines.stages.refine import RefineConfig, read_rows
 from negcap.pipelines.tables.pairs import with_true
 from negcap.schemas.negatives import NEGATIVES, POSITIVES
@@ -197,6 +197,6 @@ def test_a_false_sentence_is_paired_with_the_true_one_that_it_contradicts(tmp_pa
     cat, hat = Pair("A dog without a cat.", "A dog with a cat.", "1"), Pair(captions[1], "A dog without a hat.", "2")
     assert read_all(tmp_path) == {"negation": [cat, hat]}
     assert [row["caption"] for row in with_true(tmp_path, negatives)] == [cat.true, hat.true]
-    refined = read_rows(tmp_path, "negation", RefineConfig())
-    assert refined.true == [[cat.true], [hat.true]] and refined.texts == [[cat.negative], [hat.negative]]
-    assert refined.numbers == [[0], [1]] and not refined.plausibility
+    _, refined = read_rows(tmp_path, "negation", RefineConfig())
+    columns = refined.select(["row", "caption", "negative", "plausibility"])
+    assert [*zip(*columns.to_pydict().values(), strict=True)] == [(0, *cat[:2], None), (1, *hat[:2], None)]

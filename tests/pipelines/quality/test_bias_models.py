@@ -10,21 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from negcap.pipelines.quality.accuracy import accuracy, by_image
 from negcap.pipelines.quality.bias import (
     Blindness,
     Pair,
-    accuracy,
     blind,
-    by_image,
-    limit_pairs,
     measure_each,
+    most_telling,
+    of_random_images,
     to_json,
     to_text,
     with_all,
 )
-from negcap.pipelines.quality.bias.learned import features, fold_weights, log_odds, right, scores, words
+from negcap.pipelines.quality.bias.baselines import features, fold_weights, log_odds, right, scores, words
 from negcap.pipelines.quality.bias.ngrams import START, NgramVocabulary, Texts, train
-from negcap.pipelines.quality.bias.pairs import of_random_images
 
 TEXT = st.lists(st.sampled_from(["a", "dog", "cat", "runs", "."]), max_size=7).map(" ".join)
 PAIRS = st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=5)
@@ -118,7 +117,7 @@ def test_operators_are_measured_apart_and_together() -> None:
     reports = dict(measure_each(with_all({"noun": pairs(""), "verb": pairs(" zebra")}), blind).reports)
     assert list(reports) == ["noun", "verb", "all"]
     assert reports["all"].ngrams.pairs == 120
-    assert reports["verb"].worst[1].percent == 100 and reports["noun"].worst[1].percent < 75
+    assert most_telling(reports["verb"])[1].percent == 100 and most_telling(reports["noun"])[1].percent < 75
     assert [(cue.word, cue.true, cue.negative) for cue in reports["verb"].words][:1] == [("zebra", 0, 60)]
     assert (reports["verb"].shorter.percent, reports["verb"].format_rule.percent) == (100, 50)
     assert list(with_all({"noun": pairs("")})) == ["noun"]
@@ -148,23 +147,21 @@ def test_ngrams_are_named_where_they_tell_above_chance_on_short_lines() -> None:
 
 def test_a_limit_takes_whole_images() -> None:
     some = [Pair("t", f"n{k}", str(i)) for i in range(10) for k in range(3)]
-    kept = limit_pairs(some, 10)
+    kept = of_random_images(some, 10)
     assert len(kept) == 9 and all(n == 3 for n in Counter(pair.image_id for pair in kept).values())
-    assert limit_pairs(some, 30) == some
-    assert {pair.image_id for pair in limit_pairs(some, 10, seed=1)} != {pair.image_id for pair in kept}
+    assert of_random_images(some, 30) == some
+    assert {pair.image_id for pair in of_random_images(some, 10, seed=1)} != {pair.image_id for pair in kept}
     with pytest.raises(ValueError, match="limit must be >= 1, was: 0"):
-        limit_pairs(some, 0)
+        of_random_images(some, 0)
 
 
 def test_rows_are_left_out_while_a_run_is_read() -> None:
-    rows = [f"{i}-{k}" for i in range(200) for k in range(3)]
-    images = [row.partition("-")[0] for row in rows]
-    at_once = of_random_images(rows, images, 60, 0)
+    rows = [(f"{i}-{k}", str(i)) for i in range(200) for k in range(3)]
+    at_once = of_random_images(rows, 60)
     assert len(at_once) == 60 and at_once == sorted(at_once, key=rows.index)
-    piecewise: list[str] = []
+    piecewise: list[tuple[str, str]] = []
     for start in range(0, len(rows), 45):
-        piecewise += rows[start : start + 45]
-        piecewise = of_random_images(piecewise, [row.partition("-")[0] for row in piecewise], 60, 0)
+        piecewise = of_random_images([*piecewise, *rows[start : start + 45]], 60)
     assert piecewise == at_once
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from negcap.pipelines.quality.strata import Sampling, sample_strata
+from negcap.pipelines.quality.strata import sample_strata
 from tests.pipelines.publish.fixtures import rows, write_run
 
 CAPTIONS, NEGATIVES = rows(24, 9)
@@ -23,13 +23,11 @@ def ids(drawn: dict[tuple[str, ...], list[dict[str, Any]]]) -> dict[tuple[str, .
 @pytest.mark.parametrize("by", [["operator"], ["operator", "split"], ["family", "replacement"]])
 def test_the_rows_do_not_hang_on_the_shards(run: Path, tmp_path: Path, by: list[str]) -> None:
     other = write_run(tmp_path / "other", CAPTIONS, NEGATIVES, images=1)
-    assert ids(sample_strata(run, "negatives", by, Sampling(6, 3))) == ids(
-        sample_strata(other, "negatives", by, Sampling(6, 3))
-    )
+    assert ids(sample_strata(run, "negatives", by, 6, 3)) == ids(sample_strata(other, "negatives", by, 6, 3))
 
 
 def test_every_stratum_has_its_own_rows(run: Path) -> None:
-    drawn = sample_strata(run, "negatives", ["operator", "split"], Sampling(5))
+    drawn = sample_strata(run, "negatives", ["operator", "split"], 5)
     written = {row["negative_id"]: row for row in NEGATIVES}
     assert list(drawn) == [(name, split) for name in ("noun", "numeral") for split in ("test", "train")]
     for (operator, split), some in drawn.items():
@@ -42,19 +40,17 @@ def test_every_stratum_has_its_own_rows(run: Path) -> None:
 
 
 def test_images_differ_while_there_are_any_left(run: Path) -> None:
-    (some,) = sample_strata(run, "negatives", ["operator"], Sampling(30, only={"operator": ("noun",)})).values()
+    (some,) = sample_strata(run, "negatives", ["operator"], 30, only={"operator": ("noun",)}).values()
     assert len({row["image_id"] for row in some[:24]}) == 24
     assert len({row["negative_id"] for row in some}) == 30
-    (everything,) = sample_strata(
-        run, "negatives", ["operator"], Sampling(10_000, only={"operator": ("noun",)})
-    ).values()
+    (everything,) = sample_strata(run, "negatives", ["operator"], 10_000, only={"operator": ("noun",)}).values()
     mine = sorted(row["negative_id"] for row in NEGATIVES if row["operator"] == "noun")
     assert sorted(row["negative_id"] for row in everything) == mine
     assert everything[:30] == some
 
 
 def test_another_seed_draws_others_and_every_image_gets_its_turn(run: Path) -> None:
-    first = [sample_strata(run, "negatives", ["operator"], Sampling(1, seed))["noun",][0] for seed in range(240)]
+    first = [sample_strata(run, "negatives", ["operator"], 1, seed)["noun",][0] for seed in range(240)]
     counts = Counter(row["image_id"] for row in first)
     assert len(counts) == 24
     assert max(counts.values()) <= 25  # 10 expected
@@ -62,9 +58,9 @@ def test_another_seed_draws_others_and_every_image_gets_its_turn(run: Path) -> N
 
 
 def test_what_is_not_there(run: Path) -> None:
-    assert sample_strata(run, "positives", ["operator"], Sampling(3)) == {}
-    assert sample_strata(run, "negatives", ["operator"], Sampling(3, only={"split": ("val",)})) == {}
+    assert sample_strata(run, "positives", ["operator"], 3) == {}
+    assert sample_strata(run, "negatives", ["operator"], 3, only={"split": ("val",)}) == {}
     with pytest.raises(ValueError, match="n must be >= 1, was: 0"):
-        sample_strata(run, "negatives", ["operator"], Sampling(0))
-    with pytest.raises(ValueError, match=r"negatives must have the columns reason, image_id, lacks: reason"):
-        sample_strata(run, "negatives", ["reason"], Sampling(1))
+        sample_strata(run, "negatives", ["operator"], 0)
+    with pytest.raises(ValueError, match=r"negatives/part-00000.parquet lacks the column reason"):
+        sample_strata(run, "negatives", ["reason"], 1)

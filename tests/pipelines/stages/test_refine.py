@@ -4,7 +4,6 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -75,6 +74,16 @@ def untidy(caption: str, rng: Random, candidates: int) -> list[str]:
 Make = Callable[[str, Random, int], list[str]]
 
 
+def table(captions: list[tuple[str, str]], negatives: list[list[str]], true: list[list[str]] | None = None) -> pa.Table:
+    """Candidates as `read_rows` reads them; true: what each is paired with, None for its caption."""
+    rows = [
+        {"caption_id": f"{n:05d}", "image_id": image, "text": text, "negative": negative, "caption": other}
+        for n, ((text, image), some) in enumerate(zip(captions, negatives, strict=True))
+        for negative, other in zip(some, true[n] if true else [text] * len(some), strict=True)
+    ]
+    return pa.Table.from_pylist([{**row, "plausibility": None} for row in rows])
+
+
 def drawn(make: Make, captions: list[tuple[str, str]], candidates: int = 4) -> list[list[str]]:
     rng = Random(1)
     return [make(text, rng, candidates) for text, _ in captions]
@@ -95,7 +104,7 @@ def test_a_planted_cue_vanishes(make: Make, baseline: str, raw: float, kept: flo
     negatives = drawn(make, captions)
     before = [Pair(text, some[0], image) for (text, image), some in zip(captions, negatives, strict=True)]
     assert blind("before", before).baselines[baseline].percent > raw
-    candidates = pool([text for text, _ in captions], [image for _, image in captions], negatives)
+    candidates = pool(table(captions, negatives))
     chosen = select(candidates)
     rows = [(i, row - candidates.start[i]) for i, row in enumerate(chosen) if row >= 0]
     assert all(0 <= draw < len(negatives[i]) for i, draw in rows)
@@ -197,7 +206,7 @@ def test_a_large_table_is_refined_in_groups_of_shards(run: Path, monkeypatch: py
 
     def read_rows(run: Path, operator: str, config: RefineConfig, shards: slice) -> object:
         found = rows(run, operator, config, shards)
-        read.append((operator, shards, len(found.captions)))
+        read.append((operator, shards, found[0]))
         return found
 
     monkeypatch.setattr(module, "read_rows", read_rows)
@@ -225,22 +234,20 @@ def test_the_least_plausible_are_not_selected_from(sample_run: Path, operator: s
         (RefineConfig(most_plausible=0.9, min_plausibility=-2.0), max(share[0.9], -2.0)),
         (RefineConfig(), -np.inf),
     ):
-        found = read_rows(sample_run, operator, replace(config, candidates=99, max_loss=None))
-        left = [odds for some in found.plausibility for odds in some]
-        assert sorted(left) == sorted(every[every >= lowest])
-        assert all(found.texts) and len(found.captions) == len(found.texts)
+        _, found = read_rows(sample_run, operator, config.changed(candidates=99, max_loss=None))
+        assert sorted(found["plausibility"].to_pylist()) == sorted(every[every >= lowest])
 
 
 def test_what_makes_the_other_words_unlikely_is_not_selected_from(sample_run: Path, run: Path) -> None:
     rows = [row for row in rows_of(sample_run, "negatives") if row["operator"] == "noun"]
     of = len({row["caption_id"] for row in rows})
     for limit in (0.5, 2.0):
-        found = read_rows(sample_run, "noun", RefineConfig(candidates=99, max_loss=limit))
+        captions, found = read_rows(sample_run, "noun", RefineConfig(candidates=99, max_loss=limit))
         allowed = [row["text"] for row in rows if row["context_loss"] <= limit]
-        assert sorted(text for some in found.texts for text in some) == sorted(allowed) and allowed
-        assert len(found.captions) < of == found.with_negatives
-    unread = read_rows(run, "noun", RefineConfig(candidates=99, max_loss=0.0))
-    assert sum(map(len, unread.texts)) == sum(row["operator"] == "noun" for row in rows_of(run, "negatives"))
+        assert sorted(found["negative"].to_pylist()) == sorted(allowed) and allowed
+        assert len(found["caption_id"].unique()) < of == captions
+    _, unread = read_rows(run, "noun", RefineConfig(candidates=99, max_loss=0.0))
+    assert len(unread) == sum(row["operator"] == "noun" for row in rows_of(run, "negatives"))
 
 
 def test_flows_of_numerals_run_both_ways(tmp_path: Path) -> None:
@@ -280,7 +287,8 @@ def test_too_few_images_keep_nothing(tmp_path: Path) -> None:
         ({"candidates": 0}, "candidates must be >= 1, was: 0"),
         ({"rounds": 0}, "rounds must be >= 1, was: 0"),
         ({"seed": -1}, "seed must be >= 0, was: -1"),
-        ({"most_plausible": 0.0}, "most_plausible must be above 0 and at most 1, was: 0.0"),
+        ({"most_plausible": 0.0}, "most_plausible must be > 0, was: 0.0"),
+        ({"most_plausible": 1.5}, "most_plausible must be <= 1, was: 1.5"),
     ],
 )
 def test_bad_configs_are_named(run: Path, config: dict[str, object], message: str) -> None:
@@ -331,14 +339,13 @@ def test_a_missing_column_is_named(run: Path) -> None:
 def test_each_candidate_is_paired_with_its_own_true_text() -> None:
     """Beside their captions, denials are told by "no"; beside true denials of other things they are not."""
     captions = corpus(150)
-    texts, images = [text for text, _ in captions], [image for _, image in captions]
     denials = [
         [text.replace(" by ", f" and no {thing} by ") for thing in (other, "cup")]
         for (text, _), other in zip(captions, THINGS * 30, strict=True)
     ]
-    alone = select(pool(texts, images, denials))
-    beside = select(pool(texts, images, denials, true=[some[::-1] for some in denials]))
-    assert (alone >= 0).sum() < 0.1 * len(texts) < 0.6 * len(texts) < (beside >= 0).sum()
+    alone = select(pool(table(captions, denials)))
+    beside = select(pool(table(captions, denials, [some[::-1] for some in denials])))
+    assert (alone >= 0).sum() < 0.1 * len(captions) < 0.6 * len(captions) < (beside >= 0).sum()
 
 
 def test_only_some_splits(run: Path) -> None:

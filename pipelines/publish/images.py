@@ -1,0 +1,267 @@
+"""Formats that hold the images themselves: Parquet for programs that read with `datasets`, and tar files of samples.
+
+huggingface: `data/{operator}/{split}-00000-of-000NN.parquet`, one row per negative. The head of the dataset card
+defines one config per operator, and `default` with all of them: the hub's viewer shows them as a menu. With images,
+mteb reads the folder by the task file beside it. lmms-eval: Parquet files with questions and images, a YAML file per
+split, and the functions that it names; `lmms-eval --include_path DIR --tasks negcap_SPLIT`, started in the folder, asks
+a model which caption is true. webdataset: `{split}-00000.tar`, a sample per caption: the image, `.txt` and
+`.neg.json`, and `sizes.json` with the number of samples of each file. clip_benchmark: `{split}/0.tar`, a sample per
+image with all its captions as the lines of `.txt`, `{split}/nshards.txt` and `dataset_type.txt`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from importlib.resources import files as resources
+from itertools import groupby
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from ...augment.reproducible import record_rng
+from ..tables.examples import Example, all_captions
+from ..tables.pairs import MEASURES
+from .layout import EMBEDDED, FLOAT, IMAGE, Column, FileSet, Format, ParquetFiles, Publication, RecordSet, Rows, Tars
+
+SPLIT = Column("split", "the split", property="fullpath", regex=r"^.*/([^/]+)-\d+-of-\d+\.parquet$")
+DEFAULT = "default"
+NOT_IN_A_SPLIT = re.compile(r"[^\w.]")
+PATH = Column("image", "the image's path, relative to the image folder")
+MEASURED = {
+    "p_true": "estimated probability that one more caption of the image would make it true, or null",
+    "plausibility": "log-odds of the negative to the caption under a language model, in nats, or null",
+    "context_loss": "loss in log probability of words that negative and caption share, in nats, or null",
+    "concreteness": "concreteness of the noun that was put in, or null",
+}
+COLUMNS = (
+    Column("negative_id", "`<caption_id>#<operator>:<k>`"),
+    Column("caption_id", "the caption"),
+    Column("image_id", "the image"),
+    PATH,
+    Column("caption", "the true caption"),
+    Column("negative_caption", "the negative caption"),
+    Column("family", "family of the operator"),
+    Column("operator", "the operator that made the negative"),
+    Column("replaced", "what was replaced"),
+    Column("replacement", "what replaced it"),
+    *(Column(name, description, FLOAT) for name, description in MEASURED.items()),
+)
+
+
+def split_name(split: str) -> str:
+    """A split's name in the characters that the hub allows (letters, digits, dots, underscores): `val-1` -> `val_1`."""
+    return NOT_IN_A_SPLIT.sub("_", split)
+
+
+def hub_configs(splits: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """The field `configs` for the head of the dataset card: all operators together, then one config per operator.
+
+    splits: by operator, the splits in which it has negatives.
+    """
+    together = list(dict.fromkeys(split for some in splits.values() for split in some))
+    configs = {DEFAULT: ("*", together)} | {name: (name, some) for name, some in splits.items()}
+    return {
+        "configs": [
+            {
+                "config_name": name,
+                **({"default": True} if name == DEFAULT else {}),
+                "data_files": [
+                    {"split": split_name(split), "path": f"data/{folder}/{split_name(split)}-*.parquet"}
+                    for split in some
+                ],
+            }
+            for name, (folder, some) in configs.items()
+        ]
+    }
+
+
+def hub_columns(publication: Publication) -> tuple[Column, ...]:
+    """The columns of format huggingface: the image is the file if images are published too, else its path."""
+    return tuple(EMBEDDED if publication.with_images and column is PATH else column for column in COLUMNS)
+
+
+def hub_rows(publication: Publication) -> Rows:
+    """`data/{operator}/{split}`: a row per negative."""
+    for example in publication.examples():
+        image = picture(publication, example) if publication.with_images else publication.prefix + example.image
+        for n in example.negatives:
+            keys = (n.negative_id, example.caption_id, example.image_id, image, example.text, n.text)
+            change = (n.family, n.operator, n.replaced, n.replacement, *(getattr(n, name) for name in MEASURES))
+            yield f"data/{n.operator}/{split_name(example.split)}", (*keys, *change)
+
+
+def picture(publication: Publication, example: Example) -> dict[str, Any]:
+    """The image of an example as `datasets` reads it."""
+    return {"bytes": publication.read(example), "path": example.image}
+
+
+def finish_hub(publication: Publication, folder: Path, files: Mapping[str, Any]) -> list[RecordSet]:
+    """Write mteb's task file if there are images; one record set per operator."""
+    if publication.with_images:
+        write_template(folder / "mteb_task.py", "mteb_task.py", splits=sorted({Path(name).name for name in files}))
+    made = {Path(name).parent.name for name in files}
+    columns = (*hub_columns(publication), SPLIT)
+    return [
+        RecordSet(name, f"negatives by {name} with their captions", columns, FileSet(f"data/{name}/*.parquet"))
+        for name in publication.selection.operators
+        if name in made
+    ]
+
+
+def write_template(file: Path, name: str, **values: Any) -> None:
+    """Write a file of this package, with values in it."""
+    from jinja2 import Template
+
+    text = resources(__package__).joinpath(f"{name}.jinja").read_text(encoding="utf-8")
+    rendered = Template(text, keep_trailing_newline=True).render(values)
+    file.write_text(rendered, encoding="utf-8", newline="\n")
+
+
+LETTERS = "ABCD"
+QUESTION = "Which caption describes the image?"
+QUESTIONS = (
+    Column("question_id", "`<caption_id>#<operator>`"),
+    EMBEDDED,
+    Column("question", "the question with its options, as it is asked"),
+    Column("answer", "the letter of the true caption"),
+    Column("operator", "the operator that made the other options"),
+    Column("family", "the family of the operator"),
+)
+
+
+def question_rows(publication: Publication) -> Rows:
+    """`data/{split}`: a question per caption and operator: the caption and at most three negatives, all different, in
+    random order.
+    """
+    seed = publication.selection.draws.seed
+    for example in publication.examples():
+        image = picture(publication, example)
+        for (operator, family), some in groupby(example.negatives, key=lambda n: (n.operator, n.family)):
+            wrong = [text for text in dict.fromkeys(n.text for n in some) if text != example.text]
+            texts = [example.text, *wrong[: len(LETTERS) - 1]]
+            question_id = f"{example.caption_id}#{operator}"
+            record_rng(seed, "options", question_id).shuffle(texts)
+            options = "\n".join(f"{letter}. {text}" for letter, text in zip(LETTERS, texts, strict=False))
+            asked = f"{QUESTION}\n{options}\nAnswer with the letter only."
+            row = (question_id, image, asked, LETTERS[texts.index(example.text)], operator, family)
+            yield f"data/{split_name(example.split)}", row
+
+
+def finish_questions(publication: Publication, folder: Path, files: Mapping[str, Any]) -> list[RecordSet]:
+    """Write `negcap_{split}.yaml` and `utils.py`; one record set."""
+    for split in (Path(name).name for name in files):
+        write_template(folder / f"negcap_{split}.yaml", "lmms_eval.yaml", split=split)
+    write_template(folder / "utils.py", "lmms_eval.py")
+    return [RecordSet("questions", "questions about images", (*QUESTIONS, SPLIT), FileSet("data/*.parquet"))]
+
+
+KEY = Column("key", "number of the sample, the same for all its members", property="filename", regex=r"(\d+)\.")
+MEMBERS = {  # by suffix of a sample's members: the name of their record set, and their content
+    ".txt": ("captions", Column("caption", "the true caption", property="content")),
+    ".neg.json": ("negatives", Column("negatives", "the negatives of the caption, as JSON", property="content")),
+}
+CAPTIONS = {".txt": ("captions", Column("captions", "the captions of the image, one a line", property="content"))}
+
+
+def caption_samples(publication: Publication) -> Rows:
+    """`{split}-{}.tar`: a sample per caption."""
+    for example in publication.examples():
+        keys = {"caption_id": example.caption_id, "image_id": example.image_id, "image": example.image}
+        negatives = {**keys, "negatives": [negative._asdict() for negative in example.negatives]}
+        texts = {".txt": example.text.encode(), ".neg.json": json.dumps(negatives, ensure_ascii=False).encode()}
+        yield f"{example.split}-{{:05d}}.tar", _image_member(publication, example) | texts
+
+
+def finish_captions(publication: Publication, folder: Path, files: Mapping[str, Tars]) -> list[RecordSet]:
+    """Write the number of samples by tar file, by which OpenCLIP knows the length of an epoch."""
+    sizes = {name: size for tars in files.values() for name, size in tars.sizes.items()}
+    (folder / "sizes.json").write_text(json.dumps(sizes, indent=1) + "\n", encoding="utf-8")
+    return [record for name, tars in files.items() for record in _records(name.rpartition("-")[0], tars, MEMBERS)]
+
+
+def image_samples(publication: Publication) -> Rows:
+    """`{split}/{}.tar`: a sample per image and split."""
+    for examples in publication.by_image():
+        for split in dict.fromkeys(example.split for example in examples):
+            texts = [" ".join(example.text.split()) for example in examples if example.split == split]
+            captions = {".txt": "\n".join(texts).encode()}
+            yield f"{split}/{{}}.tar", captions | _image_member(publication, examples[0])
+
+
+def finish_images(publication: Publication, folder: Path, files: Mapping[str, Tars]) -> list[RecordSet]:
+    """Write the two small files that describe the tar files."""
+    (folder / "dataset_type.txt").write_text("retrieval\n", encoding="utf-8")
+    for name, tars in files.items():
+        (folder / name).with_name("nshards.txt").write_text(f"{len(tars.sizes)}\n", encoding="utf-8")
+    return [
+        record
+        for name, tars in files.items()
+        for record in _records(name.partition("/")[0], tars, CAPTIONS, inside=True)
+    ]
+
+
+def _image_member(publication: Publication, example: Example) -> dict[str, bytes]:
+    suffix = PurePosixPath(example.image).suffix.lower()
+    return {{".jpeg": ".jpg", "": ".jpg"}.get(suffix, suffix): publication.read(example)}
+
+
+def _records(
+    split: str, tars: Tars, members: Mapping[str, tuple[str, Column]], inside: bool = False
+) -> list[RecordSet]:
+    """One record set per kind of archive member, since Croissant readers handle one kind each.
+
+    inside: whether the archives are in a folder of the split.
+    """
+    archives = tuple(f"{split}/{name}" if inside else name for name in tars.sizes)
+    found = []
+    for suffix in sorted(tars.suffixes):
+        picture = (f"images-{suffix[1:]}", Column("image", "the image", IMAGE, property="content"))
+        name, column = members.get(suffix, picture)
+        files = FileSet(f"*{suffix}", archives)
+        found.append(RecordSet(f"{split}-{name}", f"{name} of the samples", (KEY, column), files))
+    return found
+
+
+WEBDATASET = Format(
+    caption_samples,
+    lambda path, _: Tars(path),
+    "WebDataset, tar shards of 5,000 captions",
+    "`webdataset.WebDataset('$split-00000.tar', shardshuffle=False).decode('pil')` gives samples with `jpg`, `txt` "
+    "and `neg.json`; `neg.json` has the negatives of the caption with what was replaced.",
+    finish=finish_captions,
+    images="files",
+    embeds=True,
+)
+HUGGINGFACE = Format(
+    hub_rows,
+    lambda stem, publication: ParquetFiles(stem, hub_columns(publication)),
+    "Parquet files for the Hugging Face hub, one row per negative",
+    "`datasets.load_dataset('path/of/this/folder', '$operator', split='$split')` loads the negatives of one "
+    "operator, `load_dataset('path/of/this/folder', split='$split')` those of all operators.",
+    finish=finish_hub,
+    embeds=True,
+    card_fields=hub_configs,
+)
+CLIP_BENCHMARK = Format(
+    image_samples,
+    lambda path, _: Tars(path),
+    "WebDataset for CLIP_benchmark's retrieval, one sample per image, true captions only",
+    "`clip_benchmark eval --dataset wds/this --dataset_root path/of/this/folder --split $split "
+    "--task zeroshot_retrieval`.",
+    finish=finish_images,
+    negatives=False,
+    images="files",
+    prepare=all_captions,
+    embeds=True,
+)
+LMMS_EVAL = Format(
+    question_rows,
+    lambda stem, _: ParquetFiles(stem, QUESTIONS),
+    "A task of lmms-eval, multiple choice with images",
+    "In this folder: `python -m lmms_eval --include_path . --tasks negcap_$split --model NAME`.",
+    finish=finish_questions,
+    per_caption=1,
+    images="files",
+    embeds=True,
+)

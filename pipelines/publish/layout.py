@@ -1,0 +1,341 @@
+"""What a format is, what its rows are made of, and the files that they are written to, row by row."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import tarfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from ..tables.examples import Example, Negative, Prepare, Selection, with_negatives
+from ..tables.images import Box, Images, safe_path
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+IMAGES = "images"
+TEXT, INTEGER, FLOAT, IMAGE = "sc:Text", "sc:Integer", "sc:Float", "sc:ImageObject"
+
+
+class Column(NamedTuple):
+    """A field of a record set, and where in a file a Croissant reader finds it.
+
+    By default it is the table column of this name. path: it is at this JSON path instead; property: it is a property
+    of the file (`content`, `filename`, `fullpath`). member, regex: the field is only a part of the value found there,
+    the one at the JSON path `member` in it, or the first group of `regex`. repeated: a record has a list of such
+    values. type: a schema.org type.
+    """
+
+    name: str
+    description: str
+    type: str = TEXT
+    path: str = ""
+    property: str = ""
+    member: str = ""
+    regex: str = ""
+    repeated: bool = False
+
+
+class FileSet(NamedTuple):
+    """Files that match a glob pattern, in the published folder or inside the `archives` in it.
+
+    listed: whether the metadata also describe every file separately, with its digest; False if there are thousands.
+    """
+
+    pattern: str
+    archives: tuple[str, ...] = ()
+    listed: bool = True
+
+
+class RecordSet(NamedTuple):
+    """The records of one file, whose path is `name`; or of the file set `files`, and `name` is only a label."""
+
+    name: str
+    description: str
+    columns: tuple[Column, ...]
+    files: FileSet | None = None
+
+
+@dataclass(frozen=True)
+class Publication:
+    """A selection of captions and negatives, with its images.
+
+    images: the folder of the image files, or None; boxes: by image_id, the region of the image that its captions
+    describe; with_images: whether the image files are published too, in the folder `image_folder`; license: its name,
+    for formats that state it. root: what precedes an image's path in formats whose readers open it as it is written;
+    empty: see `prefix`. names: whose names files of operators have, "negcap" or "sugarcrepe". votes: by negative_id,
+    for formats with `votes`.
+    """
+
+    selection: Selection
+    images: Images | None = None
+    boxes: Mapping[str, Box] = field(default_factory=dict)
+    with_images: bool = False
+    license: str = ""
+    root: str = ""
+    names: str = "negcap"
+    votes: Mapping[str, Mapping[str, int]] = field(default_factory=dict, repr=False)
+
+    @property
+    def image_folder(self) -> str:
+        """Where published image files are: in `images`, or where readers of SugarCrepe look, in `val2017`."""
+        return "val2017" if self.names == "sugarcrepe" else IMAGES
+
+    @property
+    def prefix(self) -> str:
+        """What precedes an image's path in formats whose readers open it as it is written: `root`, `images/` or ""."""
+        if self.root:
+            return self.root.rstrip("/") + "/"
+        return f"{self.image_folder}/" if self.with_images else ""
+
+    def by_image(self) -> Iterator[list[Example]]:
+        """The examples of each image; image paths are as found in the image folder, if there is one.
+
+        Raises ValueError for a path that leads out of the image folder.
+        """
+        for examples in self.selection.images():
+            yield [example._replace(image=self._located(example.image)) for example in examples]
+
+    def _located(self, image: str) -> str:
+        return safe_path(image) if self.images is None else self.images.find(image) or image
+
+    def examples(self) -> Iterator[Example]:
+        """All examples, one by one, in the order of the run."""
+        for examples in self.by_image():
+            yield from examples
+
+    def pairs(self) -> Iterator[tuple[Example, Negative]]:
+        """Each example with each of its negatives."""
+        for example in self.examples():
+            for negative in example.negatives:
+                yield example, negative
+
+    def file(self, split: str, name: str) -> str:
+        """The path of a split's file of this name: in a folder of the split, if several are published."""
+        return name if len(self.selection.splits) == 1 else f"{split}/{name}"
+
+    def box(self, example: Example) -> Box:
+        """The region of the image that an example describes: the box given for the image, else the whole image.
+
+        Raises ValueError if there is neither a box nor an image folder.
+        """
+        given = self.boxes.get(example.image_id)
+        if given is None and self.images is None:
+            raise ValueError(f"no box for image {example.image_id}: give --images, or its box in --set boxes=FILE")
+        return given or self.images.box(example.image)  # type: ignore[union-attr]
+
+    def read(self, example: Example) -> bytes:
+        """The bytes of the image file of an example, in formats with images."""
+        assert self.images is not None
+        return self.images.read(example.image)
+
+
+Rows = Iterator[tuple[Any, ...]]  # the path of a file, and what its `add` takes
+Finish = Callable[[Publication, Path, Mapping[str, Any]], list[RecordSet]]
+
+
+@dataclass(frozen=True)
+class Format:
+    """A file format that other programs read.
+
+    rows: for each row the path of its file and what is added to it; open: opens the file of a path (see `JsonFile`);
+    what: the format in a phrase; use: how to read it, in Markdown, with the placeholders `$file` (the first file),
+    `$split` and `$operator`. holds, columns: what a row is, for formats in which each file is a record set. finish:
+    for others, writes what comes after the rows, and returns the record sets; it gets the folder, and the files by
+    their path.
+
+    per_caption: default number of negatives per caption and operator, None for all. negatives: whether it contains
+    negatives. images: what it needs to know of the images: only their names, their sizes, or their files. siblings:
+    whether its rows contain other captions of the image too. votes: whether every negative has the votes of people or
+    models on it, and others are left out. embeds: whether published image files are inside the format's own files.
+    prepare: keeps those captions of an image that the format can hold. card_fields: further fields for the head of the
+    data card, computed from the splits in which each operator has negatives.
+    """
+
+    rows: Callable[[Publication], Rows]
+    open: Callable[[Path, Publication], Any]
+    what: str
+    use: str
+    holds: str = ""
+    columns: tuple[Column, ...] = ()
+    finish: Finish | None = None
+    per_caption: int | None = None
+    negatives: bool = True
+    images: Literal["names", "sizes", "files"] = "names"
+    siblings: bool = False
+    votes: bool = False
+    embeds: bool = False
+    prepare: Prepare = with_negatives
+    card_fields: Callable[[Mapping[str, Sequence[str]]], dict[str, Any]] = lambda _: {}
+
+    def write(self, publication: Publication, folder: Path) -> list[RecordSet]:
+        """Write the files of a publication into a folder; returns their record sets."""
+        files: dict[str, Any] = {}
+        with ExitStack() as closed_at_end:
+            for name, *row in self.rows(publication):
+                if name not in files:
+                    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                    files[name] = closed_at_end.enter_context(closing(self.open(folder / name, publication)))
+                files[name].add(*row)
+        if self.finish is not None:
+            return self.finish(publication, folder, files)
+        return [RecordSet(name, self.holds, self.columns) for name in files]
+
+
+# files that are written row by row
+
+
+class JsonFile:
+    """A JSON file of one list or one object, written row by row, one row per line.
+
+    It is plain ASCII, since some readers open it in the default encoding of their system.
+    """
+
+    def __init__(self, file: Path, head: str = "[", foot: str = "]", between: str = ",") -> None:
+        """Create the file; head, foot: lines before and after the rows, none if empty; between: after each but the
+        last.
+        """
+        self.file = file.open("w", encoding="utf-8", newline="\n")
+        self.foot, self.between = foot, between
+        self.before = head
+
+    def add(self, value: Any, key: str | None = None) -> None:
+        """Write a row; key: its key in an object."""
+        start = f"{self.before}\n" if self.before or self.file.tell() else ""
+        self.file.write(start + ("" if key is None else f"{json.dumps(key)}: ") + json.dumps(value))
+        self.before = self.between
+
+    def close(self) -> None:
+        """Write the last line."""
+        self.file.write(f"\n{self.foot}\n" if self.foot else "\n")
+        self.file.close()
+
+
+class TableFile:
+    """A text table with a header, written row by row with the quoting that pandas uses."""
+
+    def __init__(self, file: Path, header: Sequence[str], delimiter: str = ",") -> None:
+        """Create the file and write the header."""
+        self.file = file.open("w", encoding="utf-8", newline="")
+        self.add = csv.writer(self.file, delimiter=delimiter, lineterminator="\n").writerow
+        self.close = self.file.close
+        self.add(header)
+
+
+class LinesFile(NamedTuple):
+    """A text file of which there may be too many to keep them open."""
+
+    file: Path
+
+    def add(self, *lines: str) -> None:
+        """Write lines, maybe none."""
+        with self.file.open("a", encoding="utf-8", newline="\n") as file:
+            file.writelines(f"{line}\n" for line in lines)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+ROWS, GROUP = 100_000, 10_000  # rows per file, rows per row group
+ROWS_WITH_IMAGES, GROUP_WITH_IMAGES = 2_000, 100
+EMBEDDED = Column("image", "the image", IMAGE, member="bytes")
+
+
+class ParquetFiles:
+    """The rows of one operator and split as Parquet files, written one row group at a time.
+
+    A file has at most 100,000 rows, or 2,000 with images.
+    """
+
+    def __init__(self, stem: Path, columns: Sequence[Column]) -> None:
+        """Write files `{stem}-00000-of-000NN.parquet`; images are in the column EMBEDDED, if it is one of `columns`."""
+        self.stem, self.schema = stem, schema(columns)
+        self.most, self.group = (ROWS_WITH_IMAGES, GROUP_WITH_IMAGES) if EMBEDDED in columns else (ROWS, GROUP)
+        self.waiting: list[Sequence[Any]] = []
+        self.writers: list[Any] = []
+        self.room = 0  # rows that still fit into the last file
+
+    def add(self, row: Sequence[Any]) -> None:
+        """Add a row, its values in the order of the columns."""
+        self.waiting.append(row)
+        if len(self.waiting) == min(self.group, self.room or self.most):
+            self._flush()
+
+    def _flush(self) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        if not self.room:
+            self.room = self.most
+            for full in self.writers[-1:]:
+                full.close()
+            file = self.stem.with_name(f"{self.stem.name}-{len(self.writers):05d}")
+            self.writers.append(pq.ParquetWriter(file, self.schema, compression="zstd"))
+        columns = zip(zip(*self.waiting, strict=True), self.schema, strict=True)
+        arrays = [pa.array(values, item.type) for values, item in columns]
+        self.writers[-1].write_table(pa.Table.from_arrays(arrays, schema=self.schema))
+        self.room -= len(self.waiting)
+        self.waiting = []
+
+    def close(self) -> None:
+        """Write the remaining rows, and rename the files now that their number is known."""
+        if self.waiting:
+            self._flush()
+        for number, writer in enumerate(self.writers):
+            writer.close()
+            file = self.stem.with_name(f"{self.stem.name}-{number:05d}")
+            file.rename(file.with_name(f"{file.name}-of-{len(self.writers):05d}.parquet"))
+
+
+def schema(columns: Sequence[Column]) -> pa.Schema:
+    """The Arrow schema of columns, with the metadata from which `datasets` knows which column holds images."""
+    import pyarrow as pa
+
+    image = pa.struct([pa.field("bytes", pa.binary()), pa.field("path", pa.string())])
+    types = {FLOAT: pa.float32(), TEXT: pa.string(), INTEGER: pa.int64(), IMAGE: image}
+    features = {
+        name: {"_type": "Image"} if type == IMAGE else {"dtype": str(types[type]), "_type": "Value"}
+        for name, _, type, *_ in columns
+    }
+    metadata = {"huggingface": json.dumps({"info": {"features": features}})}
+    return pa.schema([pa.field(name, types[type]) for name, _, type, *_ in columns], metadata=metadata)
+
+
+SAMPLES = 5000  # in a tar file
+
+
+class Tars:
+    """Tar files with up to 5,000 samples each; their bytes depend only on the samples."""
+
+    def __init__(self, name: Path) -> None:
+        """Create the first with the first sample; name: their path, with {} for their number."""
+        self.name = name
+        self.suffixes: set[str] = set()
+        self.samples = 0
+        self.sizes: dict[str, int] = {}  # number of samples by the name of a file
+        self.tar: tarfile.TarFile | None = None
+
+    def add(self, parts: Mapping[str, bytes]) -> None:
+        """Add a sample: the contents of its members by their suffix."""
+        file = self.name.with_name(self.name.name.format(self.samples // SAMPLES))
+        if file.name not in self.sizes:
+            self.close()
+            self.tar = tarfile.open(file, "w", format=tarfile.USTAR_FORMAT)  # noqa: SIM115
+        assert self.tar is not None
+        for suffix, data in parts.items():
+            self.suffixes.add(suffix)
+            entry = tarfile.TarInfo(f"{self.samples:09d}{suffix}")  # no time, no owner
+            entry.size = len(data)
+            self.tar.addfile(entry, io.BytesIO(data))
+        self.samples += 1
+        self.sizes[file.name] = self.sizes.get(file.name, 0) + 1
+
+    def close(self) -> None:
+        """Close the tar file that is being written, if any."""
+        if self.tar is not None:
+            self.tar.close()

@@ -1,0 +1,295 @@
+"""The blind baselines on pairs of a caption and its negative, and the report on them.
+
+A format rule; "the shorter is true"; a trigram language model of true captions; and two models that learn from pairs,
+word log-odds and a logistic regression on n-gram differences. Those that learn are cross-validated, and have one weight
+per n-gram: the score (gap) of a pair is the weighted sum of the n-gram counts of the true text minus the negative's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..accuracy import Accuracy, by_image
+
+if TYPE_CHECKING:
+    import numpy as np
+    from scipy.sparse import csr_matrix
+
+    from .ngrams import Texts
+
+NEEDED = 'the blind baselines need scikit-learn: pip install "negcap[quality]"'
+FIXED = ("format rule", "shorter is true", "language model")  # not trained on negatives; inverted, equally informative
+CUES = 15
+SIGNIFICANT = 2.0
+FOLDS = 5
+PENALTY = 1.0
+MIN_PAIRS = 2  # n-grams in fewer pairs have weight 0 in the regression
+STEP = 2.0**-10  # weights are multiples: what the fit rounds differs with the processor, near the 14th digit
+Fit = Callable[["csr_matrix"], "np.ndarray"]
+
+
+class Pair(NamedTuple):
+    """A true caption, its negative, and the image_id of both."""
+
+    true: str
+    negative: str
+    image_id: str
+
+
+@dataclass(frozen=True)
+class Cue:
+    """A word, the number of pairs where only the true text has it, and the number where only the negative has it."""
+
+    word: str
+    true: int
+    negative: int
+
+
+@dataclass(frozen=True)
+class BlindReport:
+    """The accuracies of the blind baselines on some pairs, and the words and n-grams by which negatives can be guessed.
+
+    true_cues, false_cues: the n-grams of the largest positive and negative weights in the regression, as (n-gram,
+    weight); a positive weight indicates the true text. words: up to 15 words with
+    |true - negative| / sqrt(true + negative) above 2 (see `Cue`), the largest first.
+    """
+
+    name: str
+    format_rule: Accuracy
+    shorter: Accuracy
+    ngrams: Accuracy
+    true_cues: tuple[tuple[str, float], ...]
+    false_cues: tuple[tuple[str, float], ...]
+    odds: Accuracy
+    language_model: Accuracy
+    words: tuple[Cue, ...] = ()
+
+    @property
+    def baselines(self) -> dict[str, Accuracy]:
+        """Accuracy by the baseline's name, in the order of the tables' columns."""
+        return {
+            "format rule": self.format_rule,
+            "shorter is true": self.shorter,
+            "word log-odds": self.odds,
+            "language model": self.language_model,
+            "n-gram regression": self.ngrams,
+        }
+
+
+def most_telling(report: BlindReport) -> tuple[str, Accuracy, bool]:
+    """The baseline whose 95 % interval has the highest lower bound: its name, accuracy, and whether it is inverted.
+
+    Baselines that are not trained on negatives are inverted if they are wrong more often than right: 30 % for "the
+    shorter is true" is 70 % for "the longer is true".
+    """
+    tried = []
+    for name, found in report.baselines.items():
+        turned = name in FIXED and found.percent < 50
+        if turned:
+            found = Accuracy(100 - found.percent, 100 - found.high, 100 - found.low, found.pairs)
+        tried.append((name, found, turned))
+    return max(tried, key=lambda one: (one[1].low, one[1].percent))
+
+
+def check_libraries() -> None:
+    """Raise ImportError, with the extra to install, if scikit-learn is missing."""
+    try:
+        import scipy.sparse  # noqa: F401
+        import sklearn.linear_model  # noqa: F401
+    except ImportError as error:
+        raise ImportError(NEEDED) from error
+
+
+def blind(name: str, pairs: Sequence[Pair], seed: int = 0, corpus: Sequence[tuple[str, str]] = ()) -> BlindReport:
+    """Measure all baselines on some pairs, one pair per caption: each text read as n-grams around what differs.
+
+    name: of the report, usually the operator; corpus: (text, image_id) of true captions that the language model is
+    trained on, except the images of the fold that it is tested on; if empty, it is trained on the pairs' true captions.
+    Raises ValueError naming `name` if there are too few pairs or images, ImportError if scikit-learn is missing.
+    """
+    check_libraries()
+    import numpy as np
+
+    from .ngrams import NgramVocabulary, train
+
+    images = [pair.image_id for pair in pairs]
+    try:
+        vocabulary = NgramVocabulary()
+        true = vocabulary.encode([pair.true for pair in pairs])
+        negative = vocabulary.encode([pair.negative for pair in pairs])
+        folds = folds_of(images, seed=seed)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from error
+    found = features(true, negative)
+    single = words(found)
+
+    def cross_validated(matrix: csr_matrix, fit: Fit) -> Accuracy:
+        return by_image(right(scores(matrix, fold_weights(matrix, folds, FOLDS, fit), folds)).tolist(), images)
+
+    weights = regression(found.matrix)
+    order = np.argsort(weights, kind="stable")
+
+    def cues(columns: np.ndarray) -> tuple[tuple[str, float], ...]:
+        return tuple(zip(vocabulary.spell(found.keys[columns]), weights[columns].tolist(), strict=True))
+
+    strongest = [side[weights[side] * sign > 0] for side, sign in ((order[::-1][:CUES], 1), (order[:CUES], -1))]
+    read = vocabulary.encode([text for text, _ in corpus]) if corpus else true
+    parts = folds_of([*images, *(image for _, image in corpus)], seed=seed)
+    model = train(read, parts[len(pairs) if corpus else 0 :], FOLDS, len(vocabulary.number))
+    gaps = model.gaps(true, negative, parts[: len(pairs)])
+    in_true, in_negative = sides(single.matrix)
+    strength = np.abs(in_true - in_negative) / np.sqrt(np.maximum(in_true + in_negative, 1))
+    top = np.argsort(-strength, kind="stable")[:CUES]
+    top = top[strength[top] > SIGNIFICANT]
+    counts = (side[top].astype(int).tolist() for side in (in_true, in_negative))
+    return BlindReport(
+        name,
+        format_rule(pairs),
+        shorter(pairs),
+        cross_validated(found.matrix, regression),
+        cues(strongest[0]),
+        cues(strongest[1]),
+        cross_validated(single.matrix, log_odds),
+        by_image(right(gaps).tolist(), images),
+        tuple(map(Cue, vocabulary.spell(single.keys[top]), *counts)),
+    )
+
+
+# rules
+
+SPACED = re.compile(r"\s[.,;:!?]")
+LOWER_I = re.compile(r"(?<![\w.'’-])i(?:['’](?:m|ve|ll|d))?(?![\w.'’-])")
+
+
+def format_faults(text: str) -> int:
+    """Count the formatting errors that careless scripts leave in a text.
+
+    1 each, however often they occur: a lower-case start, a lower-case "i", a double space, a space before punctuation,
+    no final punctuation, `<unk>`. 1 per occurrence: a wrong a/an, a doubled word.
+    """
+    from ....augment.language.grammar import article
+
+    words = text.lower().split()
+    faults = text[:1].islower() + ("  " in text) + bool(SPACED.search(text)) + ("<unk>" in text.lower())
+    faults += bool(LOWER_I.search(text))
+    faults += not text.rstrip().endswith((".", "!", "?", '"'))
+    for word, following in zip(words, words[1:], strict=False):
+        faults += word == following and word.isalpha()
+        faults += word in ("a", "an") and following[:1].isalnum() and article(following) != word
+    return faults
+
+
+def format_rule(pairs: Sequence[Pair]) -> Accuracy:
+    """Accuracy of guessing that the text with fewer formatting errors is true; a tie counts half."""
+    return _fewer(pairs, format_faults)
+
+
+def shorter(pairs: Sequence[Pair]) -> Accuracy:
+    """Accuracy of guessing that the text with fewer characters is true; a tie counts half."""
+    return _fewer(pairs, len)
+
+
+def _fewer(pairs: Sequence[Pair], measure: Callable[[str], int]) -> Accuracy:
+    gaps = (measure(pair.negative) - measure(pair.true) for pair in pairs)
+    return by_image([(gap > 0) + (gap == 0) / 2 for gap in gaps], [pair.image_id for pair in pairs])
+
+
+def right(gaps: np.ndarray) -> np.ndarray:
+    """For each gap (score of the true text minus the negative's): 1 if it is above 0, 0.5 if it is 0, else 0."""
+    return (gaps > 0) + (gaps == 0) / 2
+
+
+# models that learn from pairs
+
+
+class Features(NamedTuple):
+    """n-gram differences of pairs. matrix: (pairs, n-grams), sparse; keys: the n-grams of the columns, ascending."""
+
+    matrix: csr_matrix
+    keys: np.ndarray
+
+
+def features(true: Texts, negative: Texts) -> Features:
+    """The n-gram counts of each true text minus those of its negative."""
+    from scipy.sparse import coo_array, csr_matrix
+
+    from .ngrams import differences
+
+    (rows, columns, values), keys = differences(true, negative)
+    return Features(csr_matrix(coo_array((values, (rows, columns)), (len(true), len(keys)))), keys)
+
+
+def words(found: Features) -> Features:
+    """Only those columns that are single words."""
+    import numpy as np
+
+    from .ngrams import BITS
+
+    kept = np.flatnonzero(found.keys < 1 << BITS)
+    return Features(found.matrix[:, kept], found.keys[kept])
+
+
+def folds_of(images: Sequence[str], count: int = FOLDS, seed: int = 0) -> np.ndarray:
+    """Assign images at random to `count` folds; returns the fold of each entry of `images`, (n,).
+
+    Raises ValueError if there are fewer images than folds.
+    """
+    import numpy as np
+
+    names, number = np.unique(np.asarray(images, dtype=object).astype(str), return_inverse=True)
+    if len(names) < count:
+        raise ValueError(f"too few images: {len(names)}, needs {count}")
+    return np.random.default_rng(seed).permutation(np.arange(len(names)) % count)[number]
+
+
+def regression(matrix: csr_matrix, penalty: float = PENALTY) -> np.ndarray:
+    """The weights (n-grams,) of a logistic regression that tells which text of a pair is the true one.
+
+    matrix: (pairs, n-grams) differences; every second row is negated and forms the other class. penalty: the C of
+    scikit-learn. n-grams that are in only one pair have weight 0.
+    """
+    import numpy as np
+    from sklearn.linear_model import LogisticRegression
+
+    weights = np.zeros(matrix.shape[1])
+    kept = np.flatnonzero(np.bincount(matrix.indices, minlength=matrix.shape[1]) >= MIN_PAIRS)
+    if not len(kept) or matrix.shape[0] < 2:
+        return weights
+    sign = np.where(np.arange(matrix.shape[0]) % 2, -1.0, 1.0)
+    signed = matrix[:, kept].multiply(sign[:, None]).tocsr()
+    model = LogisticRegression(C=penalty, fit_intercept=False, solver="liblinear", tol=1e-3, random_state=0)
+    weights[kept] = np.rint(model.fit(signed, sign > 0).coef_[0] / STEP) * STEP
+    return weights
+
+
+def log_odds(matrix: csr_matrix) -> np.ndarray:
+    """(n-grams,): log of (count in true texts only + 1) / (count in negatives only + 1)."""
+    from ....augment.reproducible import log
+
+    true, negative = sides(matrix)
+    return log((true + 1) / (negative + 1))
+
+
+def sides(matrix: csr_matrix) -> tuple[Any, Any]:
+    """Two arrays (n-grams,): how often only the true text has each n-gram, and how often only the negative has it."""
+    import numpy as np
+
+    up, down = (np.bincount(matrix.indices, np.maximum(n, 0), matrix.shape[1]) for n in (matrix.data, -matrix.data))
+    return up, down
+
+
+def fold_weights(matrix: csr_matrix, folds: np.ndarray, count: int, fit: Fit) -> np.ndarray:
+    """(n-grams, folds): for each fold, the weights that `fit` learns from the pairs of all other folds."""
+    import numpy as np
+
+    return np.column_stack([fit(matrix[np.flatnonzero(folds != fold)]) for fold in range(count)])
+
+
+def scores(matrix: csr_matrix, weights: np.ndarray, folds: np.ndarray) -> np.ndarray:
+    """(pairs,): the score of every pair by the weights of its fold (a column of `fold_weights`)."""
+    import numpy as np
+
+    return (matrix @ weights)[np.arange(matrix.shape[0]), folds]
