@@ -38,12 +38,6 @@ TRANSITIONS = 1 << 16  # number of transitions whose probabilities are cached
 IMAGES = 64  # number of images whose results are cached
 
 
-def check_max_p_true(limit: float) -> None:
-    """Raise ValueError unless the limit, called max_true in settings, is between 0 and 1."""
-    if not 0 <= limit <= 1:
-        raise ValueError(f"max_true must be between 0 and 1, was: {limit}")
-
-
 @dataclass(frozen=True, eq=False)
 class Truth:
     """A corpus' estimates: associations by kind of word, transitions by kind of assertion, and their calibration.

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from ..engine.bounds import word
+from ...augment.settings import word
 
 OPERATORS = (
     *("noun", "numeral", "shuffle", "preposition"),

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_origin
 
 import click
 
-from ..engine.bounds import word
+from ...augment.settings import word
 from .choices import DEVICES, OPERATORS, RECOVERED, Choice
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def from_field(
     flag: another name than the field's. choices: the valid words, if the field's type does not have them. of_models:
     by model, its defaults of fields.
     """
-    from ..engine.settings import plain_type, words_of
+    from ...augment.settings import plain_type, words_of
 
     kind, words = plain_type(field.annotation), tuple(choices) or tuple(words_of(field.annotation))
     flag, help = flag or f"--{name.replace('_', '-')}", _with_default(name, field, of_models)
@@ -174,7 +174,7 @@ def as_text(value: Any) -> str:
 
 def config_of(kind: Callable[..., T], given: Mapping[str, Any]) -> T:
     """A config from the flags and settings that were given (not None). Raises ValueError as `read_texts`."""
-    from ..engine.settings import read_texts
+    from ...augment.settings import read_texts
 
     return kind(**read_texts(kind, only_set(given)))
 

@@ -8,15 +8,15 @@ ValueError, naming the file, when one cannot be read.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, Self
 
-from ...schemas.features import DTYPES, REJECTED_IMAGES, TABLE, tensors
+from pydantic import Field, model_validator
+
+from ...augment.settings import AtLeastOne, NotNegative, Settings, matching
+from ...schemas.features import REJECTED_IMAGES, TABLE, tensors
 from ...schemas.features import features as schema_of
-from ..engine.bounds import at_least, word
 from ..readers.record import Record, Rejected, clean, excerpt, image_id
 
 if TYPE_CHECKING:
@@ -24,50 +24,39 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-_TABLE = re.compile(rf"{TABLE}(_[a-z0-9]+)?")
+class FeaturesConfig(Settings):
+    """What to read of a source, and how."""
 
+    array: str = Field("ims", description="arrays to read of a VSE++ folder: SPLIT_NAME.npy")
+    backbone: str = Field("", description="name of the model that made the arrays, for the metadata")
+    onnx: Path | None = Field(None, description="extract features of photos with this ONNX model")
+    layer: str = Field("", description="output of the model to read; by default its first")
+    images: Path | None = Field(None, description="folder of the photos that a run's captions name")
+    grid: bool = Field(False, description="keep the regions of the output instead of their mean")
+    resize: int = Field(256, description="shorter side of a photo, in pixels")
+    crop: int = Field(224, description="sides of its centre that is used, in pixels")
+    batch: AtLeastOne = Field(32, description="photos computed at once")
+    device: Literal["cpu", "cuda"] = Field("cpu", description="where the model runs")
+    threads: NotNegative = Field(0, description="threads that read photos and run the model; 0: one per core")
+    dtype: Literal["", "float16", "float32"] = Field(
+        "", description="type to store; by default float16 for arrays of float16 or uint8, else float32"
+    )
+    table: Annotated[str, matching(rf"{TABLE}(_[a-z0-9]+)?", f"{TABLE}, or {TABLE}_ and a name of a-z and 0-9")] = (
+        Field(TABLE, description="table to write: features or features_NAME")
+    )
+    limit: AtLeastOne | None = Field(None, description="read only the first N images; none: all")
+    shard_size: AtLeastOne | None = Field(
+        None, description="images per Parquet file, at most; none: what fits in 64 MiB, 1000 at most"
+    )
+    strict: bool = Field(False, description="stop at the first bad image instead of rejecting it")
 
-@dataclass(frozen=True)
-class FeaturesConfig:
-    """What to read of a source, and how. Raises ValueError for a value that is not valid.
-
-    Arrays of a VSE++ folder: `array` names the files, `{split}_{array}.npy`. backbone: the model that made them.
-    Photos: `onnx` is the model. layer: an output of it; empty: the first. images: the folder to which the paths in a
-    run's captions are relative. grid: keep regions instead of their mean. resize, crop: in pixels, see Crops. batch:
-    photos computed at once. device: cpu or cuda. threads: 0: one per core.
-    Both: dtype: to store; empty: float16 for arrays of float16 or bytes, else float32. table: to write: `features`, or
-    `features_<name>` to keep several. limit: read only the first N images. shard_size: images per shard; None: what
-    fits in 64 MiB, at most 1,000. strict: stop at the first image without a feature.
-    """
-
-    array: str = "ims"
-    backbone: str = ""
-    onnx: Path | None = None
-    layer: str = ""
-    images: Path | None = None
-    grid: bool = False
-    resize: int = 256
-    crop: int = 224
-    batch: int = 32
-    device: str = "cpu"
-    threads: int = 0
-    dtype: str = ""
-    table: str = TABLE
-    limit: int | None = None
-    shard_size: int | None = None
-    strict: bool = False
-
-    def __post_init__(self) -> None:
-        at_least(self, 1, ("batch", "limit", "shard_size"))
-        at_least(self, 0, ["threads"])
-        if self.dtype:
-            word("dtype", self.dtype, DTYPES)
-        if not _TABLE.fullmatch(self.table):
-            raise ValueError(f"table must be {TABLE}, or {TABLE}_ and a name of a-z and 0-9, was: {self.table}")
+    @model_validator(mode="after")
+    def _check_photos(self) -> Self:
         if self.onnx is None:
             for name in ("layer", "images", "grid"):
                 if getattr(self, name):
                     raise ValueError(f"{name} is for photos: onnx must be given with it")
+        return self
 
     @property
     def rejections(self) -> str:

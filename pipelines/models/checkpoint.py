@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import fields
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
@@ -13,6 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 import torch
 from torch import Tensor, nn
 
+from ...augment.settings import Settings
 from ..engine.manifest import describe
 from ..engine.storage import scratch_folder, write_atomically, write_json
 from ..engine.tables import has_table, hash_table
@@ -20,7 +20,7 @@ from .vocabulary import WordVocabulary
 
 CONFIG, VOCABULARY, METRICS = "config.json", "vocabulary.json", "metrics.jsonl"
 BEST, LAST = "best", "last"
-Config = TypeVar("Config")
+Config = TypeVar("Config", bound=Settings)
 
 
 def training_identity(
@@ -185,12 +185,12 @@ def _read_vocabulary(path: Path) -> WordVocabulary:
 def restore_config(
     kind: type[Config], folder: Path, identity: Any, left_out: Collection[str], **changes: Any
 ) -> Config:
-    """The config, of the dataclass `kind`, described in an identity; its `run` is empty and its `output` is `folder`.
+    """The config, of the class `kind`, described in an identity; its `run` is empty and its `output` is `folder`.
 
     left_out: fields that keep their defaults. changes: other values for some fields. Raises KeyError or TypeError if
     the identity does not describe such a config.
     """
-    names = {item.name for item in fields(kind)} - set(left_out)  # type: ignore[arg-type]
+    names = kind.model_fields.keys() - set(left_out)
     given = {
         name: tuple(value) if isinstance(value, list) else value
         for name, value in identity["config"].items()

@@ -190,8 +190,8 @@ class _CsvLines:
 def has_header(start: bytes) -> bool:
     """Whether the first line of a file, given its first bytes, names an image and a caption column."""
     header = start.split(b"\n")[0].decode("utf-8", "replace").rstrip("\r")
-    found = [name.strip() for name in _cut(header, _delimiter(header, ReadOptions()))]
-    return columns.can_choose(found, ReadOptions())
+    found = [name.strip() for name in _cut(header, _delimiter(header, ReadOptions.of({})))]
+    return columns.can_choose(found, ReadOptions.of({}))
 
 
 def _delimiter(header: str, options: ReadOptions) -> str:

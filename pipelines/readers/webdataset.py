@@ -10,7 +10,6 @@ import hashlib
 import re
 import tarfile
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 from . import columns
@@ -30,7 +29,7 @@ def records(source: str, url: str, options: ReadOptions) -> Iterator[Record | Re
     is broken or has no captions.
     """
     name, split = name_in(source, url), split_in(url)
-    asked = replace(options, image_column="image", id_column="", keep_columns=())
+    asked = options.changed(image_column="image", id_column="", keep_columns=())
     chosen = None
     for line, (key, image, fields) in enumerate(_samples(url), 1):
         if isinstance(fields, str):

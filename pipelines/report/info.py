@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from ...augment.settings import word
 from ..engine import storage
-from ..engine.bounds import word
 from ..engine.manifest import Manifest, manifest_of
 from ..engine.shards import list_shards
 from ..engine.tables import SOURCES, hash_table, shards_of

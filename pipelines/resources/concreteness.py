@@ -90,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--output", type=Path, default=Path("augment/data/concreteness.json"))
     options = parser.parse_args(arguments)
     norms = read_norms(options.list)
-    records = (record for source in options.captions for record in read(source, detect(source), ReadOptions()))
+    records = (record for source in options.captions for record in read(source, detect(source), ReadOptions.of({})))
     texts = [record.text for record in records if isinstance(record, Record)]
     heads = [lemma for lemma in head_lemmas(texts) if lemma in norms and features(lemma)]
     weights, intercept, alpha = fit(norms, heads)

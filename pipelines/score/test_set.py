@@ -7,55 +7,55 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
+from pydantic import Field
 
 from ...augment.language.determiners import NEGATIONS
-from ..engine.bounds import above_zero, at_least, one_of
+from ...augment.settings import (
+    AboveZero,
+    AtLeastOne,
+    Device,
+    NotNegative,
+    Operators,
+    Photos,
+    Refined,
+    Seed,
+    Settings,
+    Splits,
+)
 
 ALL = "all"  # the group of all cases
 NONE = -1  # of an index: there is no such text
-PRECISIONS = ("auto", "float32", "bfloat16", "float16")
-DEVICES = ("auto", "cpu", "cuda")
 
 
-@dataclass(frozen=True)
-class ScoreConfig:
-    """The options of `negcap score`. Raises ValueError for a value that is not valid.
+class ScoreConfig(Settings):
+    """The options of `negcap score`; those from `concurrency` on are of endpoints (see EndpointConfig)."""
 
-    images: the folder of the image files, None if the models need none. splits, operators: only these, all if empty;
-    refined: only the negatives that `negcap refine` kept; per_caption: at most so many negatives per caption and
-    operator, the first drawn, None for all. skip_missing: leave out captions whose image file is missing. seed: of the
-    bootstrap and of the choice of second captions; resamples: of the bootstrap. device: cpu, cuda or auto (a GPU where
-    there is one); threads: of the CPU, 0 for one per core; batch: images or texts computed at once; precision: what a
-    GPU computes in, where auto is bfloat16 on a GPU and float32 on a CPU.
-    Of endpoints (see EndpointConfig): concurrency, timeout, attempts, max_tokens of an answer, max_requests in all.
-    """
-
-    images: Path | None = None
-    splits: tuple[str, ...] = ()
-    operators: tuple[str, ...] = ()
-    refined: bool = False
-    per_caption: int | None = None
-    skip_missing: bool = False
-    seed: int = 0
-    resamples: int = 1000
-    device: str = "auto"
-    threads: int = 0
-    batch: int = 64
-    precision: str = "auto"
-    concurrency: int = 8
-    timeout: float = 120.0
-    attempts: int = 6
-    max_tokens: int = 16
-    max_requests: int | None = None
-
-    def __post_init__(self) -> None:
-        at_least(self, 1, ("per_caption", "batch", "resamples", "concurrency", "attempts", "max_tokens"))
-        at_least(self, 0, ("threads", "max_requests"))
-        above_zero(self, ["timeout"])
-        one_of(self, {"device": DEVICES, "precision": PRECISIONS})
+    images: Photos = None
+    splits: Splits = ()
+    operators: Operators = ()
+    refined: Refined = False
+    per_caption: AtLeastOne | None = Field(
+        None, description="negatives per caption and operator, the first drawn; none: all"
+    )
+    skip_missing: bool = Field(False, description="leave out captions whose image file is missing")
+    seed: Seed = 0
+    resamples: AtLeastOne = Field(1000, description="resamples of the bootstrap")
+    device: Device = "auto"
+    threads: NotNegative = Field(0, description="CPU threads; 0: one per core")
+    batch: AtLeastOne = Field(64, description="images or texts computed at once")
+    precision: Literal["auto", "float32", "bfloat16", "float16"] = Field(
+        "auto", description="what to compute in; auto: bfloat16 on a GPU, else float32"
+    )
+    concurrency: AtLeastOne = Field(8, description="endpoint: requests in flight at once")
+    timeout: AboveZero = Field(120.0, description="endpoint: seconds to wait for an answer")
+    attempts: AtLeastOne = Field(6, description="endpoint: how often a request is sent before giving up")
+    max_tokens: AtLeastOne = Field(16, description="endpoint: tokens of an answer")
+    max_requests: NotNegative | None = Field(
+        None, description="endpoint: requests in all, earlier ones included; none: no limit"
+    )
 
 
 class Foil(NamedTuple):

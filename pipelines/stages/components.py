@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pydantic import Field
+
+from ...augment.settings import Settings
 from ...schemas.captions import COMPONENT_EXCLUSIONS, COMPONENT_VOCABULARY, COMPONENTS
-from ..engine.bounds import at_least
 from ..engine.stage import ReduceStage, Stage, StageResult
 from ..engine.tables import WholeTable
-from .lexicon import CAPTIONS, TRAIN_SPLITS
+from .lexicon import CAPTIONS, TRAIN_SPLITS, MinCount, Norms, Theta
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,22 +25,16 @@ if TYPE_CHECKING:
 TRAIN = "train"
 
 
-@dataclass(frozen=True)
-class ComponentsConfig:
-    """How components are read from parses, and which enter the vocabulary.
+class ComponentsConfig(Settings):
+    """How components are read from parses, and which enter the vocabulary."""
 
-    simple: make UniVSE's two simplifications: names of one word, and only the first attribute of each object.
-    min_count: the number of occurrences from which a word is frequent; None scales UniVSE's "more than 100" to the
-    corpus. theta, concreteness: as in LexiconConfig. Raises ValueError if min_count is below 1.
-    """
-
-    simple: bool = False
-    min_count: int | None = None
-    theta: float = 0.6
-    concreteness: Path | None = None
-
-    def __post_init__(self) -> None:
-        at_least(self, 1, ("min_count",))
+    simple: bool = Field(
+        False,
+        description="simplify components as UniVSE does: one word per name, only the first attribute of an object",
+    )
+    min_count: MinCount = None  # by default UniVSE's "more than 100", scaled to the corpus
+    theta: Theta = 0.6
+    concreteness: Norms = None
 
 
 def read(parses: pa.Table, config: ComponentsConfig) -> StageResult:

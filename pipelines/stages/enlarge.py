@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pydantic import Field
+
+from ...augment.settings import Settings
 from ...schemas.captions import CAPTIONS, ORIGINS
 from ..engine.manifest import describe
 from ..engine.progress import Progress
@@ -23,11 +25,10 @@ NAME = "enlarge"
 _, GENERATED = ORIGINS  # the origin of generated captions, and the name of their table
 
 
-@dataclass(frozen=True)
-class EnlargeConfig:
-    """Which captions are added. extra: the table with captions to add to the run's own, such as `generated`."""
+class EnlargeConfig(Settings):
+    """Which captions are added."""
 
-    extra: str = GENERATED
+    extra: str = Field(GENERATED, description="table of captions to add to the run's own")
 
 
 def enlarge(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
+from pydantic import Field, SkipValidation
+
+from ...augment.settings import AtLeastOne, Place, Settings
 from ...schemas.captions import LEXICON
-from ..engine.bounds import at_least
 from ..engine.stage import ReduceStage, StageResult
 from ..tables.corpus import given_table
 
@@ -18,28 +19,40 @@ TRAIN_SPLITS = ("train", "restval")
 CAPTIONS = "captions"
 
 
-@dataclass(frozen=True)
-class LexiconConfig:
+MinCount = Annotated[
+    AtLeastOne | None,
+    Field(description="occurrences that a replacement noun, attribute or verb needs; none: by corpus size"),
+]
+Theta = Annotated[float, Field(description="minimum concreteness of a replacement noun")]  # on the scale of the norms
+Norms = Annotated[
+    Path | None, Field(description="norm list (word, tab, score) to use instead of the shipped scores of concreteness")
+]
+OwnOrGiven = Annotated[
+    SkipValidation[Path | Literal["own"]],
+    Field(
+        description="where replacements come from: own: the counts of these captions; reference: the lexicon shipped "
+        "with negcap; the folder of another run; auto: own counts, plus those of the reference with the weight of "
+        "5,000 captions, or own alone if a setting says how to count"
+    ),
+]
+
+
+class LexiconConfig(Settings):
     """Which words enter the lexicon.
 
-    min_count: the number of occurrences from which a noun, attribute or verb is frequent; None scales VSE-C's "more
-    than 200" to the corpus (see augment.lexicon.lexicon.default_min_count). theta: the minimum concreteness of nouns;
-    VSE-C's 0.6 is on the scale of the published norms, which the shipped score predicts. concreteness: a file of norms
-    to use instead of the shipped score. attributes: a text file of the attributes to use, one per line, instead of the
-    frequent ones. lexicon: "own" to count, or the path of a lexicon table (a Parquet file, or the folder `lexicon` of a
-    run) to use as it is. backoff: the path of a reference lexicon (negcap.pipelines.resources.reference writes it) to
-    blend the own counts with; see negcap.augment.lexicon.entries. Raises ValueError if min_count is below 1.
+    lexicon: "own" to count, or the path of a lexicon table (a Parquet file, or the folder `lexicon` of a run) to use as
+    it is. backoff: that of a reference lexicon (negcap.pipelines.resources.reference writes it) to blend the own counts
+    with; see negcap.augment.lexicon.entries.
     """
 
-    min_count: int | None = None
-    theta: float = 0.6
-    concreteness: Path | None = None
-    attributes: Path | None = None
-    lexicon: Path | Literal["own"] = "own"
-    backoff: Path | None = None
-
-    def __post_init__(self) -> None:
-        at_least(self, 1, ("min_count",))
+    min_count: MinCount = None  # by default VSE-C's "more than 200", scaled to the corpus
+    theta: Theta = 0.6
+    concreteness: Norms = None
+    attributes: Path | None = Field(
+        None, description="file of the attributes that may come in, one per line; none: the frequent ones"
+    )
+    lexicon: OwnOrGiven = "own"
+    backoff: Place | None = None
 
 
 def count_shard(parses: pa.Table, config: LexiconConfig) -> pa.Table:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import accumulate, pairwise
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pydantic import Field
+
+from ...augment.settings import AtLeastOne, NotNegativeNumber, Operators, Seed, Settings, ShareAboveZero, Splits, Vetted
 from ...schemas.fields import check
 from ...schemas.negatives import NEGATIVES, POSITIVE, REFINED
-from ..engine.bounds import at_least
 from ..engine.cluster import Executor
 from ..engine.errors import StageError, TaskError
 from ..engine.manifest import describe
@@ -42,38 +43,33 @@ COLUMNS = (
 AT_ONCE = 8  # groups whose operators are calls at the same time
 
 
-@dataclass(frozen=True)
-class RefineConfig:
+class RefineConfig(Settings):
     """How negatives are selected (see quality.selection).
 
-    operators, splits: refine only these; empty: all. candidates: how many negatives per caption and operator to select
-    from, the first drawn. rounds: how often the models are fitted again, at most. flows: operators for which the
-    replacements A by B and B by A are kept equally often. min_plausibility: the lowest log-odds of a negative to its
-    caption, in nats; None: no limit. most_plausible: the share of each operator's negatives, those of the highest
-    log-odds, that are selected from. max_loss: the highest context_loss, in nats; None: no limit. It holds neither for
-    negatives that were not read as a whole, nor for the operator negation, which stand beside other true sentences than
-    the caption. vetted: select only from negatives that all readers accept (see
-    negcap.pipelines.tables.pairs). Raises ValueError for candidates or rounds below 1, a seed below 0, or a share
-    that is not above 0 and at most 1, or max_loss below 0.
+    max_loss holds neither for negatives that were not read as a whole, nor for the operator negation, which stand
+    beside other true sentences than the caption.
     """
 
-    seed: int = 0
-    operators: tuple[str, ...] = ()
-    splits: tuple[str, ...] = ()
-    candidates: int = 10
-    rounds: int = 8
-    flows: tuple[str, ...] = ("numeral",)
-    min_plausibility: float | None = None
-    most_plausible: float = 1.0
-    max_loss: float | None = MAX_LOSS
-    vetted: bool = False
-
-    def __post_init__(self) -> None:
-        at_least(self, 0, ["seed"])
-        at_least(self, 1, ("candidates", "rounds"))
-        if not 0 < self.most_plausible <= 1:
-            raise ValueError(f"most_plausible must be above 0 and at most 1, was: {self.most_plausible}")
-        at_least(self, 0, ["max_loss"])
+    seed: Seed = 0
+    operators: Operators = ()
+    splits: Splits = ()
+    candidates: AtLeastOne = Field(
+        10, description="negatives to choose from, per caption and operator, the first drawn"
+    )
+    rounds: AtLeastOne = Field(8, description="how often the models are fitted again, at most")
+    flows: tuple[str, ...] = Field(
+        ("numeral",), description="operators that must replace A by B as often as B by A, between commas, or none"
+    )
+    min_plausibility: float | None = Field(
+        None, description="lowest plausibility (log-odds to the caption) to choose from, in nats; none: no limit"
+    )
+    most_plausible: ShareAboveZero = Field(
+        1.0, description="choose from this share of each operator's negatives, the most plausible ones"
+    )
+    max_loss: NotNegativeNumber | None = Field(
+        MAX_LOSS, description="highest context_loss to choose from, in nats, except of negation; none: no limit"
+    )
+    vetted: Vetted = False
 
 
 class Rows(NamedTuple):

@@ -5,15 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from pydantic import Field
+
 from ...augment.rng import record_rng
+from ...augment.settings import AtLeastOne, Seed, Settings
 from ...schemas.captions import CAPTIONS, REJECTED_RECORDS
 from ...schemas.features import features
 from ...schemas.scenes import SCENES
-from ..engine.bounds import at_least
 from ..engine.manifest import describe
 from ..engine.progress import Progress
 from ..engine.run import Parts, SourceStage, run_source
@@ -29,19 +30,11 @@ SHARD_SIZE = 500
 BATCH = 25
 
 
-@dataclass(frozen=True)
-class ScenesConfig:
-    """`images` scenes from `seed`: 75 % with the split train, 10 % val, 15 % test.
+class ScenesConfig(Settings):
+    """Which scenes: 75 % get the split train, 10 % val, 15 % test."""
 
-    Raises ValueError for fewer than 1 image, or a seed below 0.
-    """
-
-    images: int = 2000
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        at_least(self, 1, ["images"])
-        at_least(self, 0, ["seed"])
+    images: AtLeastOne = Field(2000, description="number of scenes")
+    seed: Seed = 0
 
 
 def make_scenes(

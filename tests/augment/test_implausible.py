@@ -10,7 +10,7 @@ import pytest
 
 from negcap.augment.context import Context, contexts
 from negcap.augment.edits import Accepted, Candidate, Edit, Rejected, apply
-from negcap.augment.generate import IMPLAUSIBLE, Generated, Settings, generate_tables, reject_implausible
+from negcap.augment.generate import IMPLAUSIBLE, Generated, NegativesConfig, generate_tables, reject_implausible
 from negcap.augment.language.parse import parse
 from negcap.augment.operators import OPERATORS, PRESETS, Limits
 from negcap.augment.plausibility import compare
@@ -111,7 +111,7 @@ def test_every_caption_is_compared_with_its_own_negatives() -> None:
 
 def test_a_scorer_changes_nothing_but_the_plausibility() -> None:
     parses = sample_parses().slice(0, 15)
-    config = Settings(operators=PRESETS["all"], per_family=4)
+    config = NegativesConfig(operators=PRESETS["all"], per_family=4)
     without, _ = generate_tables(parses, sample_lexicon(), config)
     tables, _ = generate_tables(parses, sample_lexicon(), config, scorer=Lengths())
     assert tables["negatives"].num_rows and not tables["negatives"].equals(without["negatives"])
@@ -127,8 +127,8 @@ def test_a_scorer_changes_nothing_but_the_plausibility() -> None:
 
 
 def test_implausible_candidates_are_counted_and_keep_to_the_limits() -> None:
-    tables, counts = generate_tables(sample_parses().slice(0, 60), sample_lexicon(), Settings())
-    limits = {name: OPERATORS[name].limits for name in Settings().operators}
+    tables, counts = generate_tables(sample_parses().slice(0, 60), sample_lexicon(), NegativesConfig())
+    limits = {name: OPERATORS[name].limits for name in NegativesConfig().operators}
     assert tables["negatives"].num_rows
     for row in tables["negatives"].to_pylist():
         own = limits[row["operator"]]
@@ -144,7 +144,7 @@ def test_implausible_candidates_are_counted_and_keep_to_the_limits() -> None:
 
 def test_a_lower_limit_of_the_loss_keeps_the_rows_that_lose_less() -> None:
     parses = sample_parses().slice(0, 40)
-    config = Settings(operators=("noun", "verb", "shuffle"))
+    config = NegativesConfig(operators=("noun", "verb", "shuffle"))
     texts = []
     for max_loss in (None, 1.0, 0.0):
         tables, counts = generate_tables(parses, sample_lexicon(), replace(config, max_loss=max_loss))

@@ -7,21 +7,21 @@ import textwrap
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import torch
+from pydantic import Field
 from torch import Tensor
 
-from ...engine.bounds import at_least, one_of
+from ....augment.settings import AtLeastOne, Device, Seed, Settings
 from ...engine.storage import write_atomically, write_json
 from ...engine.tables import read_table
 from ...tables.images import Images
 from ..captions import Captions, read_captions
-from ..config import DEVICES, cores
+from ..config import Threads, cores
 from ..device import choose_device
 from ..evaluation.retrieval import embed_images, embed_sentences, rank, retrieval_metrics
 from ..features import Features, read_features
@@ -166,30 +166,21 @@ PEOPLE = "people"
 WIDTH = 68  # characters per line of samples.png
 
 
-@dataclass(frozen=True)
-class CaptionerEvaluateConfig:
-    """How a captioner is evaluated. Raises ValueError for a value out of its range.
+class CaptionerEvaluateConfig(Settings):
+    """How a captioner is evaluated."""
 
-    split: of the run. limit: use only this many first images of it; None: all. judge: the folder of an embedding model
-    that retrieves images by generated captions; None: no such metrics. n: captions per image, for self-BLEU. width: of
-    the beam. seed: of the noise. images: the folder of the images, the first `shown` of which are drawn with their
-    captions; None: no drawing.
-    """
-
-    split: str = "test"
-    judge: Path | None = None
-    n: int = 3
-    width: int = 3
-    seed: int = 0
-    limit: int | None = None
-    images: Path | None = None
-    shown: int = 6
-    device: str = "auto"
-    threads: int = field(default_factory=cores)
-
-    def __post_init__(self) -> None:
-        one_of(self, {"device": DEVICES})
-        at_least(self, 1, ("n", "width", "limit", "shown", "threads"))
+    split: str = Field("test", description="split on which to evaluate")
+    judge: Path | None = Field(
+        None, description="captioner: model made by negcap train, which ranks the images for each caption"
+    )
+    n: AtLeastOne = Field(3, description="captioner: captions per image, for self-BLEU")
+    width: AtLeastOne = Field(3, description="captioner: width of the beam")
+    seed: Seed = 0
+    limit: AtLeastOne | None = Field(None, description="use only the first N images of the split; none: all")
+    images: Path | None = Field(None, description="captioner: folder of the photos, for samples.png")
+    shown: AtLeastOne = Field(6, description="captioner: number of photos in samples.png")
+    device: Device = "auto"
+    threads: Threads = Field(default_factory=cores)
 
 
 class ReferenceCaptions(NamedTuple):
@@ -282,7 +273,7 @@ def write_captions(
     images, device = len(reference.ids), discriminator.image.weight.device
     values = transform_features(features.values[reference.rows], captioner.config.transform).to(device)
     wanted = np.repeat(np.arange(images), config.n), np.tile(np.arange(config.n), images)
-    writing = WritingConfig(config.n, config.seed, decoding, config.width)
+    writing = WritingConfig.of({**vars(config), "decoding": decoding})
     sentences = write_sentences(captioner, values, stream_keys(config.seed, reference.ids), wanted, writing)
     first = PaddedSentences(*(part[:: config.n].to(device) for part in sentences))
     score = discriminator(discriminator.images(values), first).sigmoid()

@@ -2,68 +2,62 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import Field, SkipValidation, model_validator
 
 from ....augment.operators import PRESETS
-from ...engine.bounds import above_zero, at_least, one_of
-from ..config import CONTRASTIVE, DEVICES, WITH_NEGATIVES, cores
+from ....augment.settings import AboveZero, AtLeastOne, AtLeastTwo, Device, NotNegativeNumber, Refined, Seed, Settings
+from ..config import WITH_NEGATIVES, Threads, cores
 
 TRIPLET = "triplet-clip"
-OBJECTIVES = (*CONTRASTIVE, TRIPLET)
 KINDS = ("hf", "open_clip")
 NEED_NEGATIVES = (*WITH_NEGATIVES, TRIPLET)
 
 
-@dataclass(frozen=True)
-class ClipConfig:
-    """How a CLIP is trained. Raises ValueError for a value out of its range.
+class ClipConfig(Settings):
+    """How a CLIP is trained. The learning rate rises for 5 % of the steps, then falls to 0 by a cosine.
 
-    run: the folder with the tables captions and negatives. images: the folder with the image files. output: the
-    model's folder. model: the CLIP to fine-tune, `hf:FOLDER` of transformers (weights, tokenizer and image processor),
-    or `open_clip:FOLDER` or `open_clip:ARCHITECTURE:WEIGHTS` of OpenCLIP; empty: a tiny one of transformers with random
-    weights, whose words are those of the train captions and their negatives. objective: the loss, one of `OBJECTIVES`;
-    triplet-clip also needs the table counterparts, pictures in which negatives are true.
-    train_splits, validation_split: of the captions. epochs; batch_size: images, each with one of its captions, another
-    one in every epoch. negatives: of a caption, new ones in every epoch, of the families and operators named;
-    refined: of those that `negcap refine` kept. concreteness_margin: see `negcap.pipelines.models.losses.compare`.
-    learning_rate: of AdamW after a warm-up of 5 % of the steps; it falls to 0 by a cosine. weight_decay: of AdamW.
-    Of a tiny CLIP: size, patch: the side of a picture and of its patches in pixels; width: of the image transformer and
-    of the joint vectors, that of the text transformer is half; layers, heads: of both. amp: compute in bf16 on a GPU.
+    model: see KINDS; empty: a tiny one of transformers with random weights, whose words are those of the train captions
+    and their negatives. The objective triplet-clip also needs the table counterparts, pictures in which negatives are
+    true. concreteness_margin: see `negcap.pipelines.models.losses.compare`.
     """
 
-    run: Path
-    images: Path
+    run: SkipValidation[Path]
+    images: Path = Field(description="folder of the image files")
     output: Path
-    model: str = ""
-    objective: str = "negclip"
-    seed: int = 0
-    epochs: int = 20
-    batch_size: int = 64
-    train_splits: tuple[str, ...] = ("train", "restval")
-    validation_split: str = "val"
-    negatives: int = 4
-    refined: bool = False
-    concreteness_margin: float = 0.0
-    negative_families: tuple[str, ...] = ("noun", "numeral", "relation", "attribute")
-    negative_operators: tuple[str, ...] = (*PRESETS["vse-c"], "verb", "attribute", "swap_attribute")
-    learning_rate: float = 5e-4
-    weight_decay: float = 0.1
-    size: int = 96
-    patch: int = 24
-    width: int = 128
-    layers: int = 2
-    heads: int = 4
-    device: str = "auto"
-    amp: bool = True
-    threads: int = field(default_factory=cores)
+    model: str = Field("", description="CLIP to fine-tune, see above; by default a tiny random one")
+    objective: Literal["infonce", "siglip", "negclip", "ce-clip", "triplet-clip"] = Field("negclip", description="loss")
+    seed: Seed = 0
+    epochs: AtLeastOne = Field(20, description="passes over the images")
+    batch_size: AtLeastTwo = Field(64, description="images per batch, each with one caption")
+    train_splits: tuple[str, ...] = Field(("train", "restval"), description="split to train on")
+    validation_split: str = Field("val", description="split that selects the epoch to keep")
+    negatives: AtLeastOne = Field(4, description="negatives per caption, new in every epoch")
+    refined: Refined = False
+    concreteness_margin: NotNegativeNumber = Field(
+        0.0, description="negclip, ce-clip: margin of a cosine, times how concrete the new noun is"
+    )
+    negative_families: tuple[str, ...] = Field(
+        ("noun", "numeral", "relation", "attribute"), description="train on negatives of this family"
+    )
+    negative_operators: tuple[str, ...] = Field(
+        (*PRESETS["vse-c"], "verb", "attribute", "swap_attribute"), description="train on negatives of this operator"
+    )
+    learning_rate: AboveZero = Field(5e-4, description="highest learning rate of AdamW")
+    weight_decay: NotNegativeNumber = Field(0.1, description="weight decay of AdamW")
+    size: AtLeastOne = Field(96, description="tiny CLIP: side of a picture in pixels")
+    patch: AtLeastOne = Field(24, description="tiny CLIP: side of a patch in pixels")
+    width: AtLeastOne = Field(128, description="tiny CLIP: width of the image transformer; the text's is half")
+    layers: AtLeastOne = Field(2, description="tiny CLIP: layers of each transformer")
+    heads: AtLeastOne = Field(4, description="tiny CLIP: attention heads")
+    device: Device = "auto"
+    amp: bool = Field(True, description="compute in bf16 on a GPU")
+    threads: Threads = Field(default_factory=cores)
 
-    def __post_init__(self) -> None:
-        one_of(self, {"objective": OBJECTIVES, "device": DEVICES})
-        at_least(self, 1, ("epochs", "negatives", "size", "patch", "width", "layers", "heads", "threads"))
-        at_least(self, 2, ["batch_size"])
-        at_least(self, 0, ("seed", "weight_decay", "concreteness_margin"))
-        above_zero(self, ["learning_rate"])
+    @model_validator(mode="after")
+    def _check(self) -> Self:
         kind, _, rest = self.model.partition(":")
         if self.model and (kind not in KINDS or not rest):
             raise ValueError(f"model must be hf:FOLDER or open_clip:FOLDER, was: {self.model}")
@@ -75,3 +69,4 @@ class ClipConfig:
             raise ValueError(f"width must be a multiple of 2 x heads, {2 * self.heads}, was: {self.width}")
         if self.objective in NEED_NEGATIVES and not (self.negative_families and self.negative_operators):
             raise ValueError("negative_families and negative_operators must not be empty")
+        return self

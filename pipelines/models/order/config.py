@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal, get_args
 
-from ...engine.bounds import above_zero, at_least, one_of, word
-from ..config import DEVICES, SIMILARITIES, cores
+from pydantic import Field
 
-ROWS = ("transitive", "word2gauss", "symmetric", "bilinear", "order")
+from ....augment.settings import AboveZero, AtLeastOne, Device, NotNegativeNumber, Settings
+from ..config import Similarities, Threads, cores
+
+Row = Literal["transitive", "word2gauss", "symmetric", "bilinear", "order"]
+ROWS: tuple[Row, ...] = get_args(Row)
 # The concepts of the picture: Figure 2 of the paper has some 20 concepts, which it does not list.
 CONCEPTS = tuple(
     f"{name}.n.01"
@@ -20,37 +23,24 @@ CONCEPTS = tuple(
 )
 
 
-@dataclass(frozen=True)
-class HypernymConfig:
-    """How the rows of Table 1 of Vendrov et al. (2016) are made. Raises ValueError for a value out of its range.
+class HypernymConfig(Settings):
+    """How the rows of Table 1 of Vendrov et al. (2016) are made, with seeds 0, 1, …, which also choose the pairs."""
 
-    rows: of ROWS. seeds: trainings per row, with seeds 0, 1, …, which also choose the pairs. wordnet: a taxonomy in
-    Parquet; None: the shipped one. held_out: the number of true pairs to stop training by, of those to set the
-    threshold by, and of those to test. dim: of the vectors. epochs, batch_size: of true pairs, each with a false one.
-    learning_rate: of Adagrad. margin: α; None: 7 for word2gauss, else 1. root, absolute: see `energies.Order`.
-    concepts: names of the concepts in the picture.
-    """
-
-    rows: tuple[str, ...] = ROWS
-    seeds: int = 1
-    wordnet: Path | None = None
-    held_out: int = 4000
-    dim: int = 50
-    epochs: int = 12
-    batch_size: int = 500
-    learning_rate: float = 0.3
-    margin: float | None = None
-    root: bool = False
-    absolute: bool = False
-    concepts: tuple[str, ...] = CONCEPTS
-    threads: int = field(default_factory=cores)
-
-    def __post_init__(self) -> None:
-        for row in self.rows:
-            word("rows", row, ROWS)
-        at_least(self, 1, ("seeds", "held_out", "dim", "epochs", "batch_size", "threads"))
-        at_least(self, 0, ("margin",))
-        above_zero(self, ("learning_rate",))
+    rows: tuple[Row, ...] = Field(ROWS, description="row of the table to make")
+    seeds: AtLeastOne = Field(1, description="trainings of each, with seeds 0, 1, …")
+    wordnet: Path | None = Field(None, description="taxonomy in Parquet; none: the shipped WordNet 3.0")
+    held_out: AtLeastOne = Field(4000, description="true pairs in each of the held-out parts")
+    dim: AtLeastOne = Field(50, description="dimensions of a concept's vector")
+    epochs: AtLeastOne = Field(12, description="passes over the true pairs")
+    batch_size: AtLeastOne = Field(500, description="true pairs per batch, each with a false one")
+    learning_rate: AboveZero = Field(0.3, description="learning rate of Adagrad")
+    margin: NotNegativeNumber | None = Field(
+        None, description="margin α of false pairs; none: 7 for word2gauss, else 1"
+    )
+    root: bool = Field(False, description="order: take the root of the penalty, as the released code")
+    absolute: bool = Field(False, description="order: absolute coordinates instead of clamped ones")
+    concepts: tuple[str, ...] = Field(CONCEPTS, description="concept in the picture, such as dog.n.01")
+    threads: Threads = Field(default_factory=cores)
 
 
 # Margins of entailment, of which that with the highest accuracy on the validation pairs is kept
@@ -62,58 +52,36 @@ MARGINS: Mapping[str, tuple[float, ...]] = {
 }
 
 
-@dataclass(frozen=True)
-class EntailConfig:
-    """How entailment is trained (Vendrov et al. 2016, section 4.5). Raises ValueError for a value out of its range.
+class EntailConfig(Settings):
+    """How entailment is trained (Vendrov et al. 2016, section 4.5); cosine is the paper's symmetric model."""
 
-    similarities: those compared; cosine is the paper's symmetric model, with 1 - cosine as the penalty. seeds: the
-    number of trainings of each, with seeds 0, 1, …. margin: α; None: that of MARGINS with the highest accuracy on the
-    validation pairs, by trainings with seed 0. epochs; batch_size: of pairs; learning_rate: of Adam; clip: the maximum
-    norm of the gradients. joint: the dimension of a sentence's vector; word_dim: of the word vectors; vectors: a file
-    of initial ones, or None. min_count: how often a word of the vocabulary must occur in the train pairs.
-    """
-
-    similarities: tuple[str, ...] = ("order", "cosine")
-    seeds: int = 1
-    margin: float | None = None
-    epochs: int = 10
-    batch_size: int = 128
-    learning_rate: float = 1e-3
-    clip: float = 2.0
-    joint: int = 1024
-    word_dim: int = 300
-    min_count: int = 1
-    vectors: Path | None = None
-    device: str = "auto"
-    threads: int = field(default_factory=cores)
-
-    def __post_init__(self) -> None:
-        for similarity in self.similarities:
-            word("similarities", similarity, SIMILARITIES)
-        one_of(self, {"device": DEVICES})
-        at_least(self, 1, ("seeds", "epochs", "batch_size", "joint", "word_dim", "min_count", "threads"))
-        above_zero(self, ("learning_rate", "clip", *(() if self.margin is None else ("margin",))))
+    similarities: tuple[Similarities, ...] = Field(("order", "cosine"), description="how sentences are compared")
+    seeds: AtLeastOne = Field(1, description="trainings of each, with seeds 0, 1, …")
+    margin: AboveZero | None = Field(
+        None, description="margin α of pairs that are not entailed; none: the best of four on the validation pairs"
+    )
+    epochs: AtLeastOne = Field(10, description="passes over the pairs")
+    batch_size: AtLeastOne = Field(128, description="pairs per batch")
+    learning_rate: AboveZero = Field(1e-3, description="learning rate of Adam")
+    clip: AboveZero = Field(2.0, description="maximum norm of the gradients")
+    joint: AtLeastOne = Field(1024, description="dimensions of a sentence's vector")
+    word_dim: AtLeastOne = Field(300, description="dimensions of the word vectors")
+    min_count: AtLeastOne = Field(1, description="occurrences in the train pairs that a word of the vocabulary needs")
+    vectors: Path | None = Field(None, description="word vectors to start from, GloVe's text form or npz; none: random")
+    device: Device = "auto"
+    threads: Threads = Field(default_factory=cores)
 
     def margins(self, similarity: str) -> tuple[float, ...]:
         """The margins to choose from."""
         return MARGINS[similarity] if self.margin is None else (self.margin,)
 
 
-@dataclass(frozen=True)
-class LengthConfig:
-    """How lengths and compositions are measured. Raises ValueError for a value out of its range.
+class LengthConfig(Settings):
+    """How lengths and compositions are measured."""
 
-    split: of the run; limit: only this many first images of it. pairs: the number of pairs of captions that differ most
-    in length. min_images: images whose captions must name both objects of a composition.
-    """
-
-    split: str = "test"
-    limit: int = 1000
-    pairs: int = 100
-    min_images: int = 5
-    device: str = "auto"
-    threads: int = field(default_factory=cores)
-
-    def __post_init__(self) -> None:
-        one_of(self, {"device": DEVICES})
-        at_least(self, 1, ("limit", "pairs", "min_images", "threads"))
+    split: str = Field("test", description="split on which to measure")
+    limit: AtLeastOne = Field(1000, description="use only the first N images of the split")
+    pairs: AtLeastOne = Field(100, description="lengths: pairs of captions that differ most in length")
+    min_images: AtLeastOne = Field(5, description="lengths: images that must have both objects of a composition")
+    device: Device = "auto"
+    threads: Threads = Field(default_factory=cores)

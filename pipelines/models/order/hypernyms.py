@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
 from statistics import mean
@@ -69,7 +68,7 @@ def predict_hypernyms(config: HypernymConfig, output: Path, say: Say = lambda li
     concepts = chosen_concepts(taxonomy, config.concepts)
     results: dict[str, list[Found]] = {row: [] for row in config.rows}
     left_out = ("rows", "seeds", "wordnet", "concepts", "threads")  # all else decides what a row and seed learn
-    learned = {name: value for name, value in asdict(config).items() if name not in left_out}
+    learned = {name: value for name, value in vars(config).items() if name not in left_out}
     settings = hash_value([learned, taxonomy.names, sha256(taxonomy.closure.tobytes()).hexdigest()])
     for seed in range(config.seeds):
         rng = np.random.default_rng(seed)

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from itertools import compress
 from pathlib import Path
 from typing import Any
 
 import torch
+from pydantic import Field
 from torch import Tensor
 
+from ....augment.settings import AtLeastOne, Seed, Settings
 from ....schemas.features import TABLE
-from ...engine.bounds import at_least
 from ...tables.columns import UNSPLIT
 from ..captions import Captions, read_captions
-from ..config import cores
+from ..config import Threads, cores
 from ..features import Features, read_features
 from ..figures import format_interval, markdown_table, write_results
 from ..trainer.pictures import photo_files
@@ -46,28 +47,22 @@ from .saliency import SaliencyConfig, choose_shown, draw_saliency, find_saliency
 Say = Callable[[str], None]
 
 
-@dataclass(frozen=True)
-class ProbeConfig:
-    """A word-level task: what it is trained and tested on.
+class ProbeConfig(Settings):
+    """A word-level task: what it is trained and tested on."""
 
-    vectors: a file of word vectors. models: the folders of the models whose vectors are joined to them. split: tested
-    on; train_splits: trained on. features: as in TrainConfig. min_count: occurrences that an object (words), or a word
-    of the vocabulary (blanks), needs; None: the default of the task. epochs, hidden: of the task; None: its default.
-    """
-
-    vectors: Path
+    vectors: Path = Field(description="words, blanks: word vectors, GloVe's text form or npz")
     models: tuple[Path, ...] = ()
-    split: str = "test"
-    train_splits: tuple[str, ...] = ("train", "restval")
-    features: str = TABLE
-    min_count: int | None = None
-    epochs: int | None = None
-    hidden: int | None = None
-    seed: int = 0
-    threads: int = field(default_factory=cores)
-
-    def __post_init__(self) -> None:
-        at_least(self, 1, ("epochs", "hidden", "min_count"))
+    split: str = Field("test", description="split to look at")
+    train_splits: tuple[str, ...] = Field(("train", "restval"), description="words, blanks: split to train on")
+    features: str = Field(TABLE, description="words, blanks: table of features: features, or NAME for features_NAME")
+    min_count: AtLeastOne | None = Field(
+        None,
+        description="occurrences that an object (words) or a word (blanks) needs; none: by corpus size, and 4",
+    )
+    epochs: AtLeastOne | None = Field(None, description="epochs of training; none: 15 (words), 10 (blanks)")
+    hidden: AtLeastOne | None = Field(None, description="blanks: units of each GRU; none: 512")
+    seed: Seed = 0
+    threads: Threads = Field(default_factory=cores)
 
 
 def probe(task: str, run: Path, config: ProbeConfig, output: Path, say: Say = lambda line: None) -> str:

@@ -10,7 +10,6 @@ the share of the words that these are.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from math import isqrt
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,12 +17,14 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 import torch
+from pydantic import Field
 from torch import Tensor
 
+from ....augment.settings import AtLeastOne, Operators, Seed, Settings
 from ...engine.tables import read_table
 from ...features.preprocess import decode
 from ..captions import read_captions
-from ..config import cores
+from ..config import Threads, cores
 from ..corpus import pack_sentences
 from ..encoders import run_packed
 from ..evaluation.retrieval import bootstrap_samples, interval
@@ -36,19 +37,14 @@ from ..vocabulary import word_spans
 AT_ONCE = 512  # negatives whose gradients are computed together
 
 
-@dataclass(frozen=True)
-class SaliencyConfig:
-    """Which negatives are looked at: the first of each caption and operator of a split.
+class SaliencyConfig(Settings):
+    """Which negatives are looked at: the first of each caption and operator of a split."""
 
-    limit: only of this many first images of the split; None: all. operators: only these; empty: all. seed: of the
-    bootstrap.
-    """
-
-    split: str = "test"
-    limit: int | None = 500
-    operators: tuple[str, ...] = ()
-    seed: int = 0
-    threads: int = field(default_factory=cores)
+    split: str = Field("test", description="split to look at")
+    limit: AtLeastOne | None = Field(500, description="use only the first N images of the split; none: all")
+    operators: Operators = ()
+    seed: Seed = 0
+    threads: Threads = Field(default_factory=cores)
 
 
 class SalientNegative(NamedTuple):

@@ -14,8 +14,8 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from ....augment.settings import AtLeastOne, NotNegative, Settings
 from ...engine.manifest import manifest_of
-from ...engine.settings import AtLeastOne, NotNegative, Settings
 from ...features.preprocess import Crops, cropped, decode
 from ...tables.images import Images
 from ..captions import Captions, read_captions

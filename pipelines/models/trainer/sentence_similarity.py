@@ -13,10 +13,10 @@ from pydantic import Field
 from torch import Generator, Tensor
 from torch.nn import functional
 
-from ...engine.settings import AtLeastOne, NotNegative, Settings
+from ....augment.settings import Device, NotNegative, Settings
 from ...engine.storage import write_atomically, write_json
 from ..checkpoint import read_vocabularies
-from ..config import Device, cores
+from ..config import Threads, cores
 from ..device import choose_device
 from ..evaluation.retrieval import RESAMPLES, embed_sentences, interval
 from ..figures import format_interval, markdown_table
@@ -47,8 +47,8 @@ class SimilarityConfig(Settings):
 
     language: str = Field("en", description="language of the sentences, one of the model's")
     seed: NotNegative = Field(0, description="seed of the bootstrap")
-    device: Device = Field("auto", description="where to compute; auto: a GPU where there is one")
-    threads: AtLeastOne = Field(default_factory=cores, description="CPU threads; one per core if not given")
+    device: Device = "auto"
+    threads: Threads = Field(default_factory=cores)
 
 
 def read_pairs(path: Path) -> list[Pair]:

@@ -10,13 +10,14 @@ import csv
 import io
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
 
+from pydantic import Field
+
 from ....augment.rng import record_rng
-from ...engine.bounds import at_least
+from ....augment.settings import AtLeastOne, Operators, Refined, Seed, Settings, Splits
 from ...engine.storage import write_atomically
 from ...report.rows import visible
 from ...tables.columns import UNSPLIT, check_operators, check_splits, columns_of, kinds_of, stored_splits
@@ -31,24 +32,15 @@ KEY = ("item", "kind", "operator", "family", "split", "caption_id", "id", "capti
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
-@dataclass(frozen=True)
-class SheetConfig:
-    """The contents of an annotation sheet.
+class SheetConfig(Settings):
+    """The contents of an annotation sheet."""
 
-    n: number of pairs per operator, and of controls; operators, splits: only these, all if empty; refined: use the
-    table refined instead of negatives; votes: number of annotators who share this sheet, with columns for each (one
-    copy per annotator is better). Raises ValueError for n or votes below 1.
-    """
-
-    n: int = 50
-    seed: int = 0
-    operators: tuple[str, ...] = ()
-    splits: tuple[str, ...] = ()
-    refined: bool = False
-    votes: int = 1
-
-    def __post_init__(self) -> None:
-        at_least(self, 1, ("n", "votes"))
+    n: AtLeastOne = Field(50, description="pairs per operator, and as many controls")
+    seed: Seed = 0
+    operators: Operators = ()
+    splits: Splits = ()
+    refined: Refined = False
+    votes: AtLeastOne = Field(1, description="annotators who share one sheet, each with columns of their own")
 
 
 class Item(NamedTuple):

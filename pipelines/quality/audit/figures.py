@@ -9,12 +9,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
+from pydantic import Field
 
+from ....augment.settings import AtLeastOne, Photos, Refined, Seed, Settings, Splits, matching
 from ....schemas.negatives import AUDIT, POSITIVE
-from ...engine.bounds import at_least
 from ...engine.progress import Progress, in_progress
 from ...engine.tables import has_table, no_table, read_table
 from ...tables.columns import check_splits, stored_splits
@@ -26,29 +27,19 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-@dataclass(frozen=True)
-class AuditConfig:
-    """What an audit shows.
+class AuditConfig(Settings):
+    """What an audit shows."""
 
-    n: number of random negatives per operator (refused candidates: a third as many per reason); refined: show and plot
-    the table refined instead of negatives; splits: only rows of these, all if empty; blind: measure the blind
-    baselines; limit: most pairs per operator that they are measured on; images: the folder of the image files, to show
-    them beside the rows, or None. Raises ValueError for n or limit below 1, or an empty title.
-    """
-
-    n: int = 12
-    seed: int = 0
-    refined: bool = False
-    splits: tuple[str, ...] = ()
-    blind: bool = True
-    limit: int = 100_000
-    images: Path | None = None
-    title: str = "Negative captions, audited"
-
-    def __post_init__(self) -> None:
-        at_least(self, 1, ("n", "limit"))
-        if not self.title.strip():
-            raise ValueError("title must not be empty")
+    n: AtLeastOne = Field(12, description="random negatives per operator; a third of each reason of rejection")
+    seed: Seed = 0
+    refined: Refined = False
+    splits: Splits = ()
+    blind: bool = Field(True, description="do not measure accuracy without the images")
+    limit: AtLeastOne = Field(100_000, description="pairs per operator, at most, for that measurement")
+    images: Photos = None
+    title: Annotated[str, matching(r"(?s).*\S.*", "a text that is not blank")] = Field(
+        "Negative captions, audited", description="title of the page"
+    )
 
 
 SWAPPED = " | "

@@ -11,6 +11,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pydantic import Field
+
+from ....augment.settings import AtLeastOne, Operators, Seed, Settings, Splits
 from ...engine.manifest import code_of
 from ...engine.storage import scratch_folder, write_atomically
 from ...tables.columns import check_operators, kinds_of
@@ -68,21 +71,15 @@ def with_all(pairs: Mapping[str, Sequence[Pair]]) -> dict[str, Sequence[Pair]]:
     return {**pairs, **together}
 
 
-@dataclass(frozen=True)
-class BlindConfig:
-    """Which negatives of a run are measured.
+class BlindConfig(Settings):
+    """Which negatives of a run are measured. together: also report on all operators together."""
 
-    operators, splits: only these, all if empty; table: "negatives" or "refined"; pick: the first draw of each caption
-    ("first") or a random one ("random"); limit: most pairs per operator, those of random images; together: also report
-    on all operators together.
-    """
-
-    seed: int = 0
-    operators: tuple[str, ...] = ()
-    pick: Pick = "first"
+    seed: Seed = 0
+    operators: Operators = ()
+    pick: Pick = Field("first", description="negative per caption and operator: the first drawn or a random one")
     table: str = "negatives"
-    splits: tuple[str, ...] = ()
-    limit: int = LIMIT
+    splits: Splits = ()
+    limit: AtLeastOne = Field(LIMIT, description="pairs per operator, at most, of random images")
     together: bool = False
 
 
@@ -93,7 +90,7 @@ def measure_run(run: Path, config: BlindConfig | None = None) -> Blindness:
     FileNotFoundError if the run lacks the table, ValueError for an operator or split without rows, or if no operator
     can be measured, ImportError if scikit-learn is missing.
     """
-    config = config or BlindConfig()
+    config = config or BlindConfig.of({})
     table, splits, operators = config.table, config.splits, config.operators
     pairs = read_all(run, table, splits, config.seed, config.pick, config.limit)
     check_operators(operators, pairs or (kind.operator for kind in kinds_of(run, table)), run / table)

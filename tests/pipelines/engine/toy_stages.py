@@ -9,12 +9,12 @@ import signal
 import sys
 import time
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from negcap.augment.settings import Settings
 from negcap.pipelines.engine.cluster import executor
 from negcap.pipelines.engine.errors import EngineError
 from negcap.pipelines.engine.manifest import Identity, describe, finish, prepare
@@ -37,8 +37,7 @@ SHORT = schema("short", 1, field("caption_id", pa.string(), "a caption of under 
 COUNTS = schema("counts", 1, field("word", pa.string(), "a word"), field("count", pa.int64(), "how often"))
 
 
-@dataclass(frozen=True)
-class ToyConfig:
+class ToyConfig(Settings):
     upper: bool = False
     seed: int = 0
 
