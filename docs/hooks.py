@@ -16,8 +16,8 @@ from mkdocs.exceptions import PluginError
 
 from negcap.augment.operators import OPERATORS
 from negcap.pipelines.cli import negcap
-from negcap.pipelines.cli.choices import MODELS
-from negcap.pipelines.cli.training import settings_of
+from negcap.pipelines.cli.models import settings_of
+from negcap.pipelines.cli.options import MODELS
 from negcap.schemas.markdown import markdown as tables
 from negcap.schemas.markdown import replaced
 

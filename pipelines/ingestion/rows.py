@@ -30,7 +30,13 @@ KEPT = "kept:"
 
 
 ImageLimit = Annotated[AtLeastOne | None, Field(description="read only the first N images; none: all")]
-Strict = Annotated[bool, Field(description="stop at the first bad record instead of rejecting it")]
+Strict = Annotated[
+    bool,
+    Field(
+        description="stop at the first bad record instead of rejecting it; exit with status 1 if an operator failed "
+        "on a caption"
+    ),
+]
 SourceName = Annotated[
     str,
     Field(description="first part of every caption_id"),

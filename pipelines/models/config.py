@@ -403,3 +403,21 @@ class EvaluateConfig(Settings):
     def changes(self) -> dict[str, Any]:
         """The settings of a UniVSE model to use instead of those of the training, by name."""
         return {name: getattr(self, name) for name in ("components", "alpha") if getattr(self, name) is not None}
+
+
+class SimilarityConfig(Settings):
+    """How similarities are measured. Raises ValueError for a value out of its range."""
+
+    language: str = Field("en", description="language of the sentences, one of the model's")
+    seed: NotNegative = Field(0, description="seed of the bootstrap")
+    device: Device = "auto"
+    threads: Threads = Field(default_factory=cores)
+
+
+class PictureConfig(Settings):
+    """What is drawn. Raises ValueError for a value out of its range."""
+
+    queries: tuple[str, ...] = Field((), description="phrases to look for; none: the photos' most frequent components")
+    best: AtLeastOne = Field(6, description="photos per query, or images whose attention is drawn")
+    spacy_model: str | None = Field(None, description="pipeline that parses the queries; none: the shipped one")
+    seed: NotNegative = Field(0, description="seed of t-SNE")

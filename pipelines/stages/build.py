@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field
 
 from ...augment.data import data_path
 from ...augment.settings import Settings
@@ -24,6 +26,29 @@ from . import ingest as ingestion
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+class LexiconSource(Settings):
+    """Where the tables of LEXICON_VERBS come from."""
+
+    lexicon: str = Field(
+        "auto",
+        description="where replacements come from: own: the counts of these captions; reference: the lexicon shipped "
+        "with negcap; the folder of another run; auto: own counts, plus those of the reference with the weight of "
+        "5,000 captions, or own alone if a setting says how to count",
+    )
+
+
+class BuildConfig(LexiconSource):
+    """What a build makes beside the configs of its stages."""
+
+    preset: Literal["vse-c", "univse", "negation", "all", "vse-c-paper", "univse-paper"] | None = Field(
+        None,
+        description="operators of a paper; -paper: drawn as the paper does, unchecked; all: all that are checked; "
+        "none: vse-c",
+    )
+    components: bool = Field(False, description="also make the tables of scene graph components")
+
 
 CONFIGS: dict[str, type[Settings]] = {
     "ingest": ingestion.IngestConfig,
@@ -57,8 +82,8 @@ def planned_verbs(run: Path, options: Mapping[str, Any]) -> tuple[str, ...]:
     `components` is included only if an option or preset of UniVSE asks for it, or the run already has that table, since
     no operator reads it.
     """
-    simple = components.ComponentsConfig.of({"simple": options.get("simple")}).simple
-    asked = options.get("components") or simple or options.get("preset") in WITH_COMPONENTS
+    build = BuildConfig.of(options)
+    asked = build.components or build.preset in WITH_COMPONENTS or components.ComponentsConfig.of(options).simple
     return tuple(verb for verb in VERBS if verb != "components" or asked or (run / verb).exists())
 
 
@@ -224,7 +249,7 @@ def judge_proposals(
 
 def check_options(options: Mapping[str, Any]) -> None:
     """Raise TypeError for an option that no stage of a build has."""
-    known = {"components", "preset"}.union(*(config.model_fields for config in CONFIGS.values()))
+    known = {*BuildConfig.model_fields}.union(*(config.model_fields for config in CONFIGS.values()))
     known -= {"parser", "backoff"}  # `configure` sets them
     unknown = sorted(options.keys() - known)
     if unknown:

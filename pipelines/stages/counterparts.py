@@ -16,6 +16,7 @@ from pydantic import Field
 from ...augment.rng import record_rng
 from ...augment.settings import Operators, Seed, Settings, ShareAboveZero, Splits
 from ...schemas.counterparts import COUNTERPARTS
+from ..engine import provenance
 from ..engine.manifest import describe
 from ..engine.progress import Progress
 from ..engine.run import Parts, SourceStage, hash_inputs, run_source
@@ -42,7 +43,7 @@ class CounterpartsConfig(Settings):
 
 
 def make_counterparts(
-    run: Path, config: CounterpartsConfig, *, metadata: Mapping[str, str], progress: Progress, overwrite: bool = False
+    run: Path, config: CounterpartsConfig, *, progress: Progress, overwrite: bool = False
 ) -> dict[str, int]:
     """Draw the counterparts of a run of scenes; returns its counters: `negatives` that were tried, `pictures`, and both
     for each operator.
@@ -70,7 +71,7 @@ def make_counterparts(
         outputs={NAME: COUNTERPARTS},
         config=describe(config),
         inputs=inputs,
-        metadata=metadata,
+        metadata=provenance.package(),
         parts=parts,
         shards=len(shards),
         intact=lambda index: pictures_are_whole(run, NAME, index),

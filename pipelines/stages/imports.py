@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
@@ -15,6 +15,7 @@ from pydantic import Field
 from ...augment.settings import AtLeastOne, Settings
 from ...schemas.captions import CAPTIONS, LANGUAGE, REJECTED_RECORDS
 from ...schemas.negatives import PROPOSALS
+from ..engine import provenance
 from ..engine.manifest import describe
 from ..engine.progress import Progress
 from ..engine.run import Parts, SourceStage, run_source
@@ -56,7 +57,6 @@ def read_foreign(
     run: Path,
     config: ImportConfig,
     *,
-    metadata: Mapping[str, str],
     progress: Progress,
     overwrite: bool = False,
 ) -> dict[str, int]:
@@ -87,7 +87,7 @@ def read_foreign(
         outputs={"rejected_records": REJECTED_RECORDS, "proposals": PROPOSALS, "captions": CAPTIONS},
         config=described,
         inputs=held,
-        metadata=metadata,
+        metadata=provenance.package(),
         parts=parts,
         unit="proposals",
     )

@@ -27,14 +27,7 @@ Theta = Annotated[float, Field(description="minimum concreteness of a replacemen
 Norms = Annotated[
     Path | None, Field(description="norm list (word, tab, score) to use instead of the shipped scores of concreteness")
 ]
-OwnOrGiven = Annotated[
-    SkipValidation[Path | Literal["own"]],
-    Field(
-        description="where replacements come from: own: the counts of these captions; reference: the lexicon shipped "
-        "with negcap; the folder of another run; auto: own counts, plus those of the reference with the weight of "
-        "5,000 captions, or own alone if a setting says how to count"
-    ),
-]
+OwnOrGiven = SkipValidation[Path | Literal["own"]]  # see negcap.pipelines.stages.build.LexiconSource
 
 
 class LexiconConfig(Settings):

@@ -63,7 +63,6 @@ def propose(
     asker: Asker,
     model: Mapping[str, Any],
     *,
-    metadata: Mapping[str, str],
     progress: Progress,
     overwrite: bool = False,
 ) -> Proposed:
@@ -92,7 +91,7 @@ def propose(
         for found in _rows(row, prompt, answer, config.k, temperature)
     )
     own = {"model": dict(model), "prompts": {one.name: one.sha256 for one in prompts}, "answers": answers.sha256}
-    return Proposed(answers, _write(run, config, shards, rows, own, metadata, progress, overwrite))
+    return Proposed(answers, _write(run, config, shards, rows, own, progress, overwrite))
 
 
 def propose_words(
@@ -111,7 +110,7 @@ def propose_words(
     answers = hash_value([[row["text"] for row in some] for some in rows.values()])
     made = {"filler": filler.fingerprint, "answers": answers}
     found = chain.from_iterable(rows.values())
-    return Proposed(None, _write(run, config, shards, found, made, provenance.package(), progress, overwrite))
+    return Proposed(None, _write(run, config, shards, found, made, progress, overwrite))
 
 
 def _captions(run: Path, config: ProposeConfig, overwrite: bool) -> tuple[list[list[Row]], set[str]]:
@@ -157,7 +156,6 @@ def _write(
     shards: list[list[Row]],
     rows: Iterable[Row],
     made: Mapping[str, Any],
-    metadata: Mapping[str, str],
     progress: Progress,
     overwrite: bool,
 ) -> bool:
@@ -181,7 +179,7 @@ def _write(
         outputs={"proposals": PROPOSALS},
         config=described,
         inputs=inputs,
-        metadata=metadata,
+        metadata=provenance.package(),
         parts=lambda: (partial(_part, shard, of_caption) for shard in shards),
         shards=len(shards),
     )

@@ -16,6 +16,7 @@ from pydantic import Field
 from ...augment.settings import AtLeastOne, NotNegativeNumber, Operators, Seed, Settings, ShareAboveZero, Splits, Vetted
 from ...schemas.fields import check
 from ...schemas.negatives import NEGATIVES, POSITIVE, REFINED
+from ..engine import provenance
 from ..engine.cluster import Executor
 from ..engine.errors import StageError, TaskError
 from ..engine.manifest import describe
@@ -97,7 +98,6 @@ def refine(
     config: RefineConfig,
     executor: Executor,
     *,
-    metadata: Mapping[str, str],
     progress: Progress,
     overwrite: bool = False,
 ) -> dict[str, int]:
@@ -106,7 +106,7 @@ def refine(
     A shard of refined has the rows kept from the same shard of negatives. A table of more than GROUP_ROWS negatives is
     refined in groups of consecutive shards, each balanced by itself, with models trained on its own captions. Counters:
     `<operator>.captions` (captions with a negative) and `<operator>.kept`. Operators with fewer than 10 images cannot
-    be balanced and keep none; paraphrases are true and are left out. metadata: provenance for the Parquet files. Raises
+    be balanced and keep none; paraphrases are true and are left out. Raises
     FileNotFoundError without negatives or captions, ValueError for operators or splits that the negatives lack,
     OtherConfigError as `run_stage`, StageError naming the operator that failed.
     """
@@ -137,7 +137,7 @@ def refine(
         outputs={"refined": REFINED},
         config={name: value for name, value in describe(config).items() if value or name != "vetted"},
         inputs=inputs,
-        metadata=metadata,
+        metadata=provenance.of_stage(run, INPUTS, config),
         parts=parts,
         shards=len(shards),
         steps=len(operators) * len(groups),

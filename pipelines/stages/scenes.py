@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from ...augment.settings import AtLeastOne, Seed, Settings
 from ...schemas.captions import CAPTIONS, REJECTED_RECORDS
 from ...schemas.features import features
 from ...schemas.scenes import SCENES
+from ..engine import provenance
 from ..engine.manifest import describe
 from ..engine.progress import Progress
 from ..engine.run import Parts, SourceStage, run_source
@@ -37,14 +37,12 @@ class ScenesConfig(Settings):
     seed: Seed = 0
 
 
-def make_scenes(
-    run: Path, config: ScenesConfig, *, metadata: Mapping[str, str], progress: Progress, overwrite: bool = False
-) -> dict[str, int]:
+def make_scenes(run: Path, config: ScenesConfig, *, progress: Progress, overwrite: bool = False) -> dict[str, int]:
     """Bring a run of synthetic scenes up to date with its config; returns its counters, `images` and `captions`.
 
-    Images are written to `run`/images. Finished shards are kept, so an interrupted run continues. metadata: provenance
-    for the Parquet files. Raises OtherConfigError when the run has other captions and `overwrite` is not set,
-    ImportError without Pillow, OSError when a file cannot be written.
+    Images are written to `run`/images. Finished shards are kept, so an interrupted run continues. Raises
+    OtherConfigError when the run has other captions and `overwrite` is not set, ImportError without Pillow, OSError
+    when a file cannot be written.
     """
     require_pillow()
     from ..scenes.network import GRID, POOLED
@@ -68,7 +66,7 @@ def make_scenes(
         outputs={"scenes": SCENES, **schemas, "rejected_records": REJECTED_RECORDS, "captions": CAPTIONS},
         config=describe(config),
         inputs={},
-        metadata={**metadata, "scenes_seed": str(config.seed), "backbone": BACKBONE},
+        metadata={**provenance.package(), "scenes_seed": str(config.seed), "backbone": BACKBONE},
         parts=parts,
         shards=len(starts),
         unit="images",

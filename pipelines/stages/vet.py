@@ -16,6 +16,7 @@ from ...augment.settings import AtLeastOne, Operators, Seed, Settings, Splits
 from ...schemas.negatives import POSITIVE, VERDICTS
 from ..endpoint.client import Answers, Asker, collect
 from ..endpoint.messages import Answer, Request, chat, json_in
+from ..engine import provenance
 from ..engine.manifest import describe, read_manifest
 from ..engine.progress import Progress
 from ..engine.run import SourceStage, hash_inputs, run_source
@@ -85,7 +86,6 @@ def vet(
     asker: Asker,
     model: Mapping[str, Any],
     *,
-    metadata: Mapping[str, str],
     progress: Progress,
     overwrite: bool = False,
 ) -> Answers:
@@ -128,7 +128,7 @@ def vet(
         outputs={"verdicts": VERDICTS},
         config={"readers": [*readers, *own]},
         inputs=inputs,
-        metadata=metadata,
+        metadata=provenance.package(),
         parts=lambda: (partial(_part, [*before[number], *rows]) for number, rows in enumerate(made)),
         shards=len(shards),
     )

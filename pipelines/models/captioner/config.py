@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -81,3 +82,28 @@ class WritingConfig(Settings):
     decoding: Literal["sample", "greedy", "beam"] = Field("sample", description="how words are chosen")
     width: AtLeastOne = Field(3, description="width of the beam")
     tries: AtLeastOne = Field(4, description="how often a refused caption is sampled again, at most")
+
+
+class CaptionerEvaluateConfig(Settings):
+    """How a captioner is evaluated."""
+
+    split: str = Field("test", description="split on which to evaluate")
+    ranker: Path | None = Field(
+        None, description="captioner: model made by negcap train, which ranks the images for each caption"
+    )
+    n: AtLeastOne = Field(3, description="captioner: captions per image, for self-BLEU")
+    width: AtLeastOne = Field(3, description="captioner: width of the beam")
+    seed: Seed = 0
+    limit: AtLeastOne | None = Field(None, description="use only the first N images of the split; none: all")
+    images: Path | None = Field(None, description="captioner: folder of the photos, for samples.png")
+    shown: AtLeastOne = Field(6, description="captioner: number of photos in samples.png")
+    device: Device = "auto"
+    threads: Threads = Field(default_factory=cores)
+
+
+def is_captioner(folder: Path) -> bool:
+    """Whether the folder of a model has a captioner's."""
+    try:
+        return "mle_epochs" in json.loads((folder / "config.json").read_bytes())["config"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return False

@@ -13,22 +13,19 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import torch
-from pydantic import Field
 from torch import Tensor
 
-from ....augment.settings import AtLeastOne, Device, Seed, Settings
 from ...engine.storage import write_atomically, write_json
 from ...engine.tables import read_table
 from ...tables.images import Images
 from ..captions import Captions, read_captions
-from ..config import Threads, cores
 from ..device import choose_device
 from ..evaluation.retrieval import embed_images, embed_sentences, rank, retrieval_metrics
 from ..features import Features, read_features
 from ..figures import markdown_table, new_figure, write_png
 from ..trainer.objectives import OBJECTIVES, load_model
 from ..vectors import Texts
-from .config import WritingConfig
+from .config import CaptionerEvaluateConfig, WritingConfig
 from .generate import detokenize, join_words, normalize, stream_keys, write_sentences
 from .model import GAN, MLE, Captioner, PaddedSentences, load_captioner, transform_features, weights_file
 
@@ -166,23 +163,6 @@ PEOPLE = "people"
 WIDTH = 68  # characters per line of samples.png
 
 
-class CaptionerEvaluateConfig(Settings):
-    """How a captioner is evaluated."""
-
-    split: str = Field("test", description="split on which to evaluate")
-    judge: Path | None = Field(
-        None, description="captioner: model made by negcap train, which ranks the images for each caption"
-    )
-    n: AtLeastOne = Field(3, description="captioner: captions per image, for self-BLEU")
-    width: AtLeastOne = Field(3, description="captioner: width of the beam")
-    seed: Seed = 0
-    limit: AtLeastOne | None = Field(None, description="use only the first N images of the split; none: all")
-    images: Path | None = Field(None, description="captioner: folder of the photos, for samples.png")
-    shown: AtLeastOne = Field(6, description="captioner: number of photos in samples.png")
-    device: Device = "auto"
-    threads: Threads = Field(default_factory=cores)
-
-
 class ReferenceCaptions(NamedTuple):
     """I images and their human captions, as normalized words.
 
@@ -211,8 +191,8 @@ def evaluate(folder: Path, run: Path, config: CaptionerEvaluateConfig, output: P
     captioner.require_features(features.values, features.backbone)
     reference = read_references(captions, features, captioner, config)
     judge = None
-    if config.judge is not None:
-        judge = load_judge(config.judge, run, captions.image_ids, reference.rows, device)
+    if config.ranker is not None:
+        judge = load_judge(config.ranker, run, captions.image_ids, reference.rows, device)
     groups = [own[: config.n] for own in reference.captions]
     measures = {PEOPLE: measure(groups, pa.array([" ".join(own[0]) for own in groups]), reference, judge)}
     samples: dict[str, list[str]] = {}

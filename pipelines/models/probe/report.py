@@ -10,14 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from pydantic import Field
 from torch import Tensor
 
-from ....augment.settings import AtLeastOne, Seed, Settings
-from ....schemas.features import TABLE
 from ...tables.columns import UNSPLIT
 from ..captions import Captions, read_captions
-from ..config import Threads, cores
 from ..features import Features, read_features
 from ..figures import format_interval, markdown_table, write_results
 from ..trainer.pictures import photo_files
@@ -34,6 +30,7 @@ from .blanks import (
     train_filler,
     word_tables,
 )
+from .config import ProbeConfig, SaliencyConfig
 from .objects import (
     ImageToWordConfig,
     Objects,
@@ -42,27 +39,9 @@ from .objects import (
     most_frequent,
     train_classifier,
 )
-from .saliency import SaliencyConfig, choose_shown, draw_saliency, find_saliency, summarize
+from .saliency import choose_shown, draw_saliency, find_saliency, summarize
 
 Say = Callable[[str], None]
-
-
-class ProbeConfig(Settings):
-    """A word-level task: what it is trained and tested on."""
-
-    vectors: Path = Field(description="words, blanks: word vectors, GloVe's text form or npz")
-    models: tuple[Path, ...] = ()
-    split: str = Field("test", description="split to look at")
-    train_splits: tuple[str, ...] = Field(("train", "restval"), description="words, blanks: split to train on")
-    features: str = Field(TABLE, description="words, blanks: table of features: features, or NAME for features_NAME")
-    min_count: AtLeastOne | None = Field(
-        None,
-        description="occurrences that an object (words) or a word (blanks) needs; none: by corpus size, and 4",
-    )
-    epochs: AtLeastOne | None = Field(None, description="epochs of training; none: 15 (words), 10 (blanks)")
-    hidden: AtLeastOne | None = Field(None, description="blanks: units of each GRU; none: 512")
-    seed: Seed = 0
-    threads: Threads = Field(default_factory=cores)
 
 
 def probe(task: str, run: Path, config: ProbeConfig, output: Path, say: Say = lambda line: None) -> str:

@@ -17,14 +17,11 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 import torch
-from pydantic import Field
 from torch import Tensor
 
-from ....augment.settings import AtLeastOne, Operators, Seed, Settings
 from ...engine.tables import read_table
 from ...features.preprocess import decode
 from ..captions import read_captions
-from ..config import Threads, cores
 from ..corpus import pack_sentences
 from ..encoders import run_packed
 from ..evaluation.retrieval import bootstrap_samples, interval
@@ -33,18 +30,9 @@ from ..figures import new_figure, write_png
 from ..similarities import SIMILARITIES, Similarity
 from ..trainer.objectives import load_model
 from ..vocabulary import word_spans
+from .config import SaliencyConfig
 
 AT_ONCE = 512  # negatives whose gradients are computed together
-
-
-class SaliencyConfig(Settings):
-    """Which negatives are looked at: the first of each caption and operator of a split."""
-
-    split: str = Field("test", description="split to look at")
-    limit: AtLeastOne | None = Field(500, description="use only the first N images of the split; none: all")
-    operators: Operators = ()
-    seed: Seed = 0
-    threads: Threads = Field(default_factory=cores)
 
 
 class SalientNegative(NamedTuple):

@@ -9,14 +9,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from pydantic import Field
 from torch import Generator, Tensor
 from torch.nn import functional
 
-from ....augment.settings import Device, NotNegative, Settings
 from ...engine.storage import write_atomically, write_json
 from ..checkpoint import read_vocabularies
-from ..config import Threads, cores
+from ..config import SimilarityConfig
 from ..device import choose_device
 from ..evaluation.retrieval import RESAMPLES, embed_sentences, interval
 from ..figures import format_interval, markdown_table
@@ -40,15 +38,6 @@ class Pair(NamedTuple):
     score: float
     first: str
     second: str
-
-
-class SimilarityConfig(Settings):
-    """How similarities are measured. Raises ValueError for a value out of its range."""
-
-    language: str = Field("en", description="language of the sentences, one of the model's")
-    seed: NotNegative = Field(0, description="seed of the bootstrap")
-    device: Device = "auto"
-    threads: Threads = Field(default_factory=cores)
 
 
 def read_pairs(path: Path) -> list[Pair]:

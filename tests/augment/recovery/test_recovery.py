@@ -13,7 +13,7 @@ from negcap.augment.language.parse import parse
 from negcap.augment.recovery.judge import Judging, faults, judge
 from negcap.augment.recovery.recover import FAMILIES_OF, align, least, recover
 from negcap.augment.truth.estimates import Truth
-from negcap.pipelines.cli.choices import RECOVERED
+from negcap.pipelines.cli.options import RECOVERED
 from negcap.pipelines.engine.tables import read_table
 from negcap.schemas.negatives import FAMILIES
 from tests.augment.fixtures import sample_lexicon

@@ -42,6 +42,9 @@ class ToyConfig(Settings):
     seed: int = 0
 
 
+DEFAULTS = ToyConfig()
+
+
 def split_words(captions: pa.Table, config: ToyConfig, counts: WholeTable) -> StageResult:
     """One row a word; short captions apart."""
     ranks = dict(zip(*(column.to_pylist() for column in counts.read().columns), strict=True))
@@ -131,7 +134,7 @@ def write_captions(run: Path, texts: list[str], shard_size: int) -> None:
     finish(run, ("captions",), identity, receipts)
 
 
-def run_toys(run: Path, config: ToyConfig = ToyConfig(), **options: object) -> dict[str, int]:
+def run_toys(run: Path, config: ToyConfig = DEFAULTS, **options: object) -> dict[str, int]:
     """Both toy stages over run/captions; options: workers, scheduler, overwrite, pool (an executor, left open)."""
     overwrite = bool(options.pop("overwrite", False))
     pool = options.pop("pool", None)

@@ -135,9 +135,7 @@ def write_run(run: Path, make: Make = marked, images: int = 60, operators: tuple
 
 def run_refine(run: Path, overwrite: bool = False, **config: object) -> dict[str, int]:
     workers = executor(scheduler="synchronous")
-    return refine(
-        run, RefineConfig(**config), workers, metadata={"made_by": "tests"}, progress=Progress(), overwrite=overwrite
-    )  # type: ignore[arg-type]
+    return refine(run, RefineConfig(**config), workers, progress=Progress(), overwrite=overwrite)  # type: ignore[arg-type]
 
 
 @pytest.fixture
