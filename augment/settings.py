@@ -122,6 +122,8 @@ def _first_error(kind: type[Settings], error: ValidationError, given: Mapping[st
         return f"{name} must be {sign} {first['ctx'][bound]:g}, was: {value}"
     if first["type"] == "too_long" or (first["type"] == "missing" and len(first["loc"]) > 1):
         return f"{name} must have {len(get_args(plain_type(annotation)))} values, was: {value}"
+    if first["type"] == "too_short":
+        return f"{name} must not be empty"
     if first["type"] == "missing":
         return f"{name} must be given"
     return f"{name}: {first['msg'][:1].lower()}{first['msg'][1:]}, was: {value!r:.80}"

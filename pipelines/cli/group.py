@@ -60,11 +60,15 @@ class Command(click.Command):
     which `options.section` sets; of others it is Options.
     """
 
+    _params: list[click.Parameter]
+
     def __init__(
         self, *given: Any, configs: Sequence[str] = (), flags: str | Mapping[str, str] = "", **more: Any
     ) -> None:
-        self._configs, self._flags = configs, {"Options": flags} if isinstance(flags, str) else flags
-        self._made = not configs
+        self._configs, self._flags = (
+            configs,
+            ({"Options": flags} if isinstance(flags, str) else flags) if configs else {},
+        )
         super().__init__(*given, **more)
 
     @cached_property
@@ -81,21 +85,20 @@ class Command(click.Command):
     @property
     def params(self) -> list[click.Parameter]:
         """All arguments and flags; those of fields stand after the others under their heading, but before LAST."""
-        if not self._made:
-            self._made = True
+        if self._flags:
             from . import options
 
-            made = [
-                options.from_field(name, self.fields[name], section=heading, **self.of_field(name))
-                for heading, names in self._flags.items()
-                for name in names.split()
-            ]
+            named = [(heading, name) for heading, names in self._flags.items() for name in names.split()]
+            self._flags = {}
+            made = [options.from_field(name, self.fields[name], **self.of_field(name)) for _, name in named]
+            for option, (heading, name) in zip(made, named, strict=True):
+                option.section = heading  # type: ignore[attr-defined]
+                option.required = len(self._configs) == 1 and self.fields[name].is_required()
             last = [option for option in self._params if option.name in LAST]
-            self._params = [option for option in self._params if option not in last]
-            sets = (
-                [options.sets(self)] if self.fields.keys() - {option.name for option in [*self._params, *made]} else []
-            )
-            self._params += [*made, *sets, *last]
+            self._params = [*(option for option in self._params if option not in last), *made]
+            if self.fields.keys() - {option.name for option in self._params}:
+                self._params.append(options.sets(self))
+            self._params += last
         return self._params
 
     @params.setter

@@ -127,7 +127,7 @@ def train(
     if readme:
         insert_tables(readme.read_text("utf-8"), "")  # raises before anything is trained
     evaluation |= {name: given[name] for name in ("device", "threads") if name in given}
-    compared = CompareConfig((model, *others), seeds or 1, given, EvaluateConfig.of(evaluation))
+    compared = CompareConfig((model, *others), 1 if seeds is None else seeds, given, EvaluateConfig.of(evaluation))
     text = compare(run, output, compared, overwrite=overwrite, say=say(quiet))
     if readme:
         readme.write_text(insert_tables(readme.read_text("utf-8"), text), "utf-8")
@@ -139,7 +139,8 @@ def train(
         *("models.config:EvaluateConfig", "models.config:SimilarityConfig"),
         "models.captioner.config:CaptionerEvaluateConfig",
     ],
-    flags="split limit captions_per_image complete per_family per_attack ranker images language seed device threads",
+    flags="split limit captions_per_image complete per_family per_attack components alpha drop_components instances "
+    "ranker n images language seed device threads",
 )
 @options.model
 @click.argument("source", type=PLACE, metavar="RUN")
@@ -189,7 +190,7 @@ def evaluate(model: Path, source: Path, output: Path | None, **given: Any) -> No
         *("models.probe.config:ProbeConfig", "models.probe.config:SaliencyConfig", "models.config:PictureConfig"),
         "models.order.config:LengthConfig",
     ],
-    flags="vectors split train_splits operators limit best epochs seed threads",
+    flags="vectors split train_splits operators limit best epochs hidden seed threads",
 )
 @click.argument("task", type=options.Choice(PROBES))
 @options.run

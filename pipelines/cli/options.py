@@ -158,7 +158,6 @@ def from_field(
     name: str,
     field: FieldInfo,
     *,
-    section: str = "Options",
     of_models: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
 ) -> click.Option:
     """The flag of a config's field, whose type, help and default it states; one that is not given sets nothing.
@@ -184,7 +183,6 @@ def from_field(
     def command() -> None: ...
 
     (option,) = vars(made(command))["__click_params__"]
-    option.section, option.required = section, field.is_required()
     return option
 
 

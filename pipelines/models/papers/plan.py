@@ -205,8 +205,8 @@ def _probe(settings: Settings, task: str, models: Iterable[str], flags: str) -> 
 
 def _saliency(settings: Settings) -> list[Job]:
     trained = _house(settings, ("vse++", "vse-c"))
-    where = (str(settings.run), "--split", settings.split, "--limit", "200", "--threads", "1")
-    commands = {job.name: ("saliency", str(settings.model(job.name)), *where) for job in trained}
+    probe = ("probe", "saliency", str(settings.run), *f"--split {settings.split} --limit 200 --threads 1".split())
+    commands = {job.name: (*probe, "--model", str(settings.model(job.name))) for job in trained}
     return [*trained, *(Job(f"saliency of {name}", [command], (name,)) for name, command in commands.items())]
 
 

@@ -126,7 +126,7 @@ def test_the_discriminator_sees_no_captions_with_unknown_words_and_long_ones_are
     [
         ({"mle_epochs": 0}, "mle_epochs must be >= 1, was: 0"),
         ({"rollouts": -1}, "rollouts must be >= 0, was: -1"),
-        ({"collapse": 1.0}, r"collapse must be in \[0, 1\), was: 1.0"),
+        ({"collapse": 1.0}, r"collapse must be < 1, was: 1.0"),
         ({"learning_rate": 0.0}, "learning_rate must be > 0, was: 0.0"),
         ({"transform": "log"}, "transform must be one of root, l2, none, was: log"),
         ({"batch_size": 1}, "batch_size must be >= 2, was: 1"),

@@ -37,7 +37,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def config(run: Path, output: Path, **given: Any) -> ClipConfig:
-    return ClipConfig(run, run / "images", output, **{**TINY, **given})
+    return ClipConfig(run=run, images=run / "images", output=output, **{**TINY, **given})
 
 
 def quiet(line: str) -> None:
