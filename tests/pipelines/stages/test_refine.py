@@ -4,7 +4,6 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -158,7 +157,7 @@ def test_a_run_gets_a_table_of_its_own_rows(run: Path) -> None:
     assert not verify(run).problems
     metadata = pq.read_schema(run / "refined" / "part-00000.parquet").metadata
     assert metadata[b"stage"] == b"refine" and json.loads(metadata[b"config"])["seed"] == 0
-    assert metadata[b"table"] == b"refined" and metadata[b"made_by"] == b"tests"
+    assert metadata[b"table"] == b"refined" and b"negcap_version" in metadata
     assert set(measure_run(run, BlindConfig(table="refined")).reports) == {"noun", "verb"}
 
 
@@ -225,7 +224,7 @@ def test_the_least_plausible_are_not_selected_from(sample_run: Path, operator: s
         (RefineConfig(most_plausible=0.9, min_plausibility=-2.0), max(share[0.9], -2.0)),
         (RefineConfig(), -np.inf),
     ):
-        found = read_rows(sample_run, operator, replace(config, candidates=99, max_loss=None))
+        found = read_rows(sample_run, operator, config.changed(candidates=99, max_loss=None))
         left = [odds for some in found.plausibility for odds in some]
         assert sorted(left) == sorted(every[every >= lowest])
         assert all(found.texts) and len(found.captions) == len(found.texts)
@@ -280,7 +279,7 @@ def test_too_few_images_keep_nothing(tmp_path: Path) -> None:
         ({"candidates": 0}, "candidates must be >= 1, was: 0"),
         ({"rounds": 0}, "rounds must be >= 1, was: 0"),
         ({"seed": -1}, "seed must be >= 0, was: -1"),
-        ({"most_plausible": 0.0}, "most_plausible must be above 0 and at most 1, was: 0.0"),
+        ({"most_plausible": 0.0}, "most_plausible must be > 0, was: 0.0"),
     ],
 )
 def test_bad_configs_are_named(run: Path, config: dict[str, object], message: str) -> None:
