@@ -13,7 +13,7 @@ from ...augment.settings import Settings
 from ...schemas.captions import COMPONENT_EXCLUSIONS, COMPONENT_VOCABULARY, COMPONENTS
 from ..engine.stage import ReduceStage, Stage, StageResult
 from ..engine.tables import WholeTable
-from .lexicon import CAPTIONS, TRAIN_SPLITS, MinCount, Norms, Theta
+from .lexicon import TRAIN, MinCount, Norms, Theta, counted_by_split, of_train_splits
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from ...augment.caption import Caption
     from ...augment.components.sampling import Exclusions
     from ...augment.scene_graph import SceneGraph
-
-TRAIN = "train"
 
 
 class ComponentsConfig(Settings):
@@ -60,19 +58,10 @@ def _graphs(parses: pa.Table, config: ComponentsConfig) -> tuple[list[Caption], 
 
 
 def count_shard(components: pa.Table, config: ComponentsConfig) -> pa.Table:
-    """The component counts of a shard, with a row for the number of captions; the column `train` marks train splits."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
+    """The component counts of a shard, see `counted_by_split`."""
+    from ...augment.components.vocabulary import count
 
-    from ...augment.components.vocabulary import WORDS, count
-
-    train = pc.is_in(components["split"], value_set=pa.array(TRAIN_SPLITS))
-    parts = []
-    for flag, rows in ((True, components.filter(train)), (False, components.filter(pc.invert(train)))):
-        total = pa.table([[CAPTIONS], *([""] for _ in WORDS), [rows.num_rows]], ["kind", *WORDS, "count"])
-        table = pa.concat_tables([count(rows), total])
-        parts.append(table.append_column(TRAIN, pa.repeat(flag, table.num_rows)))
-    return pa.concat_tables(parts)
+    return counted_by_split(components, count)
 
 
 def add_counts(tables: Sequence[pa.Table], config: ComponentsConfig) -> pa.Table:
@@ -94,17 +83,11 @@ def choose(counts: pa.Table, config: ComponentsConfig) -> StageResult:
     from ...augment.components.vocabulary import default_min_count, select
     from ...augment.language.concreteness import Concreteness
 
-    total = counts.filter(pc.equal(counts["kind"], CAPTIONS))
-    trained = pc.sum(total.filter(total[TRAIN])["count"]).as_py() or 0
-    captions = trained or pc.sum(total["count"]).as_py() or 0
-    counts = counts.filter(pc.and_(pc.equal(counts[TRAIN], trained > 0), pc.not_equal(counts["kind"], CAPTIONS)))
-    min_count = config.min_count or default_min_count(captions)
-    table = select(counts.drop_columns(TRAIN), min_count, Concreteness.load(config.concreteness), config.theta)
+    counts, counted = of_train_splits(counts)
+    min_count = config.min_count or default_min_count(counted["captions"])
+    table = select(counts, min_count, Concreteness.load(config.concreteness), config.theta)
     kinds = {f"{entry['values']}s": entry["counts"] for entry in pc.value_counts(table["kind"]).to_pylist()}
-    return StageResult(
-        {"component_vocabulary": table},
-        {"captions": captions, "train_only": int(trained > 0), "min_count": min_count, **kinds},
-    )
+    return StageResult({"component_vocabulary": table}, {**counted, "min_count": min_count, **kinds})
 
 
 @lru_cache(maxsize=2)
