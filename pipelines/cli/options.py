@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType, ModuleType
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, get_origin
 
 import click
@@ -107,24 +107,13 @@ def several(
     )
 
 
-def together(*options: Decorator) -> Decorator:
-    """Several flags as one decorator; help shows them in this order."""
-
-    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorate
-
-
 def section(heading: str, *options: Decorator) -> Decorator:
     """Several flags as one decorator, which help lists under a heading of their own."""
-    flags = together(*options)
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         before = len(getattr(command, "__click_params__", ()))
-        flags(command)
+        for option in reversed(options):
+            option(command)
         for parameter in command.__click_params__[before:]:  # type: ignore[attr-defined]
             parameter.section = heading
         return command
@@ -188,10 +177,11 @@ def from_field(
 
 def _with_default(name: str, field: FieldInfo, of_models: Mapping[str, Mapping[str, Any]]) -> str:
     """The description of a field as help, with its default and those of single models."""
-    stated = field.default in (None, "", (), False, True) or field.is_required() or field.default_factory
-    known = [] if stated else [as_text(field.default)]
+    plain = isinstance(field.default, (int, float, str, tuple)) and not isinstance(field.default, bool)
+    known = [as_text(field.default)] if plain and field.default not in ("", ()) else []
     known += [f"{model} {as_text(settings[name])}" for model, settings in of_models.items() if name in settings]
-    text = (field.description or "").replace("; none: ", "; none: " if field.default else "; default: ")
+    text = field.description or ""
+    text = text if field.default else text.replace("; none: ", "; default: ")
     default = f"; default: {', '.join(known).replace(',', ', ').replace(',  ', ', ')}" if known else ""
     return f"{text[:1].upper()}{text[1:]}{default}."
 
@@ -208,31 +198,28 @@ def as_text(value: Any) -> str:
     return {"None": "none", "True": "true", "False": "false"}.get(str(value), str(value))
 
 
-class LocalPath(click.Path):
-    """A parameter type: a path, or a file:// URL, as Path. Other URLs are errors, since they would become folders."""
+class Location(click.Path):
+    """A parameter type: a path or URL as Path, on a local disk or on any store (see engine.places).
+
+    local: only on a local disk; URLs other than file:// are errors, since they would become folders.
+    """
+
+    def __init__(self, local: bool) -> None:
+        super().__init__()
+        self.local = local
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        """The path; raises UsageError for the URL of something that is not on a local disk."""
-        from ..engine import places
+        """The path; raises UsageError for one that cannot be."""
+        from ..engine.places import local_path, place
 
         try:
             given = os.fsdecode(super().convert(value, param, ctx))
-            return self._path(places, given, param.opts[0] if param is not None else "path")
+            return (local_path if self.local else place)(given, param.opts[0] if param is not None else "path")
         except ValueError as error:
             raise click.UsageError(str(error), ctx) from None
 
-    def _path(self, places: ModuleType, given: str, what: str) -> Path:
-        return places.local_path(given, what)
 
-
-class Place(LocalPath):
-    """A parameter type: a folder on a local disk or on any store, as a path or URL (see engine.places)."""
-
-    def _path(self, places: ModuleType, given: str, what: str) -> Path:
-        return places.place(given, what)
-
-
-FOLDER, PLACE = LocalPath(), Place()
+FOLDER, PLACE = Location(local=True), Location(local=False)
 
 
 def no_file(ctx: click.Context, parameter: click.Parameter, path: Path) -> Path:
