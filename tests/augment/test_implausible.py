@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -120,7 +119,7 @@ def test_a_scorer_changes_nothing_but_the_plausibility() -> None:
         assert table.select(columns).equals(without[name].select(columns))
     for row in tables["negatives"].to_pylist():
         assert row["plausibility"] == len(row["caption"].split()) - len(row["text"].split())
-    config = replace(config, min_plausibility=0.0)
+    config = config.changed(min_plausibility=0.0)
     strict, _ = generate_tables(parses, sample_lexicon(), config, scorer=Lengths())
     plausible = [row for row in tables["negatives"].to_pylist() if row["plausibility"] >= 0]
     assert strict["negatives"].num_rows == len(plausible) < tables["negatives"].num_rows
@@ -147,9 +146,9 @@ def test_a_lower_limit_of_the_loss_keeps_the_rows_that_lose_less() -> None:
     config = NegativesConfig(operators=("noun", "verb", "shuffle"))
     texts = []
     for max_loss in (None, 1.0, 0.0):
-        tables, counts = generate_tables(parses, sample_lexicon(), replace(config, max_loss=max_loss))
+        tables, counts = generate_tables(parses, sample_lexicon(), config.changed(max_loss=max_loss))
         texts.append(set(tables["negatives"]["text"].to_pylist()))
         assert max_loss is None or counts["rejected.verb.implausible"] and counts["rejected.noun.implausible"]
     assert texts[2] < texts[1] < texts[0]
     with pytest.raises(ValueError, match="max_loss must be >= 0, was: -1"):
-        replace(config, max_loss=-1.0)
+        config.changed(max_loss=-1.0)

@@ -94,7 +94,7 @@ def write_images(folder: Path, names: list[str]) -> Path:
 
 def published(run: Path, output: Path, format: str = "sugarcrepe", **given: Any) -> dict[str, bytes]:
     """What is published, by path; without asking how guessable it is."""
-    config = PublishConfig(format, **{"license": "CC0-1.0", "allow_blind": True, "split": ("test",), **given})
+    config = PublishConfig(format=format, **{"license": "CC0-1.0", "allow_blind": True, "split": ("test",), **given})
     publish(run, output, config, say=lambda _: None)
     return {path.relative_to(output).as_posix(): path.read_bytes() for path in output.rglob("*") if path.is_file()}
 

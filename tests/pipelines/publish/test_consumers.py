@@ -32,7 +32,7 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Toy:
 
 def published(toy: Toy, output: Path, format: str, **given: Any) -> Path:
     options = {"license": "CC0-1.0", "allow_blind": True, "split": ("test",), "images": toy.images, **given}
-    publish(toy.run, output, PublishConfig(format, **options), say=lambda _: None)
+    publish(toy.run, output, PublishConfig(format=format, **options), say=lambda _: None)
     return output
 
 
@@ -66,7 +66,7 @@ def test_sugarcrepe_under_its_own_names(toy: Toy, tmp_path: Path) -> None:
     found = json.loads((tmp_path / "out1" / "replace_rel.json").read_text())
     assert list(found) == [str(n) for n in range(9 * TESTS)]  # of both operators, each key once
     with pytest.raises(ValueError, match="names sugarcrepe are those of format sugarcrepe, format was: aro"):
-        PublishConfig("aro", license="CC0-1.0", names="sugarcrepe", images=toy.images)
+        PublishConfig(format="aro", license="CC0-1.0", names="sugarcrepe", images=toy.images)
 
 
 @pytest.mark.consumer("clip_benchmark.datasets.sugar_crepe")
@@ -154,7 +154,7 @@ def test_valse_has_the_votes_of_people(toy: Toy, tmp_path: Path) -> None:
     assert {id: (pair["caption"], pair["foil"]) for id, pair in read.items()} == voted
     assert {tuple(pair["mturk"].values()) for pair in read.values()} == {(1, 2, 0), (0, 2, 1)}
     with pytest.raises(ValueError, match="votes are published in format valse, format was: aro"):
-        PublishConfig("aro", license="CC0-1.0", votes=(sheet,), images=toy.images)
+        PublishConfig(format="aro", license="CC0-1.0", votes=(sheet,), images=toy.images)
 
 
 def test_negbench_as_its_dataset_reads_it(toy: Toy, tmp_path: Path) -> None:
@@ -212,4 +212,4 @@ def test_mteb_evaluates_the_task_file(toy: Toy, tmp_path: Path, monkeypatch: Any
 @pytest.mark.parametrize("format", ["lmms-eval", "clip_benchmark", "webdataset"])
 def test_formats_that_hold_images_need_them(format: str) -> None:
     with pytest.raises(ValueError, match=f"format {format} needs the image files: --images FOLDER"):
-        PublishConfig(format, license="CC0-1.0")
+        PublishConfig(format=format, license="CC0-1.0")

@@ -116,7 +116,7 @@ def size(file: str | Path) -> tuple[int, int]:
 
 def published(toy: Toy, output: Path, format: str, **given: Any) -> Path:
     options = {"license": "CC0-1.0", "allow_blind": True, "split": ("test",), "images": toy.images, **given}
-    publish(toy.run, output, PublishConfig(format, **options), say=lambda _: None)
+    publish(toy.run, output, PublishConfig(format=format, **options), say=lambda _: None)
     return output
 
 

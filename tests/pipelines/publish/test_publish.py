@@ -134,7 +134,9 @@ def test_a_folder_with_something_in_it_is_refused(run: Path, tmp_path: Path) -> 
     out = tmp_path / "out"
     published(run, out)
     (out / "mine.txt").write_text("mine")
-    config = PublishConfig("sugarcrepe", "CC0-1.0", split=("test",), operators=("noun",), allow_blind=True)
+    config = PublishConfig(
+        format="sugarcrepe", license="CC0-1.0", split=("test",), operators=("noun",), allow_blind=True
+    )
     with pytest.raises(FileExistsError, match="output must be an empty folder"):
         publish(run, out, config, say=lambda _: None)
     publish(run, out, config, overwrite=True, say=lambda _: None)
@@ -146,14 +148,14 @@ def test_overwriting_removes_no_folder_of_others_and_follows_no_link(run: Path, 
     out = tmp_path / "out"
     published(run, out, images=images, copy_images=True)
     (out / "mine").mkdir()
-    config = PublishConfig("sugarcrepe", "CC0-1.0", split=("test",), allow_blind=True)
+    config = PublishConfig(format="sugarcrepe", license="CC0-1.0", split=("test",), allow_blind=True)
     publish(run, out, config, overwrite=True, say=lambda _: None)
     assert (out / "mine").is_dir() and not (out / "images").exists()
     (out / "images").symlink_to(tmp_path / "mine", target_is_directory=True)
     (tmp_path / "mine").mkdir()
     with pytest.raises(ValueError, match="leads out of the output folder"):
         published_again = PublishConfig(
-            "sugarcrepe", "CC0-1.0", split=("test",), allow_blind=True, images=images, copy_images=True
+            format="sugarcrepe", license="CC0-1.0", split=("test",), allow_blind=True, images=images, copy_images=True
         )
         publish(run, out, published_again, overwrite=True, say=lambda _: None)
     assert not any((tmp_path / "mine").iterdir())
