@@ -97,7 +97,7 @@ class Command(click.Command):
             last = [option for option in self._params if option.name in LAST]
             self._params = [*(option for option in self._params if option not in last), *made]
             if self.fields.keys() - {option.name for option in self._params}:
-                self._params.append(options.sets(self))
+                self._params.append(options.sets(self.name, self.fields))
             self._params += last
         return self._params
 

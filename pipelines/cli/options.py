@@ -17,7 +17,6 @@ import click
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
-    from .group import Command
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 # Valid words, written out so that help and completion need no imports; a test compares them with the library's.
@@ -121,8 +120,8 @@ def section(heading: str, *options: Decorator) -> Decorator:
     return decorate
 
 
-def sets(command: Command) -> click.Option:
-    """The flag --set NAME=VALUE of a command; help lists the settings without a flag. The values are texts."""
+def sets(command: str | None, fields: Mapping[str, FieldInfo]) -> click.Option:
+    """The flag --set NAME=VALUE of a command, for these fields. Help lists those without a flag; values are texts."""
     from ...augment.settings import no_setting
 
     def collect(ctx: click.Context, flag: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
@@ -130,8 +129,8 @@ def sets(command: Command) -> click.Option:
             if "=" not in value:
                 raise click.UsageError(f"--set must be NAME=VALUE, was: {value}", ctx)
         texts = {name.strip().replace("-", "_"): text for name, _, text in (value.partition("=") for value in values)}
-        for name in texts.keys() - command.fields.keys():
-            raise click.UsageError(no_setting(name, f"negcap {command.name}", command.fields), ctx)
+        for name in texts.keys() - fields.keys():
+            raise click.UsageError(no_setting(name, f"negcap {command}", fields), ctx)
         return texts
 
     help = "A rarer setting, listed below. May be repeated."
