@@ -53,7 +53,7 @@ train: $(VENV)/installed-train ## draw scenes, make negatives, judge them, train
 	$(BIN)/negcap scenes --output outputs/scenes --images 1600
 	$(BIN)/negcap build --output outputs/scenes --preset all
 	$(BIN)/negcap judge outputs/scenes --n 1
-	$(BIN)/negcap compare outputs/scenes --output outputs/scenes/models --variant vse++ --variant vse-c $(DRAWN)
+	$(BIN)/negcap train outputs/scenes --output outputs/scenes/models --model vse++ --model vse-c $(DRAWN)
 
 $(VENV)/installed-score: pyproject.toml $(TESTED) | $(BIN)/python
 	$(PIP) --editable '.[score,features]'
@@ -84,8 +84,8 @@ compare: $(VENV)/installed-train ## VSE, VSE++ and VSE-C on well-made negatives:
 	@test -n "$(FLICKR8K)" || { echo "make compare needs FLICKR8K=folder with {train,dev}_caps.txt and _ims.npy" >&2; exit 2; }
 	$(BIN)/negcap build "$(FLICKR8K)" --output outputs/flickr8k --preset all
 	$(BIN)/negcap features "$(FLICKR8K)" --output outputs/flickr8k
-	$(BIN)/negcap compare outputs/flickr8k --output outputs/flickr8k/models --split dev --seeds $(SEEDS) $(SMALL) \
-		--readme docs/pages/results.md
+	$(BIN)/negcap train outputs/flickr8k --output outputs/flickr8k/models --split dev --seeds $(SEEDS) $(SMALL) \
+		--model vse,vse++,vse-c+noun,vse-c+numeral,vse-c+relation,vse-c --readme docs/pages/results.md
 
 test: $(VENV)/installed-dev ## every test; those that need real captions skip, saying so, without them
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal $(ARGS)

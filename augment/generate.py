@@ -8,13 +8,12 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain, compress
 from math import ceil
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
+from pydantic import Field, model_validator
 
 from ..schemas.negatives import EDITS, NEGATIVES, POSITIVE, POSITIVES, REJECTIONS
 from .caption import MAX_TOKENS, Caption, by_image, cached, from_parses
@@ -26,8 +25,9 @@ from .operators import OPERATORS, PRESETS, Limits, operator
 from .plausibility import Change, SentenceScorer, compare
 from .recovery import FAMILIES_OF
 from .reproducible import record_rng
+from .settings import AtLeastOne, Cloze, LeastPlausibility, MaxTrue, NotNegativeNumber, Scorer, Seed, Settings
 from .truth.contradiction import assess
-from .truth.estimates import MAX_P_TRUE, Truth, check_max_p_true
+from .truth.estimates import MAX_P_TRUE, Truth
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,40 +43,32 @@ NOUNS = 1 << 14  # number of replacements whose concreteness is cached
 FAMILIES = FAMILIES_OF | {name: operator.family for name, operator in OPERATORS.items()}
 
 
-@dataclass(frozen=True)
-class Settings:
-    """How negatives are made.
+class NegativesConfig(Settings):
+    """How negatives are made. The caller loads `scorer` and `cloze`.
 
-    seed: seed of the random choices. operators: names in `negcap.augment.operators.OPERATORS`. per_family: each
-    operator makes at most its `share` times this number of negatives per caption. max_true: the highest estimated
-    probability that one more caption of the image would make a negative true, lower numbers excepted. min_plausibility:
-    the lowest plausibility of a negative, in nats; None: only the operators' own limits hold. max_loss: the most that
-    the words which a negative shares with its caption may lose in log probability, in nats (see
-    `negcap.augment.plausibility.Change`); None: only the operators' own limits hold. scorer: the folder of a language
-    model that gives the plausibility of negatives, loaded by the caller; None: the cloze model does. cloze: the file of
-    the cloze model that the caller gave the lexicon; None: the shipped one. Raises ValueError for an unknown or
-    repeated operator, per_family below 1, max_true not between 0 and 1, or max_loss below 0.
+    Each operator makes at most its `share` times `per_family` negatives per caption.
     """
 
-    seed: int = 0
-    operators: tuple[str, ...] = PRESETS["vse-c"]
-    per_family: int = 20
-    max_true: float = MAX_P_TRUE
-    min_plausibility: float | None = None
-    max_loss: float | None = None
-    scorer: Path | None = None
-    cloze: Path | None = None
+    seed: Seed = 0
+    operators: tuple[str, ...] = Field(PRESETS["vse-c"], description="operator to run, instead of a preset")
+    per_family: AtLeastOne = Field(20, description="negatives per caption and family, at most")
+    max_true: MaxTrue = MAX_P_TRUE
+    min_plausibility: LeastPlausibility = None
+    max_loss: NotNegativeNumber | None = Field(
+        None,
+        description="reject negatives that make the other words of the caption less likely by more than this in all, "
+        "in nats; none: 1 to 4, by operator; 2 leaves fewer and less odd ones",
+    )
+    scorer: Scorer = None
+    cloze: Cloze = None
 
-    def __post_init__(self) -> None:
+    @model_validator(mode="after")
+    def _check_operators(self) -> Self:
         for name in self.operators:
             operator(name)
         if len(set(self.operators)) != len(self.operators):
             raise ValueError(f"operators must be distinct, were: {','.join(self.operators)}")
-        if self.per_family < 1:
-            raise ValueError(f"per_family must be >= 1, was: {self.per_family}")
-        check_max_p_true(self.max_true)
-        if self.max_loss is not None and not self.max_loss >= 0:
-            raise ValueError(f"max_loss must be >= 0, was: {self.max_loss}")
+        return self
 
     def quota(self, name: str) -> int:
         """The maximum number of negatives per caption from the operator `name`, whatever other operators run."""
@@ -86,7 +78,7 @@ class Settings:
 def generate_tables(
     parses: pa.Table,
     lexicon: Lexicon,
-    settings: Settings,
+    settings: NegativesConfig,
     truth: Truth | None = None,
     scorer: SentenceScorer | None = None,
 ) -> tuple[Mapping[str, pa.Table], Counter[str]]:
@@ -131,7 +123,7 @@ def generate_tables(
 def generate_for_images(
     images: Sequence[Sequence[Caption]],
     lexicon: Lexicon,
-    settings: Settings,
+    settings: NegativesConfig,
     truth: Truth | None = None,
     scorer: SentenceScorer | None = None,
 ) -> list[dict[str, Generated]]:
@@ -147,7 +139,7 @@ def generate_for_images(
     return reject_implausible(read, generated, scorer, settings.min_plausibility, settings.max_loss)
 
 
-def try_operator(name: str, caption: Caption, context: Context, settings: Settings) -> Generated:
+def try_operator(name: str, caption: Caption, context: Context, settings: NegativesConfig) -> Generated:
     """As `apply_operator`, but no caption raises an error, other than MemoryError: it is rejected whole instead.
 
     An error of the operator is a fault of negcap. It is rejected as `operator_error`, with the error in the detail, and
@@ -166,7 +158,7 @@ def try_operator(name: str, caption: Caption, context: Context, settings: Settin
     return Generated([], [Rejected(NOTHING, reason, None, detail=detail)])
 
 
-def apply_operator(name: str, caption: Caption, context: Context, settings: Settings) -> Generated:
+def apply_operator(name: str, caption: Caption, context: Context, settings: NegativesConfig) -> Generated:
     """Check the candidates of one operator for a caption, in order, until its quota is accepted.
 
     Those of an unchecked operator are accepted as they are. A candidate whose text equals a caption of the image is

@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import accumulate, pairwise
-from pathlib import Path
 from typing import Any, NamedTuple
+
+from pydantic import Field
 
 from .caption import Caption
 from .context import Context
@@ -25,10 +25,11 @@ from .language.wordnet import first_sense
 from .mentions import Mentions
 from .operators import OPERATORS, Limits
 from .plausibility import SentenceScorer, compare
+from .settings import Cloze, LeastPlausibility, MaxTrue, Scorer, Settings, SpacyModel
 from .slots.nouns import Slot, attribute_slots, noun_slots, quantity_slots
 from .slots.verbs import preposition_uses
 from .truth.contradiction import assess, relation_said
-from .truth.estimates import KIND_OF_CHANGE, MAX_P_TRUE, check_max_p_true
+from .truth.estimates import KIND_OF_CHANGE, MAX_P_TRUE
 
 Span = tuple[int, int, int, int]  # tokens of the caption, start and end; of the negative, start and end
 NEGATIONS = frozenset({"no", "not", "without", "never", "none", "nobody", "nothing", "neither", "nor", "n't"})
@@ -241,27 +242,15 @@ def word_slots(caption: Caption) -> list[tuple[str, int]]:
     return [(kind, index) for index, kind in sorted(kinds.items()) if caption.lowered[index] not in ("a", "an")]
 
 
-@dataclass(frozen=True)
-class Judging:
-    """How negatives of unknown origin are judged.
+class Judging(Settings):
+    """How negatives of unknown origin are judged. The caller loads `scorer` and `cloze`."""
 
-    max_true: the highest estimated probability that one more caption of the image would make a negative true, lower
-    numbers excepted. plausible: whether those that the cloze model finds implausible are rejected, by the limits of the
-    operators they are like. min_plausibility: the lowest plausibility in nats; None: no such limit. scorer: the folder
-    of a language model that gives the plausibility, loaded by the caller. cloze: the file of a cloze model, loaded by
-    the caller; None: the shipped one. spacy_model: parses the negatives; None: the shipped parser. Raises ValueError if
-    max_true is not between 0 and 1.
-    """
-
-    max_true: float = MAX_P_TRUE
-    plausible: bool = False
-    min_plausibility: float | None = None
-    scorer: Path | None = None
-    cloze: Path | None = None
-    spacy_model: str | None = None
-
-    def __post_init__(self) -> None:
-        check_max_p_true(self.max_true)
+    max_true: MaxTrue = MAX_P_TRUE
+    plausible: bool = Field(False, description="reject implausible negatives, too, as operators do")
+    min_plausibility: LeastPlausibility = None
+    scorer: Scorer = None
+    cloze: Cloze = None
+    spacy_model: SpacyModel = None
 
 
 class Judged(NamedTuple):

@@ -17,8 +17,9 @@ from mkdocs.exceptions import PluginError
 from negcap.augment.operators import OPERATORS
 from negcap.augment.operators.replacement import FLOORS
 from negcap.pipelines.cli import negcap
-from negcap.pipelines.cli.choices import MODELS
-from negcap.pipelines.cli.training import settings_of
+from negcap.pipelines.cli.group import Command
+from negcap.pipelines.cli.models import settings_of
+from negcap.pipelines.cli.options import MODELS
 from negcap.schemas.markdown import markdown as tables
 from negcap.schemas.markdown import replaced
 
@@ -81,6 +82,9 @@ def _section(name: str, command: click.Command) -> Iterator[str]:
     if name == "train":
         yield from ("", "Settings for `--set`, with their defaults:", "")
         yield from ("| setting | models | meaning |", "|---|---|---|", *_settings())
+    elif isinstance(command, Command) and (rarer := command.rarer(context)):
+        yield from ("", "Settings for `--set`, with their defaults:", "", "| setting | meaning |", "|---|---|")
+        yield from (f"| `{setting}` | {_text(meaning)} |" for setting, meaning in rarer)
 
 
 def _settings() -> Iterator[str]:

@@ -67,12 +67,6 @@ ASSERTIONS: Mapping[str, Callable[[Caption], set[Assertion]]] = {
 }
 
 
-def check_max_p_true(limit: float) -> None:
-    """Raise ValueError unless the limit, called max_true in settings, is between 0 and 1."""
-    if not 0 <= limit <= 1:
-        raise ValueError(f"max_true must be between 0 and 1, was: {limit}")
-
-
 @lru_cache(maxsize=1 << 12)
 def value(kind: str, entry: str) -> str:
     """An entry as the value of an assertion: numerals become digits ("a" -> "1", "three" -> "3"), others stay."""

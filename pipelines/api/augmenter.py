@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ...augment.generate import Settings
+    from ...augment.generate import NegativesConfig
     from ...augment.lexicon.lexicon import Lexicon
     from ...augment.truth.estimates import Truth
 
@@ -83,7 +82,9 @@ class Augmenter:
             raise ValueError(f"operators must make negatives, was: {operators}")
         given = dict(max_true=max_true, cloze=cloze, scorer=scorer)
         given |= dict(min_plausibility=min_plausibility, max_loss=max_loss)
-        self._settings: Settings = configure("negatives", {"seed": seed, "operators": names, "per_family": n, **given})
+        self._settings: NegativesConfig = configure(
+            "negatives", {"seed": seed, "operators": names, "per_family": n, **given}
+        )
 
     def __call__(
         self, texts: Sequence[str], *, images: Sequence[Hashable] | None = None, seed: int | None = None
@@ -108,13 +109,15 @@ class Augmenter:
         if isinstance(texts, (str, bytes)):
             raise TypeError(f"texts must be a list of sentences, was: {type(texts).__name__}")
         check_sentences("texts", texts)
-        settings = self._settings if seed is None else replace(self._settings, seed=seed)
+        settings = self._settings if seed is None else self._settings.changed(seed=seed)
         if images is not None and len(images) != len(texts):
             raise ValueError(f"images must have the length of texts, {len(texts)}, was: {len(images)}")
         with collector_paused():
             return self._negatives([" ".join(text.split()) for text in texts], images, settings)
 
-    def _negatives(self, texts: list[str], images: Sequence[Hashable] | None, settings: Settings) -> list[list[str]]:
+    def _negatives(
+        self, texts: list[str], images: Sequence[Hashable] | None, settings: NegativesConfig
+    ) -> list[list[str]]:
         import pyarrow as pa
 
         from ...augment.caption import from_parses

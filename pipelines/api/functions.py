@@ -236,7 +236,7 @@ def read(
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from ..engine.bounds import word
+    from ...augment.settings import word
     from ..engine.places import place
     from ..engine.tables import read_table
     from ..tables.columns import stored_splits

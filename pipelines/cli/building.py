@@ -1,7 +1,8 @@
-"""The command that makes a run's tables, from captions to negatives."""
+"""Commands that make the tables of a run, show and check them, and analyse a sentence."""
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,64 +10,42 @@ from typing import Any
 import click
 
 from . import options
-from .choices import OPERATORS, PRESETS, READ, STAGES
 from .group import CHECK_FAILED, negcap, warn, with_workers
+from .options import OPERATORS, REASONS, STAGES
 
-COLUMNS = ("image", "caption", "split", "id", "language")
-READING = {
-    "source_name": "first part of every caption_id; default: the format",
-    "shard_size": "captions per Parquet file, at most, of whole images",
-    "shard_mb": "MB of text per Parquet file, instead; default: 1000 captions, or up to 1 MB where there would be more "
-    "than 2048 files",
-    "languages": "reject captions that seem to be in another language than these (ISO 639-1)",
-    "boilerplate": "true: reject file names, web addresses and stock phrases",
-    "duplicates": "true: reject captions that repeat an earlier one, of any image",
-    "near_duplicates": "true: reject also what differs from an earlier caption in a few letters",
-}
-COUNTING = {
-    "simple": "true: simplify components as UniVSE does: one word per name, only the first attribute of an object",
-    "min_count": "occurrences that a replacement noun needs; default: by corpus size",
-    "theta": "minimum concreteness of a replacement noun; default: 0.6",
-    "attributes": "file of the attributes that may come in, one per line; default: the frequent ones",
-    "concreteness": "norm list (word, tab, score) to use instead of the shipped scores",
-    "truth_sample": "captions from which it is estimated what is true although no caption says so; default: 15000",
-    "sample": "captions on which the weights that balance words are fitted; default: 10000",
-}
-JUDGING = {
-    "spacy_model": "installed spaCy pipeline or its folder, e.g. en_core_web_sm; default: the shipped parser",
-    "lexicon": "where replacements come from: own: the counts of these captions; reference: the lexicon shipped with "
-    "negcap; the folder of another run; default: own counts, plus those of the reference with the weight of 5,000 "
-    "captions",
-    "max_true": "reject what one more caption of the image would make true with a higher estimated probability than "
-    "this, except lower numbers; default: 0.025",
-    "min_plausibility": "reject negatives of a lower plausibility (log-odds to the caption, in nats); default: only "
-    "the limits of each operator",
-    "cloze": "file of a cloze model of your own that says which words are likely where; default: the shipped one",
-    "scorer": "folder of a Hugging Face language model, causal or masked, that says how plausible negatives are; "
-    "default: the cloze model does",
-}
-MAX_LOSS = {
-    "max_loss": "reject negatives that make the other words of the caption less likely by more than this in all, in "
-    "nats; default: 1 to 4, by operator; 2 leaves fewer and less odd ones",
-}
+ROLES = ("image", "caption", "split", "id", "language")
 
 
 def _columns(ctx: click.Context, flag: click.Parameter, values: tuple[str, ...]) -> None:
     """Give `image=photo,caption=text` to the command as `image_column="photo"` and `caption_column="text"`."""
     for part in (part for value in values for part in value.split(",")):
         role, _, name = part.partition("=")
-        if role not in COLUMNS or not name:
-            raise click.UsageError(f"--columns must be {'|'.join(COLUMNS)}=NAME between commas, was: {part}", ctx)
+        if role not in ROLES or not name:
+            raise click.UsageError(f"--columns must be {'|'.join(ROLES)}=NAME between commas, was: {part}", ctx)
         ctx.params[f"{role}_column"] = name
 
 
-@negcap.command()
+@negcap.command(
+    configs=[
+        *(
+            "stages.build:BuildConfig",
+            "ingestion.rows:IngestConfig",
+            "stages.parse:ParseConfig",
+            "stages.lexicon:LexiconConfig",
+        ),
+        *("stages.components:ComponentsConfig", "stages.truth:TruthConfig", "stages.balance:BalanceConfig"),
+        "stages.negatives:NegativesConfig",
+    ],
+    flags={
+        "What is read": "format keep_columns language limit strict",
+        "What is made": "preset components per_family seed",
+    },
+)
 @click.argument("captions", required=False)
 @options.output
 @options.several("--only", "only", "Make the tables of this stage only.", choices=STAGES)
 @options.section(
     "What is read",
-    options.one_of("--format", READ, "Format of CAPTIONS; default: recognised from the content."),
     click.option(
         "--columns",
         multiple=True,
@@ -76,26 +55,13 @@ def _columns(ctx: click.Context, flag: click.Parameter, values: tuple[str, ...])
         help="Columns of a CSV, TSV, JSONL or Parquet table, e.g. image=photo,caption=sentence; ROLE: image, caption, "
         "split, id (identifies the images, e.g. one of URLs) or language; default: by their usual names.",
     ),
-    options.several("--keep-columns", "keep_columns", "Column to keep, in the table source_columns."),
-    click.option("--language", metavar="CODE", help="ISO 639-1 code of the captions' language; default: en."),
-    options.limit,
-    options.strict,
 )
 @options.section(
     "What is made",
-    options.one_of(
-        "--preset",
-        PRESETS,
-        "Operators of a paper; -paper: drawn as the paper does, unchecked; all: all that are checked; default: vse-c.",
-    ),
     options.several(
         "--operator", "operators", f"Operator to run, instead of a preset: {', '.join(OPERATORS)}.", choices=OPERATORS
     ),
-    click.option("--per-family", type=int, help="Negatives per caption and family, at most; default: 20."),
-    click.option("--components", is_flag=True, help="Also make the tables of scene graph components."),
-    options.seed,
 )
-@options.settings(READING | COUNTING | JUDGING | MAX_LOSS)
 @options.workers
 def build(captions: str | None, run: Path, only: tuple[str, ...] | None, overwrite: bool, **given: Any) -> int:
     """Make negatives of a caption file, folder or URL.
@@ -131,3 +97,112 @@ def build(captions: str | None, run: Path, only: tuple[str, ...] | None, overwri
             listed = f"negcap show {run} --reason operator_error lists them"
             warn([f"operators failed on captions, {failed:,} in all: {listed}"])
         return CHECK_FAILED if failed and given["strict"] else 0
+
+
+@negcap.command()
+@click.argument("run", type=options.PLACE, callback=options.no_file, required=False)
+@click.option("--columns", "table", metavar="TABLE", help="Print the columns of this table instead, with descriptions.")
+@click.option("--verify", is_flag=True, help="Check that every file is intact instead; exit with status 1 if not.")
+@options.as_json
+@click.pass_context
+def info(ctx: click.Context, run: Path | None, table: str | None, verify: bool, as_json: bool) -> int:
+    """Show the content of a run, or check it.
+
+    Its tables with rows and sizes, whether each is finished and up to date with its input, and the images, captions,
+    splits, operators, seed, parser and version. --verify reads all files again, and prints one line per problem.
+    Without RUN, --columns prints what this version of negcap writes.
+
+    \b
+    Example: negcap info outputs/mine --verify
+    """
+    if run is None and (table is None or verify):
+        raise click.UsageError("RUN must be given, unless --columns is", ctx)
+    from ..report.info import columns_of, print_columns, print_info, read_info
+
+    if run is not None and verify:
+        return _verify(run)
+    held: Any = columns_of(table, run) if table is not None else read_info(run) if run is not None else None
+    if as_json:
+        print(json.dumps(held, indent=1, ensure_ascii=False))
+    else:
+        (print_columns if table is not None else print_info)(held, sys.stdout)
+    return 0
+
+
+def _verify(run: Path) -> int:
+    """Print what is wrong with the files of a run; the exit status."""
+    from ..engine.tables import verify
+
+    verdict = verify(run)
+    for problem in verdict.problems:
+        print(problem)
+    count = len(verdict.problems)
+    wrong = f"{count:,} {'problem' if count == 1 else 'problems'}" if count else "all as they were written"
+    print(f"{verdict.shards:,} shards of {verdict.tables} tables, {verdict.rows:,} rows: {wrong}", file=sys.stderr)
+    return CHECK_FAILED if verdict.problems else 0
+
+
+@negcap.command()
+@options.run
+@click.option("--n", type=int, default=10, show_default=True, help="Rows shown.")
+@options.operators
+@options.splits
+@options.refined
+@click.option("--rejections", "table", flag_value="rejections", help="Show rejected candidates.")
+@options.several(
+    "--reason",
+    "reasons",
+    "Only candidates rejected for this reason, e.g. likely_true; implies --rejections.",
+    choices=REASONS,
+)
+@options.as_json
+@options.seed
+def show(
+    run: Path,
+    n: int,
+    operators: tuple[str, ...] | None,
+    splits: tuple[str, ...] | None,
+    table: str | None,
+    reasons: tuple[str, ...] | None,
+    as_json: bool,
+    seed: int | None,
+) -> None:
+    """Show random negatives with the edit marked.
+
+    Edits are in colours on a terminal, and [-old-]{+new+} elsewhere or with NO_COLOR set; FORCE_COLOR keeps colours in
+    a pipe.
+
+    \b
+    Example: negcap show outputs/mine --operator noun --split test --n 5
+    """
+    from ..report.rows import print_rows
+    from ..tables.columns import sample, table_of
+
+    shown = "rejections" if reasons else table or table_of(operators or ())
+    wanted = {"operator": operators or (), "split": splits or (), "reason": reasons or ()}
+    rows = sample(run, shown, n, seed or 0, wanted)
+    if as_json:
+        for row in rows:
+            print(json.dumps(row, ensure_ascii=False))
+    else:
+        print_rows(rows, sys.stdout)
+
+
+@negcap.command()
+@click.argument("caption")
+@click.option("--simple", is_flag=True, help="Simplify as UniVSE does: one word per name, one attribute per object.")
+@click.option(
+    "--spacy-model", metavar="NAME", help="Installed spaCy pipeline or its folder; default: the shipped parser."
+)
+@click.option("--dot", is_flag=True, help="Print Graphviz source instead, for dot -Tsvg.")
+def graph(caption: str, simple: bool, spacy_model: str | None, dot: bool) -> None:
+    """Print the scene graph of a sentence.
+
+    Its objects, attributes and relations, as UniVSE reads a caption.
+
+    \b
+    Example: negcap graph "A man in a tall hat rides a horse."
+    """
+    from ..report.rows import print_graph
+
+    print_graph(caption, sys.stdout, simple=simple, spacy_model=spacy_model, dot=dot)

@@ -6,13 +6,17 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import cached_property
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
     from ..engine.cluster import Executor
     from ..engine.progress import Progress
 
@@ -33,58 +37,104 @@ THREADS = {  # work is spread over processes, and idle threads must not spin; tr
     "MKL_NUM_THREADS": "1",
     "OMP_WAIT_POLICY": "PASSIVE",
 }
+LAST = ("overwrite", "quiet", "as_json")  # flags that help lists last
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
 SECTIONS = {  # module of negcap.pipelines.cli -> heading of its commands
-    "building": "Make the tables of a run",
-    "looking": "Look at a run, check it",
+    "building": "Make the tables of a run, look at them",
     "judging": "Judge negatives of any origin",
     "quality": "Measure, choose, publish",
-    "scoring": "Score models",
     "images": "Image features, synthetic scenes",
-    "training": "Train and evaluate models",
-    "probing": "See what models have learned",
-    "order": "Order-embeddings of concepts and sentences",
-    "clip": "Train a CLIP",
+    "models": "Train, evaluate and examine models",
     "captioner": "Generate captions",
 }
 
 
 class Command(click.Command):
-    """A command whose help lists its flags under headings.
+    """A command whose settings are the fields of configs; help lists its flags under headings.
 
-    The heading of a flag is its attribute `section`, which `options.section` sets; of others it is Options.
+    configs: the classes of the configs, `module:name` in negcap.pipelines, imported when the flags are first asked for.
+    flags: the fields that have flags of their own, by heading; `--set NAME=VALUE` reads all. The callback gets the
+    values that are given by field; the others are None, or missing. The heading of a flag is its attribute `section`,
+    which `options.section` sets; of others it is Options.
     """
 
-    def __init__(self, *given: Any, fields: Callable[[], Sequence[click.Option]] | None = None, **more: Any) -> None:
-        """A command with further flags, which `fields` makes of a config when they are first asked for."""
-        self._fields = fields
+    _params: list[click.Parameter]
+
+    def __init__(
+        self, *given: Any, configs: Sequence[str] = (), flags: str | Mapping[str, str] = "", **more: Any
+    ) -> None:
+        self._configs, self._flags = (
+            configs,
+            ({"Options": flags} if isinstance(flags, str) else flags) if configs else {},
+        )
         super().__init__(*given, **more)
+
+    @cached_property
+    def fields(self) -> dict[str, FieldInfo]:
+        """The fields of the configs that users set, by name: those with a description."""
+        found: dict[str, FieldInfo] = {}
+        for config in self._configs:
+            module, _, name = config.partition(":")
+            for setting, field in getattr(import_module(f"..{module}", __package__), name).model_fields.items():
+                if field.description:
+                    found.setdefault(setting, field)
+        return found
 
     @property
     def params(self) -> list[click.Parameter]:
-        """All arguments and flags."""
-        if self._fields is not None:
-            fields, self._fields = self._fields, None
-            self._params.extend(fields())
+        """All arguments and flags; those of fields stand after the others under their heading, but before LAST."""
+        if self._flags:
+            from . import options
+
+            named = [(heading, name) for heading, names in self._flags.items() for name in names.split()]
+            self._flags = {}
+            made = [options.from_field(name, self.fields[name], **self.of_field(name)) for _, name in named]
+            for option, (heading, name) in zip(made, named, strict=True):
+                option.section = heading  # type: ignore[attr-defined]
+                option.required = len(self._configs) == 1 and self.fields[name].is_required()
+            last = [option for option in self._params if option.name in LAST]
+            self._params = [*(option for option in self._params if option not in last), *made]
+            if self.fields.keys() - {option.name for option in self._params}:
+                self._params.append(options.sets(self.name, self.fields))
+            self._params += last
         return self._params
 
     @params.setter
     def params(self, params: list[click.Parameter]) -> None:
         self._params = params
 
+    def of_field(self, name: str) -> dict[str, Any]:
+        """Further arguments of `options.from_field` for a field."""
+        return {}
+
+    def rarer(self, ctx: click.Context) -> list[tuple[str, str]]:
+        """The settings without a flag: each as `name=default`, and its description."""
+        from . import options
+
+        flags = {option.name for option in self.params}
+        rarer = {name: field for name, field in self.fields.items() if name not in flags}
+        return [(options.with_default(name, field), field.description or "") for name, field in rarer.items()]
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Call the command with the values of its flags and, where they are not given, of --set."""
+        for name, text in (ctx.params.pop("settings", None) or {}).items():
+            if ctx.params.get(name) is None:
+                ctx.params[name] = text
+        return super().invoke(ctx)
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the flags under their headings, in the order of their definition; those without come first."""
+        """List the flags under their headings, in the order of their definition, then the settings without a flag."""
         listed: dict[str, list[tuple[str, str]]] = {"Options": []}
         for parameter in self.get_params(ctx):
             if isinstance(parameter, click.Option) and (record := parameter.get_help_record(ctx)):
                 listed.setdefault(getattr(parameter, "section", "Options"), []).append(record)
-            for name, description in getattr(parameter, "listed", {}).items():
-                listed.setdefault("Settings, by --set", []).append((name, description))
+        listed["Settings, by --set"] = self.rarer(ctx) if self._configs else []
         for heading, records in listed.items():
-            with formatter.section(heading):
-                formatter.write_dl(records)
+            if records:
+                with formatter.section(heading):
+                    formatter.write_dl(records)
 
 
 class CommandGroup(click.Group):
@@ -253,17 +303,21 @@ def _memory_limit() -> int:
 def with_workers(given: dict[str, Any]) -> Iterator[tuple[Executor, Progress]]:
     """Give the executor and the progress display for --workers, --scheduler, --dashboard and --quiet.
 
-    Errors as `one_line_errors`. given: the flags of the command; these four are removed from it.
+    given: the flags of the command; these four are removed from it.
     """
     from ..engine.cluster import executor
     from ..engine.progress import report
 
-    with one_line_errors():
-        workers = executor(given.pop("workers"), given.pop("scheduler"), dashboard=given.pop("dashboard"))
-        try:
-            yield workers, report(given.pop("quiet"))
-        finally:
-            workers.close()
+    workers = executor(given.pop("workers"), given.pop("scheduler"), dashboard=given.pop("dashboard"))
+    try:
+        yield workers, report(given.pop("quiet"))
+    finally:
+        workers.close()
+
+
+def say(quiet: bool = False) -> Callable[[str], None]:
+    """What prints a line of progress on stderr, or nothing."""
+    return lambda line: None if quiet else print(line, file=sys.stderr, flush=True)
 
 
 def warn(warnings: Sequence[str]) -> None:

@@ -13,29 +13,11 @@ from .group import negcap
 from .options import FOLDER, PLACE
 
 
-@negcap.command()
+@negcap.command(
+    configs=["features.source:FeaturesConfig"], flags="array backbone onnx layer images grid table limit strict"
+)
 @click.argument("source", type=PLACE)
 @options.output
-@click.option("--array", metavar="NAME", help="Arrays to read of a VSE++ folder: SPLIT_NAME.npy; default: ims.")
-@click.option("--backbone", metavar="NAME", help="Name of the model that made the arrays, for the metadata.")
-@click.option("--onnx", type=FOLDER, metavar="MODEL", help="Extract features of photos with this ONNX model.")
-@click.option("--layer", metavar="NAME", help="Output of the model to read; default: its first.")
-@click.option("--images", type=FOLDER, metavar="FOLDER", help="Folder of the photos that a run's captions name.")
-@click.option("--grid", is_flag=True, default=None, help="Keep the regions of the output instead of their mean.")
-@click.option("--table", help="Table to write: features or features_NAME; default: features.")
-@options.limit
-@click.option("--strict", is_flag=True, default=None, help="Stop at the first bad image instead of rejecting it.")
-@options.settings(
-    {
-        "resize": "shorter side of a photo, in pixels; default: 256",
-        "crop": "sides of its centre that is used, in pixels; default: 224",
-        "batch": "photos computed at once; default: 32",
-        "device": "where the model runs: cpu or cuda; default: cpu",
-        "threads": "threads that read photos and run the model; default: one per core",
-        "dtype": "type to store: float16 or float32; default: float16 for arrays of float16 or uint8, else float32",
-        "shard_size": "images per Parquet file, at most; default: what fits in 64 MiB, 1000 at most",
-    }
-)
 @options.overwrite
 @options.quiet
 def features(source: Path, run: Path, overwrite: bool, quiet: bool, **given: Any) -> None:
@@ -47,21 +29,18 @@ def features(source: Path, run: Path, overwrite: bool, quiet: bool, **given: Any
     \b
     Example: negcap features outputs/mine --onnx resnet152.onnx --images photos --output outputs/mine
     """
-    from ..engine import provenance
     from ..engine.progress import report
+    from ..features.source import FeaturesConfig
     from ..report.summary import features_line
-    from ..stages.features import FeaturesConfig, make_features
+    from ..stages.features import make_features
 
-    config = options.config_of(FeaturesConfig, given)
-    metadata = provenance.package()
-    make_features(source, run, config, metadata=metadata, progress=report(quiet), overwrite=overwrite)
+    config = FeaturesConfig.of(given)
+    make_features(source, run, config, progress=report(quiet), overwrite=overwrite)
     print(features_line(run, config.table))
 
 
-@negcap.command()
+@negcap.command(configs=["stages.scenes:ScenesConfig"], flags="images seed")
 @options.output
-@click.option("--images", type=int, help="Number of scenes; default: 2000.")
-@options.seed
 @options.overwrite
 @options.quiet
 def scenes(run: Path, overwrite: bool, quiet: bool, **given: Any) -> None:
@@ -73,23 +52,16 @@ def scenes(run: Path, overwrite: bool, quiet: bool, **given: Any) -> None:
     \b
     Example: negcap scenes --output outputs/scenes --images 2000
     """
-    from ..engine import provenance
     from ..engine.progress import report
     from ..stages.scenes import ScenesConfig, make_scenes
 
-    config = ScenesConfig(**options.only_set(given))
-    metadata = provenance.package()
-    counts = make_scenes(run, config, metadata=metadata, progress=report(quiet), overwrite=overwrite)
+    counts = make_scenes(run, ScenesConfig.of(given), progress=report(quiet), overwrite=overwrite)
     print(f"{counts['captions']:,} captions of {counts['images']:,} synthetic scenes")
 
 
-@negcap.command()
+@negcap.command(configs=["stages.counterparts:CounterpartsConfig"], flags="share splits operators seed")
 @options.run
-@click.option("--share", type=float, help="Share of the captions that get pictures; default: 0.2.")
-@options.splits
-@options.operators
 @click.option("--winoground", type=FOLDER, metavar="DIR", help="Also write them in Winoground's form to this folder.")
-@options.seed
 @options.overwrite
 @options.quiet
 def counterparts(run: Path, winoground: Path | None, overwrite: bool, quiet: bool, **given: Any) -> None:
@@ -101,13 +73,10 @@ def counterparts(run: Path, winoground: Path | None, overwrite: bool, quiet: boo
     \b
     Example: negcap counterparts outputs/scenes --split test --winoground outputs/pairs
     """
-    from ..engine import provenance
     from ..engine.progress import report
     from ..stages.counterparts import CounterpartsConfig, make_counterparts, write_winoground
 
-    config = CounterpartsConfig(**options.only_set(given))
-    metadata = provenance.package()
-    counts = make_counterparts(run, config, metadata=metadata, progress=report(quiet), overwrite=overwrite)
+    counts = make_counterparts(run, CounterpartsConfig.of(given), progress=report(quiet), overwrite=overwrite)
     for name in sorted(key.removesuffix(".negatives") for key in counts if key.endswith(".negatives")):
         print(f"{name}: {counts.get(f'{name}.pictures', 0):,} of {counts[f'{name}.negatives']:,} negatives drawn")
     print(f"{counts['pictures']:,} pictures for {counts['negatives']:,} negatives")
@@ -117,9 +86,9 @@ def counterparts(run: Path, winoground: Path | None, overwrite: bool, quiet: boo
 
 @negcap.command()
 @options.run
-@click.option("--refined", "table", flag_value="refined", help="Judge only what negcap refine kept.")
+@options.refined
 @click.option("--n", type=int, default=5, show_default=True, help="Kinds of true negatives shown per operator.")
-@click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
+@options.as_json
 def judge(run: Path, table: str | None, n: int, as_json: bool) -> None:
     """Count how many negatives of synthetic scenes are false.
 

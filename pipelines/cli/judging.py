@@ -3,50 +3,38 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
 from . import options
-from .building import JUDGING
-from .choices import KINDS, READINGS
 from .group import negcap, with_workers
 from .options import FOLDER
 
-FOREIGN = {
-    "source_name": "first part of every caption_id; default: foreign",
-    "shard_size": "captions per Parquet file, at most, of whole images; default: 1000",
-}
-endpoint = options.section(
+JUDGED = (
+    "stages.proposals:Judging",
+    "stages.build:LexiconSource",
+    "stages.lexicon:LexiconConfig",
+    "stages.truth:TruthConfig",
+)
+ASKED = ("endpoint.messages:EndpointConfig",)
+MODEL = {"The language model": "url model max_requests max_total_tokens prompts"}
+local = options.section(
     "The language model",
-    click.option("--url", help="API of an OpenAI-compatible server, e.g. http://localhost:8000/v1."),
-    click.option("--model", help="Name of the language model there."),
     click.option(
         "--local",
         type=FOLDER,
         metavar="FOLDER",
         help="Use a causal Hugging Face model in this folder instead of a server.",
     ),
-    click.option("--max-requests", type=int, help="Budget of this run: requests, earlier calls included."),
-    click.option("--max-total-tokens", type=int, help="Budget of this run: tokens, earlier calls included."),
-    click.option("--prompts", type=FOLDER, metavar="FOLDER", help="Edited prompts by name; others are as shipped."),
+    click.option("--cache", type=FOLDER, metavar="FILE", help="File where answers are kept; default: RUN/_answers."),
     click.option("--copy-prompts", type=FOLDER, metavar="FOLDER", help="Write the shipped prompts there, and stop."),
 )
-ENDPOINT = {
-    "temperature": "sampling temperature; default: the server's",
-    "max_tokens": "tokens of an answer, at most; default: 512",
-    "extra": "further fields of each request, as JSON; a null removes a field",
-    "key_variable": "environment variable with the API key; default: OPENAI_API_KEY",
-    "concurrency": "requests in flight at once; default: 8",
-    "timeout": "seconds to wait for an answer; default: 120",
-    "attempts": "times that a request is sent before giving up; default: 6",
-    "cache": "file where answers are kept; default: RUN/_answers",
-}
-as_json = click.option("--json", "as_json", is_flag=True, help="Print the scorecard as JSON.")
 
 
-@negcap.command(name="import")
+@negcap.command(name="import", configs=["stages.imports:ImportConfig", *JUDGED], flags="limit strict plausible")
 @click.argument("source")
 @click.option(
     "--output",
@@ -55,12 +43,8 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print the scorec
     metavar="RUN",
     help="Folder of the run to write; default: none is kept, only --report.",
 )
-@options.limit
-@options.strict
-@options.settings(FOREIGN | JUDGING)
-@click.option("--plausible", is_flag=True, default=None, help="Reject implausible negatives, too, as operators do.")
 @click.option("--report", is_flag=True, help="Print a scorecard.")
-@as_json
+@options.as_json
 @options.workers
 def import_(source: str, run: Path | None, report: bool, as_json: bool, **given: Any) -> None:
     """Read negatives that others made, and judge them.
@@ -105,7 +89,6 @@ def import_(source: str, run: Path | None, report: bool, as_json: bool, **given:
 
 
 def _import(source: str, run: Path, given: dict[str, Any], executor: Any, progress: Any) -> dict[str, int]:
-    from ..engine import provenance
     from ..engine.lock import locked
     from ..engine.tables import has_table
     from ..stages.build import judge_proposals
@@ -117,10 +100,8 @@ def _import(source: str, run: Path, given: dict[str, Any], executor: Any, progre
             f"negcap blind {source} and negcap audit {source} measure a run"
         )
     overwrite = given.pop("overwrite")
-    names = ("source_name", "limit", "shard_size", "strict")
-    config = options.config_of(ImportConfig, {name: given.pop(name, None) for name in names})
     with locked(run):
-        read_foreign(source, run, config, metadata=provenance.package(), progress=progress, overwrite=overwrite)
+        read_foreign(source, run, ImportConfig.of(given), progress=progress, overwrite=overwrite)
         return judge_proposals(STAGE, run, given, executor, progress, anew=True, overwrite=overwrite)
 
 
@@ -141,28 +122,25 @@ def _kept(counts: dict[str, int]) -> str:
     )
 
 
-def _asker(run: Path, given: dict[str, Any], purpose: str) -> tuple[Any, dict[str, Any]]:
-    """The language model of the flags, which are taken out of `given`, and what identifies it."""
+def _asker(run: Path, given: Mapping[str, Any], purpose: str) -> tuple[Any, dict[str, Any]]:
+    """The language model of the flags, and what identifies it."""
     from ..endpoint.client import Endpoint, cache_path
     from ..endpoint.messages import EndpointConfig
     from ..engine.tables import shards_of
 
     shards_of(run, "captions")  # else the cache of the answers would make a folder that is no run
-    url, model, local = given.pop("url"), given.pop("model"), given.pop("local")
-    cache = Path(given.pop("cache", None) or cache_path(run))
-    names = (*ENDPOINT, "max_requests", "max_total_tokens")
-    own = {"max_tokens": "512", "seed": given.get("seed") or 0}
-    own |= {name: given.pop(name) for name in names if given.get(name) is not None}
+    cache, local = given.get("cache") or cache_path(run), given["local"]
+    sent = {"max_tokens": 512, "seed": 0, **options.only_set(given)}
     if local is not None:
         from ..models.filler import LocalModel
 
-        config = options.config_of(EndpointConfig, {"url": "http://localhost", "model": local.name, **own})
+        config = EndpointConfig.of(sent, url="http://localhost", model=local.name)
         asker: Any = LocalModel(local, config, cache, purpose)
         return asker, {"model": local.name, "temperature": config.temperature, "fingerprint": asker.fingerprint}
-    if not url or not model:
+    if not given["url"] or not given["model"]:
         raise ValueError("a language model must be given: --url and --model of a server, or --local FOLDER")
-    config = options.config_of(EndpointConfig, {"url": url, "model": model, **own})
-    identity = {"model": model, "url": config.url, "temperature": config.temperature, "seed": config.seed}
+    config = EndpointConfig.of(sent)
+    identity = {"model": config.model, "url": config.url, "temperature": config.temperature, "seed": config.seed}
     return Endpoint(config, cache, purpose), {**identity, "extra": config.extra}
 
 
@@ -177,19 +155,12 @@ def _copied(folder: Path | None) -> bool:
     return True
 
 
-@negcap.command()
-@options.run
-@options.several(
-    "--kind",
-    "kinds",
-    "What is asked for; default: replace_object, replace_attribute and replace_relation.",
-    choices=KINDS,
+@negcap.command(
+    configs=["stages.propose:ProposeConfig", *ASKED, *JUDGED],
+    flags={"Options": "kinds k splits sample seed", **MODEL},
 )
-@click.option("--k", type=int, help="Negatives per caption and kind; with --filler, per word; default: 3.")
-@options.splits
-@click.option("--sample", type=int, help="Ask about so many random captions only; default: all.")
-@endpoint
-@options.settings(ENDPOINT | JUDGING)
+@options.run
+@local
 @click.option(
     "--filler",
     type=FOLDER,
@@ -197,7 +168,6 @@ def _copied(folder: Path | None) -> bool:
     help="Propose single words by this masked Hugging Face model instead.",
 )
 @click.option("--implausible", "plausible", flag_value=False, default=True, help="Keep implausible negatives, too.")
-@options.seed
 @options.workers
 def propose(run: Path, copy_prompts: Path | None, filler: Path | None, **given: Any) -> None:
     """Let a language model write negatives, and judge them.
@@ -212,7 +182,6 @@ def propose(run: Path, copy_prompts: Path | None, filler: Path | None, **given: 
     """
     if _copied(copy_prompts):
         return
-    from ..engine import provenance
     from ..engine.lock import locked
     from ..engine.tables import has_table
     from ..stages.build import configure, judge_proposals, make
@@ -220,9 +189,7 @@ def propose(run: Path, copy_prompts: Path | None, filler: Path | None, **given: 
 
     with with_workers(given) as (executor, progress), locked(run):
         overwrite = given.pop("overwrite")
-        names = ("kinds", "prompts", "k", "splits", "sample")
-        chosen = options.only_set({name: given.pop(name) for name in names})
-        config = ProposeConfig(**chosen, seed=given["seed"] or 0)
+        config = ProposeConfig.of(given)
         common: dict[str, Any] = {"progress": progress, "overwrite": overwrite}
         if filler is not None:
             from ..models.filler import Filler
@@ -233,29 +200,20 @@ def propose(run: Path, copy_prompts: Path | None, filler: Path | None, **given: 
         else:
             asker, model = _asker(run, given, "propose")
             with asker:
-                made = propose(run, config, asker, model, metadata=provenance.package(), **common)
+                made = propose(run, config, asker, model, **common)
         counts = judge_proposals(STAGE, run, given, executor, progress, anew=False, overwrite=made.overwrite)
     print(_kept(counts))
     print(acceptance(counts, made.answers), end="\n" if made.answers else "")
 
 
-@negcap.command()
-@options.run
-@options.several(
-    "--reading",
-    "readings",
-    "blind: pairs in both orders; image: with the photo; default: blind.",
-    choices=READINGS,
+@negcap.command(
+    configs=["stages.vet:VetConfig", *ASKED],
+    flags={"Options": "readings operators splits sample images seed", **MODEL},
 )
-@click.option("--refined", "table", flag_value="refined", help="Read only what negcap refine kept.")
-@options.operators
-@options.splits
-@click.option("--sample", type=int, help="Read so many random negatives per operator; default: all.")
-@click.option("--images", type=FOLDER, metavar="FOLDER", help="Folder of the image files, for --reading image.")
-@endpoint
-@options.settings(ENDPOINT)
-@options.seed
-@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+@options.run
+@options.refined
+@local
+@options.as_json
 @options.overwrite
 @options.quiet
 def vet(run: Path, copy_prompts: Path | None, as_json: bool, overwrite: bool, quiet: bool, **given: Any) -> None:
@@ -271,20 +229,16 @@ def vet(run: Path, copy_prompts: Path | None, as_json: bool, overwrite: bool, qu
     """
     if _copied(copy_prompts):
         return
-    from ..engine import provenance
     from ..engine.lock import locked
     from ..engine.progress import report
     from ..quality.annotation.agree import read_reports, readings_text, to_json
     from ..stages.vet import VetConfig, vet
 
     with locked(run):
-        names = ("readings", "table", "operators", "splits", "sample", "images", "prompts")
-        config = VetConfig(**options.only_set({name: given.pop(name) for name in names}), seed=given["seed"] or 0)
+        config = VetConfig.of(given)
         asker, model = _asker(run, given, "vet")
         with asker:
-            answers = vet(
-                run, config, asker, model, metadata=provenance.package(), progress=report(quiet), overwrite=overwrite
-            )
+            answers = vet(run, config, asker, model, progress=report(quiet), overwrite=overwrite)
         print(to_json(read_reports(run)) if as_json else readings_text(read_reports(run)))
         spent = f"{answers.spent.requests:,} requests and {answers.spent.tokens:,} tokens spent now"
         left = answers.counts["not_asked"]

@@ -1,6 +1,4 @@
-"""Flags that commands in several modules of negcap.pipelines.cli share.
-
-The flags of a single command are at its definition; those of several commands in one module, at the top of the module.
+"""Flags: made from the fields of configs, or shared by several commands; those of a single command are with it.
 
 A flag has the name of the config field that it sets. Its default is in the config: a flag that is not given sets
 nothing. A flag with several values is repeated: `--split test --split val`; `--split test,val` is accepted, too.
@@ -11,20 +9,67 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType, ModuleType
-from typing import TYPE_CHECKING, Any, TypeVar, get_origin
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, get_origin
 
 import click
-
-from ..engine.bounds import word
-from .choices import DEVICES, OPERATORS, RECOVERED, Choice
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
-T = TypeVar("T")
+
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+# Valid words, written out so that help and completion need no imports; a test compares them with the library's.
+OPERATORS = (
+    *("noun", "numeral", "shuffle", "preposition"),
+    *("object", "attribute", "relation", "swap_attribute", "verb"),
+    *("negation", "true_negation", "paraphrase"),
+    *("uniform_noun", "uniform_numeral", "uniform_shuffle", "uniform_preposition"),
+    *("uniform_object", "uniform_attribute", "uniform_relation"),
+)
+STAGES = ("ingest", "parse", "lexicon", "components", "truth", "balance", "negatives")
+RECOVERED = (  # what negatives that others wrote turn out to do
+    *("replace_noun", "replace_numeral", "replace_preposition", "replace_verb", "replace_attribute"),
+    *("swap", "swap_attribute", "add", "remove", "negate", "rewrite"),
+)
+FAMILIES = ("noun", "numeral", "relation", "object", "attribute", "negation", "other", "positive")
+REASONS = (
+    *("related_in_caption", "related_in_sibling", "overlap_in_caption", "overlap_in_sibling"),
+    *("same_quantity", "sibling_quantity", "preposition_overlap", "interchangeable", "dangling_pronoun"),
+    *("ungrammatical", "unchanged", "caption_says_so", "sibling_says_so", "likely_true", "implausible", "repeated"),
+    *("too_long", "operator_error"),
+)
+PUBLISHED = (
+    *("sugarcrepe", "sugarcrepe++", "aro", "negclip", "vse-c", "webdataset", "huggingface", "snli", "coco"),
+    *("clip_benchmark", "lmms-eval", "negbench", "valse"),
+)
+MODELS = ("vse", "vse++", "vse-c", "univse", "order", "mha-d", "infonce", "siglip", "negclip", "ce-clip")
+RECIPES = ("house", "paper")
+PHASES = ("mle", "gan")
+PROBES = ("words", "blanks", "saliency", "pictures", "lengths")
+WORDS: dict[str, Sequence[str]] = {  # of fields whose types do not have them
+    "operators": tuple(dict.fromkeys(OPERATORS + RECOVERED)),
+    **{"negative_families": FAMILIES, "negative_operators": OPERATORS, "format": PUBLISHED},
+}
+FLAGS = {  # of fields whose flags have other names
+    **{"keep_columns": "--keep-columns", "negative_families": "--negative-family"},
+    **{"negative_operators": "--negative-operator", "similarities": "--similarity"},
+}
 LISTED = 12  # a flag with more valid words does not list them in help; the error for another word does
+
+
+class Choice(click.Choice):
+    """A parameter type with a list of valid words. The error for any other lists them and the most similar one."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return a valid word; raise UsageError otherwise: `--pick must be one of first, random, was: fist; did …`."""
+
+        from ...augment.settings import word
+
+        try:
+            return word(param.opts[0] if param is not None else "value", str(value), self.choices)
+        except ValueError as error:
+            raise click.UsageError(str(error), ctx) from None
 
 
 def one_of(flag: str, choices: Sequence[str], help: str, **more: Any) -> Decorator:
@@ -32,7 +77,9 @@ def one_of(flag: str, choices: Sequence[str], help: str, **more: Any) -> Decorat
     return click.option(flag, type=Choice(choices), help=help, **more)
 
 
-def several(flag: str, field: str, help: str, *, choices: Sequence[str] = (), empty: str = "") -> Decorator:
+def several(
+    flag: str, field: str, help: str, *, choices: Sequence[str] = (), empty: str = "", **more: Any
+) -> Decorator:
     """A flag that may be repeated; the command gets a tuple as argument `field`, or None if the flag is not given.
 
     choices: the valid words; empty: any name is valid. empty: another word, which stands for an empty tuple.
@@ -55,28 +102,17 @@ def several(flag: str, field: str, help: str, *, choices: Sequence[str] = (), em
     metavar = f"[{'|'.join(words.choices)}]" if words is not None and len(words.choices) <= LISTED else "NAME"
     repeated = f"{help} May be repeated."
     return click.option(
-        flag, field, multiple=True, callback=collect, shell_complete=complete, metavar=metavar, help=repeated
+        flag, field, multiple=True, callback=collect, shell_complete=complete, metavar=metavar, help=repeated, **more
     )
-
-
-def together(*options: Decorator) -> Decorator:
-    """Several flags as one decorator; help shows them in this order."""
-
-    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorate
 
 
 def section(heading: str, *options: Decorator) -> Decorator:
     """Several flags as one decorator, which help lists under a heading of their own."""
-    flags = together(*options)
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         before = len(getattr(command, "__click_params__", ()))
-        flags(command)
+        for option in reversed(options):
+            option(command)
         for parameter in command.__click_params__[before:]:  # type: ignore[attr-defined]
             parameter.section = heading
         return command
@@ -84,34 +120,21 @@ def section(heading: str, *options: Decorator) -> Decorator:
     return decorate
 
 
-def settings(known: Mapping[str, str]) -> Decorator:
-    """The flag --set NAME=VALUE, for settings without a flag of their own, which help lists with their descriptions.
+def sets(command: str | None, fields: Mapping[str, FieldInfo]) -> click.Option:
+    """The flag --set NAME=VALUE of a command, for these fields. Help lists those without a flag; values are texts."""
+    from ...augment.settings import no_setting
 
-    known: the description of each setting by name. The command gets those that are given as arguments of their names;
-    the values are texts, which the config reads (see `negcap.pipelines.engine.settings.read_texts`).
-    """
-
-    def collect(ctx: click.Context, flag: click.Parameter, values: tuple[str, ...]) -> None:
+    def collect(ctx: click.Context, flag: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
         for value in values:
-            name, sign, text = value.partition("=")
-            try:
-                name = word("--set", name.strip().replace("-", "_"), known)
-            except ValueError as error:
-                raise click.UsageError(str(error), ctx) from None
-            if not sign:
+            if "=" not in value:
                 raise click.UsageError(f"--set must be NAME=VALUE, was: {value}", ctx)
-            ctx.params[name] = text
+        texts = {name.strip().replace("-", "_"): text for name, _, text in (value.partition("=") for value in values)}
+        for name in texts.keys() - fields.keys():
+            raise click.UsageError(no_setting(name, f"negcap {command}", fields), ctx)
+        return texts
 
-    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        help = "A rarer setting, listed below. May be repeated."
-        option = click.option(
-            "--set", multiple=True, expose_value=False, callback=collect, metavar="NAME=VALUE", help=help
-        )
-        option(command)
-        command.__click_params__[-1].listed = known  # type: ignore[attr-defined]
-        return command
-
-    return decorate
+    help = "A rarer setting, listed below. May be repeated."
+    return click.Option(["--set", "settings"], multiple=True, callback=collect, metavar="NAME=VALUE", help=help)
 
 
 def only_set(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -122,28 +145,27 @@ def only_set(given: Mapping[str, Any]) -> dict[str, Any]:
 def from_field(
     name: str,
     field: FieldInfo,
-    flag: str = "",
     *,
-    choices: Sequence[str] = (),
     of_models: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
 ) -> click.Option:
-    """The flag of a config's field, whose type, help and default it states.
+    """The flag of a config's field, whose type, help and default it states; one that is not given sets nothing.
 
-    flag: another name than the field's. choices: the valid words, if the field's type does not have them. of_models:
-    by model, its defaults of fields.
+    of_models: by model, its defaults of fields.
     """
-    from ..engine.settings import plain_type, words_of
+    from ...augment.settings import plain_type, words_of
 
-    kind, words = plain_type(field.annotation), tuple(choices) or tuple(words_of(field.annotation))
-    flag, help = flag or f"--{name.replace('_', '-')}", _with_default(name, field, of_models)
+    kind, words = plain_type(field.annotation), tuple(words_of(field.annotation)) or WORDS.get(name, ())
+    flag, help = FLAGS.get(name) or f"--{name.replace('_', '-')}", _with_default(name, field, of_models)
     if get_origin(kind) is tuple:
-        made = several(flag, name, help, choices=words, empty="none")
+        made = several(flag if name in FLAGS else flag.removesuffix("s"), name, help, choices=words, empty="none")
     elif words:
         made = one_of(flag, words, help)
     elif kind is bool:
-        made = click.option(f"{flag}/--no-{flag[2:]}", name, default=None, help=help)
+        negative = flag if flag.startswith("--no-") else f"--no-{flag[2:]}"
+        shown = negative if field.default else flag
+        made = click.option(shown, name, flag_value=not field.default, is_flag=True, default=None, help=help)
     else:
-        metavars = {int: "N", float: "NUMBER", Path: "FILE", str: "NAME"}
+        metavars = {int: "N", float: "NUMBER", Path: "PATH", str: "NAME"}
         made = click.option(flag, name, type=FOLDER if kind is Path else kind, metavar=metavars[kind], help=help)
 
     def command() -> None: ...
@@ -154,15 +176,18 @@ def from_field(
 
 def _with_default(name: str, field: FieldInfo, of_models: Mapping[str, Mapping[str, Any]]) -> str:
     """The description of a field as help, with its default and those of single models."""
-
-    def listed(value: Any) -> str:
-        return as_text(value).replace(",", ", ")
-
-    own = {model: settings[name] for model, settings in of_models.items() if name in settings}
-    known = [] if field.default is None or field.is_required() or field.default_factory else [listed(field.default)]
-    known += [f"{model} {listed(value)}" for model, value in own.items()]
-    text, default = field.description or "", f"; default: {', '.join(known)}" if known else ""
+    plain = isinstance(field.default, (int, float, str, tuple)) and not isinstance(field.default, bool)
+    known = [as_text(field.default)] if plain and field.default not in ("", ()) else []
+    known += [f"{model} {as_text(settings[name])}" for model, settings in of_models.items() if name in settings]
+    text = field.description or ""
+    text = text if field.default else text.replace("; none: ", "; default: ")
+    default = f"; default: {', '.join(known).replace(',', ', ').replace(',  ', ', ')}" if known else ""
     return f"{text[:1].upper()}{text[1:]}{default}."
+
+
+def with_default(name: str, field: FieldInfo) -> str:
+    """A setting with its default, as --set takes both: `margin=0.2`; without one that is empty or the machine's."""
+    return name if field.default == "" or field.default_factory else f"{name}={as_text(field.default)}"
 
 
 def as_text(value: Any) -> str:
@@ -172,38 +197,28 @@ def as_text(value: Any) -> str:
     return {"None": "none", "True": "true", "False": "false"}.get(str(value), str(value))
 
 
-def config_of(kind: Callable[..., T], given: Mapping[str, Any]) -> T:
-    """A config from the flags and settings that were given (not None). Raises ValueError as `read_texts`."""
-    from ..engine.settings import read_texts
+class Location(click.Path):
+    """A parameter type: a path or URL as Path, on a local disk or on any store (see engine.places).
 
-    return kind(**read_texts(kind, only_set(given)))
+    local: only on a local disk; URLs other than file:// are errors, since they would become folders.
+    """
 
-
-class LocalPath(click.Path):
-    """A parameter type: a path, or a file:// URL, as Path. Other URLs are errors, since they would become folders."""
+    def __init__(self, local: bool) -> None:
+        super().__init__()
+        self.local = local
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        """The path; raises UsageError for the URL of something that is not on a local disk."""
-        from ..engine import places
+        """The path; raises UsageError for one that cannot be."""
+        from ..engine.places import local_path, place
 
         try:
             given = os.fsdecode(super().convert(value, param, ctx))
-            return self._path(places, given, param.opts[0] if param is not None else "path")
+            return (local_path if self.local else place)(given, param.opts[0] if param is not None else "path")
         except ValueError as error:
             raise click.UsageError(str(error), ctx) from None
 
-    def _path(self, places: ModuleType, given: str, what: str) -> Path:
-        return places.local_path(given, what)
 
-
-class Place(LocalPath):
-    """A parameter type: a folder on a local disk or on any store, as a path or URL (see engine.places)."""
-
-    def _path(self, places: ModuleType, given: str, what: str) -> Path:
-        return places.place(given, what)
-
-
-FOLDER, PLACE = LocalPath(), Place()
+FOLDER, PLACE = Location(local=True), Location(local=False)
 
 
 def no_file(ctx: click.Context, parameter: click.Parameter, path: Path) -> Path:
@@ -226,15 +241,7 @@ output = click.option(
     help="Folder of the run to write, on a disk or a store (s3://bucket/run …).",
 )
 
-seed = click.option("--seed", type=int, help="Seed of all random choices: equal seeds give equal rows; default: 0.")
-limit = click.option("--limit", type=int, help="Read only the first N images; default: all.")
 overwrite = click.option("--overwrite", is_flag=True, help="Replace what was made from other input or settings.")
-strict = click.option(
-    "--strict",
-    is_flag=True,
-    default=None,
-    help="Stop at the first bad record instead of rejecting it; exit with status 1 if an operator failed on a caption.",
-)
 quiet = click.option("--quiet", is_flag=True, help="Show no progress on stderr.")
 workers = section(
     "How it runs",
@@ -249,29 +256,15 @@ workers = section(
     overwrite,
     quiet,
 )
-spacy_model = click.option(
-    "--spacy-model",
-    metavar="NAME",
-    help="Installed spaCy pipeline or its folder, e.g. en_core_web_sm; default: the shipped parser.",
-)
+as_json = click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+refined = click.option("--refined", "table", flag_value="refined", help="Only negatives that negcap refine kept.")
 operators = several(
-    "--operator",
-    "operators",
-    "Only this operator, e.g. noun; default: all.",
-    choices=tuple(dict.fromkeys(OPERATORS + RECOVERED)),
-)
-vetted = click.option(
-    "--vetted", is_flag=True, default=None, help="Only negatives that negcap vet read and that no reader rejects."
+    "--operator", "operators", "Only this operator, e.g. noun; default: all.", choices=WORDS["operators"]
 )
 splits = several("--split", "splits", "Only this split, e.g. test; default: all.")
+seed = click.option("--seed", type=int, help="Seed of all random choices: equal seeds give equal rows; default: 0.")
 
-# flags of models: the device, the training data, the evaluation
-device = together(
-    one_of("--device", DEVICES, "Where to compute; default: auto (a GPU where there is one)."),
-    click.option("--threads", type=int, help="CPU threads; default: one per core."),
-)
-train_splits = several("--train-split", "train_splits", "Split to train on; default: train and restval.")
-evaluation = click.option(
-    "--output", type=FOLDER, metavar="DIR", help="Folder of the results; default: MODEL/evaluation."
-)
-limit_of_split = click.option("--limit", type=int, help="Use only the first N images of the split; default: all.")
+
+def folder(what: str, *, required: bool = True, metavar: str = "DIR") -> Decorator:
+    """The flag --output: a folder on a local disk."""
+    return click.option("--output", type=FOLDER, required=required, metavar=metavar, help=what)

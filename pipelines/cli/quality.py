@@ -11,27 +11,12 @@ from typing import Any
 import click
 
 from . import options
-from .choices import PICKS, PUBLISHED
 from .group import CHECK_FAILED, negcap, warn, with_workers
 from .options import FOLDER, PLACE
 
 
-@negcap.command()
+@negcap.command(configs=["stages.refine:RefineConfig"], flags="operators splits vetted seed")
 @options.run
-@options.operators
-@options.splits
-@options.vetted
-@options.seed
-@options.settings(
-    {
-        "candidates": "negatives to choose from, per caption and operator; default: 10",
-        "flows": "operators that must replace A by B as often as B by A, between commas, or none; default: numeral",
-        "min_plausibility": "lowest plausibility to choose from, in nats; default: no limit",
-        "most_plausible": "choose from this share of each operator's negatives, the most plausible ones; default: 1.0",
-        "max_loss": "highest context_loss to choose from, in nats, except of negation; default: 2.2",
-        "rounds": "how often the models are fitted again, at most; default: 8",
-    }
-)
 @options.workers
 def refine(run: Path, overwrite: bool, **given: Any) -> None:
     """Select negatives that cannot be guessed without the images.
@@ -43,26 +28,18 @@ def refine(run: Path, overwrite: bool, **given: Any) -> None:
     \b
     Example: negcap refine outputs/mine --operator noun --split val
     """
-    from ..engine import provenance
-    from ..stages.refine import INPUTS, RefineConfig, yields
+    from ..stages.refine import RefineConfig, yields
     from ..stages.refine import refine as refined
 
     with with_workers(given) as (executor, progress):
-        config = options.config_of(RefineConfig, given)
-        metadata = provenance.of_stage(run, INPUTS, config)
-        counts = refined(run, config, executor, metadata=metadata, progress=progress, overwrite=overwrite)
+        counts = refined(run, RefineConfig.of(given), executor, progress=progress, overwrite=overwrite)
         print(yields(counts))
 
 
-@negcap.command()
+@negcap.command(configs=["quality.bias.measure:BlindConfig"], flags="operators splits pick limit seed")
 @options.run
-@options.operators
-@options.splits
-@click.option("--refined", "table", flag_value="refined", help="Measure only what negcap refine kept.")
-@options.one_of("--pick", PICKS, "Negative per caption and operator: the first drawn or a random one; default: first.")
-@click.option("--limit", type=int, help="Pairs per operator, at most, of random images; default: 100000.")
-@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON, intervals and cues included.")
-@options.seed
+@options.refined
+@options.as_json
 def blind(run: Path, as_json: bool, **given: Any) -> None:
     """Measure how well negatives can be guessed without the images.
 
@@ -77,21 +54,13 @@ def blind(run: Path, as_json: bool, **given: Any) -> None:
     """
     from ..quality.bias import BlindConfig, measure_run, to_json, to_text
 
-    reports = measure_run(run, BlindConfig(together=True, **options.only_set(given)))
+    reports = measure_run(run, BlindConfig.of(given, together=True))
     print(to_json(reports) if as_json else to_text(reports))
 
 
-@negcap.command()
+@negcap.command(configs=["quality.audit.figures:AuditConfig"], flags="n refined splits blind limit images title seed")
 @options.run
 @click.option("--output", type=PLACE, metavar="DIR", help="Folder to write to; default: RUN/audit.")
-@click.option("--n", type=int, help="Random negatives per operator; a third of each reason of rejection; default: 12.")
-@click.option("--refined", is_flag=True, default=None, help="Plot and show only what negcap refine kept.")
-@options.splits
-@click.option("--no-blind", "blind", flag_value=False, default=None, help="Do not measure accuracy without the images.")
-@click.option("--limit", type=int, help="Pairs per operator, at most, for that measurement; default: 100000.")
-@click.option("--images", type=FOLDER, metavar="FOLDER", help="Folder of the image files, to show each row's photo.")
-@click.option("--title", help="Title of the page.")
-@options.seed
 @options.quiet
 def audit(run: Path, output: Path | None, quiet: bool, **given: Any) -> None:
     """Write an HTML page about the quality of the negatives.
@@ -107,22 +76,15 @@ def audit(run: Path, output: Path | None, quiet: bool, **given: Any) -> None:
     from ..quality.audit import AuditConfig
     from ..quality.audit import audit as write
 
-    config = AuditConfig(**options.only_set(given))
-    for file in write(run, output or run / "audit", config, report(quiet)):
+    for file in write(run, output or run / "audit", AuditConfig.of(given), report(quiet)):
         print(file)
 
 
-@negcap.command()
+@negcap.command(configs=["quality.annotation.sheet:SheetConfig"], flags="n operators splits refined votes seed")
 @options.run
-@click.option("--output", type=FOLDER, required=True, metavar="FILE", help="CSV to write the sheet to.")
+@options.folder("CSV to write the sheet to.", metavar="FILE")
 @click.option("--key", type=FOLDER, metavar="FILE", help="CSV to write the answers to; default: beside it, *.key.csv.")
-@click.option("--n", type=int, help="Pairs per operator, and as many controls; default: 50.")
-@options.operators
-@options.splits
-@click.option("--refined", is_flag=True, default=None, help="Only pairs that negcap refine kept.")
-@click.option("--votes", type=int, help="Annotators who share one sheet, each with columns of their own; default: 1.")
-@options.seed
-@click.option("--overwrite", is_flag=True, help="Replace an existing sheet and key.")
+@options.overwrite
 def sheet(run: Path, output: Path, key: Path | None, overwrite: bool, **given: Any) -> None:
     """Write an annotation sheet for people, and its answer key.
 
@@ -135,8 +97,7 @@ def sheet(run: Path, output: Path, key: Path | None, overwrite: bool, **given: A
     """
     from ..quality.annotation.sheet import SheetConfig, summary, write_sheet
 
-    config = SheetConfig(**options.only_set(given))
-    sheet, key, items = write_sheet(run, output, config, key, overwrite=overwrite)
+    sheet, key, items = write_sheet(run, output, SheetConfig.of(given), key, overwrite=overwrite)
     print(f"{sheet}: {summary(items)}")
     print(f"{key}: the answer key, not for annotators")
 
@@ -144,7 +105,7 @@ def sheet(run: Path, output: Path, key: Path | None, overwrite: bool, **given: A
 @negcap.command()
 @click.argument("sheets", type=FOLDER, nargs=-1, required=True)
 @click.option("--key", type=FOLDER, metavar="FILE", help="Answer key; default: the only *.key.csv beside the sheet.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, with the ids of the invalid negatives.")
+@options.as_json
 @click.option(
     "--verdicts",
     "run",
@@ -175,40 +136,13 @@ def agree(sheets: tuple[Path, ...], key: Path | None, as_json: bool, run: Path |
         print(to_text(report), *([] if run is None else ["", beside_text(compared)]), sep="\n")
 
 
-@negcap.command()
-@options.run
-@options.one_of("--format", PUBLISHED, "Format to write.", required=True)
-@click.option("--output", type=PLACE, required=True, metavar="DIR", help="Folder to write to, empty or new.")
-@click.option("--license", required=True, help="Terms for captions and images: an SPDX id, a URL or a name.")
-@options.several("--split", "split", "Only this split, e.g. test; default: all.")
-@options.operators
-@click.option("--refined", is_flag=True, default=None, help="Publish only what negcap refine kept.")
-@options.vetted
-@click.option("--per-caption", type=int, help="Negatives per caption and operator; default: as usual in the format.")
-@options.one_of("--pick", PICKS, "Which of the negatives: the first drawn or random ones; default: first.")
-@options.seed
-@click.option("--images", type=FOLDER, metavar="FOLDER", help="Folder of the image files.")
-@click.option("--allow-blind", is_flag=True, default=None, help="Publish even what can be guessed; the card says so.")
-@options.settings(
-    {
-        "copy_images": "true: publish the image files too, in images/",
-        "skip_missing": "true: leave out captions whose image file is missing",
-        "boxes": "CSV of image_id,x,y,width,height instead of whole images",
-        "image_root": "written before image paths that readers open as they are, e.g. an absolute folder",
-        "names": "of sugarcrepe's files: operators (negcap), or SugarCrepe's parts (sugarcrepe); default: negcap",
-        "votes": "annotation sheets, between commas, for valse",
-        "max_blind": "highest allowed accuracy, in %, without the images; default: 60",
-        "allow_unchecked": "true: publish negatives of presets vse-c-paper and univse-paper, which may be true; the "
-        "data card says so",
-        "skip_leaks": "true: leave out captions that are in the train split, too",
-        "name": "of the data set; default: negcap-FORMAT",
-        "url": "of the data set, for the Croissant metadata",
-        "creator": "who publishes the data set, for the Croissant metadata",
-        "date": "of publication, YYYY-MM-DD, for the Croissant metadata",
-        "cite": "how to cite the data set, for the Croissant metadata",
-    }
+@negcap.command(
+    configs=["publish.config:PublishConfig"],
+    flags="format license split operators refined vetted per_caption pick seed images allow_blind",
 )
-@click.option("--overwrite", is_flag=True, help="Replace an earlier publication in DIR; other files are kept.")
+@options.run
+@click.option("--output", type=PLACE, required=True, metavar="DIR", help="Folder to write to, empty or new.")
+@options.overwrite
 @options.quiet
 def publish(run: Path, output: Path, overwrite: bool, quiet: bool, **given: Any) -> int:
     """Write a test set in a published format.
@@ -226,9 +160,7 @@ def publish(run: Path, output: Path, overwrite: bool, quiet: bool, **given: Any)
     from ..publish.publish import publish as write
 
     try:
-        written = write(
-            run, output, options.config_of(PublishConfig, given), overwrite=overwrite, say=lambda line: warn([line])
-        )
+        written = write(run, output, PublishConfig.of(given), overwrite=overwrite, say=lambda line: warn([line]))
     except RefusedError as refused:
         print_refusal(refused, sys.stdout)
         return CHECK_FAILED

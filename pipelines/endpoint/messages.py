@@ -10,10 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 from urllib.parse import urlsplit
 
-from ..engine.bounds import above_zero, at_least
+from pydantic import Field, model_validator
+
+from ...augment.settings import AboveZero, AtLeastOne, NotNegative, NotNegativeNumber, Settings
 
 MAX_TOKENS = 1 << 31  # of a prompt or an answer, beyond which a server's count is none
 IMAGE_TOKENS = 1000  # reserved for each image of a request; most models count fewer
@@ -23,37 +25,28 @@ _FENCED = re.compile(r"```(?:json)?\s*\n?(.*?)```", re.DOTALL)
 _THOUGHT = re.compile(r"<think>.*?</think>", re.DOTALL)
 
 
-@dataclass(frozen=True)
-class EndpointConfig:
-    """An endpoint and how it is asked.
+class EndpointConfig(Settings):
+    """An endpoint and how it is asked."""
 
-    url: of the API, up to and without `/chat/completions`, e.g. http://localhost:8000/v1. model: its name there.
-    temperature, max_tokens, seed: sent with each request; None: not sent. extra: a JSON object of further fields of the
-    request, such as {"response_format": {"type": "json_object"}}; a null removes a field. key_variable: environment
-    variable with the API key, if the server wants one.
-    concurrency: requests in flight at once. timeout: seconds to wait for an answer. attempts: how often a request is
-    sent before the endpoint counts as broken. max_requests, max_total_tokens: the budget, which earlier calls with the
-    same cache count towards; None: unlimited.
-    Raises ValueError for a value out of range, a URL that is not http(s), or `extra` that is not a JSON object.
-    """
-
-    url: str
-    model: str
-    temperature: float | None = None
-    max_tokens: int | None = None
+    url: str = Field(description="API of an OpenAI-compatible server, e.g. http://localhost:8000/v1")
+    model: str = Field(description="name of the language model there")
+    temperature: NotNegativeNumber | None = Field(None, description="sampling temperature; none: the server's")
+    max_tokens: AtLeastOne | None = Field(None, description="tokens of an answer, at most; none: not sent")
     seed: int | None = None
-    extra: str = "{}"
-    key_variable: str = "OPENAI_API_KEY"
-    concurrency: int = 8
-    timeout: float = 120.0
-    attempts: int = 6
-    max_requests: int | None = None
-    max_total_tokens: int | None = None
+    extra: str = Field("{}", description="further fields of each request, as JSON; a null removes a field")
+    key_variable: str = Field("OPENAI_API_KEY", description="environment variable with the API key, if one is wanted")
+    concurrency: AtLeastOne = Field(8, description="requests in flight at once")
+    timeout: AboveZero = Field(120.0, description="seconds to wait for an answer")
+    attempts: AtLeastOne = Field(6, description="times that a request is sent before giving up")
+    max_requests: NotNegative | None = Field(
+        None, description="budget of this run: requests, earlier calls included; none: no limit"
+    )
+    max_total_tokens: NotNegative | None = Field(
+        None, description="budget of this run: tokens, earlier calls included; none: no limit"
+    )
 
-    def __post_init__(self) -> None:
-        at_least(self, 1, ("max_tokens", "concurrency", "attempts"))
-        at_least(self, 0, ("temperature", "max_requests", "max_total_tokens"))
-        above_zero(self, ("timeout",))
+    @model_validator(mode="after")
+    def _check(self) -> Self:
         parts = urlsplit(self.url)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.password:
             shown = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
@@ -66,6 +59,7 @@ class EndpointConfig:
             extra = None
         if not isinstance(extra, dict):
             raise ValueError(f"extra must be a JSON object, was: {self.extra}")
+        return self
 
     @property
     def chat_url(self) -> str:

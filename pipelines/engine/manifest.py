@@ -10,11 +10,12 @@ import json
 import platform
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
+from ...augment.settings import Settings
 from .places import RemotePath
 from .storage import files_below, names, sha256_file, write_json
 
@@ -169,12 +170,12 @@ def processor() -> dict[str, str]:
 
 
 def describe(config: Any) -> Any:
-    """A frozen dataclass (or any value in one) as values that JSON can represent.
+    """A config (or any value in one) as values that JSON can represent.
 
     A Path becomes its name and the hash of its content. Raises FileNotFoundError for a Path that does not exist.
     """
-    if is_dataclass(config) and not isinstance(config, type):
-        return {item.name: describe(getattr(config, item.name)) for item in fields(config)}
+    if isinstance(config, Settings):
+        return {name: describe(getattr(config, name)) for name in type(config).model_fields}
     if isinstance(config, Mapping):
         return {str(name): describe(value) for name, value in config.items()}
     if isinstance(config, (tuple, list)):

@@ -16,14 +16,15 @@ from __future__ import annotations
 import re
 import zipfile
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, Self
 
-from ...schemas.features import DTYPES, REJECTED_IMAGES, TABLE, tensors
+from pydantic import Field, model_validator
+
+from ...augment.settings import AtLeastOne, NotNegative, Settings, matching
+from ...schemas.features import REJECTED_IMAGES, TABLE, tensors
 from ...schemas.features import features as schema_of
-from ..engine.bounds import at_least, word
 from ..engine.storage import sha256_file
 from ..readers.files import first_line, lines
 from ..readers.formats import CAPTIONS_PER_IMAGE, VSEPP_LINES, split_order
@@ -37,52 +38,43 @@ if TYPE_CHECKING:
 
 EXPECTED_ARRAY = "a NumPy array (N, D) or (N, R, D) of floats or bytes"
 _NAME = re.compile(r"[A-Za-z0-9]+")
-_TABLE = re.compile(rf"{TABLE}(_[a-z0-9]+)?")
 
 
-@dataclass(frozen=True)
-class FeaturesConfig:
-    """What to read of a source, and how. Raises ValueError for a value that is not valid.
+class FeaturesConfig(Settings):
+    """What to read of a source, and how."""
 
-    Arrays of a VSE++ folder: `array` names the files, `{split}_{array}.npy`. backbone: the model that made them.
-    Photos: `onnx` is the model. layer: an output of it; empty: the first. images: the folder to which the paths in a
-    run's captions are relative. grid: keep regions instead of their mean. resize, crop: in pixels, see
-    preprocess.cropped. batch: photos computed at once. device: cpu or cuda. threads: 0: one per core.
-    Both: dtype: to store; empty: float16 for arrays of float16 or bytes, else float32. table: to write: `features`, or
-    `features_<name>` to keep several. limit: read only the first N images. shard_size: images per shard; None: what
-    fits in 64 MiB, at most 1,000. strict: stop at the first image without a feature.
-    """
+    array: str = Field("ims", description="arrays to read of a VSE++ folder: SPLIT_NAME.npy")
+    backbone: str = Field("", description="name of the model that made the arrays, for the metadata")
+    onnx: Path | None = Field(None, description="extract features of photos with this ONNX model")
+    layer: str = Field("", description="output of the model to read; by default its first")
+    images: Path | None = Field(None, description="folder of the photos that a run's captions name")
+    grid: bool = Field(False, description="keep the regions of the output instead of their mean")
+    resize: int = Field(RESIZE, description="shorter side of a photo, in pixels")
+    crop: AtLeastOne = Field(CROP, description="sides of its centre that is used, in pixels")
+    batch: AtLeastOne = Field(32, description="photos computed at once")
+    device: Literal["cpu", "cuda"] = Field("cpu", description="where the model runs")
+    threads: NotNegative = Field(0, description="threads that read photos and run the model; 0: one per core")
+    dtype: Literal["", "float16", "float32"] = Field(
+        "", description="type to store; by default float16 for arrays of float16 or uint8, else float32"
+    )
+    table: Annotated[str, matching(rf"{TABLE}(_[a-z0-9]+)?", f"{TABLE}, or {TABLE}_ and a name of a-z and 0-9")] = (
+        Field(TABLE, description="table to write: features or features_NAME")
+    )
+    limit: AtLeastOne | None = Field(None, description="read only the first N images; none: all")
+    shard_size: AtLeastOne | None = Field(
+        None, description="images per Parquet file, at most; none: what fits in 64 MiB, 1000 at most"
+    )
+    strict: bool = Field(False, description="stop at the first bad image instead of rejecting it")
 
-    array: str = "ims"
-    backbone: str = ""
-    onnx: Path | None = None
-    layer: str = ""
-    images: Path | None = None
-    grid: bool = False
-    resize: int = RESIZE
-    crop: int = CROP
-    batch: int = 32
-    device: str = "cpu"
-    threads: int = 0
-    dtype: str = ""
-    table: str = TABLE
-    limit: int | None = None
-    shard_size: int | None = None
-    strict: bool = False
-
-    def __post_init__(self) -> None:
-        at_least(self, 1, ("batch", "limit", "shard_size", "crop"))
-        at_least(self, 0, ["threads"])
+    @model_validator(mode="after")
+    def _check_photos(self) -> Self:
         if self.resize < self.crop:
             raise ValueError(f"resize must be >= crop ({self.crop}), was: {self.resize}")
-        if self.dtype:
-            word("dtype", self.dtype, DTYPES)
-        if not _TABLE.fullmatch(self.table):
-            raise ValueError(f"table must be {TABLE}, or {TABLE}_ and a name of a-z and 0-9, was: {self.table}")
         if self.onnx is None:
             for name in ("layer", "images", "grid"):
                 if getattr(self, name):
                     raise ValueError(f"{name} is for photos: onnx must be given with it")
+        return self
 
     @property
     def rejections(self) -> str:

@@ -16,14 +16,14 @@ import secrets
 from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import chain, groupby, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
+from pydantic import Field, model_validator
+
+from ...augment.settings import AboveZero, AtLeastOne, matching
 from ...schemas.captions import CAPTIONS
-from .. import readers
-from ..engine.bounds import above_zero, at_least
 from ..readers.record import MAX_CAPTIONS, ReadOptions, Record, Rejected, excerpt
 from .checks import keys
 
@@ -38,7 +38,6 @@ DECIDING = ("image_id", "image", "number", "keys")  # columns that decide which 
 LEAST, SHARDS, MOST_MB = 1_000, 2_048, 1
 MEMORY, MEMORY_OF_KEY = 48_000_000, 5  # bytes: DuckDB fails with much less
 DIFFERENCES = {"duplicate_text": "case and punctuation", "near_duplicate_text": "a few letters"}
-_SOURCE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 # home: the position of the first row of the image, which the shard is of. again: a number that the image has already.
 # before: how many captions of the image come before. Rows that were rejected when they were read have no image_id.
@@ -76,44 +75,55 @@ CREATE VIEW refused AS
 """
 
 
-@dataclass(frozen=True)
+ImageLimit = Annotated[AtLeastOne | None, Field(description="read only the first N images; none: all")]
+Strict = Annotated[
+    bool,
+    Field(
+        description="stop at the first bad record instead of rejecting it; exit with status 1 if an operator failed "
+        "on a caption"
+    ),
+]
+SourceName = Annotated[
+    str,
+    Field(description="first part of every caption_id"),
+    matching(r"([A-Za-z0-9][A-Za-z0-9._-]*)?", "of letters, digits and . _ -"),
+]
+
+
 class IngestConfig(ReadOptions):
-    """What to read of a source, how to read its records (the fields of ReadOptions), and how to cut captions to shards.
+    """What to read of a source, how to read its records, and how to cut captions to shards, which split no image.
 
-    format: a key of READERS; empty: detected. source_name: the first part of every caption_id; empty: the format.
-    limit: read only the first N images; of many files, none is begun after that. shard_size: captions per shard, at
-    most; an image is not split. shard_mb: the same in millions of characters; None for both: see captions_per_shard.
-    strict: stop at the first bad record.
-
-    Captions to refuse, as rejected records (see ingestion.checks): languages: those in other languages than these, if
-    any are given. boilerplate: those that are none. duplicates: those that differ from an earlier one, of any image, in
-    case and punctuation only. near_duplicates: these, and those that differ in a few letters. Raises ValueError for a
-    value that is not valid.
+    Captions to refuse, as rejected records: see ingestion.checks.
     """
 
-    format: str = ""
-    source_name: str = ""
-    limit: int | None = None
-    shard_size: int | None = None
-    shard_mb: float | None = None
-    strict: bool = False
-    languages: tuple[str, ...] = ()
-    boilerplate: bool = False
-    duplicates: bool = False
-    near_duplicates: bool = False
+    format: Literal["", "coco", "karpathy", "flickr", "multi30k", "vsepp", "table", "webdataset", "lines"] = Field(
+        "", description="format of CAPTIONS; by default recognised from the content"
+    )
+    source_name: SourceName = ""
+    limit: ImageLimit = None
+    shard_size: AtLeastOne | None = Field(None, description="captions per Parquet file, at most, of whole images")
+    shard_mb: AboveZero | None = Field(
+        None,
+        description="MB of text per Parquet file, instead; by default 1000 captions, or up to 1 MB where there would "
+        "be more than 2048 files",
+    )
+    strict: Strict = False
+    languages: tuple[str, ...] = Field(
+        (), description="reject captions that seem to be in another language than these (ISO 639-1)"
+    )
+    boilerplate: bool = Field(False, description="reject file names, web addresses and stock phrases")
+    duplicates: bool = Field(False, description="reject captions that repeat an earlier one, of any image")
+    near_duplicates: bool = Field(
+        False, description="reject also what differs from an earlier caption in a few letters"
+    )
 
-    def __post_init__(self) -> None:
-        if self.format:
-            readers.reader_of(self.format)
-        at_least(self, 1, ("limit", "shard_size"))
-        if self.shard_mb is not None:
-            above_zero(self, ("shard_mb",))
-            if self.shard_size is not None:
-                raise ValueError("shard_size and shard_mb exclude each other: give one of them")
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.shard_mb is not None and self.shard_size is not None:
+            raise ValueError("shard_size and shard_mb exclude each other: give one of them")
         if not re.fullmatch(r"[a-z]{2,3}", self.language):
             raise ValueError(f"language must be an ISO 639 code such as en, or all, was: {self.language}")
-        if self.source_name and not _SOURCE_NAME.fullmatch(self.source_name):
-            raise ValueError(f"source_name must be of letters, digits and . _ -, was: {self.source_name}")
+        return self
 
 
 def rows_schema(kept: Mapping[str, pa.DataType]) -> pa.Schema:

@@ -9,19 +9,20 @@ from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import Field, SkipValidation, field_validator, model_validator
 
-from ...schemas.captions import LANGUAGE
-from ...schemas.features import TABLE
-from ..engine.bounds import word
-from ..engine.settings import (
+from ...augment.settings import (
     AboveZero,
     AtLeastOne,
     AtLeastTwo,
     BelowOne,
+    Device,
     NotNegative,
     NotNegativeNumber,
     Settings,
     Share,
+    word,
 )
+from ...schemas.captions import LANGUAGE
+from ...schemas.features import TABLE
 
 CONTRASTIVE = ("infonce", "siglip", "negclip", "ce-clip")
 WITH_NEGATIVES = ("vse-c", "negclip", "ce-clip")  # models that cannot train without negatives
@@ -35,7 +36,7 @@ Transform = Literal["root", "l2", "none"]
 Pooling = Literal["max", "last"]
 ImagePooling = Literal["average", "max", "max-k", "crop"]
 Reduction = Literal["hardest", "mean", "sum"]
-Device = Literal["auto", "cpu", "cuda"]
+Threads = Annotated[AtLeastOne, Field(description="CPU threads; one per core if not given")]
 COMPONENTS, SIMILARITIES, TRANSFORMS, DEVICES = map(get_args, (Kind, Similarities, Transform, Device))
 RESUMABLE = ("run", "output", "epochs", "threads")  # may change when a training is resumed
 
@@ -106,9 +107,9 @@ class TrainConfig(Settings):
     leave_out: str = Field(
         "", description="K/N: leave out part K, from 0, of N parts of the train images, by a hash of their ids"
     )
-    device: Device = Field("auto", description="where to compute; auto: a GPU where there is one")
+    device: Device = "auto"
     amp: bool = Field(True, description="compute in bf16 on a GPU")
-    threads: AtLeastOne = Field(default_factory=cores, description="CPU threads; one per core if not given")
+    threads: Threads = Field(default_factory=cores)
 
     english: ClassVar[str] = ""  # what makes a model need English captions
 
@@ -391,10 +392,28 @@ class EvaluateConfig(Settings):
         None, description="COCO's instances_*.json: retrieve images also by the objects with a box (UniVSE's Table 3)"
     )
     seed: NotNegative = Field(0, description="seed of the bootstrap")
-    device: Device = Field("auto", description="where to compute; auto: a GPU where there is one")
-    threads: AtLeastOne = Field(default_factory=cores, description="CPU threads; one per core if not given")
+    device: Device = "auto"
+    threads: Threads = Field(default_factory=cores)
 
     @property
     def changes(self) -> dict[str, Any]:
         """The settings of a UniVSE model to use instead of those of the training, by name."""
         return {name: getattr(self, name) for name in ("components", "alpha") if getattr(self, name) is not None}
+
+
+class SimilarityConfig(Settings):
+    """How similarities are measured. Raises ValueError for a value out of its range."""
+
+    language: str = Field("en", description="language of the sentences, one of the model's")
+    seed: NotNegative = Field(0, description="seed of the bootstrap")
+    device: Device = "auto"
+    threads: Threads = Field(default_factory=cores)
+
+
+class PictureConfig(Settings):
+    """What is drawn. Raises ValueError for a value out of its range."""
+
+    queries: tuple[str, ...] = Field((), description="phrases to look for; none: the photos' most frequent components")
+    best: AtLeastOne = Field(6, description="photos per query, or images whose attention is drawn")
+    spacy_model: str | None = Field(None, description="pipeline that parses the queries; none: the shipped one")
+    seed: NotNegative = Field(0, description="seed of t-SNE")

@@ -8,55 +8,54 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from ..engine.settings import AtLeastOne, Settings
+from ...augment.settings import AtLeastOne, Operators, Photos, Refined, Seed, Settings, Splits, Vetted
 from ..tables.pairs import Pick
 from .formats import format_named
 
 
 class PublishConfig(Settings):
-    """What is published, and how. Raises ValueError for an unknown format or no license, too.
+    """What is published, and how."""
 
-    split, operators: only these, all if empty; refined: publish the negatives that `negcap refine` kept; vetted: only
-    those that all readers accept (see negcap.pipelines.tables.pairs); per_caption: at most so many negatives per
-    caption and operator, None for the format's default; pick: the first negatives drawn for a caption ("first") or a
-    random choice of them ("random").
-    images: the folder with the image files; boxes: a CSV of image regions; copy_images: publish the image files too.
-    skip_missing, skip_leaks: leave out captions whose image file is missing, or that are in the train split too,
-    instead of raising. max_blind: the limit (%) for the accuracy of models that never see the images: it is exceeded
-    if the lower bound of the 95 % interval is above it; allow_blind: publish all the same and say so in the data card.
-    allow_unchecked: publish negatives of operators that do not check whether they are false (presets vse-c-paper and
-    univse-paper), and say so in the data card.
-    image_root: what precedes an image's path in formats whose readers open it as it is written; names: the names of
-    files of operators, negcap's or those of SugarCrepe's seven parts. votes: filled annotation sheets, whose key is
-    beside the first, for format valse; empty: the verdicts in the run.
-    name, url, creator, date (YYYY-MM-DD), cite: describe the set in the card and metadata.
-    """
-
-    format: str
-    license: str
-    split: tuple[str, ...] = ()
-    operators: tuple[str, ...] = ()
-    refined: bool = False
-    vetted: bool = False
-    per_caption: AtLeastOne | None = None
-    pick: Pick = "first"
-    seed: int = 0
-    images: Path | None = None
-    boxes: Path | None = None
-    copy_images: bool = False
-    skip_missing: bool = False
-    skip_leaks: bool = False
-    max_blind: Annotated[float, Field(ge=50, le=100)] = 60.0
-    allow_blind: bool = False
-    allow_unchecked: bool = False
-    image_root: str = ""
-    names: Literal["negcap", "sugarcrepe"] = "negcap"
-    votes: tuple[Path, ...] = ()
-    name: str = ""
-    url: str = ""
-    creator: str = ""
-    date: str = ""
-    cite: str = ""
+    format: str = Field(description="format to write")
+    license: str = Field(description="terms for captions and images: an SPDX id, a URL or a name")
+    split: Splits = ()
+    operators: Operators = ()
+    refined: Refined = False
+    vetted: Vetted = False
+    per_caption: AtLeastOne | None = Field(
+        None, description="negatives per caption and operator; none: as usual in the format"
+    )
+    pick: Pick = Field("first", description="which of the negatives: the first drawn or random ones")
+    seed: Seed = 0
+    images: Photos = None
+    boxes: Path | None = Field(None, description="CSV of image_id,x,y,width,height instead of whole images")
+    copy_images: bool = Field(False, description="publish the image files too, in images/")
+    skip_missing: bool = Field(False, description="leave out captions whose image file is missing")
+    skip_leaks: bool = Field(False, description="leave out captions that are in the train split, too")
+    max_blind: Annotated[float, Field(ge=50, le=100)] = Field(
+        60.0,
+        description="highest allowed accuracy, in %, of models that never see the images: the limit is exceeded if "
+        "the 95 % interval lies above it",
+    )
+    allow_blind: bool = Field(False, description="publish even what can be guessed; the card says so")
+    allow_unchecked: bool = Field(
+        False,
+        description="publish negatives of presets vse-c-paper and univse-paper, which may be true; the card says so",
+    )
+    image_root: str = Field(
+        "", description="written before image paths that readers open as they are, e.g. an absolute folder"
+    )
+    names: Literal["negcap", "sugarcrepe"] = Field(
+        "negcap", description="of sugarcrepe's files: operators (negcap), or SugarCrepe's parts (sugarcrepe)"
+    )
+    votes: tuple[Path, ...] = Field(
+        (), description="annotation sheets, between commas, for valse; none: the verdicts in the run"
+    )
+    name: str = Field("", description="of the data set; by default negcap-FORMAT")
+    url: str = Field("", description="of the data set, for the Croissant metadata")
+    creator: str = Field("", description="who publishes the data set, for the Croissant metadata")
+    date: str = Field("", description="of publication, YYYY-MM-DD, for the Croissant metadata")
+    cite: str = Field("", description="how to cite the data set, for the Croissant metadata")
 
     @model_validator(mode="after")
     def _check(self) -> Self:

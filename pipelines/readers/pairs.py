@@ -172,4 +172,4 @@ def _rows(url: str, suffix: str) -> Iterator[tuple[str, Any]]:
     elif suffix in (".json", ".jsonl"):
         yield from (("", row) for _, row in table.objects(url, suffix[1:], EXPECTED))
     else:
-        yield from (("", row) for _, row in table.delimited(url, ReadOptions(), "," if suffix == ".csv" else "\t"))
+        yield from (("", row) for _, row in table.delimited(url, ReadOptions.of({}), "," if suffix == ".csv" else "\t"))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
+from pydantic import Field
+
+from ...augment.settings import Settings
 from .files import LongLine
 
 MAX_TEXT = 2000
@@ -59,25 +61,20 @@ class Rejected(NamedTuple):
     text: str  # an excerpt of the caption
 
 
-@dataclass(frozen=True)
-class ReadOptions:
+class ReadOptions(Settings):
     """How to read a source: the columns of a table, and the language of the captions.
 
-    Columns are names, or numbers from 1 for a file without a header; empty: found by their usual names. image_column,
-    caption_column, split_column: of a table. language: ISO 639-1 code, stored with every caption; a Multi30K folder has
-    captions in several languages: those in this one are read, or `all`. language_column: the column with each caption's
-    code; empty: all are in `language`. id_column: the column that identifies images by names, URLs or whole numbers;
-    empty: `uid` or `key` of tables whose image column is of URLs, else the file names of the images do. keep_columns:
-    columns of a table, or fields of the JSON in WebDataset tars, whose values are kept in the table source_columns.
+    Columns are names, or numbers from 1 for a file without a header; empty: found by their usual names. `id_column` is
+    by default `uid` or `key` of tables whose image column is of URLs. The languages of a Multi30K folder may be `all`.
     """
 
     image_column: str = ""
     caption_column: str = ""
     split_column: str = ""
-    language: str = "en"
+    language: str = Field("en", description="ISO 639-1 code of the captions' language")
     language_column: str = ""
     id_column: str = ""
-    keep_columns: tuple[str, ...] = ()
+    keep_columns: tuple[str, ...] = Field((), description="column to keep, in the table source_columns")
 
 
 class _BadRecord(Exception):  # noqa: N818 - never leaves this module

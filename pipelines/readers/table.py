@@ -325,7 +325,7 @@ def _csv(url: str, delimiter: str) -> Iterator[tuple[int, Sequence[str] | str]]:
 
 def has_header(start: bytes) -> bool:
     """Whether the first line of a file, given its first bytes, names an image and a caption column."""
-    header, options = start.split(b"\n")[0].decode("utf-8", "replace").rstrip("\r"), ReadOptions()
+    header, options = start.split(b"\n")[0].decode("utf-8", "replace").rstrip("\r"), ReadOptions.of({})
     return _can_choose([name.strip() for name in _cut(header, _delimiter(header, options))], options)
 
 

@@ -10,7 +10,6 @@ import hashlib
 import re
 import tarfile
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
@@ -35,7 +34,7 @@ def records(source: str, url: str, options: ReadOptions) -> Iterator[Record | Re
     is broken or has no captions.
     """
     name, file_split = name_in(source, url), split_in(url)
-    asked = replace(options, image_column="image", id_column="", keep_columns=())
+    asked = options.changed(image_column="image", id_column="", keep_columns=())
     chosen = None
     for line, (key, members) in enumerate(groupby(_members(url), _key), 1):
         fields: dict[str, Any] = {}

@@ -10,8 +10,8 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, TextIO
 
+from ...augment.settings import word
 from ..engine import storage
-from ..engine.bounds import word
 from ..engine.manifest import Manifest, manifest_of
 from ..engine.progress import STATISTICS, Measured, measured_stages, read_statistics
 from ..engine.shards import list_shards

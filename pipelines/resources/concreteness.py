@@ -81,7 +81,7 @@ def build(scores: Path, captions: Iterable[str], output: Path) -> None:
     from ..readers.record import Record
 
     norms = read_norms(scores)
-    records = (record for source in captions for record in read(source, detect(source), ReadOptions()))
+    records = (record for source in captions for record in read(source, detect(source), ReadOptions.of({})))
     texts = [record.text for record in records if isinstance(record, Record)]
     heads = [lemma for lemma in head_lemmas(texts) if lemma in norms and features(lemma)]
     weights, intercept, alpha = fit(norms, heads)

@@ -56,7 +56,9 @@ def ask(
     if not len(first):
         raise ValueError(f"{named} is asked about captions and negatives of one image, there are none")
     limits = {name: getattr(config, name) for name in LIMITS}
-    with Endpoint(EndpointConfig(url, name, temperature=0.0, **limits), cache_path(place), "score") as endpoint:
+    with Endpoint(
+        EndpointConfig(url=url, model=name, temperature=0.0, **limits), cache_path(place), "score"
+    ) as endpoint:
         answers = collect("score", endpoint, _requests(tests, first), progress, len(WANTED) * len(first)).answers
     by_pair = [answers[start : start + len(WANTED)] for start in range(0, len(answers), len(WANTED))]
     asked = np.array([all(answer.status != "budget" for answer in some) for some in by_pair], bool)

@@ -13,11 +13,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
+from pydantic import Field
 
 from ...augment.language.grammar import NEGATIONS
 from ...augment.operators import OPERATORS
 from ...augment.reproducible import record_rng
-from ..engine.settings import AboveZero, AtLeastOne, NotNegative, Settings
+from ...augment.settings import (
+    AboveZero,
+    AtLeastOne,
+    Device,
+    NotNegative,
+    Operators,
+    Photos,
+    Refined,
+    Seed,
+    Settings,
+    Splits,
+)
 from ..engine.tables import has_table
 from ..readers.files import raw_lines
 from ..readers.pairs import Foreign, NoColumnError, read_pairs
@@ -40,29 +52,31 @@ WRONG = (NEGATIVE, FALSE, OF_TWO)
 
 
 class ScoreConfig(Settings):
-    """The options of `negcap score`, as its help describes them. Raises ValueError for a value that is not valid.
+    """The options of `negcap score`; those from `concurrency` on are of endpoints (see EndpointConfig)."""
 
-    seed: of the bootstrap and of the choice of second captions. threads: 0 for one per core. The last five are of
-    endpoints, see EndpointConfig.
-    """
-
-    images: Path | None = None
-    splits: tuple[str, ...] = ()
-    operators: tuple[str, ...] = ()
-    refined: bool = False
-    per_caption: AtLeastOne | None = None
-    skip_missing: bool = False
-    seed: int = 0
-    resamples: AtLeastOne = 1000
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    threads: NotNegative = 0
-    batch: AtLeastOne = 64
-    precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
-    concurrency: AtLeastOne = 8
-    timeout: AboveZero = 120.0
-    attempts: AtLeastOne = 6
-    max_tokens: AtLeastOne = 16
-    max_requests: NotNegative | None = None
+    images: Photos = None
+    splits: Splits = ()
+    operators: Operators = ()
+    refined: Refined = False
+    per_caption: AtLeastOne | None = Field(
+        None, description="negatives per caption and operator, the first drawn; none: all"
+    )
+    skip_missing: bool = Field(False, description="leave out captions whose image file is missing")
+    seed: Seed = 0
+    resamples: AtLeastOne = Field(1000, description="resamples of the bootstrap")
+    device: Device = "auto"
+    threads: NotNegative = Field(0, description="CPU threads; 0: one per core")
+    batch: AtLeastOne = Field(64, description="images or texts computed at once")
+    precision: Literal["auto", "float32", "bfloat16", "float16"] = Field(
+        "auto", description="what to compute in; auto: bfloat16 on a GPU, else float32"
+    )
+    concurrency: AtLeastOne = Field(8, description="endpoint: requests in flight at once")
+    timeout: AboveZero = Field(120.0, description="endpoint: seconds to wait for an answer")
+    attempts: AtLeastOne = Field(6, description="endpoint: how often a request is sent before giving up")
+    max_tokens: AtLeastOne = Field(16, description="endpoint: tokens of an answer")
+    max_requests: NotNegative | None = Field(
+        None, description="endpoint: requests in all, earlier ones included; none: no limit"
+    )
 
 
 class Row(NamedTuple):

@@ -4,17 +4,17 @@ them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from ...augment.truth.estimates import MAX_P_TRUE, check_max_p_true
+from pydantic import Field
+
+from ...augment.settings import AtLeastOne, Cloze, MaxTrue, Place, Settings
+from ...augment.truth.estimates import MAX_P_TRUE
 from ...schemas.captions import BALANCE
-from ..engine.bounds import at_least
 from ..engine.stage import ReduceStage, Spread, StageResult
 from ..engine.tables import WholeTable
 from ..tables.corpus import given_table, load_cloze, load_lexicon, load_truth
-from .lexicon import TRAIN_SPLITS
+from .lexicon import TRAIN_SPLITS, OwnOrGiven
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,26 +26,14 @@ MIN_OWN_CAPTIONS = 5_000  # with fewer, the factors (and the calibration of trut
 PART = 500  # number of captions of the sample in one call of a worker
 
 
-@dataclass(frozen=True)
-class BalanceConfig:
-    """How the weights that balance words are fitted: on a random sample of images with about `sample` captions in all.
+class BalanceConfig(Settings):
+    """How the weights that balance words are fitted. `lexicon` is the path of a balance table, see LexiconConfig."""
 
-    max_true: the highest estimated probability that a negative is true, as for negatives. lexicon: "own" to fit the
-    weights, or the path of a balance table (a Parquet file, or the folder `balance` of a run) to use as it is. backoff:
-    the path of a balance table to use if fewer than MIN_OWN_CAPTIONS are in the sample. cloze: the file of the cloze
-    model that draws replacements; None: the shipped one. Raises ValueError if sample is below 1 or max_true is not
-    between 0 and 1.
-    """
-
-    sample: int = 10_000
-    max_true: float = MAX_P_TRUE
-    lexicon: Path | Literal["own"] = "own"
-    backoff: Path | None = None
-    cloze: Path | None = None
-
-    def __post_init__(self) -> None:
-        at_least(self, 1, ("sample",))
-        check_max_p_true(self.max_true)
+    sample: AtLeastOne = Field(10_000, description="captions on which the weights that balance words are fitted")
+    max_true: MaxTrue = MAX_P_TRUE
+    lexicon: OwnOrGiven = "own"
+    backoff: Place | None = None  # a balance table to use if fewer than MIN_OWN_CAPTIONS are in the sample
+    cloze: Cloze = None
 
 
 def sample_shard(parses: pa.Table, config: BalanceConfig) -> pa.Table:

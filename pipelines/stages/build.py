@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field
 
 from ...augment.data import data_path
+from ...augment.settings import Settings
 from ..engine import provenance
 from ..engine.cluster import Executor, Synchronous
 from ..engine.lock import locked
@@ -16,7 +19,6 @@ from ..engine.manifest import read_manifest
 from ..engine.places import place
 from ..engine.progress import Progress
 from ..engine.run import Execution, run_stage
-from ..engine.settings import read_texts
 from ..engine.stage import ReduceStage, Stage, run_in_memory
 from ..engine.tables import has_table
 from . import balance, components, lexicon, negatives, parse, truth
@@ -25,7 +27,30 @@ from . import ingest as ingestion
 if TYPE_CHECKING:
     import pyarrow as pa
 
-CONFIGS: dict[str, type[Any]] = {
+
+class LexiconSource(Settings):
+    """Where the tables of LEXICON_VERBS come from."""
+
+    lexicon: str = Field(
+        "auto",
+        description="where replacements come from: own: the counts of these captions; reference: the lexicon shipped "
+        "with negcap; the folder of another run; auto: own counts, plus those of the reference with the weight of "
+        "5,000 captions, or own alone if a setting says how to count",
+    )
+
+
+class BuildConfig(LexiconSource):
+    """What a build makes beside the configs of its stages."""
+
+    preset: Literal["vse-c", "univse", "negation", "all", "vse-c-paper", "univse-paper"] | None = Field(
+        None,
+        description="operators of a paper; -paper: drawn as the paper does, unchecked; all: all that are checked; "
+        "none: vse-c",
+    )
+    components: bool = Field(False, description="also make the tables of scene graph components")
+
+
+CONFIGS: dict[str, type[Settings]] = {
     "ingest": ingestion.IngestConfig,
     "parse": parse.ParseConfig,
     "lexicon": lexicon.LexiconConfig,
@@ -47,7 +72,6 @@ WITH_COMPONENTS = ("univse", "univse-paper", "all")
 # The tables that can be taken from another run or from the reference, and the options for counting them instead.
 LEXICON_VERBS = ("lexicon", "truth", "balance")
 COUNTING_OPTIONS = ("attributes", "concreteness", "min_count", "sample", "theta", "truth_sample")
-DRAWING_VERBS = ("truth", "balance", "negatives")  # the stages that draw replacements with the cloze model
 
 OWN, REFERENCE, AUTO = "own", "reference", "auto"
 
@@ -58,8 +82,8 @@ def planned_verbs(run: Path, options: Mapping[str, Any]) -> tuple[str, ...]:
     `components` is included only if an option or preset of UniVSE asks for it, or the run already has that table, since
     no operator reads it.
     """
-    simple = read_texts(components.ComponentsConfig, {"simple": options.get("simple")})["simple"]
-    asked = options.get("components") or simple or options.get("preset") in WITH_COMPONENTS
+    build = BuildConfig.of(options)
+    asked = build.components or build.preset in WITH_COMPONENTS or components.ComponentsConfig.of(options).simple
     return tuple(verb for verb in VERBS if verb != "components" or asked or (run / verb).exists())
 
 
@@ -72,8 +96,7 @@ def configure(verb: str, options: Mapping[str, Any]) -> Any:
     content and not its place; a model is checked. Raises ValueError for an invalid value, FileNotFoundError for a
     missing file, ImportError for a missing library.
     """
-    known = {item.name for item in fields(CONFIGS[verb])}
-    values = {name: value for name, value in options.items() if name in known and value is not None}
+    values = {name: options[name] for name in CONFIGS[verb].model_fields if options.get(name) is not None}
     if verb == "parse":
         folder = parse.model_folder(values.get("spacy_model"))
         if "spacy_model" in values and Path(values["spacy_model"]).is_dir():
@@ -102,13 +125,12 @@ def configure(verb: str, options: Mapping[str, Any]) -> Any:
         from ...augment.operators import preset
 
         values["operators"] = preset(options["preset"])
-    config = CONFIGS[verb](**read_texts(CONFIGS[verb], values))
-    if verb in DRAWING_VERBS and config.cloze is not None:
+    if "cloze" in values:
         from ..tables.corpus import load_cloze
 
-        config = replace(config, cloze=Path(config.cloze).absolute())
-        load_cloze(config.cloze)
-    return config
+        values["cloze"] = Path(values["cloze"]).absolute()
+        load_cloze(values["cloze"])
+    return CONFIGS[verb](**values)
 
 
 def _given(lexicon: str | PathLike[str], table: str) -> Path:
@@ -220,18 +242,14 @@ def judge_proposals(
             make(verb, run, configure(verb, options), executor, progress, overwrite)
     from ...augment.recovery import Judging
 
-    known = {item.name for item in fields(Judging)}
-    given = {name: value for name, value in options.items() if name in known and value is not None}
-    config = Judging(**read_texts(Judging, given))
+    config = Judging.of(options)
     metadata = provenance.of_stage(run, (stage.input, *stage.whole), config)
     return run_stage(stage, run, config, Execution(executor, progress, overwrite), metadata=metadata)
 
 
 def check_options(options: Mapping[str, Any]) -> None:
     """Raise TypeError for an option that no stage of a build has."""
-    known = {"components", "preset"}
-    for config in CONFIGS.values():
-        known |= {item.name for item in fields(config)}
+    known = {*BuildConfig.model_fields}.union(*(config.model_fields for config in CONFIGS.values()))
     known -= {"parser", "backoff"}  # `configure` sets them
     unknown = sorted(options.keys() - known)
     if unknown:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
+from pydantic import Field
+
+from ...augment.settings import matching
 from ...schemas.captions import GENERATED, LANGUAGE, REFUSED_CAPTIONS
 from ..engine.stage import Stage, StageResult
 from ..engine.storage import sha256_file
@@ -24,26 +25,18 @@ if TYPE_CHECKING:
     from ..models.captioner.model import Captioner
 
 TABLE, REFUSED, ORIGIN = "generated", "refused_captions", "generated"
-_TABLE = re.compile(rf"{TABLE}(_[a-z0-9]+)?")
 
 
-@dataclass(frozen=True)
 class CaptionConfig(WritingConfig):
-    """Which captioner writes captions, and how. Raises ValueError for a value that is not valid.
+    """Which captioner writes captions, and how. weights: the file with its generator, in the captioner's folder."""
 
-    weights: the file with the captioner's generator, in the folder of the captioner. n, seed, decoding, width, tries:
-    see WritingConfig. splits: caption the images of these; empty: of those the captioner was trained on. table: to
-    write: `generated`, or `generated_<name>` to keep several.
-    """
-
-    weights: Path = field(kw_only=True)
-    splits: tuple[str, ...] = ()
-    table: str = TABLE
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not _TABLE.fullmatch(self.table):
-            raise ValueError(f"table must be {TABLE}, or {TABLE}_ and a name of a-z and 0-9, was: {self.table}")
+    weights: Path
+    splits: tuple[str, ...] = Field(
+        (), description="only images of this split; none: those the captioner was trained on"
+    )
+    table: Annotated[str, matching(rf"{TABLE}(_[a-z0-9]+)?", f"{TABLE}, or {TABLE}_ and a name of a-z and 0-9")] = (
+        Field(TABLE, description=f"table to write: {TABLE} or {TABLE}_NAME")
+    )
 
 
 class CaptionedImages(NamedTuple):

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pydantic import Field
+
+from ...augment.settings import Settings
 from ...schemas.captions import COMPONENT_EXCLUSIONS, COMPONENT_VOCABULARY, COMPONENTS
-from ..engine.bounds import at_least
 from ..engine.stage import ReduceStage, Stage, StageResult
 from ..engine.tables import WholeTable
-from .lexicon import CAPTIONS, TRAIN_SPLITS
+from .lexicon import TRAIN, MinCount, Norms, Theta, counted_by_split, of_train_splits
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,25 +22,17 @@ if TYPE_CHECKING:
     from ...augment.components.vocabulary import Exclusions
     from ...augment.scene_graph import SceneGraph
 
-TRAIN = "train"
 
+class ComponentsConfig(Settings):
+    """How components are read from parses, and which enter the vocabulary."""
 
-@dataclass(frozen=True)
-class ComponentsConfig:
-    """How components are read from parses, and which enter the vocabulary.
-
-    simple: make UniVSE's two simplifications: names of one word, and only the first attribute of each object.
-    min_count: the number of occurrences from which a word is frequent; None scales UniVSE's "more than 100" to the
-    corpus. theta, concreteness: as in LexiconConfig. Raises ValueError if min_count is below 1.
-    """
-
-    simple: bool = False
-    min_count: int | None = None
-    theta: float = 0.6
-    concreteness: Path | None = None
-
-    def __post_init__(self) -> None:
-        at_least(self, 1, ("min_count",))
+    simple: bool = Field(
+        False,
+        description="simplify components as UniVSE does: one word per name, only the first attribute of an object",
+    )
+    min_count: MinCount = None  # by default UniVSE's "more than 100", scaled to the corpus
+    theta: Theta = 0.6
+    concreteness: Norms = None
 
 
 def read(parses: pa.Table, config: ComponentsConfig) -> StageResult:
@@ -66,19 +58,10 @@ def _graphs(parses: pa.Table, config: ComponentsConfig) -> tuple[list[Caption], 
 
 
 def count_shard(components: pa.Table, config: ComponentsConfig) -> pa.Table:
-    """The component counts of a shard, with a row for the number of captions; the column `train` marks train splits."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
+    """The component counts of a shard, see `counted_by_split`."""
+    from ...augment.components.vocabulary import count
 
-    from ...augment.components.vocabulary import WORDS, count
-
-    train = pc.is_in(components["split"], value_set=pa.array(TRAIN_SPLITS))
-    parts = []
-    for flag, rows in ((True, components.filter(train)), (False, components.filter(pc.invert(train)))):
-        total = pa.table([[CAPTIONS], *([""] for _ in WORDS), [rows.num_rows]], ["kind", *WORDS, "count"])
-        table = pa.concat_tables([count(rows), total])
-        parts.append(table.append_column(TRAIN, pa.repeat(flag, table.num_rows)))
-    return pa.concat_tables(parts)
+    return counted_by_split(components, count)
 
 
 def add_counts(tables: Sequence[pa.Table], config: ComponentsConfig) -> pa.Table:
@@ -100,17 +83,11 @@ def choose(counts: pa.Table, config: ComponentsConfig) -> StageResult:
     from ...augment.components.vocabulary import default_min_count, select
     from ...augment.language.concreteness import Concreteness
 
-    total = counts.filter(pc.equal(counts["kind"], CAPTIONS))
-    trained = pc.sum(total.filter(total[TRAIN])["count"]).as_py() or 0
-    captions = trained or pc.sum(total["count"]).as_py() or 0
-    counts = counts.filter(pc.and_(pc.equal(counts[TRAIN], trained > 0), pc.not_equal(counts["kind"], CAPTIONS)))
-    min_count = config.min_count or default_min_count(captions)
-    table = select(counts.drop_columns(TRAIN), min_count, Concreteness.load(config.concreteness), config.theta)
+    counts, counted = of_train_splits(counts)
+    min_count = config.min_count or default_min_count(counted["captions"])
+    table = select(counts, min_count, Concreteness.load(config.concreteness), config.theta)
     kinds = {f"{entry['values']}s": entry["counts"] for entry in pc.value_counts(table["kind"]).to_pylist()}
-    return StageResult(
-        {"component_vocabulary": table},
-        {"captions": captions, "train_only": int(trained > 0), "min_count": min_count, **kinds},
-    )
+    return StageResult({"component_vocabulary": table}, {**counted, "min_count": min_count, **kinds})
 
 
 @lru_cache(maxsize=2)

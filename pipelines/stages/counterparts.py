@@ -7,14 +7,16 @@ import json
 import shutil
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydantic import Field
+
 from ...augment.reproducible import record_rng
+from ...augment.settings import Operators, Seed, Settings, ShareAboveZero, Splits
 from ...schemas.features import COUNTERPARTS
-from ..engine.bounds import at_least
+from ..engine import provenance
 from ..engine.manifest import describe
 from ..engine.progress import Progress
 from ..engine.run import Parts, SourceStage, run_source
@@ -31,26 +33,17 @@ NAME = "counterparts"
 COLUMNS = ("negative_id", "caption_id", "image_id", "split", "family", "operator", "caption", "text")
 
 
-@dataclass(frozen=True)
-class CounterpartsConfig:
-    """For which negatives pictures are drawn: the first of each operator, of a share of the captions drawn by `seed`.
+class CounterpartsConfig(Settings):
+    """For which negatives pictures are drawn: of a share of the captions, the first of each operator."""
 
-    Raises ValueError for a share that is not above 0 and at most 1, or a seed below 0.
-    """
-
-    share: float = 0.2
-    seed: int = 0
-    splits: tuple[str, ...] = ()
-    operators: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        at_least(self, 0, ["seed"])
-        if not 0 < self.share <= 1:
-            raise ValueError(f"share must be above 0 and at most 1, was: {self.share}")
+    share: ShareAboveZero = Field(0.2, description="share of the captions that get pictures")
+    seed: Seed = 0
+    splits: Splits = ()
+    operators: Operators = ()
 
 
 def make_counterparts(
-    run: Path, config: CounterpartsConfig, *, metadata: Mapping[str, str], progress: Progress, overwrite: bool = False
+    run: Path, config: CounterpartsConfig, *, progress: Progress, overwrite: bool = False
 ) -> dict[str, int]:
     """Draw the counterparts of a run of scenes; returns its counters: `negatives` that were tried, `pictures`, and both
     for each operator.
@@ -78,7 +71,7 @@ def make_counterparts(
         outputs={NAME: COUNTERPARTS},
         config=describe(config),
         inputs=inputs,
-        metadata=metadata,
+        metadata=provenance.package(),
         parts=parts,
         shards=len(shards),
         intact=lambda index: pictures_are_whole(run, NAME, index),

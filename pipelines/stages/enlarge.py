@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pydantic import Field
+
+from ...augment.settings import Settings
 from ...schemas.captions import CAPTIONS, ORIGINS
+from ..engine import provenance
 from ..engine.manifest import describe
 from ..engine.progress import Progress
 from ..engine.run import Parts, SourceStage, run_source
@@ -23,11 +25,10 @@ NAME = "enlarge"
 _, GENERATED = ORIGINS  # the origin of generated captions, and the name of their table
 
 
-@dataclass(frozen=True)
-class EnlargeConfig:
-    """Which captions are added. extra: the table with captions to add to the run's own, such as `generated`."""
+class EnlargeConfig(Settings):
+    """Which captions are added."""
 
-    extra: str = GENERATED
+    extra: str = Field(GENERATED, description="table of captions to add to the run's own")
 
 
 def enlarge(
@@ -35,13 +36,12 @@ def enlarge(
     run: Path,
     config: EnlargeConfig,
     *,
-    metadata: Mapping[str, str],
     progress: Progress,
     overwrite: bool = False,
 ) -> dict[str, int]:
     """Make the run in folder `run` from the captions of the run `source`, its extra captions and its features.
 
-    The extra captions of an image come after its own. metadata: provenance for the Parquet files. Returns the counters
+    The extra captions of an image come after its own. Returns the counters
     captions, images and generated. Raises FileNotFoundError when `source` lacks one of the tables, ValueError when both
     runs are the same or the extra table has other columns, OtherConfigError when `run` was made from something else and
     `overwrite` is not set.
@@ -53,7 +53,7 @@ def enlarge(
     features = sorted(name for name in names(source) if name.startswith("features") and has_table(source, name))
     counts: dict[str, int] = {}
     for table in ("captions", *features):
-        schema, provenance = _described(source, table)
+        schema, inherited = _described(source, table)
         read = (table, config.extra) if table == "captions" else (table,)
         stage = SourceStage(
             name=NAME,
@@ -61,7 +61,7 @@ def enlarge(
             outputs={table: schema},
             config=describe(config),
             inputs=hash_inputs(source, read),
-            metadata={**provenance, **metadata},
+            metadata={**inherited, **provenance.package()},
             parts=partial(_parts, source, table, config.extra, schema),
             shards=len(shards_of(source, table)),
             unit="captions" if table == "captions" else "images",
@@ -96,8 +96,8 @@ def _parts(source: Path, table: str, extra: str, schema: pa.Schema) -> Parts:
 def _described(run: Path, table: str) -> tuple[pa.Schema, dict[str, str]]:
     """A table's schema and provenance, both from its first shard."""
     schema = next(read_table(run, table)).schema
-    provenance = {key.decode(): value.decode() for key, value in (schema.metadata or {}).items()}
-    own = {key: provenance.pop(key) for key in ("table", "schema_version") if key in provenance}
+    inherited = {key.decode(): value.decode() for key, value in (schema.metadata or {}).items()}
+    own = {key: inherited.pop(key) for key in ("table", "schema_version") if key in inherited}
     for key in ("stage", "config", "code"):
-        provenance.pop(key, None)
-    return schema.with_metadata(own), provenance
+        inherited.pop(key, None)
+    return schema.with_metadata(own), inherited

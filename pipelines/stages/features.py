@@ -10,6 +10,7 @@ from math import prod
 from pathlib import Path
 
 from ...schemas.features import REJECTED_IMAGES, features
+from ..engine import provenance
 from ..engine.places import local_path
 from ..engine.progress import Progress
 from ..engine.run import SourceStage, run_source
@@ -28,16 +29,15 @@ def make_features(
     run: Path,
     config: FeaturesConfig,
     *,
-    metadata: Mapping[str, str],
     progress: Progress,
     overwrite: bool = False,
 ) -> dict[str, int]:
     """Bring the table of features of the run in folder `run` up to date with a source; returns its counters.
 
-    Finished shards are kept, so an interrupted run continues. Counters: images, `rejected.<reason>`. metadata:
-    provenance for the Parquet files. Raises FileNotFoundError or ValueError, with one line that names the file, when
-    the source cannot be read, has no usable image or, with `strict`, an image without a feature; OtherConfigError when
-    the table was made from something else and `overwrite` is not set; OSError when it cannot be written.
+    Finished shards are kept, so an interrupted run continues. Counters: images, `rejected.<reason>`. Raises
+    FileNotFoundError or ValueError, with one line that names the file, when the source cannot be read, has no usable
+    image or, with `strict`, an image without a feature; OtherConfigError when the table was made from something else
+    and `overwrite` is not set; OSError when it cannot be written.
     """
     import numpy as np
     import pyarrow as pa
@@ -81,7 +81,7 @@ def make_features(
             "shard_size": size,
         },
         inputs=opened.inputs,
-        metadata={**metadata, "backbone": opened.backbone, "shape": json.dumps(opened.shape)},
+        metadata={**provenance.package(), "backbone": opened.backbone, "shape": json.dumps(opened.shape)},
         parts=lambda: (partial(make, start) for start in starts),
         shards=len(starts),
         unit="images",

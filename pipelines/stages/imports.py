@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydantic import Field
+
+from ...augment.settings import AtLeastOne, Settings
 from ...schemas.captions import CAPTIONS, LANGUAGE, REJECTED_RECORDS
 from ...schemas.negatives import PROPOSALS
-from ..engine.bounds import at_least
+from ..engine import provenance
 from ..engine.manifest import describe
 from ..engine.progress import Progress
 from ..engine.run import Parts, SourceStage, run_source
 from ..engine.stage import StageResult
-from ..ingestion.grouping import shard_sizes
+from ..ingestion.grouping import ImageLimit, SourceName, Strict, shard_sizes
 from ..readers.files import content, name_in, naming
 from ..readers.pairs import Foreign, NoColumnError, pair_files, read_pairs
 from ..readers.record import Rejected, image_id
@@ -31,24 +33,13 @@ NAME = "import"
 STAGE = judging(NAME)
 
 
-@dataclass(frozen=True)
-class ImportConfig:
-    """How a set is read.
+class ImportConfig(Settings):
+    """How a set is read."""
 
-    source_name: the first part of every caption_id. limit: read only the first N images; None: all. shard_size:
-    captions per shard, at most; an image is not split. strict: stop at the first bad record. Raises ValueError for a
-    limit or shard_size below 1, or a name with other characters than letters, digits and . _ -
-    """
-
-    source_name: str = "foreign"
-    limit: int | None = None
-    shard_size: int = 1000
-    strict: bool = False
-
-    def __post_init__(self) -> None:
-        at_least(self, 1, ("limit", "shard_size"))
-        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", self.source_name):
-            raise ValueError(f"source_name must be of letters, digits and . _ -, was: {self.source_name}")
+    source_name: SourceName = "foreign"
+    limit: ImageLimit = None
+    shard_size: AtLeastOne = Field(1000, description="captions per Parquet file, at most, of whole images")
+    strict: Strict = False
 
 
 @dataclass
@@ -65,7 +56,6 @@ def read_foreign(
     run: Path,
     config: ImportConfig,
     *,
-    metadata: Mapping[str, str],
     progress: Progress,
     overwrite: bool = False,
 ) -> dict[str, int]:
@@ -96,7 +86,7 @@ def read_foreign(
         outputs={"rejected_records": REJECTED_RECORDS, "proposals": PROPOSALS, "captions": CAPTIONS},
         config=described,
         inputs=held,
-        metadata=metadata,
+        metadata=provenance.package(),
         parts=parts,
         unit="proposals",
     )

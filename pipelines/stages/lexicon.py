@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
+from pydantic import Field, SkipValidation
+
+from ...augment.settings import AtLeastOne, Place, Settings
 from ...schemas.captions import LEXICON
-from ..engine.bounds import at_least
 from ..engine.stage import ReduceStage, StageResult
 from ..tables.corpus import given_table
 
@@ -15,31 +17,36 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 TRAIN_SPLITS = ("train", "restval")
-CAPTIONS = "captions"
+CAPTIONS, TRAIN = "captions", "train"
 
 
-@dataclass(frozen=True)
-class LexiconConfig:
+MinCount = Annotated[
+    AtLeastOne | None,
+    Field(description="occurrences that a replacement noun, attribute or verb needs; none: by corpus size"),
+]
+Theta = Annotated[float, Field(description="minimum concreteness of a replacement noun")]  # on the scale of the norms
+Norms = Annotated[
+    Path | None, Field(description="norm list (word, tab, score) to use instead of the shipped scores of concreteness")
+]
+OwnOrGiven = SkipValidation[Path | Literal["own"]]  # see negcap.pipelines.stages.build.LexiconSource
+
+
+class LexiconConfig(Settings):
     """Which words enter the lexicon.
 
-    min_count: the number of occurrences from which a noun, attribute or verb is frequent; None scales VSE-C's "more
-    than 200" to the corpus (see augment.lexicon.lexicon.default_min_count). theta: the minimum concreteness of nouns;
-    VSE-C's 0.6 is on the scale of the published norms, which the shipped score predicts. concreteness: a file of norms
-    to use instead of the shipped score. attributes: a text file of the attributes to use, one per line, instead of the
-    frequent ones. lexicon: "own" to count, or the path of a lexicon table (a Parquet file, or the folder `lexicon` of a
-    run) to use as it is. backoff: the path of a reference lexicon (negcap.pipelines.resources.reference writes it) to
-    blend the own counts with; see negcap.augment.lexicon.entries. Raises ValueError if min_count is below 1.
+    lexicon: "own" to count, or the path of a lexicon table (a Parquet file, or the folder `lexicon` of a run) to use as
+    it is. backoff: that of a reference lexicon (negcap.pipelines.resources.reference writes it) to blend the own counts
+    with; see negcap.augment.lexicon.entries.
     """
 
-    min_count: int | None = None
-    theta: float = 0.6
-    concreteness: Path | None = None
-    attributes: Path | None = None
-    lexicon: Path | Literal["own"] = "own"
-    backoff: Path | None = None
-
-    def __post_init__(self) -> None:
-        at_least(self, 1, ("min_count",))
+    min_count: MinCount = None  # by default VSE-C's "more than 200", scaled to the corpus
+    theta: Theta = 0.6
+    concreteness: Norms = None
+    attributes: Path | None = Field(
+        None, description="file of the attributes that may come in, one per line; none: the frequent ones"
+    )
+    lexicon: OwnOrGiven = "own"
+    backoff: Place | None = None
 
 
 def count_shard(parses: pa.Table, config: LexiconConfig) -> pa.Table:
@@ -49,31 +56,53 @@ def count_shard(parses: pa.Table, config: LexiconConfig) -> pa.Table:
     gives a lexicon.
     """
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     if config.lexicon != "own":
-        return pa.schema([*LEXICON, ("train", pa.bool_())]).empty_table()
+        return pa.schema([*LEXICON, (TRAIN, pa.bool_())]).empty_table()
     from ...augment.caption import from_parses
     from ...augment.lexicon.lexicon import count
 
-    train = pc.is_in(parses["split"], value_set=pa.array(TRAIN_SPLITS))
+    return counted_by_split(parses, lambda rows: count(from_parses(rows)))
+
+
+def counted_by_split(table: pa.Table, count: Callable[[pa.Table], pa.Table]) -> pa.Table:
+    """The counts of the rows in train splits and of the other rows of a table, with a column `train`, and a row of the
+    kind CAPTIONS for the number of rows.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    train = pc.is_in(table["split"], value_set=pa.array(TRAIN_SPLITS))
     parts = []
-    for flag, rows in ((True, parses.filter(train)), (False, parses.filter(pc.invert(train)))):
-        counted = count(from_parses(rows))
-        total = pa.Table.from_arrays([pa.array([v]) for v in (CAPTIONS, "", "", rows.num_rows)], schema=LEXICON)
-        table = pa.concat_tables([counted, total])
-        parts.append(table.append_column("train", pa.array([flag] * table.num_rows, pa.bool_())))
+    for flag, rows in ((True, table.filter(train)), (False, table.filter(pc.invert(train)))):
+        counts = count(rows)
+        total = {**dict.fromkeys(counts.column_names, ""), "kind": CAPTIONS, "count": rows.num_rows}
+        counts = pa.concat_tables([counts, pa.Table.from_pylist([total], counts.schema)])
+        parts.append(counts.append_column(TRAIN, pa.repeat(flag, counts.num_rows)))
     return pa.concat_tables(parts)
+
+
+def of_train_splits(counts: pa.Table) -> tuple[pa.Table, dict[str, int]]:
+    """Of counts by split: those of train splits, or of all where no row is in one; and the counters `captions` (that
+    were counted) and `train_only` (1 if only those of train splits).
+    """
+    import pyarrow.compute as pc
+
+    total = counts.filter(pc.equal(counts["kind"], CAPTIONS))
+    trained = int(pc.sum(total.filter(total[TRAIN])["count"]).as_py() or 0)
+    captions = trained or int(pc.sum(total["count"]).as_py() or 0)
+    chosen = pc.and_(pc.equal(counts[TRAIN], trained > 0), pc.not_equal(counts["kind"], CAPTIONS))
+    return counts.filter(chosen).drop_columns(TRAIN), {"captions": captions, "train_only": int(trained > 0)}
 
 
 def add(tables: list[pa.Table], config: LexiconConfig) -> pa.Table:
     """The sum of the counts of several shards (tables as of `count_shard`)."""
     import pyarrow as pa
 
-    keys = ["train", *LEXICON.names[:3]]
+    keys = [TRAIN, *LEXICON.names[:3]]
     every = pa.concat_tables(tables, promote_options="default")  # sums may be null, unlike the counts of a shard
     summed = every.group_by(keys, use_threads=False).aggregate([("count", "sum")])
-    return summed.rename_columns({"count_sum": "count"}).select([*LEXICON.names, "train"]).combine_chunks()
+    return summed.rename_columns({"count_sum": "count"}).select([*LEXICON.names, TRAIN]).combine_chunks()
 
 
 def choose(counts: pa.Table, config: LexiconConfig) -> StageResult:
@@ -84,8 +113,6 @@ def choose(counts: pa.Table, config: LexiconConfig) -> StageResult:
     captions), min_count, given (1 for a lexicon that was not counted), blended (1 with a backoff), and the number of
     usable nouns, prepositions, numerals, attributes and verbs.
     """
-    import pyarrow.compute as pc
-
     if config.lexicon != "own":
         table = given_table(config.lexicon, LEXICON)
         return StageResult({"lexicon": table}, {"captions": 0, "given": 1, **_entries(table)})
@@ -93,15 +120,12 @@ def choose(counts: pa.Table, config: LexiconConfig) -> StageResult:
     from ...augment.lexicon.entries import REFERENCE_CAPTIONS, blend
     from ...augment.lexicon.lexicon import default_min_count, select
 
-    total = counts.filter(pc.equal(counts["kind"], CAPTIONS))
-    trained = int(pc.sum(total.filter(total["train"])["count"]).as_py() or 0)
-    counts = counts.filter(pc.and_(pc.equal(counts["train"], trained > 0), pc.not_equal(counts["kind"], CAPTIONS)))
-    counts = counts.drop_columns("train").cast(LEXICON)
-    captions = trained or int(pc.sum(total["count"]).as_py() or 0)
-    min_count = config.min_count or default_min_count(captions)
+    counts, counted = of_train_splits(counts)
+    counts = counts.cast(LEXICON)
+    min_count = config.min_count or default_min_count(counted["captions"])
     norms = Concreteness.load(config.concreteness)
     table = select(counts, min_count, norms, config.theta, _words(config.attributes))
-    counted = {"captions": captions, "train_only": int(trained > 0), "min_count": min_count}
+    counted["min_count"] = min_count
     if config.backoff is not None:
         weight = REFERENCE_CAPTIONS / captions_counted(config.backoff)
         table, counted["blended"] = blend(counts, table, given_table(config.backoff, LEXICON), weight), 1

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...augment.generate import Settings as NegativesConfig
-from ...augment.generate import generate_tables
+from ...augment.generate import NegativesConfig, generate_tables
 from ...schemas.negatives import NEGATIVES, POSITIVES, REJECTIONS
 from ..engine.stage import Stage, StageResult
 from ..engine.tables import WholeTable

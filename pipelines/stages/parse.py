@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...augment.data import data_path
+from ...augment.settings import Settings, SpacyModel
 from ...schemas.captions import PARSES
 from ..engine.manifest import hash_path
 from ..engine.stage import Stage, StageResult
@@ -22,12 +22,11 @@ if TYPE_CHECKING:
 NEEDED = ("tagger", "parser")
 
 
-@dataclass(frozen=True)
-class ParseConfig:
-    """Which parser is used. spacy_model: None: the shipped one. parser: its name and version, part of shard keys."""
+class ParseConfig(Settings):
+    """Which parser is used."""
 
-    spacy_model: str | None = None
-    parser: str = ""
+    spacy_model: SpacyModel = None
+    parser: str = ""  # its name and version, part of shard keys
 
 
 def parse(captions: pa.Table, config: ParseConfig) -> StageResult:

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from pydantic import Field
+
+from ...augment.settings import AtLeastOne, Seed, Settings, Splits
 from ...schemas.captions import LANGUAGE
 from ...schemas.negatives import PROPOSALS
 from ..endpoint.client import Answers, Asker, collect
 from ..endpoint.messages import Answer, chat, negatives_in
 from ..engine import provenance
-from ..engine.bounds import at_least, word
 from ..engine.manifest import describe, hash_value, read_manifest
 from ..engine.progress import Progress
 from ..engine.run import SourceStage, run_source
 from ..engine.stage import StageResult
 from ..engine.tables import has_table, hash_inputs, shards_of
-from ..prompts import PROPOSALS as KINDS
 from ..prompts import Prompt, load
 from ..tables.columns import UNSPLIT, check_splits
 from .proposals import judging
@@ -37,27 +37,17 @@ COLUMNS = ("caption_id", "image_id", "split", "language", "text")
 Row = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class ProposeConfig:
-    """What is asked of a language model.
+class ProposeConfig(Settings):
+    """What is asked of a language model; each of `kinds` is asked for every caption."""
 
-    kinds: the prompts, of negcap.pipelines.prompts.PROPOSALS; each is asked for every caption. prompts: a folder of
-    edited prompts; None: those shipped. k: negatives per caption and prompt. splits: only captions of these; empty:
-    all. sample: only so many captions, at random by `seed`; None: all. Raises ValueError for k or sample below 1, or an
-    unknown kind.
-    """
-
-    kinds: tuple[str, ...] = ("replace_object", "replace_attribute", "replace_relation")
-    prompts: Path | None = None
-    k: int = 3
-    splits: tuple[str, ...] = ()
-    sample: int | None = None
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        at_least(self, 1, ("k", "sample"))
-        for name in self.kinds:
-            word("kind", name, KINDS)
+    kinds: tuple[
+        Literal["replace_object", "replace_attribute", "replace_relation", "swap", "add", "negate", "free"], ...
+    ] = Field(("replace_object", "replace_attribute", "replace_relation"), description="what is asked for")
+    prompts: Path | None = Field(None, description="folder of edited prompts by name; others are as shipped")
+    k: AtLeastOne = Field(3, description="negatives per caption and kind; with --filler, per word")
+    splits: Splits = ()
+    sample: AtLeastOne | None = Field(None, description="ask about so many random captions only; none: all")
+    seed: Seed = 0
 
 
 class Proposed(NamedTuple):
@@ -73,7 +63,6 @@ def propose(
     asker: Asker,
     model: Mapping[str, Any],
     *,
-    metadata: Mapping[str, str],
     progress: Progress,
     overwrite: bool = False,
 ) -> Proposed:
@@ -102,7 +91,7 @@ def propose(
         for found in _rows(row, prompt, answer, config.k, temperature)
     )
     own = {"model": dict(model), "prompts": {one.name: one.sha256 for one in prompts}, "answers": answers.sha256}
-    return Proposed(answers, _write(run, config, shards, rows, own, metadata, progress, overwrite))
+    return Proposed(answers, _write(run, config, shards, rows, own, progress, overwrite))
 
 
 def propose_words(
@@ -121,7 +110,7 @@ def propose_words(
     answers = hash_value([[row["text"] for row in some] for some in rows.values()])
     made = {"filler": filler.fingerprint, "answers": answers}
     found = chain.from_iterable(rows.values())
-    return Proposed(None, _write(run, config, shards, found, made, provenance.package(), progress, overwrite))
+    return Proposed(None, _write(run, config, shards, found, made, progress, overwrite))
 
 
 def _captions(run: Path, config: ProposeConfig, overwrite: bool) -> tuple[list[list[Row]], set[str]]:
@@ -167,7 +156,6 @@ def _write(
     shards: list[list[Row]],
     rows: Iterable[Row],
     made: Mapping[str, Any],
-    metadata: Mapping[str, str],
     progress: Progress,
     overwrite: bool,
 ) -> bool:
@@ -191,7 +179,7 @@ def _write(
         outputs={"proposals": PROPOSALS},
         config=described,
         inputs=inputs,
-        metadata=metadata,
+        metadata=provenance.package(),
         parts=lambda: (partial(_part, shard, of_caption) for shard in shards),
         shards=len(shards),
     )

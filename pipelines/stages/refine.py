@@ -9,18 +9,19 @@ from functools import lru_cache, partial
 from itertools import accumulate
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from ...augment.settings import AtLeastOne, NotNegativeNumber, Operators, Seed, Settings, ShareAboveZero, Splits, Vetted
 from ...schemas.fields import check
 from ...schemas.negatives import NEGATIVES, POSITIVE, REFINED
+from ..engine import provenance
 from ..engine.cluster import Executor
 from ..engine.errors import StageError, TaskError
 from ..engine.manifest import describe
 from ..engine.progress import Progress
 from ..engine.run import Parts, SourceStage, run_source
-from ..engine.settings import AtLeastOne, NotNegative, NotNegativeNumber, Settings
 from ..engine.stage import StageResult
 from ..engine.tables import hash_inputs, shards_of
 from ..quality.accuracy import aligned
@@ -45,25 +46,31 @@ AT_ONCE = 8  # groups whose operators are calls at the same time
 class RefineConfig(Settings):
     """How negatives are selected (see quality.selection).
 
-    operators, splits: refine only these; empty: all. candidates: how many negatives per caption and operator to select
-    from, the first drawn. rounds: how often the models are fitted again, at most. flows: operators for which the
-    replacements A by B and B by A are kept equally often. min_plausibility: the lowest log-odds of a negative to its
-    caption, in nats; None: no limit. most_plausible: the share of each operator's negatives, those of the highest
-    log-odds, that are selected from. max_loss: the highest context_loss, in nats; None: no limit. It holds neither for
-    negatives that were not read as a whole, nor for the operator negation, which stand beside other true sentences than
-    the caption. vetted: select only from negatives that all readers accept (see negcap.pipelines.tables.pairs).
+    max_loss holds neither for negatives that were not read as a whole, nor for the operator negation, which stand
+    beside other true sentences than the caption.
     """
 
-    seed: NotNegative = 0
-    operators: tuple[str, ...] = ()
-    splits: tuple[str, ...] = ()
-    candidates: AtLeastOne = 10
-    rounds: AtLeastOne = 8
-    flows: tuple[str, ...] = ("numeral",)
-    min_plausibility: float | None = None
-    most_plausible: Annotated[float, Field(gt=0, le=1)] = 1.0
-    max_loss: NotNegativeNumber | None = 2.2  # raw nouns may lose 4 nats; readers call far more of those above 2 odd
-    vetted: bool = False
+    seed: Seed = 0
+    operators: Operators = ()
+    splits: Splits = ()
+    candidates: AtLeastOne = Field(
+        10, description="negatives to choose from, per caption and operator, the first drawn"
+    )
+    rounds: AtLeastOne = Field(8, description="how often the models are fitted again, at most")
+    flows: tuple[str, ...] = Field(
+        ("numeral",), description="operators that must replace A by B as often as B by A, between commas, or none"
+    )
+    min_plausibility: float | None = Field(
+        None, description="lowest plausibility (log-odds to the caption) to choose from, in nats; none: no limit"
+    )
+    most_plausible: ShareAboveZero = Field(
+        1.0, description="choose from this share of each operator's negatives, the most plausible ones"
+    )
+    max_loss: NotNegativeNumber | None = Field(
+        2.2,  # raw nouns may lose 4 nats; readers call far more of those above 2 odd
+        description="highest context_loss to choose from, in nats, except of negation; none: no limit",
+    )
+    vetted: Vetted = False
 
 
 def refine(
@@ -71,7 +78,6 @@ def refine(
     config: RefineConfig,
     executor: Executor,
     *,
-    metadata: Mapping[str, str],
     progress: Progress,
     overwrite: bool = False,
 ) -> dict[str, int]:
@@ -80,7 +86,7 @@ def refine(
     A shard of refined has the rows kept from the same shard of negatives. A table of more than GROUP_ROWS negatives is
     refined in groups of consecutive shards, each balanced by itself, with models trained on its own captions. Counters:
     `<operator>.captions` (captions with a negative) and `<operator>.kept`. Operators with fewer than 10 images cannot
-    be balanced and keep none; paraphrases are true and are left out. metadata: provenance for the Parquet files. Raises
+    be balanced and keep none; paraphrases are true and are left out. Raises
     FileNotFoundError without negatives or captions, ValueError for operators or splits that the negatives lack,
     OtherConfigError as `run_stage`, StageError naming the operator that failed.
     """
@@ -111,7 +117,7 @@ def refine(
         outputs={"refined": REFINED},
         config={name: value for name, value in describe(dict(config)).items() if value or name != "vetted"},
         inputs=inputs,
-        metadata=metadata,
+        metadata=provenance.of_stage(run, INPUTS, config),
         parts=parts,
         shards=len(shards),
         steps=len(operators) * len(groups),

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from pydantic import Field
+
 from ...augment.reproducible import record_rng
+from ...augment.settings import AtLeastOne, Seed, Settings
 from ...schemas.captions import CAPTIONS, REJECTED_RECORDS
 from ...schemas.features import SCENES, features
-from ..engine.bounds import at_least
+from ..engine import provenance
 from ..engine.manifest import describe
 from ..engine.progress import Progress
 from ..engine.run import Parts, SourceStage, run_source
@@ -27,29 +28,19 @@ SHARD_SIZE = 500
 BATCH = 25
 
 
-@dataclass(frozen=True)
-class ScenesConfig:
-    """`images` scenes from `seed`: 75 % with the split train, 10 % val, 15 % test.
+class ScenesConfig(Settings):
+    """Which scenes: 75 % get the split train, 10 % val, 15 % test."""
 
-    Raises ValueError for fewer than 1 image, or a seed below 0.
-    """
-
-    images: int = 2000
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        at_least(self, 1, ["images"])
-        at_least(self, 0, ["seed"])
+    images: AtLeastOne = Field(2000, description="number of scenes")
+    seed: Seed = 0
 
 
-def make_scenes(
-    run: Path, config: ScenesConfig, *, metadata: Mapping[str, str], progress: Progress, overwrite: bool = False
-) -> dict[str, int]:
+def make_scenes(run: Path, config: ScenesConfig, *, progress: Progress, overwrite: bool = False) -> dict[str, int]:
     """Bring a run of synthetic scenes up to date with its config; returns its counters, `images` and `captions`.
 
-    Images are written to `run`/images. Finished shards are kept, so an interrupted run continues. metadata: provenance
-    for the Parquet files. Raises OtherConfigError when the run has other captions and `overwrite` is not set,
-    ImportError without Pillow, OSError when a file cannot be written.
+    Images are written to `run`/images. Finished shards are kept, so an interrupted run continues. Raises
+    OtherConfigError when the run has other captions and `overwrite` is not set, ImportError without Pillow, OSError
+    when a file cannot be written.
     """
     require_pillow()
     from ..scenes.draw import BACKBONE, GRID, POOLED
@@ -72,7 +63,7 @@ def make_scenes(
         outputs={"scenes": SCENES, **schemas, "rejected_records": REJECTED_RECORDS, "captions": CAPTIONS},
         config=describe(config),
         inputs={},
-        metadata={**metadata, "scenes_seed": str(config.seed), "backbone": BACKBONE},
+        metadata={**provenance.package(), "scenes_seed": str(config.seed), "backbone": BACKBONE},
         parts=parts,
         shards=len(starts),
         unit="images",

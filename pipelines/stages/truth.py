@@ -3,39 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
+from pydantic import Field
+
+from ...augment.settings import AtLeastOne, Cloze, Place, Settings
 from ...schemas.captions import TRUTH
-from ..engine.bounds import at_least
 from ..engine.stage import ReduceStage, Spread, StageResult
 from ..engine.tables import WholeTable
 from ..tables.corpus import given_table, load_cloze, load_lexicon
 from .balance import MIN_OWN_CAPTIONS, first_images, in_train_splits, sample_images
+from .lexicon import OwnOrGiven
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-@dataclass(frozen=True)
-class TruthConfig:
-    """What is counted: a random sample of images with siblings, with about `truth_sample` captions in all.
-
-    lexicon: "own" to count, or the path of a truth table (a Parquet file, or the folder `truth` of a run) to use as it
-    is. backoff: the path of a truth table that the own counts are added to if fewer than MIN_OWN_CAPTIONS captions with
-    siblings are in the sample. cloze: the file of the cloze model that draws the candidates for the calibration; None:
-    the shipped one. Raises ValueError if truth_sample is below 1.
+class TruthConfig(Settings):
+    """What is counted: a random sample of images with siblings. `lexicon` is the path of a truth table, see
+    LexiconConfig.
     """
 
-    truth_sample: int = 15_000
-    lexicon: Path | Literal["own"] = "own"
-    backoff: Path | None = None
-    cloze: Path | None = None
-
-    def __post_init__(self) -> None:
-        at_least(self, 1, ("truth_sample",))
+    truth_sample: AtLeastOne = Field(
+        15_000, description="captions from which it is estimated what is true although no caption says so"
+    )
+    lexicon: OwnOrGiven = "own"
+    backoff: Place | None = None  # a truth table to add to if fewer than MIN_OWN_CAPTIONS in the sample have siblings
+    cloze: Cloze = None
 
 
 def sample_shard(parses: pa.Table, config: TruthConfig) -> pa.Table:

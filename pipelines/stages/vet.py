@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
+
+from pydantic import Field, model_validator
 
 from ...augment.reproducible import record_rng
-from ...schemas.negatives import POSITIVE, READINGS, VERDICTS
+from ...augment.settings import AtLeastOne, Operators, Seed, Settings, Splits
+from ...schemas.negatives import POSITIVE, VERDICTS
 from ..endpoint.client import Answers, Asker, collect
 from ..endpoint.messages import Answer, Request, chat, json_in
-from ..engine.bounds import at_least, one_of, word
+from ..engine import provenance
 from ..engine.manifest import describe, read_manifest
 from ..engine.progress import Progress
 from ..engine.run import SourceStage, run_source
@@ -26,40 +28,33 @@ from ..tables.images import Images
 from ..tables.pairs import with_true
 
 NAME = "vet"
-TABLES = ("negatives", "refined")
 COLUMNS = ("negative_id", "caption_id", "image_id", "split", "family", "operator", "caption", "text", "replaced")
 CAPTION, NEGATIVE = "caption", "negative"
 OTHER = {CAPTION: NEGATIVE, NEGATIVE: CAPTION}
 Row = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class VetConfig:
-    """Which negatives are read, and how.
+class VetConfig(Settings):
+    """Which negatives are read, and how."""
 
-    table: negatives or refined. readings: blind (each pair in both orders, so that a preference for what stands first
-    shows and cancels out) or image (the negative beside its photo); both by default if there are images. prompts: a
-    folder of edited prompts; None: those shipped. operators, splits: only these; empty: all. sample: so many negatives
-    per operator, at random by `seed`; None: all. images: folder of the image files, needed for the reading `image`.
-    Raises ValueError for sample below 1, an unknown table or reading, or `image` without a folder.
-    """
+    table: Literal["negatives", "refined"] = "negatives"
+    readings: tuple[Literal["blind", "image"], ...] = Field(
+        ("blind",),
+        description="blind: pairs in both orders, so that a preference for what stands first cancels out; image: the "
+        "negative with the photo",
+    )
+    prompts: Path | None = Field(None, description="folder of edited prompts by name; others are as shipped")
+    operators: Operators = ()
+    splits: Splits = ()
+    sample: AtLeastOne | None = Field(None, description="read so many random negatives per operator; none: all")
+    seed: Seed = 0
+    images: Path | None = Field(None, description="folder of the image files, for the reading image")
 
-    table: str = "negatives"
-    readings: tuple[str, ...] = ("blind",)
-    prompts: Path | None = None
-    operators: tuple[str, ...] = ()
-    splits: tuple[str, ...] = ()
-    sample: int | None = None
-    seed: int = 0
-    images: Path | None = None
-
-    def __post_init__(self) -> None:
-        at_least(self, 1, ["sample"])
-        one_of(self, {"table": TABLES})
-        for reading in self.readings:
-            word("reading", reading, READINGS)
+    @model_validator(mode="after")
+    def _check_images(self) -> Self:
         if "image" in self.readings and self.images is None:
             raise ValueError("reading image needs a folder of images")
+        return self
 
 
 class _Question(NamedTuple):
@@ -91,7 +86,6 @@ def vet(
     asker: Asker,
     model: Mapping[str, Any],
     *,
-    metadata: Mapping[str, str],
     progress: Progress,
     overwrite: bool = False,
 ) -> Answers:
@@ -134,7 +128,7 @@ def vet(
         outputs={"verdicts": VERDICTS},
         config={"readers": [*readers, *own]},
         inputs=inputs,
-        metadata=metadata,
+        metadata=provenance.package(),
         parts=lambda: (partial(_part, [*before[number], *rows]) for number, rows in enumerate(made)),
         shards=len(shards),
     )
@@ -198,7 +192,7 @@ def plain(text: str) -> str:
     return " ".join(text.split()).rstrip(" .").lower()
 
 
-def _questions(row: Row, prompts: Mapping[str, Prompt], photos: Mapping[str, Path | None]) -> Iterator[_Question]:
+def _questions(row: Row, prompts: Mapping[Any, Prompt], photos: Mapping[str, Path | None]) -> Iterator[_Question]:
     if "blind" in prompts:
         yield _Question(row, prompts["blind"], CAPTION)
         yield _Question(row, prompts["blind"], NEGATIVE)

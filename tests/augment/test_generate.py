@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from negcap.augment.caption import MAX_TOKENS, Caption, from_parses
 from negcap.augment.edits import Accepted, Candidate, Edit, Rejected, apply
-from negcap.augment.generate import OPERATOR_ERROR, TOO_LONG, Rows, Settings, concreteness, generate_tables
+from negcap.augment.generate import OPERATOR_ERROR, TOO_LONG, NegativesConfig, Rows, concreteness, generate_tables
 from negcap.augment.language.concreteness import Concreteness
 from negcap.augment.language.grammar import article
 from negcap.augment.operators import OPERATORS, PRESETS, Operator, propose_nothing
@@ -20,9 +20,11 @@ from negcap.schemas.negatives import NEGATIVES, POSITIVES, REASONS, REJECTIONS
 from tests.augment.fixtures import parse_texts, sample_lexicon, sample_parses
 
 
-def made(config: Settings | None = None, parses: pa.Table | None = None) -> tuple[list[dict], list[dict], Counter]:
+def made(
+    config: NegativesConfig | None = None, parses: pa.Table | None = None
+) -> tuple[list[dict], list[dict], Counter]:
     parses = sample_parses() if parses is None else parses
-    tables, counts = generate_tables(parses, sample_lexicon(), config or Settings())
+    tables, counts = generate_tables(parses, sample_lexicon(), config or NegativesConfig())
     check(tables["negatives"], NEGATIVES)
     check(tables["rejections"], REJECTIONS)
     return tables["negatives"].to_pylist(), tables["rejections"].to_pylist(), counts
@@ -48,7 +50,7 @@ def test_rows_are_numbered_within_their_quotas_and_made_by_their_edits(rows: tup
         seen[key] += 1
         texts.add((*key, row["text"].lower()))
     assert len(texts) == len(rows[0])
-    quota = Settings().quota
+    quota = NegativesConfig().quota
     assert all(n <= quota(operator) for (_, operator), n in seen.items())
     assert quota("noun") == 20 and quota("shuffle") == quota("preposition") == 10
     assert {row["reason"] for row in rows[1]} <= set(REASONS) - {TOO_LONG, OPERATOR_ERROR}
@@ -57,7 +59,7 @@ def test_rows_are_numbered_within_their_quotas_and_made_by_their_edits(rows: tup
 
 def test_counters_are_those_of_the_rows(rows: tuple) -> None:
     accepted, refused, counts = rows
-    for operator in Settings().operators:
+    for operator in NegativesConfig().operators:
         mine = [row for row in accepted if row["operator"] == operator]
         assert counts[f"{operator}.rows"] == len(mine)
         assert counts[f"{operator}.captions"] == len({row["caption_id"] for row in mine})
@@ -75,7 +77,7 @@ def test_no_article_goes_wrong(rows: tuple) -> None:
 
 
 def test_another_operator_changes_no_rows(rows: tuple) -> None:
-    alone = made(Settings(operators=("preposition",)))[0]
+    alone = made(NegativesConfig(operators=("preposition",)))[0]
     assert alone == [row for row in rows[0] if row["operator"] == "preposition"]
 
 
@@ -93,21 +95,21 @@ def test_order_of_images_and_shards_changes_no_rows(rows: tuple, order: list[int
 
 
 def test_another_seed_draws_otherwise(rows: tuple) -> None:
-    few = made(Settings(seed=1), sample_parses().slice(0, 50))[0]
+    few = made(NegativesConfig(seed=1), sample_parses().slice(0, 50))[0]
     assert {row["text"] for row in few} - {row["text"] for row in rows[0]}
 
 
 def test_bad_configs_are_named() -> None:
     with pytest.raises(ValueError, match="operators must be distinct"):
-        Settings(operators=("noun", "noun"))
+        NegativesConfig(operators=("noun", "noun"))
     with pytest.raises(ValueError, match="operator must be one of"):
-        Settings(operators=("adverb",))
+        NegativesConfig(operators=("adverb",))
     with pytest.raises(ValueError, match="per_family must be >= 1, was: 0"):
-        Settings(per_family=0)
+        NegativesConfig(per_family=0)
 
 
 def test_paraphrases_are_positives_and_nothing_else_is() -> None:
-    config = Settings(operators=PRESETS["all"], per_family=1)
+    config = NegativesConfig(operators=PRESETS["all"], per_family=1)
     tables, counts = generate_tables(sample_parses(), sample_lexicon(), config)
     check(tables["positives"], POSITIVES)
     assert set(tables["positives"]["operator"].to_pylist()) == {"paraphrase", "true_negation"}
@@ -129,10 +131,10 @@ def fails(error: Exception) -> Operator:
 
 
 def test_an_operator_that_fails_rejects_the_caption(monkeypatch: pytest.MonkeyPatch) -> None:
-    config, some = Settings(operators=("noun", "preposition")), sample_parses().slice(0, 10)
+    config, some = NegativesConfig(operators=("noun", "preposition")), sample_parses().slice(0, 10)
     failing = sum("boy" in caption.lowered for caption in from_parses(some))
     assert 0 < failing < 10
-    before = made(Settings(operators=("preposition",)), some)[0]
+    before = made(NegativesConfig(operators=("preposition",)), some)[0]
     monkeypatch.setitem(OPERATORS, "noun", fails(KeyError("a\nscarf")))
     said = "operator noun raised KeyError: 'a\\nscarf'"
     with pytest.warns(RuntimeWarning) as warned:
@@ -151,7 +153,7 @@ def test_an_operator_that_fails_rejects_the_caption(monkeypatch: pytest.MonkeyPa
 
 def test_a_caption_that_is_too_long_is_rejected_by_every_operator() -> None:
     texts, ids = ["A dog on a table. " * 60, "A dog on a table."], ["long", "short"]
-    accepted, refused, counts = made(Settings(operators=PRESETS["all"]), parse_texts(texts, ids, ids))
+    accepted, refused, counts = made(NegativesConfig(operators=PRESETS["all"]), parse_texts(texts, ids, ids))
     whole = [row for row in refused if row["caption_id"] == "long"]
     assert [(row["operator"], row["reason"]) for row in whole] == [(name, TOO_LONG) for name in PRESETS["all"]]
     assert {row["detail"] for row in whole} == {f"caption must be <= {MAX_TOKENS} tokens"}
@@ -163,7 +165,7 @@ def test_the_fallback_is_used_only_where_nothing_else_is_accepted(monkeypatch: p
 
     def texts(chosen: Operator) -> list[str]:
         monkeypatch.setitem(OPERATORS, "noun", chosen)
-        tables, _ = generate_tables(first, sample_lexicon(), Settings(operators=("noun",)))
+        tables, _ = generate_tables(first, sample_lexicon(), NegativesConfig(operators=("noun",)))
         return tables["negatives"]["text"].to_pylist()
 
     noun, numeral = OPERATORS["noun"].propose, OPERATORS["numeral"].propose

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from negcap.augment.context import Context, contexts
 from negcap.augment.edits import Accepted, Candidate, Edit, Rejected, apply
-from negcap.augment.generate import IMPLAUSIBLE, Generated, Settings, generate_tables, reject_implausible
+from negcap.augment.generate import IMPLAUSIBLE, Generated, NegativesConfig, generate_tables, reject_implausible
 from negcap.augment.language.parse import parse
 from negcap.augment.operators import OPERATORS, PRESETS, Limits
 from negcap.augment.plausibility import compare
@@ -100,7 +99,7 @@ def test_a_scorer_gives_the_plausibility_of_what_keeps_to_the_limits(monkeypatch
 
 def test_a_scorer_changes_nothing_but_the_plausibility() -> None:
     parses = sample_parses().slice(0, 15)
-    config = Settings(operators=PRESETS["all"], per_family=4)
+    config = NegativesConfig(operators=PRESETS["all"], per_family=4)
     without, _ = generate_tables(parses, sample_lexicon(), config)
     tables, _ = generate_tables(parses, sample_lexicon(), config, scorer=Lengths())
     assert tables["negatives"].num_rows and not tables["negatives"].equals(without["negatives"])
@@ -109,15 +108,15 @@ def test_a_scorer_changes_nothing_but_the_plausibility() -> None:
         assert table.select(columns).equals(without[name].select(columns))
     for row in tables["negatives"].to_pylist():
         assert row["plausibility"] == len(row["caption"].split()) - len(row["text"].split())
-    config = replace(config, min_plausibility=0.0)
+    config = config.changed(min_plausibility=0.0)
     strict, _ = generate_tables(parses, sample_lexicon(), config, scorer=Lengths())
     plausible = [row for row in tables["negatives"].to_pylist() if row["plausibility"] >= 0]
     assert strict["negatives"].num_rows == len(plausible) < tables["negatives"].num_rows
 
 
 def test_implausible_candidates_are_counted_and_keep_to_the_limits() -> None:
-    tables, counts = generate_tables(sample_parses().slice(0, 60), sample_lexicon(), Settings())
-    limits = {name: OPERATORS[name].limits for name in Settings().operators}
+    tables, counts = generate_tables(sample_parses().slice(0, 60), sample_lexicon(), NegativesConfig())
+    limits = {name: OPERATORS[name].limits for name in NegativesConfig().operators}
     assert tables["negatives"].num_rows
     for row in tables["negatives"].to_pylist():
         own = limits[row["operator"]]
@@ -133,12 +132,12 @@ def test_implausible_candidates_are_counted_and_keep_to_the_limits() -> None:
 
 def test_a_lower_limit_of_the_loss_keeps_the_rows_that_lose_less() -> None:
     parses = sample_parses().slice(0, 40)
-    config = Settings(operators=("noun", "verb", "shuffle"))
+    config = NegativesConfig(operators=("noun", "verb", "shuffle"))
     texts = []
     for max_loss in (None, 1.0, 0.0):
-        tables, counts = generate_tables(parses, sample_lexicon(), replace(config, max_loss=max_loss))
+        tables, counts = generate_tables(parses, sample_lexicon(), config.changed(max_loss=max_loss))
         texts.append(set(tables["negatives"]["text"].to_pylist()))
         assert max_loss is None or counts["rejected.verb.implausible"] and counts["rejected.noun.implausible"]
     assert texts[2] < texts[1] < texts[0]
     with pytest.raises(ValueError, match="max_loss must be >= 0, was: -1"):
-        replace(config, max_loss=-1.0)
+        config.changed(max_loss=-1.0)

@@ -12,7 +12,7 @@ from negcap.augment.caption import Caption, from_parses
 from negcap.augment.cloze.model import Reading, cloze_model
 from negcap.augment.context import contexts
 from negcap.augment.edits import Candidate, Edit
-from negcap.augment.generate import Settings, generate_tables
+from negcap.augment.generate import NegativesConfig, generate_tables
 from negcap.augment.language.parse import parse
 from negcap.augment.operators import PRESETS
 from negcap.augment.plausibility import Change, compare, entry_units, log_probabilities, read, words_after
@@ -227,7 +227,7 @@ def test_some_are_clearly_more_plausible(text: str, likely: tuple[str, str], unl
 
 def test_the_plausibility_of_one_word_is_the_ratio_of_its_probabilities() -> None:
     parses = sample_parses().slice(0, 60)
-    tables = generate_tables(parses, sample_lexicon(), Settings(operators=PRESETS["all"]))[0]
+    tables = generate_tables(parses, sample_lexicon(), NegativesConfig(operators=PRESETS["all"]))[0]
     refused = tables["rejections"].filter(pc.equal(tables["rejections"]["reason"], "implausible"))
     for table in (tables["negatives"], refused):
         assert len(table) and pc.all(pc.is_finite(table["plausibility"]), skip_nulls=False).as_py()

@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 
 from negcap.augment.balance import BALANCED, exchanges
 from negcap.augment.caption import Caption, Token, from_parses
-from negcap.augment.generate import Settings, generate_tables
+from negcap.augment.generate import NegativesConfig, generate_tables
 from negcap.augment.language.coreference import may_corefer
 from negcap.augment.language.wordnet import WordNet
 from negcap.augment.lexicon import lexicon as balance
@@ -165,7 +165,7 @@ def corpus_of(table: pa.Table, most: Sequence[float]) -> list[tuple[float, Lexic
 def measured(name: str, shown: pa.Table, held: dict[str, list[Caption]], limit: float, lexicon: Lexicon, truth: Truth,
              worst: int) -> list[tuple[str, ...]]:  # fmt: skip
     """One row of results per operator; prints the `worst` negatives of highest and of lowest p(true)."""
-    tables, counts = generate_tables(shown, lexicon, Settings(operators=OPERATORS, max_true=limit), truth)
+    tables, counts = generate_tables(shown, lexicon, NegativesConfig(operators=OPERATORS, max_true=limit), truth)
     captions = {caption.caption_id: caption for caption in from_parses(shown)}
     made = tables["negatives"].to_pylist()
     for row in made:

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from negcap.augment.generate import NegativesConfig
 from negcap.pipelines.cli import main, negcap
-from negcap.pipelines.cli.building import JUDGING
 from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.publish import formats, images
 from negcap.pipelines.resources.__main__ import resources
@@ -183,7 +183,7 @@ def test_what_is_generated_stands_in_the_repository(
 
 def test_p_true_is_described_in_one_wording() -> None:
     columns = [column.description for column in (*images.COLUMNS, *formats.COCO_COLUMNS) if column.name == "p_true"]
-    helps = [JUDGING["max_true"]]
+    helps = [NegativesConfig.model_fields["max_true"].description or ""]
     template = (ROOT / "pipelines" / "quality" / "audit" / "page.html.jinja").read_text("utf-8")
     audit = re.findall(r"p\(true\) is [^<{]*", template)
     pages = [(FOLDER / name).read_text("utf-8") for name in ("explanation/judged.md", "tutorials/audit.md")]

@@ -93,11 +93,11 @@ def test_the_lexicon_of_another_run_is_checked(
 
 
 @pytest.mark.parametrize("table", ["captions", "negatives", "features"])
-@pytest.mark.parametrize("command", ["train", "compare"])
+@pytest.mark.parametrize("flags", [(), ("--seeds", "1")])
 def test_a_training_checks_what_it_reads(
-    tmp_path: Path, table: str, command: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, table: str, flags: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = write_world(tmp_path / "run", (("train", 12), ("test", 4)))
     halve(run / table / "part-00000.parquet")
     arguments = [str(run), "--output", str(tmp_path / "model"), "--set", "validation_images=4"]
-    assert f"{table}/part-00000.parquet is damaged" in refused([command, *arguments], capsys)
+    assert f"{table}/part-00000.parquet is damaged" in refused(["train", *arguments, *flags], capsys)

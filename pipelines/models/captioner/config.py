@@ -2,121 +2,108 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, SkipValidation
 
-from ...engine.bounds import at_least, one_of
-from ...engine.settings import (
+from ....augment.settings import (
     AboveZero,
     AtLeastOne,
     AtLeastTwo,
     BelowOne,
+    Device,
     NotNegative,
     NotNegativeNumber,
+    Seed,
     Settings,
 )
-from ..config import Device, Transform, cores
+from ..config import Threads, Transform, cores
 
 RESUMABLE = ("run", "output", "gan_epochs", "threads")  # may change when a training is resumed
-DECODINGS = ("sample", "greedy", "beam")
 
 
 class CaptionerConfig(Settings):
-    """All settings of the training of a captioner. Raises ValueError for a value out of its range.
+    """All settings of the training of a captioner, in phases, in this order.
 
-    Data
-        run: the folder with captions and features. output: the captioner's folder. train_splits, validation_split,
-        validation_images, transform, min_count: see TrainConfig.
-    Phases, in this order
-        mle_epochs of maximum likelihood; the generator with the least validation loss enters the next phase.
-        discriminator_epochs of training only the discriminator.
-        gan_epochs of `stages` stages each; a stage is `generator_steps` steps of policy gradient, then one step of the
-        discriminator. Training stops when distinct-2 (the share of distinct 2-grams) of sampled captions falls
-        below `collapse` times its value at the end of the first phase.
-    Rewards
-        A prefix is valued by the mean reward of `rollouts` sampled completions; this is done for prefixes whose length
-        is a multiple of `rollout_every` words.
-    Discriminator's loss
-        alpha, beta: the weights of generated and of mismatched captions; equation 4 of Chen et al. (2019) has 1 and 1.
-    Optimization
-        learning_rate: of the policy gradient; supervised_rate: of likelihood and of the discriminator; both for Adam.
-        batch_size: in captions. clip: the maximum norm of the gradients. dropout: of the generator's word vectors and
-        states, in the first phase only. device: auto, cpu or cuda. threads: of the CPU.
-    Sizes
-        words: the maximum length of a caption, <end> included. word_dim: of word vectors; hidden: of the generator's
-        state; joint: of the discriminator's space of images and sentences; noise: of the generator's random input z.
+    `mle_epochs` of maximum likelihood; the generator with the least validation loss enters the next phase.
+    `discriminator_epochs` of training only the discriminator. `gan_epochs` of `stages` stages each; a stage is
+    `generator_steps` steps of policy gradient, then one step of the discriminator. A prefix is valued by the mean
+    reward of `rollouts` sampled completions. alpha, beta: equation 4 of Chen et al. (2019) has 1 and 1.
     """
 
     run: SkipValidation[Path]
     output: Path
-    seed: int = 0
-    mle_epochs: AtLeastOne = 20
-    discriminator_epochs: NotNegative = 5
-    gan_epochs: NotNegative = 20
-    stages: AtLeastOne = 20
-    generator_steps: AtLeastOne = 5
-    batch_size: AtLeastTwo = 64
-    rollout_every: AtLeastOne = 3
-    rollouts: NotNegative = 2
-    alpha: NotNegativeNumber = 1.0
-    beta: NotNegativeNumber = 1.0
-    train_splits: Annotated[tuple[str, ...], Field(min_length=1)] = ("train", "restval")
-    validation_split: str = "val"
-    validation_images: NotNegative = 500
-    words: Annotated[int, Field(ge=6)] = 20
-    word_dim: AtLeastOne = 256
-    hidden: AtLeastOne = 256
-    joint: AtLeastOne = 256
-    noise: AtLeastOne = 64
-    dropout: BelowOne = 0.3
-    transform: Transform = "root"
-    min_count: AtLeastOne = 4
-    learning_rate: AboveZero = 1e-4
-    supervised_rate: AboveZero = 1e-4
-    clip: AboveZero = 5.0
-    collapse: BelowOne = 0.5
+    seed: Seed = 0
+    mle_epochs: AtLeastOne = Field(20, description="epochs of maximum likelihood training")
+    discriminator_epochs: NotNegative = Field(5, description="epochs of the discriminator alone")
+    gan_epochs: NotNegative = Field(20, description="epochs of policy gradient training in all, finished ones included")
+    stages: AtLeastOne = Field(20, description="stages per such epoch, each with one discriminator step")
+    generator_steps: AtLeastOne = Field(5, description="generator steps per stage")
+    batch_size: AtLeastTwo = Field(64, description="captions per batch")
+    rollout_every: AtLeastOne = Field(3, description="distance between rollout positions, in words")
+    rollouts: NotNegative = Field(2, description="rollouts from each position")
+    alpha: NotNegativeNumber = Field(1.0, description="weight of generated captions in the discriminator's loss")
+    beta: NotNegativeNumber = Field(1.0, description="weight of mismatched captions in the discriminator's loss")
+    train_splits: Annotated[tuple[str, ...], Field(min_length=1)] = Field(
+        ("train", "restval"), description="split to train on"
+    )
+    validation_split: str = Field("val", description="split whose likelihood selects the generator")
+    validation_images: NotNegative = Field(
+        500, description="train images held out where the run lacks the validation split"
+    )
+    words: Annotated[int, Field(ge=6)] = Field(20, description="words per caption, at most, end token included")
+    word_dim: AtLeastOne = Field(256, description="dimensions of the word vectors")
+    hidden: AtLeastOne = Field(256, description="dimensions of the generator's state")
+    joint: AtLeastOne = Field(256, description="dimensions of the discriminator's joint space")
+    noise: AtLeastOne = Field(64, description="dimensions of the noise vector")
+    dropout: BelowOne = Field(0.3, description="dropout of words and states in maximum likelihood")
+    transform: Transform = Field("root", description="applied to image features")
+    min_count: AtLeastOne = Field(
+        4, description="occurrences in the train captions that a word of the vocabulary needs"
+    )
+    learning_rate: AboveZero = Field(1e-4, description="learning rate of the policy gradient (Adam)")
+    supervised_rate: AboveZero = Field(1e-4, description="learning rate of likelihood and discriminator")
+    clip: AboveZero = Field(5.0, description="maximum norm of the gradients")
+    collapse: BelowOne = Field(
+        0.5,
+        description="stop when distinct-2 (the share of distinct 2-grams) falls below this share of its first value",
+    )
     device: Device = "auto"
-    threads: AtLeastOne = Field(default_factory=cores)
+    threads: Threads = Field(default_factory=cores)
 
 
-@dataclass(frozen=True)
-class WritingConfig:
-    """How captions are written. Raises ValueError for a value out of its range.
+class WritingConfig(Settings):
+    """How captions are written; each caption has its own noise."""
 
-    n: captions per image. seed: of the noise; each caption has its own. decoding: sample, greedy, or beam. width: of
-    the beam. tries: the maximum number of rounds, the first included, in which captions replace rejected ones.
-    """
-
-    n: int = 3
-    seed: int = 0
-    decoding: str = "sample"
-    width: int = 3
-    tries: int = 4
-
-    def __post_init__(self) -> None:
-        at_least(self, 1, ("n", "width", "tries"))
-        one_of(self, {"decoding": DECODINGS})
+    n: AtLeastOne = Field(3, description="captions per image")
+    seed: Seed = 0
+    decoding: Literal["sample", "greedy", "beam"] = Field("sample", description="how words are chosen")
+    width: AtLeastOne = Field(3, description="width of the beam")
+    tries: AtLeastOne = Field(4, description="how often a refused caption is sampled again, at most")
 
 
 class CaptionerEvaluateConfig(Settings):
-    """How a captioner is evaluated. Raises ValueError for a value out of its range.
+    """How a captioner is evaluated."""
 
-    split: of the run. limit: use only this many first images of it; None: all. judge: the folder of an embedding model
-    that retrieves images by generated captions; None: no such metrics. n: captions per image, for self-BLEU. width: of
-    the beam. seed: of the noise. images: the folder of the images, the first `shown` of which are drawn with their
-    captions; None: no drawing.
-    """
-
-    split: str = "test"
-    judge: Path | None = None
-    n: AtLeastOne = 3
-    width: AtLeastOne = 3
-    seed: int = 0
-    limit: AtLeastOne | None = None
-    images: Path | None = None
-    shown: AtLeastOne = 6
+    split: str = Field("test", description="split on which to evaluate")
+    ranker: Path | None = Field(
+        None, description="captioner: model made by negcap train, which ranks the images for each caption"
+    )
+    n: AtLeastOne = Field(3, description="captioner: captions per image, for self-BLEU")
+    width: AtLeastOne = Field(3, description="captioner: width of the beam")
+    seed: Seed = 0
+    limit: AtLeastOne | None = Field(None, description="use only the first N images of the split; none: all")
+    images: Path | None = Field(None, description="captioner: folder of the photos, for samples.png")
+    shown: AtLeastOne = Field(6, description="captioner: number of photos in samples.png")
     device: Device = "auto"
-    threads: AtLeastOne = Field(default_factory=cores)
+    threads: Threads = Field(default_factory=cores)
+
+
+def is_captioner(folder: Path) -> bool:
+    """Whether the folder of a model has a captioner's."""
+    try:
+        return "mle_epochs" in json.loads((folder / "config.json").read_bytes())["config"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return False

@@ -180,8 +180,8 @@ def evaluate(folder: Path, run: Path, config: CaptionerEvaluateConfig, output: P
     captioner.require_features(features.values, features.backbone)
     reference = read_references(captions, features, captioner, config)
     judge = None
-    if config.judge is not None:
-        judge = load_judge(config.judge, run, captions.image_ids, reference.rows, device)
+    if config.ranker is not None:
+        judge = load_judge(config.ranker, run, captions.image_ids, reference.rows, device)
     groups = [own[: config.n] for own in reference.captions]
     measures = {PEOPLE: measure(groups, pa.array([" ".join(own[0]) for own in groups]), reference, judge)}
     samples: dict[str, list[str]] = {}
@@ -242,7 +242,7 @@ def write_captions(
     images, device = len(reference.ids), discriminator.image.weight.device
     values = transform_features(features.values[reference.rows], captioner.config.transform).to(device)
     wanted = np.repeat(np.arange(images), config.n), np.tile(np.arange(config.n), images)
-    writing = WritingConfig(config.n, config.seed, decoding, config.width)
+    writing = WritingConfig.of({**vars(config), "decoding": decoding})
     sentences = write_sentences(captioner, values, stream_keys(config.seed, reference.ids), wanted, writing)
     first = PaddedSentences(*(part[:: config.n].to(device) for part in sentences))
     score = discriminator(discriminator.images(values), first).sigmoid()

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from pydantic import Field
 
-from ...engine.settings import AboveZero, AtLeastOne, NotNegativeNumber, Settings
-from ..config import Device, Similarities, cores
+from ....augment.settings import AboveZero, AtLeastOne, Device, NotNegativeNumber, Settings
+from ..config import Similarities, Threads, cores
 
+Row = Literal["transitive", "word2gauss", "symmetric", "bilinear", "order"]
+ROWS: tuple[Row, ...] = get_args(Row)
 # The concepts of the picture: Figure 2 of the paper has some 20 concepts, which it does not list.
 CONCEPTS = tuple(
     f"{name}.n.01"
@@ -22,30 +24,23 @@ CONCEPTS = tuple(
 
 
 class HypernymConfig(Settings):
-    """How the rows of Table 1 of Vendrov et al. (2016) are made. Raises ValueError for a value out of its range.
+    """How the rows of Table 1 of Vendrov et al. (2016) are made, with seeds 0, 1, …, which also choose the pairs."""
 
-    seeds: trainings per row, with seeds 0, 1, …, which also choose the pairs. wordnet: a taxonomy in Parquet; None: the
-    shipped one. held_out: the number of true pairs to stop training by, of those to set the threshold by, and of those
-    to test. dim: of the vectors. epochs, batch_size: of true pairs, each with a false one. learning_rate: of Adagrad.
-    margin: α; None: 7 for word2gauss, else 1. root, absolute: see `energies.Order`. concepts: names of the concepts in
-    the picture.
-    """
-
-    rows: tuple[Literal["transitive", "word2gauss", "symmetric", "bilinear", "order"], ...] = (
-        *("transitive", "word2gauss", "symmetric", "bilinear", "order"),
+    rows: tuple[Row, ...] = Field(ROWS, description="row of the table to make")
+    seeds: AtLeastOne = Field(1, description="trainings of each, with seeds 0, 1, …")
+    wordnet: Path | None = Field(None, description="taxonomy in Parquet; none: the shipped WordNet 3.0")
+    held_out: AtLeastOne = Field(4000, description="true pairs in each of the held-out parts")
+    dim: AtLeastOne = Field(50, description="dimensions of a concept's vector")
+    epochs: AtLeastOne = Field(12, description="passes over the true pairs")
+    batch_size: AtLeastOne = Field(500, description="true pairs per batch, each with a false one")
+    learning_rate: AboveZero = Field(0.3, description="learning rate of Adagrad")
+    margin: NotNegativeNumber | None = Field(
+        None, description="margin α of false pairs; none: 7 for word2gauss, else 1"
     )
-    seeds: AtLeastOne = 1
-    wordnet: Path | None = None
-    held_out: AtLeastOne = 4000
-    dim: AtLeastOne = 50
-    epochs: AtLeastOne = 12
-    batch_size: AtLeastOne = 500
-    learning_rate: AboveZero = 0.3
-    margin: NotNegativeNumber | None = None
-    root: bool = False
-    absolute: bool = False
-    concepts: tuple[str, ...] = CONCEPTS
-    threads: AtLeastOne = Field(default_factory=cores)
+    root: bool = Field(False, description="order: take the root of the penalty, as the released code")
+    absolute: bool = Field(False, description="order: absolute coordinates instead of clamped ones")
+    concepts: tuple[str, ...] = Field(CONCEPTS, description="concept in the picture, such as dog.n.01")
+    threads: Threads = Field(default_factory=cores)
 
 
 # Margins of entailment, of which that with the highest accuracy on the validation pairs is kept
@@ -58,40 +53,35 @@ MARGINS: Mapping[str, tuple[float, ...]] = {
 
 
 class EntailConfig(Settings):
-    """How entailment is trained (Vendrov et al. 2016, section 4.5). Raises ValueError for a value out of its range.
+    """How entailment is trained (Vendrov et al. 2016, section 4.5); cosine is the paper's symmetric model."""
 
-    similarities: those compared; cosine is the paper's symmetric model, with 1 - cosine as the penalty. seeds: the
-    number of trainings of each, with seeds 0, 1, …. margin: α; None: that of MARGINS with the highest accuracy on the
-    validation pairs, by trainings with seed 0. batch_size: of pairs. learning_rate: of Adam. clip: the maximum norm of
-    the gradients. joint: the dimension of a sentence's vector; word_dim: of the word vectors; vectors: a file of
-    initial ones, or None. min_count: how often a word of the vocabulary must occur in the train pairs.
-    """
-
-    similarities: tuple[Similarities, ...] = ("order", "cosine")
-    seeds: AtLeastOne = 1
-    margin: AboveZero | None = None
-    epochs: AtLeastOne = 10
-    batch_size: AtLeastOne = 128
-    learning_rate: AboveZero = 1e-3
-    clip: AboveZero = 2.0
-    joint: AtLeastOne = 1024
-    word_dim: AtLeastOne = 300
-    min_count: AtLeastOne = 1
-    vectors: Path | None = None
+    similarities: tuple[Similarities, ...] = Field(("order", "cosine"), description="how sentences are compared")
+    seeds: AtLeastOne = Field(1, description="trainings of each, with seeds 0, 1, …")
+    margin: AboveZero | None = Field(
+        None, description="margin α of pairs that are not entailed; none: the best of four on the validation pairs"
+    )
+    epochs: AtLeastOne = Field(10, description="passes over the pairs")
+    batch_size: AtLeastOne = Field(128, description="pairs per batch")
+    learning_rate: AboveZero = Field(1e-3, description="learning rate of Adam")
+    clip: AboveZero = Field(2.0, description="maximum norm of the gradients")
+    joint: AtLeastOne = Field(1024, description="dimensions of a sentence's vector")
+    word_dim: AtLeastOne = Field(300, description="dimensions of the word vectors")
+    min_count: AtLeastOne = Field(1, description="occurrences in the train pairs that a word of the vocabulary needs")
+    vectors: Path | None = Field(None, description="word vectors to start from, GloVe's text form or npz; none: random")
     device: Device = "auto"
-    threads: AtLeastOne = Field(default_factory=cores)
+    threads: Threads = Field(default_factory=cores)
+
+    def margins(self, similarity: str) -> tuple[float, ...]:
+        """The margins to choose from."""
+        return MARGINS[similarity] if self.margin is None else (self.margin,)
 
 
 class LengthConfig(Settings):
-    """How lengths and compositions are measured. Raises ValueError for a value out of its range.
+    """How lengths and compositions are measured."""
 
-    split: of the run; limit: only this many first images of it. pairs: the number of pairs of captions that differ most
-    in length. min_images: images whose captions must name both objects of a composition.
-    """
-
-    split: str = "test"
-    limit: AtLeastOne = 1000
-    pairs: AtLeastOne = 100
-    min_images: AtLeastOne = 5
+    split: str = Field("test", description="split on which to measure")
+    limit: AtLeastOne = Field(1000, description="use only the first N images of the split")
+    pairs: AtLeastOne = Field(100, description="lengths: pairs of captions that differ most in length")
+    min_images: AtLeastOne = Field(5, description="lengths: images that must have both objects of a composition")
     device: Device = "auto"
-    threads: AtLeastOne = Field(default_factory=cores)
+    threads: Threads = Field(default_factory=cores)

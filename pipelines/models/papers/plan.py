@@ -178,7 +178,7 @@ def _probe(settings: Settings, task: str, models: Iterable[str], flags: str) -> 
 
 def _saliency(settings: Settings) -> Jobs:
     trained = list(_models(("vse++", "vse-c")))
-    command = "saliency {{models}}/{} {{run}} --split {{split}} --limit 200 --threads 1"
+    command = "probe saliency {{run}} --split {{split}} --limit 200 --threads 1 --model {{models}}/{}"
     yield from (*trained, *((f"saliency of {name}", [command.format(name)]) for name, _ in trained))
 
 

@@ -17,13 +17,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 import torch
-from pydantic import Field
 from torch import Tensor
 
-from ...engine.settings import AtLeastOne, Settings
 from ...tables.pairs import pair_tables
 from ..bootstrap import figures
-from ..config import cores
 from ..data import pack_sentences, read_captions
 from ..encoders import run_packed
 from ..features import read_features
@@ -32,26 +29,13 @@ from ..similarities import SIMILARITIES, Similarity
 from ..trainer.objectives import load_model
 from ..trainer.pictures import covered, draw_map, photo_files
 from ..vocabulary import word_spans
+from .config import SaliencyConfig
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
 COLUMNS = ("negative_id", "caption_id", "operator", "negative", "edits")
 AT_ONCE = 512  # negatives whose gradients are computed together
-
-
-class SaliencyConfig(Settings):
-    """Which negatives are looked at: the first of each caption and operator of a split.
-
-    limit: only of this many first images of the split; None: all. operators: only these; empty: all. seed: of the
-    bootstrap.
-    """
-
-    split: str = "test"
-    limit: AtLeastOne | None = 500
-    operators: tuple[str, ...] = ()
-    seed: int = 0
-    threads: int = Field(default_factory=cores)
 
 
 def saliency(model: Path, run: Path, photos: Path | None, output: Path, config: SaliencyConfig) -> str:

@@ -7,42 +7,19 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from pydantic import Field
 from torch import Generator, Tensor, nn
 
-from ....schemas.features import TABLE
-from ...engine.settings import AtLeastOne, Settings
 from ...tables.columns import UNSPLIT
-from ..config import cores
 from ..data import Captions, read_captions
 from ..encoders import TwoPartEmbedding
 from ..features import read_features
 from ..trainer.objectives import load_model
 from ..univse.model import WordEncoder
 from ..vocabulary import SPECIALS, UNKNOWN_ID, WordVocabulary, read_vectors, vector_size
+from .config import ProbeConfig
 
 NOUNS = ("NN", "NNS")
 FILE, RANDOM = "vectors of the file", "with random numbers"  # the first rows of the tables
-
-
-class ProbeConfig(Settings):
-    """A word-level task: what it is trained and tested on. Raises ValueError for a value out of its range.
-
-    vectors: a file of word vectors. models: the folders of the models whose vectors are joined to them. split: tested
-    on; train_splits: trained on. features: as in TrainConfig. min_count: occurrences that an object (words), or a word
-    of the vocabulary (blanks), needs; None: the default of the task. epochs, hidden: of the task; None: its default.
-    """
-
-    vectors: Path
-    models: tuple[Path, ...] = ()
-    split: str = "test"
-    train_splits: tuple[str, ...] = ("train", "restval")
-    features: str = TABLE
-    min_count: AtLeastOne | None = None
-    epochs: AtLeastOne | None = None
-    hidden: AtLeastOne | None = None
-    seed: int = 0
-    threads: int = Field(default_factory=cores)
 
 
 class Task(NamedTuple):

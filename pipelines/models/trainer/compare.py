@@ -12,9 +12,9 @@ import pandas as pd
 import torch
 from pydantic import Field
 
+from ....augment.settings import AtLeastOne, Settings
 from ....schemas.markdown import replaced
 from ...engine.manifest import describe
-from ...engine.settings import AtLeastOne, Settings
 from ...engine.storage import write_atomically, write_json
 from ..bootstrap import Figure, bootstrap, interval
 from ..config import (
@@ -65,7 +65,7 @@ class Variant:
         known = model and set(families) <= set(FAMILIES) and (not families or model in WITH_NEGATIVES)
         if not known or (at and recipe not in RECIPES) or (tilde and similarity not in SIMILARITIES):
             raise ValueError(
-                f"variants must be {', '.join(MODELS)}, or {', '.join(WITH_NEGATIVES)} with +{', +'.join(FAMILIES)}, "
+                f"model must be {', '.join(MODELS)}, or {', '.join(WITH_NEGATIVES)} with +{', +'.join(FAMILIES)}, "
                 f"and may end with ~{' or ~'.join(SIMILARITIES)}, then with @{' or @'.join(RECIPES)}, was: {name}"
             )
         return cls(name, model, families, similarity, recipe)

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
-from pydantic import Field
 from torch import Tensor
 
 from ...engine.manifest import manifest_of
-from ...engine.settings import AtLeastOne, NotNegative, Settings
 from ...features.preprocess import cropped, decode
 from ...tables.images import Images
 from ..checkpoint import read_vocabularies
+from ..config import PictureConfig
 from ..data import (
     PARTS,
     Captions,
@@ -51,15 +50,6 @@ PANELS = {  # by kind of `component_vocabulary`: title, number of phrases, and t
     "attribute_noun": ("attributed nouns, by attribute", 120, 0),
     "triple": ("triples, by relation", 90, 1),
 }
-
-
-class PictureConfig(Settings):
-    """What is drawn. Raises ValueError for a value out of its range."""
-
-    queries: tuple[str, ...] = Field((), description="phrases to look for; none: the photos' most frequent components")
-    best: AtLeastOne = Field(6, description="photos per query, or images whose attention is drawn")
-    spacy_model: str | None = Field(None, description="pipeline that parses the queries; none: the shipped one")
-    seed: NotNegative = Field(0, description="seed of t-SNE")
 
 
 class Subject(NamedTuple):

@@ -10,14 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
-from ...engine.settings import AtLeastOne, NotNegative, Settings
 from ..bootstrap import Figure, draws, interval
 from ..checkpoint import read_vocabularies
-from ..config import Device, cores
+from ..config import SimilarityConfig
 from ..device import choose_device
 from ..evaluation.retrieval import embed_texts
 from ..figures import markdown_table, write_results
@@ -40,15 +38,6 @@ class Pair(NamedTuple):
     score: float
     first: str
     second: str
-
-
-class SimilarityConfig(Settings):
-    """How similarities are measured. Raises ValueError for a value out of its range."""
-
-    language: str = Field("en", description="language of the sentences, one of the model's")
-    seed: NotNegative = Field(0, description="seed of the bootstrap")
-    device: Device = Field("auto", description="where to compute; auto: a GPU where there is one")
-    threads: AtLeastOne = Field(default_factory=cores, description="CPU threads; one per core if not given")
 
 
 def read_pairs(path: Path) -> list[Pair]:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from pydantic import Field
 
 from ....augment.reproducible import record_rng
-from ...engine.settings import AtLeastOne, Settings
+from ....augment.settings import AtLeastOne, Operators, Refined, Seed, Settings, Splits
 from ...engine.storage import write_atomically
 from ...report.rows import visible
 from ...tables.columns import UNSPLIT, check_operators, check_splits, columns_of, kinds_of, stored_splits
@@ -35,14 +35,12 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 class SheetConfig(Settings):
     """The contents of an annotation sheet."""
 
-    n: AtLeastOne = Field(50, description="number of pairs per operator, and of controls")
-    seed: int = 0
-    operators: tuple[str, ...] = Field((), description="only these, all if empty")
-    splits: tuple[str, ...] = Field((), description="only these, all if empty")
-    refined: bool = Field(False, description="use the table refined instead of negatives")
-    votes: AtLeastOne = Field(
-        1, description="annotators who share this sheet, with columns for each (one copy per annotator is better)"
-    )
+    n: AtLeastOne = Field(50, description="pairs per operator, and as many controls")
+    seed: Seed = 0
+    operators: Operators = ()
+    splits: Splits = ()
+    refined: Refined = False
+    votes: AtLeastOne = Field(1, description="annotators who share one sheet, each with columns of their own")
 
 
 class Item(NamedTuple):

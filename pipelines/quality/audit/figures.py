@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
+from ....augment.settings import AtLeastOne, Photos, Refined, Seed, Settings, Splits, matching
 from ....schemas.negatives import AUDIT, POSITIVE
-from ...engine.settings import AtLeastOne, Settings
 from ...engine.tables import has_table, no_table, read_table, shards_of
 from ...tables.columns import check_splits, read_columns, stored_splits
 from ...tables.pairs import earlier
@@ -28,20 +28,16 @@ if TYPE_CHECKING:
 class AuditConfig(Settings):
     """What an audit shows."""
 
-    n: AtLeastOne = Field(12, description="random negatives per operator; rejections: a third as many per reason")
-    seed: int = 0
-    refined: bool = Field(False, description="show and plot the table refined instead of negatives")
-    splits: tuple[str, ...] = Field((), description="only rows of these, all if empty")
-    blind: bool = Field(True, description="measure the blind baselines")
-    limit: AtLeastOne = Field(100_000, description="most pairs per operator that they are measured on")
-    images: Path | None = Field(None, description="folder of the image files, to show them beside the rows")
-    title: str = "Negative captions, audited"
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if not self.title.strip():
-            raise ValueError("title must not be empty")
-        return self
+    n: AtLeastOne = Field(12, description="random negatives per operator; a third of each reason of rejection")
+    seed: Seed = 0
+    refined: Refined = False
+    splits: Splits = ()
+    blind: bool = Field(True, description="do not measure accuracy without the images")
+    limit: AtLeastOne = Field(100_000, description="pairs per operator, at most, for that measurement")
+    images: Photos = None
+    title: Annotated[str, matching(r"(?s).*\S.*", "a text that is not blank")] = Field(
+        "Negative captions, audited", description="title of the page"
+    )
 
 
 SWAPPED = " | "

@@ -77,7 +77,15 @@ def audit(run: Path, output: Path, config: AuditConfig, progress: Progress) -> t
     for name in ("negatives", "refined") if config.blind else ():
         operators = tuple(operator for operator in figures.families if operator in figures.made.get(name, ()))
         if operators:
-            how = BlindConfig(config.seed, operators, "first", name, config.splits, config.limit, together=True)
+            how = BlindConfig(
+                seed=config.seed,
+                operators=operators,
+                pick="first",
+                table=name,
+                splits=config.splits,
+                limit=config.limit,
+                together=True,
+            )
             try:
                 blindness[name] = measure_table(run, how, progress)
             except ImportError as error:

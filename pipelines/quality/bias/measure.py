@@ -15,6 +15,9 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from pydantic import Field
+
+from ....augment.settings import AtLeastOne, Operators, Seed, Settings, Splits
 from ...engine.manifest import code_of
 from ...engine.progress import Progress
 from ...engine.storage import scratch_folder, write_atomically
@@ -55,27 +58,21 @@ class Blindness:
         return {name: one for name, one in self.results.items() if isinstance(one, Unmeasured)}
 
 
-@dataclass(frozen=True)
-class BlindConfig:
-    """Which negatives of a run are measured.
+class BlindConfig(Settings):
+    """Which negatives of a run are measured. together: also report on all operators together."""
 
-    operators, splits: only these, all if empty; table: "negatives" or "refined"; pick: the first draw of each caption
-    ("first") or a random one ("random"); limit: most pairs per operator, those of random images; together: also report
-    on all operators together.
-    """
-
-    seed: int = 0
-    operators: tuple[str, ...] = ()
-    pick: Pick = "first"
+    seed: Seed = 0
+    operators: Operators = ()
+    pick: Pick = Field("first", description="negative per caption and operator: the first drawn or a random one")
     table: str = "negatives"
-    splits: tuple[str, ...] = ()
-    limit: int = LIMIT
+    splits: Splits = ()
+    limit: AtLeastOne = Field(LIMIT, description="pairs per operator, at most, of random images")
     together: bool = False
 
 
 def measure_run(run: Path, config: BlindConfig | None = None) -> Blindness:
     """As `measure_table`; config: None for the defaults. Raises ValueError, too, if no operator can be measured."""
-    config = config or BlindConfig()
+    config = config or BlindConfig.of({})
     found = measure_table(run, config)
     if not found.reports:
         why = "; ".join(f"{name}: {left.reason}" for name, left in found.unmeasured.items())

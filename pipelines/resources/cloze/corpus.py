@@ -40,7 +40,7 @@ def read_source(source: str, left_out: Collection[str] = (), held_out: bool = Fa
 
     texts: dict[bool, dict[str, None]] = {}  # by whether in a train split
     without, rejected = Counter[bool](), 0
-    for record in readers.read(source, readers.detect(source), readers.ReadOptions()):
+    for record in readers.read(source, readers.detect(source), readers.ReadOptions.of({})):
         if isinstance(record, readers.Rejected):
             rejected += 1
             continue

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from ....augment.cloze.file import read_about
 from ....augment.cloze.states import SPECIAL
 from ....augment.data import data_path
-from ...engine.settings import AboveZero, AtLeastOne, NotNegative, Settings
+from ....augment.settings import AboveZero, AtLeastOne, NotNegative, Settings
 from . import corpus, network
 from .network import UNKNOWN_UNIT, Cloze, Sizes, log_frequencies
 

@@ -7,7 +7,7 @@ import pytest
 
 from negcap.augment.balance import CHOICES
 from negcap.augment.context import contexts
-from negcap.augment.generate import Settings, generate_tables
+from negcap.augment.generate import NegativesConfig, generate_tables
 from negcap.augment.language.parse import parse
 from negcap.augment.language.semantic_classes import are_incompatible, attributes, prepositions
 from negcap.augment.operators import OPERATORS, PRESETS, operator, preset
@@ -355,7 +355,7 @@ def test_attribute_replaces_by_what_excludes_it() -> None:
 
 
 def test_an_attribute_is_added_only_where_none_is_replaced() -> None:
-    tables, _ = generate_tables(sample_parses(), sample_lexicon(), Settings(operators=("attribute",)))
+    tables, _ = generate_tables(sample_parses(), sample_lexicon(), NegativesConfig(operators=("attribute",)))
     added: dict[str, set[bool]] = {}
     for row in tables["negatives"].to_pylist():
         added.setdefault(row["caption_id"], set()).add(row["replaced"] == "")

@@ -6,7 +6,7 @@ from itertools import permutations
 import pytest
 
 from negcap.augment.edits import Accepted, Edit, apply
-from negcap.augment.generate import Settings, apply_operator, generate_tables
+from negcap.augment.generate import NegativesConfig, apply_operator, generate_tables
 from negcap.augment.language.semantic_classes import attributes, prepositions
 from negcap.augment.language.wordnet import WordNet
 from negcap.augment.operators import OPERATORS, PRESETS, UNCHECKED, preset
@@ -18,7 +18,7 @@ PAPERS = (*PRESETS["vse-c-paper"], *PRESETS["univse-paper"])
 def made(name: str, *texts: str, per_family: int = 20) -> list[Accepted]:
     """The negatives of the first text; the others are captions of the same image."""
     caption, context = first_of(texts)
-    return apply_operator(name, caption, context, Settings(operators=(name,), per_family=per_family)).accepted
+    return apply_operator(name, caption, context, NegativesConfig(operators=(name,), per_family=per_family)).accepted
 
 
 def test_the_papers_operators_are_unchecked_and_not_in_all() -> None:
@@ -79,7 +79,7 @@ def test_univse_objects_are_not_said_of_the_image() -> None:
 
 @pytest.mark.parametrize("name", ["vse-c-paper", "univse-paper"])
 def test_every_row_says_how_it_was_made(name: str) -> None:
-    settings = Settings(operators=preset(name), per_family=20)
+    settings = NegativesConfig(operators=preset(name), per_family=20)
     tables, counts = generate_tables(sample_parses().slice(0, 20), sample_lexicon(), settings)
     rows = tables["negatives"].to_pylist()
     assert rows and all("#uniform_" in row["negative_id"] and row["operator"] in UNCHECKED for row in rows)

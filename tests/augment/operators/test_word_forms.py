@@ -7,7 +7,7 @@ from itertools import cycle
 import pytest
 
 from negcap.augment.caption import by_image
-from negcap.augment.generate import Settings, generate_for_images
+from negcap.augment.generate import NegativesConfig, generate_for_images
 from negcap.augment.language.grammar import plural
 from negcap.augment.language.parse import parse
 from negcap.augment.lexicon.lexicon import Lexicon
@@ -50,6 +50,6 @@ def test_no_operator_fails(name: str) -> None:
     captions = parse(texts(lexicon))
     uniform = tuple(name for name in OPERATORS if name not in PRESETS["all"])
     for operators, some in ((PRESETS["all"], captions), (uniform, captions[::3])):
-        made = generate_for_images(by_image(some), lexicon, Settings(operators=operators, per_family=4), truth)
+        made = generate_for_images(by_image(some), lexicon, NegativesConfig(operators=operators, per_family=4), truth)
         assert sum(len(one.accepted) for generated in made for one in generated.values()) > len(some)
         assert {one.detail for generated in made for _, refused in generated.values() for one in refused} <= {None}

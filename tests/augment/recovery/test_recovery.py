@@ -12,7 +12,7 @@ from negcap.augment.edits import Edit, apply
 from negcap.augment.language.parse import parse
 from negcap.augment.recovery import FAMILIES_OF, Judging, align, faults, judge, recover
 from negcap.augment.truth.estimates import Truth
-from negcap.pipelines.cli.choices import RECOVERED
+from negcap.pipelines.cli.options import RECOVERED
 from negcap.pipelines.engine.tables import read_table
 from negcap.schemas.negatives import FAMILIES
 from tests.augment.fixtures import sample_lexicon

@@ -7,7 +7,7 @@ import pytest
 
 from negcap.augment.caption import Caption, by_image, from_parses
 from negcap.augment.context import contexts
-from negcap.augment.generate import Settings, generate_tables
+from negcap.augment.generate import NegativesConfig, generate_tables
 from negcap.augment.language.concreteness import Concreteness
 from negcap.augment.language.parse import parse
 from negcap.augment.lexicon.lexicon import Lexicon, count, select
@@ -177,7 +177,7 @@ def test_the_estimate_hangs_on_no_order_and_repeats_itself(sample_truth: pa.Tabl
 def test_negatives_carry_their_estimate_and_the_likely_are_refused(sample_truth: pa.Table) -> None:
     operators = ("noun", "numeral", "preposition", "shuffle", "verb", "attribute")
     truth = Truth.from_table(sample_truth, sample_lexicon(), 0.02)
-    config = Settings(operators=operators, max_true=0.02)
+    config = NegativesConfig(operators=operators, max_true=0.02)
     tables, _ = generate_tables(sample_parses(), sample_lexicon(), config, truth)
     check_table(tables["negatives"], NEGATIVES)
     check_table(tables["rejections"], REJECTIONS)
@@ -196,8 +196,8 @@ def test_negatives_carry_their_estimate_and_the_likely_are_refused(sample_truth:
 
 def test_a_limit_of_one_refuses_nothing_and_changes_no_row(sample_truth: pa.Table) -> None:
     truth, parses = Truth.from_table(sample_truth, sample_lexicon(), 1.0), sample_parses().slice(0, 150)
-    with_it = generate_tables(parses, sample_lexicon(), Settings(max_true=1.0), truth)[0]
-    without = generate_tables(parses, sample_lexicon(), Settings())[0]
+    with_it = generate_tables(parses, sample_lexicon(), NegativesConfig(max_true=1.0), truth)[0]
+    without = generate_tables(parses, sample_lexicon(), NegativesConfig())[0]
     for name, table in without.items():
         columns = [column for column in table.column_names if column != "p_true"]
         assert with_it[name].select(columns).equals(table.select(columns))
@@ -228,8 +228,8 @@ def test_the_number_of_what_stands_in_two_places_is_not_estimated(sample_truth: 
 
 
 def test_bad_configs_are_named() -> None:
-    for made, limit in product((Settings, BalanceConfig), (-0.1, 1.5)):
-        with pytest.raises(ValueError, match=f"max_true must be between 0 and 1, was: {limit}"):
+    for made, limit in product((NegativesConfig, BalanceConfig), (-0.1, 1.5)):
+        with pytest.raises(ValueError, match=f"max_true must be [<>]= [01], was: {limit}"):
             made(max_true=limit)
     with pytest.raises(ValueError, match="truth_sample must be >= 1, was: 0"):
         TruthConfig(truth_sample=0)

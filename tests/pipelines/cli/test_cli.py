@@ -12,14 +12,14 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import get_args
 
 import click
 import psutil
 import pytest
 
 from negcap.augment.operators import PRESETS
-from negcap.pipelines.cli import choices, group, main, negcap
+from negcap.augment.settings import words_of
+from negcap.pipelines.cli import group, main, negcap, options
 from negcap.pipelines.cli.group import Stopped, stopped_by_signals
 from negcap.pipelines.engine.lock import LOCK
 from negcap.pipelines.engine.manifest import manifest_path
@@ -75,8 +75,8 @@ def test_every_command_and_option_has_help(verb: str, capsys: pytest.CaptureFixt
 
 
 VERBS = ("build", *"""info show graph import propose vet refine blind audit sheet agree publish
-    score features scenes counterparts judge train evaluate compare similarity picture saliency probe hypernyms entail
-    lengths finetune captioner caption enlarge assess""".split())  # fmt: skip
+    features scenes counterparts judge train evaluate probe score finetune hypernyms entail captioner caption enlarge
+    """.split())  # fmt: skip
 
 
 def test_the_group_lists_the_verbs_in_the_order_of_a_run(capsys: pytest.CaptureFixture[str]) -> None:
@@ -104,20 +104,24 @@ def test_a_build_imports_nothing_that_its_own_installation_lacks() -> None:
     assert done.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize(
-    ("flag", "config"),
-    [
-        ("--language", "ingest:IngestConfig"),
-        ("--per-family", "negatives:NegativesConfig"), ("--seed", "negatives:NegativesConfig"),
-    ],
-)  # fmt: skip
-def test_help_states_the_configs_own_defaults(flag: str, config: str) -> None:
-    module, _, name = config.partition(":")
-    made = getattr(importlib.import_module(f"negcap.pipelines.stages.{module}"), name)()
-    for command in negcap.commands.values():
-        for option in command.params:
-            if isinstance(option, click.Option) and flag in option.opts and option.name != "languages":  # of training
-                assert f"default: {getattr(made, flag[2:].replace('-', '_'))}." in (option.help or "")
+def test_a_flag_states_what_its_field_states() -> None:
+    flags = {(name, option.name): option.help for name in ("build", "train", "audit")
+             for option in negcap.commands[name].params if isinstance(option, click.Option)}  # fmt: skip
+    assert flags["build", "per_family"] == "Negatives per caption and family, at most; default: 20."
+    assert flags["build", "seed"].endswith("equal rows; default: 0.")  # type: ignore[union-attr]
+    assert flags["build", "limit"] == "Read only the first N images; default: all."
+    assert flags["train", "joint"].endswith("; default: 1024, mha-d 512.")  # type: ignore[union-attr]
+    assert flags["audit", "blind"] == "Do not measure accuracy without the images."
+
+
+@pytest.mark.parametrize("text", ["min_count=5", "min-count=5"])
+def test_every_setting_is_read_by_set(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[dict] = []
+    monkeypatch.setattr(negcap.commands["build"], "callback", lambda **given: seen.append(given))
+    assert negcap_exits("build", "--output", tmp_path, "--set", text, "--set", "seed=3", "--per-family", 2) == 0
+    assert {name: seen[0][name] for name in ("min_count", "seed", "per_family")} == {
+        **{"min_count": "5", "seed": "3", "per_family": 2}
+    }
 
 
 BAD_INPUT = {
@@ -137,7 +141,7 @@ BAD_INPUT = {
     "BUILD --set min_count=0": "min_count must be >= 1, was: 0",
     "BUILD --limit 0": "limit must be >= 1, was: 0",
     "BUILD --set shard_size=ten": "shard_size: input should be a valid integer",
-    "BUILD --set shards=2": "--set must be one of source_name, shard_size",
+    "BUILD --set thata=0.5": "thata is no setting of negcap build; did you mean theta?",
     "BUILD --columns photo": "--columns must be image|caption|split|id|language=NAME between commas, was: photo",
     "BUILD --only parse": "CAPTIONS is read by ingest, which --only leaves out",
     "BUILD --workers 0": "workers must be >= 1, was: 0",
@@ -146,7 +150,7 @@ BAD_INPUT = {
     "BUILD --set concreteness={tmp}/n": "concreteness must be a file, was:",
     "train {tmp}/out --output {tmp}/m --negative-family none,noun": "none must stand alone",
     "train {tmp}/out --output {tmp}/m --set joint": "--set must be NAME=VALUE, was: joint",
-    "train {tmp}/out --output {tmp}/m --set marign=1": "marign is no setting of vse++; did you mean margin?",
+    "train {tmp}/out --output {tmp}/m --set marign=1": "marign is no setting of negcap train; did you mean margin?",
     "train {tmp}/out --output {tmp}/m --set margin=-1": "margin must be > 0, was: -1",
     "info {tmp}/bad.json": "bad.json: a run must be a folder, is a file",
     "publish {tmp}/out --output {tmp}/p --license x": "Missing option '--format'. Choose from: ",
@@ -473,16 +477,17 @@ def test_help_lists_every_flag_once_under_its_heading(capsys: pytest.CaptureFixt
     assert sorted(flags) == sorted([*(option.opts[0] for option in negcap.commands["build"].params[1:]), "--help"])
 
 
-MODELS = "negcap.pipelines.models"
-CHOICES = {  # a module: choices of its own name, or NAME=its own
-    "negcap.augment.operators": "OPERATORS PRESETS",
+CHOICES = {  # a module: words of its own name, or NAME=its own
+    "negcap.augment.operators": "OPERATORS",
     "negcap.schemas.negatives": "FAMILIES REASONS",
-    "negcap.pipelines.readers": "READ=READERS",
     "negcap.pipelines.publish.formats": "PUBLISHED=FORMATS",
-    "negcap.pipelines.tables.pairs": "PICKS=Pick",
-    f"{MODELS}.config": "MODELS TRANSFORMS SIMILARITIES DEVICES RECIPES",
-    f"{MODELS}.probe": "TASKS",
-    f"{MODELS}.captioner.config": "DECODINGS",
+    "negcap.pipelines.stages.build": "STAGES=VERBS",
+    "negcap.pipelines.models.config": "MODELS RECIPES",
+}
+TYPES = {  # a field of a config whose type has the words, and the library's own
+    "ingestion.grouping:IngestConfig.format": "pipelines.readers:READERS",
+    "stages.build:BuildConfig.preset": "augment.operators:PRESETS",
+    "stages.propose:ProposeConfig.kinds": "pipelines.prompts:PROPOSALS",
 }
 
 
@@ -491,19 +496,27 @@ def test_the_choices_of_flags_are_those_of_the_library(module: str) -> None:
     for name in CHOICES[module].split():
         name, _, attribute = name.partition("=")
         library = getattr(importlib.import_module(module), attribute or name)
-        assert getattr(choices, name) == tuple(get_args(library) or library), name
+        assert getattr(options, name) == tuple(library), name
+
+
+@pytest.mark.parametrize(("field", "words"), TYPES.items())
+def test_the_words_of_a_type_are_those_of_the_library(field: str, words: str) -> None:
+    (module, _, config), (library, _, name) = field.partition(":"), words.partition(":")
+    config, _, setting = config.partition(".")
+    of_type = getattr(importlib.import_module(f"negcap.pipelines.{module}"), config).model_fields[setting].annotation
+    assert list(words_of(of_type)) == list(getattr(importlib.import_module(f"negcap.{library}"), name))
 
 
 def test_a_flag_takes_several_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[dict] = []
-    for verb in ("show", "refine", "compare"):
+    for verb in ("show", "refine", "train"):
         monkeypatch.setattr(negcap.commands[verb], "callback", lambda **given: seen.append(given))
     for words, expected in [
         ("show {} --operator noun,verb", {"operators": ("noun", "verb")}),
         ("show {} --operator noun --operator verb", {"operators": ("noun", "verb")}),
         ("refine {} --split=test,val --operator=noun", {"splits": ("test", "val"), "operators": ("noun",)}),
-        ("compare {0} --output {0} --variant vse,vse-c+noun --language en,de --negative-operator noun",
-         {"variants": ("vse", "vse-c+noun"), "languages": ("en", "de"), "negative_operators": ("noun",)}),
+        ("train {0} --output {0} --model vse,vse-c+noun --language en,de --negative-operator noun",
+         {"models": ("vse", "vse-c+noun"), "languages": ("en", "de"), "negative_operators": ("noun",)}),
     ]:  # fmt: skip
         assert negcap_exits(*words.format(tmp_path).split()) == 0
         assert {name: seen[-1][name] for name in expected} == expected

@@ -26,7 +26,7 @@ def echo(body: dict[str, Any], number: int) -> dict[str, Any]:
 
 
 def config(url: str, **given: Any) -> EndpointConfig:
-    return EndpointConfig(url, "mock", **{"max_tokens": 30, **given})
+    return EndpointConfig(url=url, model="mock", **{"max_tokens": 30, **given})
 
 
 def ask(url: str, cache: Path, texts: list[str], **given: Any) -> tuple[list[Answer], Spent]:
@@ -195,7 +195,7 @@ import sys
 from pathlib import Path
 from negcap.pipelines.endpoint.client import Endpoint
 from negcap.pipelines.endpoint.messages import EndpointConfig, chat
-with Endpoint(EndpointConfig(sys.argv[1], "mock", concurrency=1), Path(sys.argv[2]), "test") as endpoint:
+with Endpoint(EndpointConfig(url=sys.argv[1], model="mock", concurrency=1), Path(sys.argv[2]), "test") as endpoint:
     for answer in endpoint.ask(chat(f"text {i}") for i in range(60)):
         pass
 """

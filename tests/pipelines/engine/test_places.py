@@ -7,7 +7,7 @@ import pytest
 
 from negcap import build, read
 from negcap.pipelines.cli import main, negcap
-from negcap.pipelines.cli.options import LocalPath
+from negcap.pipelines.cli.options import Location
 from negcap.pipelines.engine.places import local_path, place
 from tests.conftest import SAMPLE
 
@@ -46,9 +46,9 @@ def test_models_are_written_to_a_local_disk(command: str, capsys: pytest.Capture
 @pytest.mark.parametrize("verb", sorted(negcap.commands))
 def test_every_path_of_every_command_is_of_the_type_that_refuses_urls(verb: str) -> None:
     for parameter in negcap.commands[verb].params:
-        assert not isinstance(parameter.type, click.Path) or isinstance(parameter.type, LocalPath), parameter.name
+        assert not isinstance(parameter.type, click.Path) or isinstance(parameter.type, Location), parameter.name
         if parameter.metavar in ("FILE", "FOLDER", "DIR", "RUN", "MODEL", "NEW"):
-            assert isinstance(parameter.type, LocalPath), parameter.name
+            assert isinstance(parameter.type, Location), parameter.name
 
 
 @pytest.mark.parametrize(

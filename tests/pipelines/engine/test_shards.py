@@ -1,7 +1,6 @@
 import errno
 import hashlib
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
@@ -9,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from negcap.augment.settings import Settings
 from negcap.pipelines.engine import manifest
 from negcap.pipelines.engine.errors import DamagedShardError, OtherConfigError
 from negcap.pipelines.engine.manifest import Identity, Manifest, describe, manifest_path, read_manifest, write_manifest
@@ -187,10 +187,8 @@ def test_shards_without_or_with_a_garbled_manifest_are_refused(tmp_path: Path) -
     output(tmp_path).begin()
 
 
-@dataclass(frozen=True)
-class Config:
-    seed: int
-    operators: tuple[str, ...]
+class Config(Settings):
+    operators: tuple[str, ...] = ("noun", "shuffle")
     concreteness: Path | None
 
 
@@ -198,15 +196,15 @@ def test_a_path_counts_by_name_and_content_never_by_place(tmp_path: Path) -> Non
     for place in ("here", "there"):
         (tmp_path / place).mkdir()
         (tmp_path / place / "norms.tsv").write_text("dog\t0.9\n")
-    described = describe(Config(1, ("noun", "shuffle"), tmp_path / "here" / "norms.tsv"))
-    assert described == describe(Config(1, ("noun", "shuffle"), tmp_path / "there" / "norms.tsv"))
+    described = describe(Config(concreteness=tmp_path / "here" / "norms.tsv"))
+    assert described == describe(Config(concreteness=tmp_path / "there" / "norms.tsv"))
     assert described["operators"] == ["noun", "shuffle"]
     assert described["concreteness"].startswith("norms.tsv sha256:")
     (tmp_path / "there" / "norms.tsv").write_text("dog\t0.8\n")
-    assert described != describe(Config(1, ("noun", "shuffle"), tmp_path / "there" / "norms.tsv"))
+    assert described != describe(Config(concreteness=tmp_path / "there" / "norms.tsv"))
     assert describe({"folder": tmp_path / "here"}) != describe({"folder": tmp_path / "there"})
     with pytest.raises(FileNotFoundError):
-        describe(Config(1, (), tmp_path / "nowhere"))
+        describe(Config(concreteness=tmp_path / "nowhere"))
 
 
 def test_the_code_of_a_stage_is_all_that_can_make_rows(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,12 +9,12 @@ import signal
 import sys
 import time
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from negcap.augment.settings import Settings
 from negcap.pipelines.engine.cluster import executor
 from negcap.pipelines.engine.errors import EngineError
 from negcap.pipelines.engine.manifest import Identity, describe
@@ -44,10 +44,12 @@ def tree(run: Path) -> dict[str, bytes]:
     }
 
 
-@dataclass(frozen=True)
-class ToyConfig:
+class ToyConfig(Settings):
     upper: bool = False
     seed: int = 0
+
+
+DEFAULTS = ToyConfig()
 
 
 def split_words(captions: pa.Table, config: ToyConfig, counts: WholeTable) -> StageResult:
@@ -130,7 +132,7 @@ def write_captions(run: Path, texts: list[str], shard_size: int) -> None:
     output.finish(made)
 
 
-def run_toys(run: Path, config: ToyConfig = ToyConfig(), **options: object) -> dict[str, int]:
+def run_toys(run: Path, config: ToyConfig = DEFAULTS, **options: object) -> dict[str, int]:
     """Both toy stages over run/captions; options: workers, scheduler, overwrite, pool (an executor, left open)."""
     overwrite = bool(options.pop("overwrite", False))
     pool = options.pop("pool", None)

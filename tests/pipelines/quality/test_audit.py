@@ -390,7 +390,7 @@ def test_without_scikit_learn_it_says_so(tmp_path: Path, monkeypatch: pytest.Mon
     [
         ({"n": 0}, "n must be >= 1, was: 0"),
         ({"limit": 0}, "limit must be >= 1, was: 0"),
-        ({"title": " "}, "title must not be empty"),
+        ({"title": " "}, "title must be a text that is not blank"),
     ],
 )
 def test_config_names_what_breaks_its_rule(given: dict[str, Any], said: str) -> None:

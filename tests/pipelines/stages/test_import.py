@@ -96,7 +96,7 @@ def test_a_second_import_changes_nothing(run: Path, capsys: pytest.CaptureFixtur
 
 def test_what_is_read_is_counted_in_proposals(run: Path, tmp_path: Path) -> None:
     progress = Progress()
-    given = {"metadata": {}, "progress": progress}
+    given = {"progress": progress}
     counts = read_foreign(str(run.parent / "set.json"), tmp_path, ImportConfig(), **given)
     (timing,) = progress.timings
     assert (timing.captions, timing.unit) == (counts["proposals"], "proposals") and timing.captions == len(PAIRS)

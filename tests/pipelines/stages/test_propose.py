@@ -109,7 +109,7 @@ def test_a_larger_budget_continues_and_a_broken_server_stops_in_one_line(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with serving(known_quality) as server:
-        assert propose(run, server, "--max-requests", "2") == 0
+        assert propose(run, server, "--max-requests", "2", "--set", "concurrency=1") == 0
         assert "2 answered (0 from the cache), 0 refused, 3 not sent" in capsys.readouterr().out
         assert len(server.bodies) == 2 and len(rows(run, "judged")) == 5
         assert propose(run, server, "--max-requests", "2") == 0 and len(server.bodies) == 2

@@ -179,14 +179,28 @@ def test_pictures_of_heads_and_of_the_joint_space(
         Image.new("RGB", (30, 20), "red").save(photos / "scene0121.png")
         given = ["--images", str(photos)]
     output = tmp_path / "out"
-    assert main(["picture", str(trained), str(world), "--output", str(output), "--best", "2", *given]) == 0
+    assert (
+        main(["probe", "pictures", str(world), "--model", str(trained), "--output", str(output), "--best", "2", *given])
+        == 0
+    )
     assert capsys.readouterr().out.splitlines() == [str(output / "heads.png"), str(output / "views.png")]
     heads, views = (Image.open(io.BytesIO((output / name).read_bytes())) for name in ("heads.png", "views.png"))
     assert heads.size[0] > 1000 and (heads.size[1] < 300) == with_photos and views.size == (900, 900)
     assert len(np.unique(np.asarray(heads.convert("L")))) > 50
     (photos / "scene0121.png").unlink(missing_ok=True)
     if with_photos:
-        told = refused("picture", trained, world, "--images", photos, "--output", tmp_path / "none", capsys=capsys)
+        told = refused(
+            "probe",
+            "pictures",
+            world,
+            "--model",
+            trained,
+            "--images",
+            photos,
+            "--output",
+            tmp_path / "none",
+            capsys=capsys,
+        )
         assert "must have photos of images with features in" in told and not (tmp_path / "none").exists()
 
 

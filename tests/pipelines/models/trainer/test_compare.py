@@ -116,7 +116,7 @@ def test_trained_models_are_kept_and_tables_are_inserted_into_a_readme(
     readme = tmp_path / "README.md"
     readme.write_text("# a\n<!-- comparison: begin -->old<!-- comparison: end -->\nrest\n")
     flags = [f"--set={name}={value}" for name, value in SMALL.items()]
-    command = ["compare", str(world), "--output", str(models), "--variant", "vse++,vse-c+noun", "--seeds", "2"]
+    command = ["train", str(world), "--output", str(models), "--model", "vse++,vse-c+noun", "--seeds", "2"]
     assert main([*command, *flags, "--set=min_count=2", "--threads", "1", "--quiet", "--readme", str(readme)]) == 0
     shown = capsys.readouterr().out
     assert weights.stat().st_mtime_ns == before
@@ -133,17 +133,19 @@ def test_trained_models_are_kept_and_tables_are_inserted_into_a_readme(
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--variant", "vse,clip"], "variants must be vse, .*, was: clip"),
+        (["--model", "vse,clip"], "model must be vse, .*, was: clip"),
         (["--seeds", "0"], "seeds must be >= 1, was: 0"),
-        (["--split", "dev"], "split must be one of 'test', 'train' in captions, was: 'dev'"),
-        (["--variant", "vse-c+relation", "--negative-operator", "noun"], "negative_families must have negatives"),
+        (["--seeds", "2", "--seed", "1"], "seed is of one training"),
+        (["--split", "dev"], "split is of a comparison: give several models, or --seeds"),
+        (["--seeds", "1", "--split", "dev"], "split must be one of 'test', 'train' in captions, was: 'dev'"),
+        (["--model", "vse-c+relation", "--negative-operator", "noun"], "negative_families must have negatives"),
     ],
 )
 def test_bad_arguments(
     world: Path, tmp_path: Path, flags: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     small = [f"--set={name}={value}" for name, value in SMALL.items()]
-    assert main(["compare", str(world), "--output", str(tmp_path / "m"), *small, "--quiet", *flags]) == 2
+    assert main(["train", str(world), "--output", str(tmp_path / "m"), *small, "--quiet", *flags]) == 2
     errors = capsys.readouterr().err
     assert errors.count("\n") == 1
     assert re.search(message, errors), errors

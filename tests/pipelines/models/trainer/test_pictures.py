@@ -74,13 +74,13 @@ def test_picture_command(
     world: Path, model: Path, photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     given = ["--images", str(photos), "--query", "a red dog", "--query", "a hill", "--best", "2"]
-    assert main(["picture", str(model), str(world), "--output", str(tmp_path / "p"), *given]) == 0
+    assert main(["probe", "pictures", str(world), "--model", str(model), "--output", str(tmp_path / "p"), *given]) == 0
     files = [Path(line) for line in capsys.readouterr().out.splitlines()]
     assert [file.name for file in files] == ["relevance.png", "neighbours.png"]
     for file in files:
         with Image.open(file) as image:
             assert image.width > 300 and len(np.unique(np.asarray(image.convert("L")))) > 20
-    assert main(["picture", str(model), str(world), "--images", str(tmp_path / "none")]) == 2
+    assert main(["probe", "pictures", str(world), "--model", str(model), "--images", str(tmp_path / "none")]) == 2
     assert "images must be a folder" in capsys.readouterr().err
 
 

@@ -58,7 +58,7 @@ def test_bad_pairs_are_refused(
     tmp_path: Path, model: Path, text: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     output = tmp_path / "out"
-    assert main(["similarity", str(model), str(put(tmp_path, text)), "--output", str(output)]) == 2
+    assert main(["evaluate", str(model), str(put(tmp_path, text)), "--output", str(output)]) == 2
     told = capsys.readouterr().err
     assert told.count("\n") == 1 and re.search(message, told) and not output.exists()
 
@@ -83,7 +83,7 @@ def test_the_command_prints_r_by_part(model: Path, tmp_path: Path, capsys: pytes
         f"g\ttwo\t2031\t{n}\t{n}\tone dog on the hill\tthree {noun}s\n" for n, noun in enumerate(["cat", "bird", "car"])
     ]
     path = put(tmp_path, "".join(same + other))
-    assert main(["similarity", str(model), str(path), "--output", str(tmp_path / "out"), "--threads", "1"]) == 0
+    assert main(["evaluate", str(model), str(path), "--output", str(tmp_path / "out"), "--threads", "1"]) == 0
     told = capsys.readouterr().out
     assert "| one 2031 | 2 | scores or cosines are all equal |" in told and "| all | 5 |" in told
     found = json.loads((tmp_path / "out" / "similarity.json").read_text())

@@ -1,0 +1,181 @@
+"""Settings: classes whose fields state once their range, choices, default and meaning. Errors, flags of commands, help
+and tables of the documentation are made from these.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Self, Union, get_args, get_origin
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SkipValidation, ValidationError
+from pydantic.fields import FieldInfo
+
+AtLeastOne = Annotated[int, Field(ge=1)]
+AtLeastTwo = Annotated[int, Field(ge=2)]
+NotNegative = Annotated[int, Field(ge=0)]
+NotNegativeNumber = Annotated[float, Field(ge=0)]
+AboveZero = Annotated[float, Field(gt=0)]
+Share = Annotated[float, Field(ge=0, le=1)]
+ShareAboveZero = Annotated[float, Field(gt=0, le=1)]
+BelowOne = Annotated[float, Field(ge=0, lt=1)]
+Place = SkipValidation[Path]  # of a disk or a store: such paths are no pathlib.Path
+# settings of several configs
+Seed = Annotated[NotNegative, Field(description="seed of all random choices: equal seeds give equal rows")]
+Splits = Annotated[tuple[str, ...], Field(description="only this split, e.g. test; none: all")]
+Operators = Annotated[tuple[str, ...], Field(description="only this operator, e.g. noun; none: all")]
+Refined = Annotated[bool, Field(description="only negatives that negcap refine kept")]
+Vetted = Annotated[bool, Field(description="only negatives that negcap vet read and that no reader rejects")]
+Photos = Annotated[Path | None, Field(description="folder of the image files")]
+Device = Annotated[
+    Literal["auto", "cpu", "cuda"], Field(description="where to compute; auto: a GPU where there is one")
+]
+Cloze = Annotated[
+    Path | None,
+    Field(
+        description="file of a cloze model of your own that says which words are likely where; none: the shipped one"
+    ),
+]
+MaxTrue = Annotated[
+    Share,
+    Field(
+        description="reject what one more caption of the image would make true with a higher estimated probability "
+        "than this, except lower numbers"
+    ),
+]
+Scorer = Annotated[
+    Path | None,
+    Field(
+        description="folder of a Hugging Face language model, causal or masked, that says how plausible negatives are; "
+        "none: the cloze model does"
+    ),
+]
+LeastPlausibility = Annotated[
+    float | None,
+    Field(
+        description="reject negatives of a lower plausibility (log-odds to the caption, in nats); none: only the "
+        "limits of each operator"
+    ),
+]
+SpacyModel = Annotated[
+    str | None,
+    Field(description="installed spaCy pipeline or its folder, e.g. en_core_web_sm; none: the shipped parser"),
+]
+
+RULES = {"greater_than_equal": (">=", "ge"), "greater_than": (">", "gt"), "less_than_equal": ("<=", "le")}
+RULES |= {"less_than": ("<", "lt")}
+
+
+class Settings(BaseModel):
+    """A frozen config. Values may also be texts, see `from_text`. A field without a description is set by the program.
+
+    Raises ValueError with one line that names the first wrong field, the rule and the value.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    def __init__(self, **given: Any) -> None:
+        fields = type(self).model_fields
+        read = {n: from_text(fields[n], v) if n in fields and isinstance(v, str) else v for n, v in given.items()}
+        try:
+            super().__init__(**read)
+        except ValidationError as error:
+            raise ValueError(_first_error(type(self), error, given)) from None
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any], **more: Any) -> Self:
+        """The settings with those values of `given` that they have a field for and that are not None, and `more`."""
+        own = {name: value for name, value in given.items() if name in cls.model_fields and value is not None}
+        return cls(**{**own, **more})
+
+    def changed(self, **given: Any) -> Self:
+        """These settings with other values for some fields, which are checked."""
+        return type(self)(**{**vars(self), **given})
+
+
+def matching(pattern: str, rule: str) -> AfterValidator:
+    """What a text must look like; `rule` says it: `table must be <rule>, was: …`."""
+
+    def check(text: str) -> str:
+        if not re.fullmatch(pattern, text):
+            raise ValueError(f"must be {rule}, was: {text}")
+        return text
+
+    return AfterValidator(check)
+
+
+def _first_error(kind: type[Settings], error: ValidationError, given: Mapping[str, Any]) -> str:
+    first = error.errors()[0]
+    name, value = str(first["loc"][0]) if first["loc"] else "", first["input"]
+    if first["type"] == "value_error":  # a rule of several fields, or one of `matching`
+        return f"{name} {first['ctx']['error']}".lstrip()
+    if first["type"] == "extra_forbidden":
+        return no_setting(name, str(given.get("model", kind.__name__)), kind.model_fields)
+    annotation = kind.model_fields[name].annotation
+    if first["type"] == "literal_error":
+        return not_one_of(name, value, words_of(annotation))
+    if first["type"] in RULES:
+        sign, bound = RULES[first["type"]]
+        return f"{name} must be {sign} {first['ctx'][bound]:g}, was: {value}"
+    if first["type"] == "too_long" or (first["type"] == "missing" and len(first["loc"]) > 1):
+        return f"{name} must have {len(get_args(plain_type(annotation)))} values, was: {value}"
+    if first["type"] == "too_short":
+        return f"{name} must not be empty"
+    if first["type"] == "missing":
+        return f"{name} must be given"
+    return f"{name}: {first['msg'][:1].lower()}{first['msg'][1:]}, was: {value!r:.80}"
+
+
+def no_setting(name: str, whose: str, known: Iterable[str]) -> str:
+    """The message about a setting that does not exist: `marign is no setting of train; did you mean margin?`."""
+    return f"{name} is no setting of {whose}{_similar(name, known)}"
+
+
+def not_one_of(name: str, value: Any, words: Iterable[str]) -> str:
+    """The message about a value that is not one of `words`, which lists these and the most similar one."""
+    valid = list(words)
+    return f"{name} must be one of {', '.join(valid)}, was: {value}{_similar(str(value), valid)}"
+
+
+def _similar(name: str, known: Iterable[str]) -> str:
+    similar = get_close_matches(name, known, 1)
+    return f"; did you mean {similar[0]}?" if similar else ""
+
+
+def word(name: str, value: str, valid: Iterable[str]) -> str:
+    """`value`, if it is a valid word; raises ValueError as `not_one_of` otherwise."""
+    words = list(valid)
+    if value not in words:
+        raise ValueError(not_one_of(name, value, words))
+    return value
+
+
+def words_of(annotation: Any) -> Iterator[str]:
+    """The words that a type allows: those of the Literals in it."""
+    if get_origin(annotation) is Literal:
+        yield from filter(None, get_args(annotation))
+    else:
+        for part in get_args(annotation):
+            yield from words_of(part)
+
+
+def plain_type(annotation: Any) -> Any:
+    """The type of a field without None and without its range: `int` of `Annotated[int, Field(ge=1)] | None`; the first
+    of several.
+    """
+    if get_origin(annotation) is Annotated:
+        return plain_type(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, UnionType):
+        return plain_type(next(part for part in get_args(annotation) if part is not NoneType))
+    return annotation
+
+
+def from_text(field: FieldInfo, text: str) -> Any:
+    """What a text gives to a field: one of several values takes them between commas; `none`: no value."""
+    kind = plain_type(field.annotation)
+    if get_origin(kind) is tuple:
+        return () if text == "none" else tuple(part.strip() for part in text.split(","))
+    return None if text == "none" and NoneType in get_args(field.annotation) else text

@@ -1,0 +1,394 @@
+"""Commands that train, evaluate and examine models."""
+
+from __future__ import annotations
+
+import json
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from . import options
+from .group import Command, negcap, say
+from .options import FOLDER, MODELS, PLACE, PROBES, RECIPES
+
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
+TRAINED = (
+    "epochs batch_size joint learning_rate negative_families negative_operators similarity features vectors languages "
+    "seed device threads"
+)  # settings of a training that have flags of their own
+COMPARED = (
+    "split",
+    "captions_per_image",
+    "complete",
+    "per_family",
+    "per_attack",
+)  # of the evaluation of several models
+overwrite = click.option(
+    "--overwrite", is_flag=True, help="Replace a model that was trained with other data or settings."
+)
+output = options.folder("Folder of the model to write; of several, of their folders and the tables.", metavar="MODEL")
+results = options.folder("Folder of the results.")
+
+
+class TrainCommand(Command):
+    """The command train, whose settings are those of all models; help lists those of one."""
+
+    @cached_property
+    def fields(self) -> dict[str, FieldInfo]:
+        """The settings of all models, and COMPARED."""
+        from ..models.config import CONFIGS, EvaluateConfig
+
+        found = {name: EvaluateConfig.model_fields[name] for name in COMPARED}
+        for kind in CONFIGS.values():
+            found |= kind.model_fields
+        return {name: field for name, field in found.items() if name not in ("run", "output", "model")}
+
+    def of_field(self, name: str) -> dict[str, Any]:
+        """The defaults of single models."""
+        from ..models.config import DEFAULTS
+
+        return {"of_models": DEFAULTS}
+
+    def rarer(self, ctx: click.Context) -> list[tuple[str, str]]:
+        """The settings of the model that --model names before --help."""
+        named = (ctx.params.get("models") or ("vse++",))[0]
+        return settings_of(max((model for model in MODELS if named.startswith(model)), key=len, default="vse++"))
+
+
+def settings_of(model: str) -> list[tuple[str, str]]:
+    """The settings without a flag of a model: each as `name=default`, and its description."""
+    from ..models.config import CONFIGS, configure
+
+    made = vars(configure(Path(), Path(), model))
+    fields = CONFIGS[model].model_fields
+    names = [name for name in fields if name not in ("run", "output", "model", *TRAINED.split())]
+    return [(f"{name}={options.as_text(made[name])}", fields[name].description or "") for name in names]
+
+
+@negcap.command(cls=TrainCommand, configs=["models.config:TrainConfig"], flags=f"{TRAINED} split")
+@options.run
+@options.several(
+    "--model",
+    "models",
+    f"Kind of model: {', '.join(MODELS)}; vse-c+FAMILY: with negatives of this family; then ~order: with this "
+    "similarity; then @paper: its paper's recipe; default: vse++. Several are compared.",
+    is_eager=True,
+)
+@click.option("--seeds", type=int, help="Trainings per model, with seeds 0, 1, …, which are compared.")
+@output
+@options.one_of(
+    "--recipe", RECIPES, "Settings of those that are not given: negcap's, or the paper's of the model; default: house."
+)
+@click.option("--readme", type=FOLDER, metavar="FILE", help="Markdown file to insert the comparison's tables into.")
+@overwrite
+@options.quiet
+def train(
+    run: Path,
+    models: tuple[str, ...] | None,
+    seeds: int | None,
+    output: Path,
+    readme: Path | None,
+    overwrite: bool,
+    quiet: bool,
+    **given: Any,
+) -> None:
+    """Train an embedding of images and captions, or compare several.
+
+    VSE, VSE++, VSE-C with negatives of the run, or UniVSE with components. Reads captions, features, and negatives or
+    components. Writes weights, metrics.jsonl and curves.png to the folder MODEL. An interrupted training continues
+    after its last complete epoch.
+
+    Several models, or --seeds, are trained and evaluated side by side: retrieval, plain and under attack, as in the
+    papers' tables, printed as Markdown. Trained models are kept. A setting is for those models that have it.
+
+    \b
+    Example: negcap train outputs/mine --model vse-c --output outputs/vse-c --negative-family noun --set margin=0.1
+    """
+    from ..models.config import EvaluateConfig, configure
+
+    given = options.only_set(given)
+    evaluation = {name: given.pop(name) for name in COMPARED if name in given}
+    model, *others = models or ("vse++",)
+    if seeds is None and not others and model in MODELS:
+        if evaluation or readme:
+            raise ValueError(f"{', '.join(evaluation) or 'readme'} is of a comparison: give several models, or --seeds")
+        config = configure(run, output, model, **given)
+        from ..models.trainer.train import train as fit
+
+        fit(config, overwrite=overwrite, say=say(quiet))
+        return
+    if "seed" in given:
+        raise ValueError("seed is of one training: models that are compared have the seeds 0, 1, …, see --seeds")
+    from ..models.trainer.compare import CompareConfig, compare, insert_tables
+
+    if readme:
+        insert_tables(readme.read_text("utf-8"), "")  # raises before anything is trained
+    evaluation |= {name: given[name] for name in ("device", "threads") if name in given}
+    compared = CompareConfig(
+        variants=(model, *others),
+        seeds=1 if seeds is None else seeds,
+        training=given,
+        evaluation=EvaluateConfig.of(evaluation),
+    )
+    text = compare(run, output, compared, overwrite=overwrite, say=say(quiet))
+    if readme:
+        readme.write_text(insert_tables(readme.read_text("utf-8"), text), "utf-8")
+    print(text)
+
+
+@negcap.command(
+    configs=[
+        *("models.config:EvaluateConfig", "models.config:SimilarityConfig"),
+        "models.captioner.config:CaptionerEvaluateConfig",
+    ],
+    flags="split limit captions_per_image complete per_family per_attack components alpha drop_components instances "
+    "ranker n images language seed device threads",
+)
+@options.model
+@click.argument("source", type=PLACE, metavar="RUN")
+@options.folder("Folder of the results; default: MODEL/evaluation.", required=False)
+def evaluate(model: Path, source: Path, output: Path | None, **given: Any) -> None:
+    """Evaluate a model: retrieval, plain and under attack.
+
+    Recalls, ranks and 95 % intervals: without negatives; with the negatives of each image's own captions (VSE-C's
+    protocol) or of all captions (UniVSE's) among the candidates; on captions with a number above one; and how often a
+    caption scores above its negative. If the run has components, also retrieval by objects, attributes and relations;
+    for UniVSE also by alpha, and how well the image tells which components belong together. Prints Markdown, and writes
+    it with JSON and the ranks (Parquet) to --output.
+
+    A captioner (of negcap captioner): before and after the policy gradient, with greedy decoding and sampling: BLEU,
+    CIDEr-D, distinct words, novelty, self-BLEU, the discriminator's score, and how a model made by negcap train
+    (--ranker) ranks the images for the captions; with --images also pictures.
+
+    If RUN is a tab-separated file of pairs of sentences (the STS benchmark, SICK, or one with the columns score,
+    sentence1 and sentence2): Pearson's r of the model's cosines with people's scores.
+
+    \b
+    Example: negcap evaluate outputs/vse-c outputs/mine --split test
+    """
+    from ..models.captioner.config import CaptionerEvaluateConfig, is_captioner
+    from ..models.config import EvaluateConfig, SimilarityConfig
+
+    if source.is_file():
+        pairs = SimilarityConfig.of(given)
+        from ..models.trainer.sentence_similarity import similarity
+
+        print(similarity(model, source, pairs, output))
+        return
+    if is_captioner(model):
+        written = CaptionerEvaluateConfig.of(given)
+        from ..models.captioner.evaluate import evaluate as evaluate_captions
+
+        print(evaluate_captions(model, source, written, output))
+        return
+    config = EvaluateConfig.of(given)
+    from ..models.trainer.evaluate import evaluate as evaluate_retrieval
+
+    print(evaluate_retrieval(model, source, config, output))
+
+
+@negcap.command(
+    configs=[
+        *("models.probe.config:ProbeConfig", "models.probe.config:SaliencyConfig", "models.config:PictureConfig"),
+        "models.order.config:LengthConfig",
+    ],
+    flags="vectors split train_splits operators limit best epochs hidden seed threads",
+)
+@click.argument("task", type=options.Choice(PROBES))
+@options.run
+@click.option("--model", "models", type=FOLDER, multiple=True, metavar="MODEL", help="Model to probe. May be repeated.")
+@options.folder("Folder of the results; default: MODEL/TASK.", required=False)
+@click.option("--images", "photos", type=FOLDER, metavar="FOLDER", help="saliency, pictures: folder of the photos.")
+@click.option("--query", "queries", multiple=True, metavar="TEXT", help="pictures: what to look for. May be repeated.")
+@options.quiet
+def probe(
+    task: str,
+    run: Path,
+    models: tuple[Path, ...],
+    output: Path | None,
+    photos: Path | None,
+    quiet: bool,
+    **given: Any,
+) -> None:
+    """See what models have learned.
+
+    words: which objects does an image show (VSE-C's Table 6)? blanks: which noun or preposition is missing in a caption
+    of the image (Table 7)? One row for the word vectors of --vectors, one for each model, whose learned word vectors
+    are joined to them, and baselines.
+
+    saliency: by operator, the share of the saliency (the gradient of the similarity to the vectors of the words,
+    VSE-C's equation 4) that is on the words put in by an edit, and the share that chance gives; saliency.png has some
+    negatives with the shares of their words, and over the photos those of the regions of a grid.
+
+    pictures: of UniVSE, relevance.png: the regions of photos that are relevant to an object, an attributed object or a
+    relation; neighbours.png: the run's frequent nouns, attributed nouns and triples, projected to the plane by t-SNE.
+    Of MHA-D, heads.png: the regions and words to which each head attends; views.png: images and captions in the plane.
+
+    lengths: what a model knows of how general a caption is (Vendrov et al. 2016, section 4.6): of the captions that
+    differ most in length, the mean rank of their image, and of the longer one where the shorter one is the query. If
+    the run has components, also retrieval by two objects at once: the maximum of their vectors, or their sum under the
+    cosine.
+
+    Prints Markdown, or the files; writes it with JSON to --output.
+
+    \b
+    Example: negcap probe words outputs/mine --vectors glove.txt --model outputs/vse-c --output outputs/words
+    """
+    from ..models.config import PictureConfig
+    from ..models.order.config import LengthConfig
+    from ..models.probe.config import ProbeConfig, SaliencyConfig
+
+    if task in ("words", "blanks"):
+        if output is None or given["vectors"] is None:
+            raise ValueError(f"{task} needs --vectors and --output")
+        chosen = ProbeConfig.of(given, models=models)
+        from ..models.probe import probe as run_task
+
+        print(run_task(task, run, chosen, output, say(quiet)))
+        return
+    if len(models) != 1:
+        raise ValueError(f"{task} needs one --model MODEL, was given {len(models)}")
+    (model,) = models
+    output = output or model / task
+    if task == "saliency":
+        words = SaliencyConfig.of(given)
+        from ..models.probe.saliency import saliency
+
+        print(saliency(model, run, photos, output, words))
+    elif task == "lengths":
+        lengths = LengthConfig.of(given)
+        from ..models.order.lengths import measure_lengths
+
+        print(measure_lengths(model, run, lengths, output))
+    else:
+        pictures = PictureConfig.of(given)
+        from ..models.trainer.pictures import draw_pictures
+
+        print("\n".join(map(str, draw_pictures(model, run, photos, output, pictures))))
+
+
+@negcap.command(configs=["score.test_set:ScoreConfig"], flags="images splits refined per_caption device seed")
+@click.argument("source", type=PLACE, metavar="RUN")
+@click.option(
+    "--model", "models", multiple=True, metavar="KIND:PATH", help="Model to score; see above. May be repeated."
+)
+@options.several("--operator", "operators", "Only negatives of this operator; default: all.")
+@click.option("--lists", type=FOLDER, metavar="DIR", help="Write images.txt and texts.txt, the rows for npy, and stop.")
+@click.option("--page", type=FOLDER, metavar="FILE", help="Write an HTML page of all models, too.")
+@options.as_json
+@options.quiet
+def score(
+    source: Path,
+    models: tuple[str, ...],
+    lists: Path | None,
+    as_json: bool,
+    page: Path | None,
+    quiet: bool,
+    **given: Any,
+) -> None:
+    """Score vision-language models on negatives.
+
+    RUN is a run, or a folder or file that negcap publish wrote (or SugarCrepe, ARO, Winoground …). Prints how often the
+    image is nearer to the caption than to its negative, ranks captions first among negatives, and more, by operator and
+    family with 95 % bootstrap intervals over images; beside each the score of the same model without the image, and
+    of the best of the baselines of negcap blind.
+
+    Models: hf:FOLDER (transformers), open_clip:ARCHITECTURE:WEIGHTS, sentence-transformers:FOLDER, onnx:IMAGES,TEXTS
+    (two ONNX files), negcap:FOLDER (of negcap train), npy:IMAGES,TEXTS (vectors made elsewhere), endpoint:URL#MODEL (an
+    OpenAI-compatible chat API, asked six questions per pair; key in OPENAI_API_KEY). Vectors and answers are kept in
+    the run, so that another protocol, or an interrupted run, does not compute or ask them again.
+
+    \b
+    Example: negcap score outputs/mine --model hf:clip-vit-base-patch32 --images photos --split test
+    """
+    from ..engine.progress import report
+    from ..score import score as scoring
+    from ..score.test_set import ScoreConfig
+
+    config = ScoreConfig.of(given)
+    if lists is not None:
+        for file in scoring.write_lists(source, lists, config):
+            print(file)
+        return
+    if not models:
+        raise ValueError("give a model: --model KIND:PATH")
+    found = scoring.score(source, models, config, report(quiet))
+    if page is not None:
+        scoring.write_page(page, found)
+    print(json.dumps(found, indent=1, ensure_ascii=False) if as_json else scoring.to_text(found))
+
+
+@negcap.command(
+    configs=["models.clip.config:ClipConfig"],
+    flags="images objective train_splits refined negative_families negative_operators epochs learning_rate seed device",
+)
+@options.run
+@output
+@click.option("--model", metavar="KIND:PATH", help="CLIP to fine-tune, see below; default: a tiny random one.")
+@overwrite
+@options.quiet
+def finetune(run: Path, output: Path, overwrite: bool, quiet: bool, **given: Any) -> None:
+    """Train a CLIP on pictures, captions and negatives.
+
+    Fine-tunes a CLIP from local files, hf:FOLDER (transformers) or open_clip:FOLDER or open_clip:ARCHITECTURE:WEIGHTS
+    (OpenCLIP), or trains a tiny one from random weights, with the loss of CLIP (infonce), SigLIP, NegCLIP, CE-CLIP or
+    TripletCLIP. Writes the folder MODEL as transformers or OpenCLIP reads it: `negcap score RUN --model hf:MODEL`.
+
+    \b
+    Example: negcap finetune outputs/scenes --images outputs/scenes/images --output outputs/clip
+    """
+    from ..models.clip.config import ClipConfig
+
+    config = ClipConfig.of(given, run=run, output=output)
+    from ..models.clip.train import train_clip
+
+    train_clip(config, overwrite=overwrite, say=say(quiet))
+
+
+@negcap.command(configs=["models.order.config:HypernymConfig"], flags="rows seeds epochs concepts threads")
+@results
+@options.quiet
+def hypernyms(output: Path, quiet: bool, **given: Any) -> None:
+    """Predict hypernyms of WordNet's nouns by order-embeddings.
+
+    Table 1 of Vendrov et al. (2016): the transitive closure of the known pairs, word2gauss, a symmetric and a bilinear
+    model, and order-embeddings, on held-out pairs. Prints Markdown; writes it to DIR with JSON, the vectors of all
+    concepts, and hypernyms.png, some concepts in two dimensions.
+
+    \b
+    Example: negcap hypernyms --output outputs/hypernyms --seeds 3
+    """
+    from ..models.order.config import HypernymConfig
+
+    config = HypernymConfig.of(given)
+    from ..models.order.hypernyms import predict_hypernyms
+
+    print(predict_hypernyms(config, output, say(quiet)))
+
+
+@negcap.command(configs=["models.order.config:EntailConfig"], flags="similarities seeds epochs device threads")
+@click.argument("train", type=FOLDER)
+@click.argument("validation", type=FOLDER, metavar="DEV")
+@click.argument("test", type=FOLDER)
+@results
+@options.quiet
+def entail(train: Path, validation: Path, test: Path, output: Path, quiet: bool, **given: Any) -> None:
+    """Train and test textual entailment by order-embeddings.
+
+    Table 3 of Vendrov et al. (2016): is a hypothesis entailed by its premise? TRAIN, DEV and TEST are files of SNLI
+    (.jsonl, .txt), of SICK, or of `negcap publish --format snli`. Pairs whose gold label is "-" are left out. Prints
+    Markdown; writes it to DIR with JSON and the weights.
+
+    \b
+    Example: negcap entail snli_1.0_train.jsonl snli_1.0_dev.jsonl snli_1.0_test.jsonl --output outputs/entailment
+    """
+    from ..models.order.config import EntailConfig
+
+    config = EntailConfig.of(given)
+    from ..models.order.entailment import entail as fit
+
+    print(fit(train, validation, test, config, output, say(quiet)))
