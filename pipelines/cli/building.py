@@ -29,7 +29,7 @@ def _columns(ctx: click.Context, flag: click.Parameter, values: tuple[str, ...])
     configs=[
         *(
             "stages.build:BuildConfig",
-            "ingestion.rows:IngestConfig",
+            "ingestion.grouping:IngestConfig",
             "stages.parse:ParseConfig",
             "stages.lexicon:LexiconConfig",
         ),
