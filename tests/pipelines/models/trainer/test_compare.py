@@ -13,7 +13,14 @@ from negcap.pipelines.cli import main
 from negcap.pipelines.models.config import EvaluateConfig
 from negcap.pipelines.models.trainer.compare import CompareConfig, Variant, compare
 
-SMALL: dict[str, Any] = {"joint": 8, "word_dim": 6, "batch_size": 16, "epochs": 2, "validation_images": 10}
+SMALL: dict[str, Any] = {
+    "joint": 8,
+    "word_dim": 6,
+    "batch_size": 16,
+    "epochs": 2,
+    "validation_images": 10,
+    "learning_rate": 0.01,
+}
 TRAINING = {**SMALL, "threads": 1, "min_count": 2}
 CONFIG = EvaluateConfig(threads=1)
 

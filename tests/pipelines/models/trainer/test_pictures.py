@@ -11,21 +11,9 @@ from PIL import Image
 from negcap.pipelines.cli import main
 from negcap.pipelines.models.config import configure
 from negcap.pipelines.models.data import Phrase
-from negcap.pipelines.models.trainer.pictures import find_relevance, read_query
+from negcap.pipelines.models.trainer.pictures import find_relevance
 from negcap.pipelines.models.univse.model import UniVSE
 from negcap.pipelines.models.vocabulary import SPECIALS, WordVocabulary
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("a dog", ("dog",)),
-        ("a black dog", ("black", "dog")),
-        ("a black dog on a couch", ("dog", "on", "couch")),
-    ],
-)
-def test_a_query_is_parsed_as_a_caption(text: str, words: tuple[str, ...]) -> None:
-    assert read_query(text) == Phrase(words, text)
 
 
 def test_the_best_photos_come_first_with_the_relevance_of_their_regions() -> None:
