@@ -150,13 +150,19 @@ def _moves(tree: Tree, child: int, copula: int, predicate: int) -> bool:
     if dep in ("mark", "punct"):
         return not after_copula
     if dep == "advmod":
-        return _adverb_moves(tree, child, copula, predicate)
+        return _adverb_belongs_to_clause(tree, child, copula, predicate)
     if tree.pos[predicate] in ("ADJ", "ADV") and dep.startswith("obl"):
         return child < copula if dep in ("obl", "obl:agent") else not after_copula
     return True
 
 
-def _adverb_moves(tree: Tree, adverb: int, copula: int, predicate: int) -> bool:
+def _adverb_belongs_to_clause(tree: Tree, adverb: int, copula: int, predicate: int) -> bool:
+    """Return whether an adverb depends on the copula, as in CLEAR, instead of the predicate, as in UD.
+
+    Outside of copula and predicate: all but "enough" ("old enough"). Between them: negation and "also" ("is not old");
+    before an adjective what is no degree ("is usually old", but "is very old"); before a preposition what is not right
+    before it ("is now in", but "is right in"); else what precedes the noun's own words ("is now a man").
+    """
     word = tree.forms[adverb].lower()
     if not copula < adverb < predicate:
         return word != "enough"
