@@ -77,7 +77,7 @@ def _replaced(scene: Scene, group: int, **looks: str) -> Scene:
 
 
 def _with_group_changed(scene: Scene, group: int, rng: Random) -> Iterator[Scene]:
-    """Every scene that differs from this one in one group of equal things: its number, its kind, or its place (slot)."""
+    """All scenes that differ from this one in one group of equal things: its number, its kind, or its place (slot)."""
     first, count = _first(scene, group), len(scene.group(group))
     for number in range(1, MOST[first.slot] + 1):
         if number != count:
