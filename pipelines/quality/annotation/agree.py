@@ -314,6 +314,7 @@ def read_reports(run: Path) -> list[Reading]:
 
 
 def _reading(reader: str, reading: str, operator: str, rows: pd.DataFrame) -> Reading:
+    """What one reader says of the pairs of an operator; rows: a question each, of the table readings."""
     read = rows[rows["problem"] == ""]
     blind, image = read[read["reading"] == "blind"], read[read["reading"] == "image"]
     told = blind["told"].eq(True)

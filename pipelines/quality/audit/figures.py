@@ -292,6 +292,7 @@ def to_table(figures: Figures, blindness: Mapping[str, Blindness]) -> pa.Table:
 
 
 def _rows(figures: Figures, blindness: Mapping[str, Blindness]) -> Iterator[tuple[Any, ...]]:
+    """All figures as rows (table, operator, measure, item, value, low, high, pairs), the last three where known."""
     yield "captions", "", "captions", "", figures.captions
     yield "captions", "", "images", "", figures.images
     yield "negatives", "all", "covered", "", figures.captions - figures.without
@@ -312,6 +313,7 @@ def _rows(figures: Figures, blindness: Mapping[str, Blindness]) -> Iterator[tupl
 
 
 def _rows_of_operator(made: Made) -> Iterator[tuple[Any, ...]]:
+    """The figures of one operator, as `_rows` without table and operator."""
     yield "covered", "", made.captions
     yield "rows", "", made.rows
     if made.p_true is not None:

@@ -244,6 +244,10 @@ def _move_left_commas(tree: Tree, old: int, new: int) -> None:
 
 
 def _raise(tree: Tree, nominal: int, cases: list[int]) -> None:
+    """Make the prepositions of a nominal its heads: the first takes over its head, each other one depends on the last.
+
+    What belongs to the outer phrase (conjunctions, commas, clause-level dependents) moves to the first preposition.
+    """
     outer, head, dep = cases[0], tree.heads[nominal], tree.deps[nominal]
     label = "agent" if dep == "obl:agent" else dep if dep in OWN_LABEL else "prep"
     if dep == "conj":
@@ -328,6 +332,7 @@ def convert_clauses(tree: Tree) -> None:
 
 
 def _convert_xcomp(tree: Tree, word: int, head: int) -> None:
+    """Convert an xcomp of UD, whose subject is that of its head or its object, see `convert_clauses`."""
     objects = [child for child in tree.children(head, "obj") if child < word]
     tag, pos = tree.tags[word], tree.pos[word]
     marked = any(tree.tags[child] == "TO" for child in tree.children(word))
