@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Generator
 
 from negcap.pipelines.models.batches import build_pool, shuffled_batches
-from negcap.pipelines.models.data import encode_run, pack_sentences, read_captions, split_captions
+from negcap.pipelines.models.data import encode_run, read_captions, split_captions
 from negcap.pipelines.models.vocabulary import build_vocabulary, tokenize
 from negcap.schemas.captions import CAPTIONS
 from tests.pipelines.models.trainer_world import write_table, write_world
@@ -39,11 +39,14 @@ def test_split_captions(world: Path) -> None:
         split_captions(captions, ["train"], "val", 0, there)
 
 
-def test_captions_beyond_an_images_fifth_are_left_out(tmp_path: Path) -> None:
+def write_captions(run: Path, *columns: dict[str, str]) -> None:
     row = {"image": "b.png", "split": "test", "origin": "human", "text": "A hen.", "language": "en"}
-    images = ["a", "b", "a", "b", "b", "a", "a", "a", "a", "b", "a", "c"]  # 7, 4 and 1 captions
-    rows = [{**row, "caption_id": f"x:{n}", "image_id": image} for n, image in enumerate(images)]
-    write_table(tmp_path, "captions", pa.Table.from_pylist(rows, CAPTIONS))
+    rows = [{**row, "caption_id": f"x:{n}", **given} for n, given in enumerate(columns)]
+    write_table(run, "captions", pa.Table.from_pylist(rows, CAPTIONS))
+
+
+def test_captions_beyond_an_images_fifth_are_left_out(tmp_path: Path) -> None:
+    write_captions(tmp_path, *({"image_id": image} for image in "ababbaaaabac"))  # 7, 4 and 1 captions
     captions, there = read_captions(tmp_path), torch.ones(3, dtype=torch.bool)
     assert captions.to_evaluate("test", there, None, 5).tolist() == [0, 1, 2, 3, 4, 5, 6, 7, 9, 11]
     assert captions.to_evaluate("test", there, 2, 1).tolist() == [0, 1]
@@ -51,16 +54,12 @@ def test_captions_beyond_an_images_fifth_are_left_out(tmp_path: Path) -> None:
 
 
 def test_captions_of_several_languages(tmp_path: Path) -> None:
-    row = {"image": "b.png", "split": "train", "origin": "human", "text": "x"}
     said = [("a", "de"), ("a", "en"), ("b", "en"), ("b", "fr"), ("c", "de"), ("c", "en")]
-    rows = [
-        {**row, "caption_id": f"x:{n}", "image_id": image, "language": code} for n, (image, code) in enumerate(said)
-    ]
-    write_table(tmp_path, "captions", pa.Table.from_pylist(rows, CAPTIONS))
+    write_captions(tmp_path, *({"image_id": image, "language": code} for image, code in said))
     captions = read_captions(tmp_path, languages=("en", "de"))
     assert captions.ids == ["x:0", "x:1", "x:2", "x:4", "x:5"] and captions.language.tolist() == [1, 0, 0, 1, 0]
     assert captions.in_language(torch.arange(5), "de").tolist() == [0, 3]
-    assert captions.to_evaluate("train", torch.ones(3, dtype=torch.bool), None, 1, "de").tolist() == [0, 3]
+    assert captions.to_evaluate("test", torch.ones(3, dtype=torch.bool), None, 1, "de").tolist() == [0, 3]
     captions.require_every_language(torch.tensor([0, 1, 3, 4]), "to train on")
     message = r"every image to train on must have captions in en and de, b has none in: de \(1 of 3 images lack"
     with pytest.raises(ValueError, match=message):
@@ -123,20 +122,6 @@ def test_families_are_equally_likely_whatever_their_sizes() -> None:
     again = pool.draw(batch, 1, generator).rows
     assert (rows != again).double().mean() > 0.5  # sampled anew each time
     assert torch.equal(rows, pool.draw(batch, 1, Generator().manual_seed(0)).rows)
-
-
-@given(st.lists(st.integers(1, 6), min_size=1, max_size=9), st.data())
-def test_a_packed_batch_equals_torchs(lengths: list[int], data: st.DataObject) -> None:
-    offsets = torch.tensor([0, *lengths]).cumsum(0)
-    rows = torch.tensor(data.draw(st.lists(st.integers(0, len(lengths) - 1), min_size=1, max_size=9)))
-    tokens = torch.arange(int(offsets[-1]))
-    packed = pack_sentences(offsets, rows)
-    sentences = [tokens[offsets[row] : offsets[row + 1]] for row in rows]
-    expected = torch.nn.utils.rnn.pack_sequence(sorted(sentences, key=len, reverse=True))
-    assert torch.equal(tokens[packed.positions], expected.data)
-    assert torch.equal(packed.sizes, expected.batch_sizes)
-    for place, sentence in zip(packed.inverse.tolist(), sentences, strict=True):
-        assert tokens[packed.positions[place]] == sentence[0]
 
 
 def test_batches_contain_every_caption_once() -> None:

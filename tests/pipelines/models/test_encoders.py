@@ -12,7 +12,6 @@ from negcap.pipelines.models.encoders import (
     TextEncoder,
     TextShape,
     TwoPartEmbedding,
-    prefix_tree,
     run_packed,
     run_prefix_tree,
     signed_root,
@@ -34,20 +33,6 @@ def text_encoder(
 def flat(sentences: list[list[int]]) -> tuple[Tensor, Tensor]:
     offsets = torch.tensor([0, *(len(s) for s in sentences)]).cumsum(0)
     return torch.tensor([word for s in sentences for word in s], dtype=torch.int32), offsets
-
-
-@given(SENTENCES, st.booleans())
-def test_a_prefix_tree_has_one_node_per_distinct_prefix(sentences: list[list[int]], backwards: bool) -> None:
-    tokens, offsets = flat(sentences)
-    tree = prefix_tree(tokens, offsets, torch.arange(len(sentences)), backwards=backwards)
-    read = [tuple(s[::-1] if backwards else s) for s in sentences]
-    prefixes: list[tuple[int, ...]] = []
-    before: list[tuple[int, ...]] = [()]
-    for words, parents in zip(tree.words, tree.parents, strict=True):
-        before = [(*before[at], word) for at, word in zip(parents.tolist(), words.tolist(), strict=True)]
-        prefixes += before
-    assert len(prefixes) == len({s[: n + 1] for s in read for n in range(len(s))})
-    assert [prefixes[node] for node in tree.leaf.tolist()] == read
 
 
 @pytest.mark.parametrize("pooling", ["max", "last"])

@@ -62,18 +62,17 @@ def test_an_interrupted_training_ends_with_the_same_bits(tmp_path: Path) -> None
     assert lines[-1]["loss"] < lines[0]["loss"] < lines[0]["terms"]["largest"] * 4
 
 
-def test_the_best_weights_are_kept_without_a_folder() -> None:
+def test_the_best_weights_are_kept_without_a_folder_and_a_training_may_stop_early() -> None:
     errors: list[float] = []
-    model, history, _ = train(
-        6, select=lambda line: -abs(line["epoch"] - 2), report=lambda h: errors.append(h[-1]["error"])
-    )
-    assert (model.weight[0] - TRUE).norm().item() == errors[1] != errors[-1]
     kept: list[int] = []
-    train(6, select=lambda line: -abs(line["epoch"] - 2), keep=lambda line: kept.append(line["epoch"]))
+    best: dict[str, Any] = {
+        "select": lambda line: -abs(line["epoch"] - 2),
+        "keep": lambda line: kept.append(line["epoch"]),
+    }
+    model, _, _ = train(6, select=best["select"], report=lambda history: errors.append(history[-1]["error"]))
+    assert (model.weight[0] - TRUE).norm().item() == errors[1] != errors[-1]
+    train(6, **best)
     assert kept == [1, 2]
-
-
-def test_a_training_may_stop_early() -> None:
     assert len(train(6, stop=lambda history: len(history) == 2)[1]) == 2
 
 
@@ -105,21 +104,17 @@ def test_a_loss_that_is_not_finite_is_named() -> None:
 
 
 def test_every_epoch_computes_deterministically(monkeypatch: pytest.MonkeyPatch) -> None:
-    inside = [False]
+    entered: list[bool] = []
 
     @contextmanager
     def spy(device: torch.device) -> Iterator[None]:
-        inside.append(True)
+        entered.append(True)
         yield
-        inside.append(False)
-
-    def evaluate(line: dict[str, Any]) -> dict[str, Any]:
-        assert inside[-1]
-        return {}
+        entered.append(False)
 
     monkeypatch.setattr(devices, "deterministic", spy)
-    train(2, evaluate=evaluate)
-    assert inside == [False, True, False, True, False]
+    train(2, evaluate=lambda line: {"deterministic": entered[-1]}, select=lambda line: line["deterministic"])
+    assert entered == [True, False, True, False]
 
 
 def test_the_average_is_at_first_the_plain_mean_of_all_weights() -> None:
@@ -133,18 +128,15 @@ def test_the_average_is_at_first_the_plain_mean_of_all_weights() -> None:
     assert mean.weight.item() == pytest.approx(3 + 3 * (1 - 0.9**2))
 
 
-def modes() -> tuple[bool, bool]:
-    return torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
-
-
 def test_deterministic_algorithms_are_used_on_a_gpu_and_only_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    def modes() -> tuple[bool, bool]:
+        return torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+
     monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
     before = modes()
     with deterministic(torch.device("cpu")):
         assert modes() == before and "CUBLAS_WORKSPACE_CONFIG" not in os.environ
-    with deterministic(torch.device("cuda")):
-        assert modes() == (True, True) and os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"
-    assert modes() == before
     with pytest.raises(KeyError), deterministic(torch.device("cuda")):
+        assert modes() == (True, True) and os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"
         raise KeyError
     assert modes() == before

@@ -10,12 +10,9 @@ import pytest
 from negcap.pipelines.models.config import MODELS, RECIPES, EvaluateConfig, configure
 from negcap.pipelines.models.trainer.evaluate import measure
 from negcap.pipelines.models.trainer.train import train
-from tests.pipelines.models.mhad.mhad_world import write_german_world
-from tests.pipelines.models.univse.univse_world import write_univse_world
+from tests.conftest import GOLDEN
 
-GOLDEN = Path(__file__).parents[2] / "golden"
 Golden = Callable[[str, str, Any], Any]
-IMAGES = (("train", 100), ("test", 20))
 SMALL: dict[str, Any] = {
     **{"joint": 24, "word_dim": 8, "batch_size": 32, "learning_rate": 0.01, "validation_images": 30, "min_count": 2},
     **{"threads": 1, "epochs": 1},
@@ -37,13 +34,6 @@ CASES: dict[str, dict[str, Any]] = {
         **{"negative_families": ("noun", "numeral", "relation"), "diversity": "printed"},
     },
 }
-
-
-@pytest.fixture(scope="module")
-def worlds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    folder = tmp_path_factory.mktemp("worlds")
-    german = write_german_world(folder / "german", IMAGES)
-    return {"english": write_univse_world(folder / "english", IMAGES), "german": german}
 
 
 def numbers(value: Any, name: str = "") -> dict[str, float]:
@@ -70,9 +60,9 @@ def golden(request: pytest.FixtureRequest) -> Golden:
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_training_has_the_losses_and_the_metrics_that_it_had(
-    worlds: dict[str, Path], golden: Golden, tmp_path: Path, case: str
+    english: Path, german: Path, golden: Golden, tmp_path: Path, case: str
 ) -> None:
-    run = worlds["german" if CASES[case]["model"] == "mha-d" else "english"]
+    run = german if CASES[case]["model"] == "mha-d" else english
     folder = train(configure(run, tmp_path / "m", **{**SMALL, **CASES[case]}))
     (line,) = map(json.loads, (folder / "metrics.jsonl").read_text().splitlines())
     evaluation = measure(folder, run, EvaluateConfig(threads=1))
@@ -84,22 +74,17 @@ def test_a_training_has_the_losses_and_the_metrics_that_it_had(
     assert made == pytest.approx(golden("training.json", case, made), rel=1e-4, abs=1e-4)
 
 
-def settings(model: str, recipe: str, **given: Any) -> dict[str, Any]:
+OF_RECIPES = [(model, recipe, {}) for model in MODELS for recipe in RECIPES]
+OF_ORDERS = [("vse-c", "house", {"similarity": name}) for name in ("order", "order-signed", "order-reversed")]
+
+
+@pytest.mark.parametrize(("model", "recipe", "given"), [*OF_RECIPES, *OF_ORDERS])
+def test_recipes_and_similarities_keep_their_settings(
+    golden: Golden, model: str, recipe: str, given: dict[str, str]
+) -> None:
     config = configure(Path("run"), Path("model"), model=model, recipe=recipe, **given)
-    return {name: value for name, value in vars(config).items() if name not in ("run", "output", "threads")}
-
-
-@pytest.mark.parametrize("recipe", RECIPES)
-@pytest.mark.parametrize("model", MODELS)
-def test_recipes_keep_their_settings(golden: Golden, model: str, recipe: str) -> None:
-    made = json.loads(json.dumps(settings(model, recipe)))
-    known = golden("training_settings.json", f"{model} {recipe}", made)
+    made = {name: value for name, value in vars(config).items() if name not in ("run", "output", "threads")}
+    made = json.loads(json.dumps(made))
+    known = golden("training_settings.json", f"{model} {given.get('similarity', recipe)}", made)
     assert made == {name: known[name] for name in made}
     assert {"model", "epochs", "batch_size", "learning_rate", "margin", "joint"} <= set(made)
-
-
-@pytest.mark.parametrize("similarity", ["order", "order-signed", "order-reversed"])
-def test_similarities_keep_their_settings(golden: Golden, similarity: str) -> None:
-    made = json.loads(json.dumps(settings("vse-c", "house", similarity=similarity)))
-    known = golden("training_settings.json", f"vse-c {similarity}", made)
-    assert made == {name: known[name] for name in made}

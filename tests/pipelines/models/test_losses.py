@@ -80,11 +80,8 @@ def test_info_nce_and_negclip_equal_a_loop(negatives: Tensor | None) -> None:
 
 
 def test_the_sigmoid_loss_equals_a_loop() -> None:
-    expected = sum(
-        math.log(1 + math.exp(-float(LOGITS[i, j]) if SAME[i, j] else float(LOGITS[i, j])))
-        for i in range(4)
-        for j in range(4)
-    )
+    signed = [-score if same else score for score, same in zip(LOGITS.flatten().tolist(), SAME.flatten(), strict=True)]
+    expected = sum(math.log(1 + math.exp(score)) for score in signed)
     assert sigmoid_loss(LOGITS, SAME).item() == pytest.approx(expected)
 
 
@@ -111,8 +108,6 @@ def test_a_margin_grows_with_concreteness() -> None:
 
 
 def test_thresholds_are_the_mean_distances_by_family() -> None:
-    true, false = torch.tensor([5.0, 3.0]), torch.tensor([1.0, 2.0, 2.5])
-    found = next_thresholds(
-        torch.tensor([9.0, 9.0, 9.0]), true, false, torch.tensor([0, 0, 1]), torch.tensor([0, 0, 2])
-    )
+    true, false, before = torch.tensor([5.0, 3.0]), torch.tensor([1.0, 2.0, 2.5]), torch.full((3,), 9.0)
+    found = next_thresholds(before, true, false, torch.tensor([0, 0, 1]), torch.tensor([0, 0, 2]))
     assert found.tolist() == pytest.approx([3.5, 9.0, 0.5])

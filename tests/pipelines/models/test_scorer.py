@@ -72,15 +72,8 @@ def masked_model(folder: Path, **special: str) -> tuple[BertForMaskedLM, PreTrai
 
 
 def bert_config(words: int) -> BertConfig:
-    return BertConfig(
-        vocab_size=words,
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=64,
-        max_position_embeddings=40,
-        initializer_range=0.5,
-    )
+    sizes = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64)
+    return BertConfig(vocab_size=words, max_position_embeddings=40, initializer_range=0.5, **sizes)
 
 
 @torch.no_grad()
@@ -120,17 +113,6 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {"causal": folder / "causal", "masked": folder / "masked"}
 
 
-@pytest.fixture(params=["causal", "masked"])
-def fresh(request: pytest.FixtureRequest, folders: dict[str, Path]) -> Callable[[], LanguageModelScorer]:
-    """Load a model anew, with nothing remembered."""
-
-    def load() -> LanguageModelScorer:
-        scorer._load.cache_clear()
-        return load_scorer(folders[request.param])
-
-    return load
-
-
 @pytest.mark.parametrize(
     ("special", "start", "end"),
     [
@@ -150,20 +132,24 @@ def test_a_causal_score_is_the_sum_over_tokens_given_those_before(
     np.testing.assert_allclose(scores, expected, atol=6e-4)
 
 
-def test_a_masked_score_is_the_sum_over_tokens_given_the_rest_but_not_the_later_pieces_of_a_word(
-    tmp_path: Path,
-) -> None:
+def test_a_masked_score_is_the_sum_over_tokens_given_all_but_later_pieces_of_the_word(tmp_path: Path) -> None:
     model, tokenizer = masked_model(tmp_path)
     assert "##" in " ".join(tokenizer.tokenize("unbelievably"))
     expected = [masked_score(model, tokenizer, text) for text in TEXTS]
     np.testing.assert_allclose(load_scorer(tmp_path).log_likelihoods(TEXTS), expected, atol=6e-4)
 
 
+@pytest.mark.parametrize("kind", ["causal", "masked"])
 def test_a_score_does_not_depend_on_the_texts_beside_it(
-    fresh: Callable[[], LanguageModelScorer], monkeypatch: pytest.MonkeyPatch
+    kind: str, folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def fresh() -> LanguageModelScorer:
+        """The model loaded anew, with nothing remembered."""
+        scorer._load.cache_clear()
+        return load_scorer(folders[kind])
+
     monkeypatch.setitem(scorer.BATCH_TOKENS, "cpu", 30)
-    texts = [f"{text} {more}".strip() for text in TEXTS for more in ("", "a dog", "two horses", "on a couch")]
+    texts = [f"{text} {more}".strip() for text in TEXTS for more in ("", "a dog")]
     together = fresh().log_likelihoods(texts)
     assert len(set(together)) == len(texts)
     assert fresh().log_likelihoods(texts[::-1]).tolist() == together[::-1].tolist()
@@ -205,18 +191,11 @@ def without(*names: str) -> Callable[[Path], None]:
     return lambda folder: [(folder / name).unlink() for name in names] and None
 
 
-def only_the_encoder(folder: Path) -> None:
-    BertModel(bert_config(70)).save_pretrained(folder)
-    changed(folder, architectures=["BertForMaskedLM"])
-
-
 FAULTS = {
     "no config": ("causal", without("config.json"), "must be a folder with config.json, has none"),
     "no tokenizer": ("masked", without("tokenizer.json"), "must be a folder with tokenizer.json or .*, has none"),
     "no safetensors": ("causal", without("model.safetensors"), r"must be a folder with \*.safetensors, has none"),
-    "no JSON": ("causal", lambda folder: (folder / "config.json").write_text("{"), "the config in .* cannot be read: "),
     "no known type": ("causal", lambda folder: changed(folder, model_type="x"), "the config in .* cannot be read: "),
-    "an encoder": ("masked", lambda folder: changed(folder, architectures=["BertModel"]), "was: BertModel in "),
     "T5": ("causal", lambda folder: T5Config(architectures=["T5"]).save_pretrained(folder), "was: T5 in "),
     "no start": ("causal", lambda folder: causal_model(folder), "must have a start or an end token .*, has none"),
     "no mask": ("masked", lambda folder: masked_model(folder, unk_token="[UNK]"), "fast one .* with a mask_token"),
@@ -234,38 +213,31 @@ def test_a_folder_that_cannot_score_is_refused_before_its_weights_are_read(
     assert "\n" not in str(found.value)
 
 
-@pytest.mark.parametrize(
-    ("spoil", "message"),
-    [
-        (only_the_encoder, "must be those of the whole model, lack: cls.predictions"),
-        (lambda folder: (folder / "model.safetensors").write_bytes(b"x" * 100), "the weights in .* cannot be read: "),
-        (lambda folder: changed(folder, vocab_size=50), "the weights in .* cannot be read: "),
-    ],
-    ids=["the head is missing", "damaged", "of another size"],
-)
-def test_weights_that_do_not_fit_are_refused(
-    spoil: Callable[[Path], object], message: str, folders: dict[str, Path], tmp_path: Path
-) -> None:
-    copy = shutil.copytree(folders["masked"], tmp_path / "spoilt")
-    spoil(copy)
-    assert check_scorer(copy) == copy
-    with pytest.raises(ValueError, match=message):
-        load_scorer(copy)
-
-
-@pytest.fixture
-def captions(tmp_path: Path) -> Path:
-    path = tmp_path / "captions.csv"
-    rows = ["1.jpg,A dog sleeps on a red couch.", "2.jpg,Two men ride horses on a beach.", "3.jpg,A girl holds a cat."]
-    path.write_text("\n".join(["image,caption", *rows]), "utf-8")
-    return path
+def test_weights_that_do_not_fit_are_refused(folders: dict[str, Path], tmp_path: Path) -> None:
+    for name, message in (
+        ("headless", "must be those of the whole model, lack: cls.predictions"),
+        ("damaged", "the weights in .* cannot be read: "),
+        ("larger", "the weights in .* cannot be read: "),
+    ):
+        copy = shutil.copytree(folders["masked"], tmp_path / name)
+        if name == "headless":
+            BertModel(bert_config(70)).save_pretrained(copy)
+            changed(copy, architectures=["BertForMaskedLM"])
+        elif name == "damaged":
+            (copy / "model.safetensors").write_bytes(b"x" * 100)
+        else:
+            changed(copy, vocab_size=50)
+        assert check_scorer(copy) == copy
+        with pytest.raises(ValueError, match=message):
+            load_scorer(copy)
 
 
 @pytest.mark.parametrize("kind", ["causal", "masked"])
 def test_a_build_scores_with_the_model_wherever_its_folder_lies(
-    kind: str, folders: dict[str, Path], captions: Path, tmp_path: Path
+    kind: str, folders: dict[str, Path], tmp_path: Path
 ) -> None:
-    run = tmp_path / "run"
+    captions, run = tmp_path / "captions.csv", tmp_path / "run"
+    captions.write_text("\n".join(["image,caption", *(f"{n}.jpg,{text}" for n, text in enumerate(TEXTS[:2]))]))
     build = ["build", str(captions), "--output", str(run), "--scheduler", "synchronous", "--quiet"]
     assert main([*build, "--set", f"scorer={folders[kind]}"]) == 0
     made = negcap.read(run)
@@ -281,13 +253,11 @@ def test_a_build_scores_with_the_model_wherever_its_folder_lies(
 
 
 def test_an_augmenter_refuses_what_the_model_finds_implausible(folders: dict[str, Path]) -> None:
-    texts = ["A dog sleeps on a red couch.", "Two men ride horses on a beach."]
-    model = load_scorer(folders["causal"])
-    every = negcap.Augmenter(n=20, scorer=folders["causal"])(texts)
-    assert every == negcap.Augmenter(n=20)(texts)
-    for text, negatives, kept in zip(
-        texts, every, negcap.Augmenter(n=20, scorer=folders["causal"], min_plausibility=0.0)(texts), strict=True
-    ):
+    model, folder = load_scorer(folders["causal"]), folders["causal"]
+    every = negcap.Augmenter(n=20, scorer=folder)(TEXTS[:2])
+    likely = negcap.Augmenter(n=20, scorer=folder, min_plausibility=0.0)(TEXTS[:2])
+    assert every == negcap.Augmenter(n=20)(TEXTS[:2])
+    for text, negatives, kept in zip(TEXTS[:2], every, likely, strict=True):
         log_odds = model.log_likelihoods(negatives) - model.log_likelihoods([text])
         assert set(kept) == {negative for negative, odds in zip(negatives, log_odds, strict=True) if odds >= 0}
         assert 0 < len(kept) < len(negatives)

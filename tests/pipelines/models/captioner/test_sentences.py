@@ -87,8 +87,8 @@ def expected_reward(generator: Generator) -> Tensor:
 
 @pytest.mark.parametrize(
     "positions, rollouts, compared",
-    [((), 0, False), ((1, 2, 3), 1, False), ((2,), 3, False), ((1, 2, 3), 2, True)],
-    ids=["the sentence's own reward", "every prefix", "one prefix", "with a baseline"],
+    [((), 0, False), ((2,), 3, False), ((1, 2, 3), 2, True)],
+    ids=["the sentence's own reward", "one prefix", "every prefix, with a baseline"],
 )
 def test_the_policy_gradient_is_that_of_the_expected_reward(
     positions: tuple[int, ...], rollouts: int, compared: bool
@@ -167,10 +167,7 @@ def test_the_discriminator_scores_unit_vectors_and_ignores_padding() -> None:
     assert net(image, short).item() == pytest.approx((image @ net.sentences(short).T).item(), abs=1e-6)
 
 
-IMAGES = 5
-
-
-def given(rows: int = IMAGES) -> tuple[Tensor, Tensor]:
+def given(rows: int = 5) -> tuple[Tensor, Tensor]:
     torch.manual_seed(5)
     return torch.randn(rows, 3), torch.randn(rows, 2)
 
@@ -179,48 +176,22 @@ def likelihood(generator: Generator, features: Tensor, noise: Tensor, sentences:
     return generator(generator.first_state(features, noise), sentences).log_probs.sum(1)
 
 
-def test_a_step_equals_torchs_lstm() -> None:
-    generator, (features, noise) = tiny(), given()
-    state, words = generator.first_state(features, noise), torch.tensor([4, 5, 6, 2, 4])
-    scores, after = generator.step(state, words)
-    output, (hidden, cell) = generator.lstm(generator.embedding(words)[None], (state.hidden[None], state.cell[None]))
-    assert torch.allclose(after.hidden, hidden[0], atol=1e-6) and torch.allclose(after.cell, cell[0], atol=1e-6)
-    allowed = [word for word in range(WORDS) if word not in FORBIDDEN]
-    assert torch.allclose(scores[:, allowed], generator.out(output[0])[:, allowed], atol=1e-5)
-    assert (scores[:, list(FORBIDDEN)] == -torch.inf).all()
-
-
 def test_a_wide_beam_finds_the_likeliest_sentence_and_a_narrow_one_is_greedy() -> None:
     generator, (features, noise) = tiny(), given()
     found = beam_search(generator, features, noise, MAX_WORDS, 200)
     everything = every_sentence()
-    for row in range(IMAGES):
+    for row in range(5):
         rows = len(everything.words)
         means = likelihood(generator, features[row].expand(rows, -1), noise[row].expand(rows, -1), everything)
         assert torch.equal(found.words[row], everything.words[(means / everything.lengths).argmax()])
     greedy = beam_search(generator, features, noise, MAX_WORDS, 1)
-    state, last = generator.first_state(features, noise), torch.full((IMAGES,), START_ID)
-    unfinished = torch.ones(IMAGES, dtype=torch.bool)
+    state, last = generator.first_state(features, noise), torch.full((5,), START_ID)
+    unfinished = torch.ones(5, dtype=torch.bool)
     for words in greedy.words.T:
         logits, state = generator.step(state, last)
         last = logits.argmax(1)
         assert torch.equal(words, last.where(unfinished, PAD_ID))
         unfinished &= last != END_ID
-
-
-def test_samples_occur_as_often_as_the_policy_says() -> None:
-    generator, rows = tiny(), 60_000
-    features, noise = (part.expand(rows, -1) for part in given(1))
-    uniforms = torch.rand(rows, MAX_WORDS, generator=torch.Generator().manual_seed(0), dtype=torch.double)
-    sentences = sample_sentences(generator, features, noise, uniforms)
-    everything = every_sentence()
-    count = len(everything.words)
-    chance = likelihood(generator, features[:count], noise[:count], everything).exp()
-    place = torch.tensor([WORDS**n for n in range(MAX_WORDS)])
-    numbers = torch.bincount((sentences.words * place).sum(1), minlength=WORDS**MAX_WORDS)
-    found = numbers[(everything.words * place).sum(1)]
-    assert int(found.sum()) == rows  # no other sentence is written
-    assert (found / rows - chance).abs().max() < 4 * (0.25 / rows) ** 0.5
 
 
 def test_a_sentence_does_not_depend_on_its_batch_and_prefixes_are_continued() -> None:
@@ -292,20 +263,14 @@ def test_captions_are_written_as_people_write_them_and_compared_by_their_letters
 DOG, CAT = "a dog runs on the grass".split(), "a cat sleeps in the sun".split()
 
 
-def test_distinct_counts_ngrams_over_all_sentences() -> None:
+def test_measures_of_sentences() -> None:
     assert distinct([["a", "dog"], ["a", "cat"]], 1) == 3 / 4
     assert distinct([["a", "dog", "a", "dog"]], 2) == 2 / 3
     assert distinct([DOG, DOG], 2) == 0.5 and distinct([["a"]], 2) == 0
-
-
-def test_corpus_bleu() -> None:
     assert bleu([DOG], [[CAT, DOG]]) == pytest.approx([100] * 4)
     half = bleu(["a dog runs on a hill".split()], [[DOG]])
     assert half[0] == pytest.approx(100 * 4 / 6) and half[1] == pytest.approx(100 * math.sqrt(4 / 6 * 3 / 5))
     assert bleu(["two boats".split()], [[DOG]])[0] == 0
-
-
-def test_self_bleu_is_low_if_captions_differ() -> None:
     assert self_bleu([[DOG, DOG]]) == pytest.approx(100)
     assert self_bleu([[DOG, CAT]]) < 30 and self_bleu([[DOG]]) == 0
     assert self_bleu([[DOG, CAT], [DOG, DOG]]) == pytest.approx((self_bleu([[DOG, CAT]]) + 100) / 2)
@@ -320,8 +285,3 @@ def test_cider_d_equals_a_computation_by_hand() -> None:
     longer = cider_d([["red", "ball", "ball"], ["box"]], references)[0]
     assert longer == pytest.approx(10 / 4 * math.exp(-1 / 72) * (1 + 1 / math.sqrt(1 + 1)))
     assert cider_d([["green"], ["green"]], references) == [0, 0]
-
-
-def test_repeating_a_word_does_not_increase_cider_d() -> None:
-    references = [[["red", "ball"]], [["blue", "box"]]]
-    assert cider_d([["red"] * 2, []], references)[0] < cider_d([["red", "ball"], []], references)[0] / 2

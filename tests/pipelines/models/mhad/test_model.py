@@ -1,10 +1,11 @@
 """Attention heads, the encoders that end in them, and the diversity loss in its three readings."""
 
+from itertools import combinations_with_replacement, permutations
 from pathlib import Path
 
 import pytest
 import torch
-from torch import Generator, Tensor
+from torch import Generator
 
 from negcap.pipelines.models.config import configure
 from negcap.pipelines.models.encoders import MAX_WORDS, AttentionHeads, SentenceEncoder, TextShape, word_embedding
@@ -16,12 +17,6 @@ CONFIG = configure(Path(), Path(), "mha-d", joint=4, attention_dim=4, heads=2, t
 
 def random_numbers(*shape: int, seed: int = 0) -> torch.Tensor:
     return torch.randn(shape, dtype=torch.double, generator=Generator().manual_seed(seed))
-
-
-def sentence_encoder(heads: int = 3) -> SentenceEncoder:
-    generator = Generator().manual_seed(0)
-    shape = TextShape(5, 4 * heads, heads=heads, attention_dim=6)
-    return SentenceEncoder(word_embedding(9, 5, generator, None, True), shape, generator).double()
 
 
 def test_weights_are_those_of_the_equation() -> None:
@@ -47,15 +42,11 @@ def test_padding_changes_no_image() -> None:
 
 
 def test_long_sentences_are_cut() -> None:
-    encoder = sentence_encoder()
+    generator, shape = Generator().manual_seed(0), TextShape(5, 12, heads=3, attention_dim=6)
+    encoder = SentenceEncoder(word_embedding(9, 5, generator, None, True), shape, generator).double()
     words = [1, *[4, 5] * 80, 2]
     tokens, offsets = flat([words, words[: MAX_WORDS + 1]])
     assert torch.equal(*encoder(tokens, offsets, torch.arange(2)))
-
-
-def views(*shape: int, n: int = 2) -> list[Tensor]:
-    generator = Generator().manual_seed(0)
-    return [torch.randn(shape, dtype=torch.double, generator=generator) for _ in range(n)]
 
 
 @pytest.mark.parametrize(
@@ -69,15 +60,13 @@ def test_the_cost_of_equal_and_of_orthogonal_heads(reading: str, same: float, ap
 
 @pytest.mark.parametrize("reading", HINGES)
 def test_all_pairs_of_views_and_of_different_heads_of_an_instance_count(reading: str) -> None:
-    heads = views(3, 4, 5, n=3)
+    heads = [random_numbers(3, 4, 5, seed=seed) for seed in range(3)]
     total = 0.0
-    for a, one in enumerate(heads):
-        for other in heads[a:]:
-            for p in range(3):
-                for k in range(4):
-                    for r in set(range(4)) - {k}:
-                        cosine = torch.cosine_similarity(one[p, k], other[p, r], dim=0)
-                        total += HINGES[reading](cosine, 0.1).item()
+    for one, other in combinations_with_replacement(heads, 2):
+        for p in range(3):
+            for k, r in permutations(range(4), 2):
+                cosine = torch.cosine_similarity(one[p, k], other[p, r], dim=0)
+                total += HINGES[reading](cosine, 0.1).item()
     assert diversity_loss(heads, 0.1, reading).item() == pytest.approx(total)
 
 

@@ -6,23 +6,15 @@ import re
 from pathlib import Path
 
 import pytest
-import torch
-from torch import Generator
 
 from negcap.pipelines.cli import main
-from negcap.pipelines.models.order.config import EntailConfig
 from negcap.pipelines.models.order.entailment import (
     LabelledPairs,
-    SentencePairs,
-    encode_pairs,
-    penalties_of,
     read_pairs,
 )
-from negcap.pipelines.models.vocabulary import build_vocabulary
 from tests.pipelines.models.golden_losses import losses_as_before
 
 WORDS = "dog cat man boat tree kite lamp drum".split()
-CPU = torch.device("cpu")
 
 
 def made_pairs(n: int, seed: int) -> list[tuple[str, str, str]]:
@@ -45,21 +37,19 @@ def write_jsonl(path: Path, pairs: list[tuple[str, str, str]]) -> Path:
 
 def test_files_of_snli_and_sick_are_read_alike(tmp_path: Path) -> None:
     pairs = [
-        ('A "dog" runs.', "An animal runs.", "entailment"),
+        ('A "dog" runs.', "An animal.", "entailment"),
         ("A dog.", "A cat.", "contradiction"),
         ("a", "b", "neutral"),
     ]
     expected = LabelledPairs([p for p, _, _ in pairs], [h for _, h, _ in pairs], [True, False, False], 1)
-    tsv, sick = tmp_path / "snli.txt", tmp_path / "sick.txt"
-    lines = ["gold_label\tx\tsentence1\tsentence2", *(f"{label}\t0\t{p}\t{h}" for p, h, label in pairs), "-\t0\tc\td"]
-    tsv.write_text("\n".join(lines))
-    lines = [
-        "pair_ID\tsentence_A\tsentence_B\tx\tentailment_judgment",
-        *(f"1\t{p}\t{h}\t0\t{label.upper()}" for p, h, label in pairs),
-    ]
-    sick.write_text("\n".join(lines) + "\n")
+    snli = ["gold_label\tx\tsentence1\tsentence2", *(f"{label}\t0\t{p}\t{h}" for p, h, label in pairs), "-\t0\tc\td"]
+    sick = ["pair_ID\tsentence_A\tsentence_B\tx\tentailment_judgment"]
+    sick += [f"1\t{p}\t{h}\t0\t{label.upper()}" for p, h, label in pairs]
+    for name, lines in (("snli.txt", snli), ("sick.txt", [*sick, ""])):
+        (tmp_path / name).write_text("\n".join(lines))
     assert read_pairs(write_jsonl(tmp_path / "snli.jsonl", [*pairs, ("c", "d", "-")])) == expected
-    assert read_pairs(tsv) == expected and read_pairs(sick) == expected._replace(dropped=0)
+    assert read_pairs(tmp_path / "snli.txt") == expected
+    assert read_pairs(tmp_path / "sick.txt") == expected._replace(dropped=0)
 
 
 PAIR = '{{"sentence1": {}, "sentence2": "b", "gold_label": "{}"}}\n'
@@ -92,37 +82,20 @@ def test_a_bad_file_is_one_line_and_writes_nothing(
     assert errors.count("\n") == 1 and re.search(message, errors) and not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("similarity", ["order", "cosine"])
-def test_penalties_do_not_depend_on_the_pairs_beside(similarity: str) -> None:
-    texts = ["a dog", "a man on a very long boat by a tree", "kite"]
-    vocabulary = build_vocabulary(texts, 1)
-    pairs = encode_pairs(LabelledPairs(texts, texts[::-1], [True] * 3, 0), vocabulary, CPU)
-    config = EntailConfig(joint=8, word_dim=5)
-    model = SentencePairs(similarity, config, len(vocabulary), None, Generator().manual_seed(0))
-    together = penalties_of(model, pairs)
-    with torch.no_grad():
-        alone = torch.cat([model(pairs, torch.tensor([n])) for n in range(3)])
-    assert torch.allclose(together, alone, atol=1e-6) and together[1].item() == pytest.approx(0, abs=1e-6)
-    assert (together >= -1e-6).all() and together[0] > 1e-3
-
-
 def test_the_command_learns_made_pairs_with_losses_as_before(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest
 ) -> None:
-    files = [str(write_jsonl(tmp_path / f"{n}.jsonl", made_pairs(size, n))) for n, size in enumerate((400, 20, 20))]
-    small = [
-        *"--set joint=16 --set word_dim=8 --epochs 2 --threads 1 --set margin=0.2 --quiet --output".split(),
-        str(tmp_path / "a"),
-    ]
+    def entail(sizes: tuple[int, int, int], output: Path, *more: str) -> str:
+        """What the command prints of made pairs."""
+        files = [str(write_jsonl(tmp_path / f"{n}.jsonl", made_pairs(size, n))) for n, size in enumerate(sizes)]
+        small = "--set joint=16 --set word_dim=8 --set margin=0.2 --threads 1 --quiet --output".split()
+        assert main(["entail", *files, *small, str(output), *more]) == 0
+        return capsys.readouterr().out
+
     with losses_as_before("entailment", request):
-        assert main(["entail", *files, "--seeds", "2", *small]) == 0
-    capsys.readouterr()
-    files = [str(write_jsonl(tmp_path / f"{n}.jsonl", made_pairs(size, n))) for n, size in enumerate((800, 60, 200))]
-    small = "--set joint=16 --set word_dim=8 --set learning_rate=0.01 --set margin=0.2".split()
-    small += "--epochs 6 --threads 1 --quiet".split()
+        entail((400, 20, 20), tmp_path / "a", "--epochs", "2", "--seeds", "2")
     output = tmp_path / "out"
-    assert main(["entail", *files, "--output", str(output), *small]) == 0
-    text = capsys.readouterr().out
+    text = entail((800, 60, 200), output, "--epochs", "6", "--set", "learning_rate=0.01")
     assert text.startswith("800 / 60 / 200 pairs to train on, validate and test; entailed: 50 / 50 / 50 %.")
     assert text == (output / "entailment.md").read_text()
     made = json.loads((output / "entailment.json").read_text())

@@ -52,17 +52,18 @@ def write_captions(folder: Path, *names: str, split: str = "dev") -> None:
     write_table(folder, "captions", pa.Table.from_pylist(rows, CAPTIONS))
 
 
-@pytest.mark.parametrize("size", ["small", "full"])
-def test_every_command_of_the_plan_is_one_of_negcaps_and_has_a_folder_of_its_own(tmp_path: Path, size: str) -> None:
+def test_every_command_of_the_plan_is_one_of_negcaps_and_has_a_folder_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "train_grid.npy").touch()
-    plan = steps(settings(tmp_path, size=size, seeds=2))
-    assert len({step.name for step in plan}) == len(plan) > 140
-    written = []
-    for _, (name, *flags), _ in plan:
-        given = negcap.commands[name].make_context(name, list(flags)).params  # raises for an unknown flag or value
-        written += [given["output"]] if name in ("train", "evaluate", "probe", "captioner") and given["output"] else []
-    assert len(set(written)) == len(written) > 120
+    for size in ("small", "full"):
+        plan = steps(settings(tmp_path, size=size, seeds=2))
+        assert len({step.name for step in plan}) == len(plan) > 140
+        written = []
+        for _, (name, *flags), _ in plan:
+            given = negcap.commands[name].make_context(name, flags).params  # raises for an unknown flag or value
+            if name in ("train", "evaluate", "probe", "captioner") and given["output"]:
+                written.append(given["output"])
+        assert len(set(written)) == len(written) > 120
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -89,6 +90,13 @@ def test_a_plan_that_cannot_be_is_refused(tmp_path: Path, capsys: pytest.Capture
         settings(tmp_path, parts=("vsec",))
     assert main([str(tmp_path), "--output", str(tmp_path / "o"), "--seeds", "0"]) == 2
     assert "seeds must be >= 1" in capsys.readouterr().err and not (tmp_path / "o").exists()
+
+
+def test_commands_of_negcap_are_run(tmp_path: Path) -> None:
+    plan = [Step("one", ("--version",))]
+    assert run_steps(plan, tmp_path, 1, lambda line: None) == []
+    assert (tmp_path / "log" / "one.txt").read_text().startswith("negcap")
+    assert 0 < times(plan, tmp_path)["one"].cpu < 60
 
 
 @pytest.fixture
@@ -135,13 +143,6 @@ def test_an_interruption_ends_what_runs_and_the_same_call_goes_on(tmp_path: Path
     said: list[str] = []
     assert run_steps(plan, tmp_path, 1, said.append) == [] and (tmp_path / "ended").exists()
     assert said[0] == "1 of 3 commands were done before" and len(said) == 3
-
-
-def test_commands_of_negcap_are_run(tmp_path: Path) -> None:
-    plan = [Step("one", ("--version",))]
-    assert run_steps(plan, tmp_path, 1, lambda line: None) == []
-    assert (tmp_path / "log" / "one.txt").read_text().startswith("negcap")
-    assert 0 < times(plan, tmp_path)["one"].cpu < 60
 
 
 def test_tables_show_what_is_there_beside_the_paper(tmp_path: Path) -> None:

@@ -57,35 +57,27 @@ def test_edited_words_are_those_that_an_edit_put_in() -> None:
     spans = [(0, 3), (4, 8), (9, 12), (13, 15), (16, 17), (18, 23), (23, 24)]
     edits = [(0, 1, "Two"), (2, 5, "dogs"), (6, 8, "are"), (14, 18, "couch")]
     rows = [{"start": start, "end": end, "new": new} for start, end, new in edits]
-    assert [text[a:b] for (a, b), e in zip(spans, edited_words(spans, rows), strict=True) if e] == [
-        "Two",
-        "dogs",
-        "are",
-        "couch",
-    ]
+    edited = edited_words(spans, rows)
+    assert [text[a:b] for (a, b), new in zip(spans, edited, strict=True) if new] == ["Two", "dogs", "are", "couch"]
 
 
-def test_the_share_on_edits_is_compared_with_chance() -> None:
+@pytest.mark.usefixtures("drawn")
+def test_the_share_on_edits_is_compared_with_chance_and_drawn(tmp_path: Path) -> None:
     rows = [
         ("noun", 0, [0.7, 0.2, 0.1], [True, False, False]),
         ("noun", 1, [0.5, 0.25, 0.15, 0.1], [True, True, False, False]),
         ("numeral", 1, [0.5, 0.5], [False, True]),
     ]
-    own = salient(
+    found = salient(
         [(name, image, ["w"] * len(shares), shares, edited, 0.5, None) for name, image, shares, edited in rows]
     )
-    noun = summarize(own, 0)["noun"]
+    noun = summarize(found, 0)["noun"]
     assert noun["negatives"] == 2
     assert noun["share"] == pytest.approx(100 * (0.7 + 0.75) / 2)
     assert noun["chance"] == pytest.approx(100 * (1 / 3 + 0.5) / 2)
     assert noun["beyond chance"] == pytest.approx(noun["share"] - noun["chance"])
     assert noun["share interval"] == pytest.approx([70, 75])
-
-
-@pytest.mark.usefixtures("drawn")
-def test_a_picture_is_drawn(tmp_path: Path) -> None:
-    rows = [("noun", image, ["w"] * 10, [0.1] * 10, [True] + [False] * 9, 0.5, None) for image in (0, 0, 1, 2, 3)]
-    shown = choose_shown(salient(rows), {})
-    assert shown["image"].tolist() == [0, 1]
-    draw_saliency(shown, {}, tmp_path / "saliency.png")
+    draw_saliency(found, {}, tmp_path / "saliency.png")
     assert (tmp_path / "saliency.png").read_bytes().startswith(b"\x89PNG")
+    rows = [("noun", image, ["w"] * 10, [0.1] * 10, [True] + [False] * 9, 0.5, None) for image in (0, 0, 1, 2, 3)]
+    assert choose_shown(salient(rows), {})["image"].tolist() == [0, 1]

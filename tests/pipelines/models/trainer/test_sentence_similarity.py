@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from negcap.pipelines.cli import main
-from negcap.pipelines.models.config import configure
 from negcap.pipelines.models.trainer.sentence_similarity import (
     Pair,
     SimilarityConfig,
@@ -16,9 +15,6 @@ from negcap.pipelines.models.trainer.sentence_similarity import (
     read_pairs,
     sentence_cosines,
 )
-from negcap.pipelines.models.trainer.train import train
-from tests.pipelines.models.mhad.mhad_world import write_german_world
-from tests.pipelines.models.mhad.test_training import SMALL
 
 STS = "main-captions\tbirds\t2031\t7\t4.5\tA hen sits.\tA hen rests.\textra\n"
 
@@ -27,12 +23,6 @@ def put(folder: Path, text: str) -> Path:
     path = folder / "pairs.tsv"
     path.write_text(text, "utf-8")
     return path
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    world = write_german_world(tmp_path_factory.mktemp("world"), [("train", 40), ("test", 10)])
-    return train(configure(world, world / "m", "mha-d", **{**SMALL, "epochs": 1}))
 
 
 def test_pairs_of_the_sts_benchmark_and_of_files_with_a_header(tmp_path: Path) -> None:
@@ -47,18 +37,17 @@ def test_pairs_of_the_sts_benchmark_and_of_files_with_a_header(tmp_path: Path) -
     ("text", "message"),
     [
         ("a\tb\n", r"pairs\.tsv:1: a pair must have 7 columns, has 2"),
-        (STS.replace("4.5", "high"), r"pairs\.tsv:1: score must be a number, was: 'high'"),
-        (STS.replace("4.5", "nan"), "score must be a number, was: 'nan'"),
+        (STS.replace("4.5", "nan"), r"pairs\.tsv:1: score must be a number, was: 'nan'"),
         (STS.replace("A hen sits.", " "), r"pairs\.tsv:1: a pair must have two sentences, one is empty"),
         ("", "has no pairs"),
         (STS, "must have 3 pairs with different scores, has 1"),
     ],
 )
 def test_bad_pairs_are_refused(
-    tmp_path: Path, model: Path, text: str, message: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, mhad: Path, text: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     output = tmp_path / "out"
-    assert main(["evaluate", str(model), str(put(tmp_path, text)), "--output", str(output)]) == 2
+    assert main(["evaluate", str(mhad), str(put(tmp_path, text)), "--output", str(output)]) == 2
     told = capsys.readouterr().err
     assert told.count("\n") == 1 and re.search(message, told) and not output.exists()
 
@@ -74,16 +63,12 @@ def test_correlation_is_pearsons() -> None:
     assert low < value < high < low + 20
 
 
-def test_the_command_prints_r_by_part(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    same = [
-        f"g\tone\t2031\t{n}\t5\tone {noun} on the hill\tone {noun} on the hill\n"
-        for n, noun in enumerate(["dog", "cat"])
-    ]
-    other = [
-        f"g\ttwo\t2031\t{n}\t{n}\tone dog on the hill\tthree {noun}s\n" for n, noun in enumerate(["cat", "bird", "car"])
-    ]
-    path = put(tmp_path, "".join(same + other))
-    assert main(["evaluate", str(model), str(path), "--output", str(tmp_path / "out"), "--threads", "1"]) == 0
+def test_the_command_prints_r_by_part(mhad: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [("one", 5, f"one {noun} on the hill", f"one {noun} on the hill") for noun in ("dog", "cat")]
+    rows += [("two", n, "one dog on the hill", f"three {noun}s") for n, noun in enumerate(("cat", "bird", "car"))]
+    text = "".join(f"g\t{part}\t2031\t0\t{score}\t{one}\t{other}\n" for part, score, one, other in rows)
+    command = ["evaluate", str(mhad), str(put(tmp_path, text)), "--output", str(tmp_path / "out"), "--threads", "1"]
+    assert main(command) == 0
     told = capsys.readouterr().out
     assert "| one 2031 | 2 | scores or cosines are all equal |" in told and "| all | 5 |" in told
     found = json.loads((tmp_path / "out" / "similarity.json").read_text())
@@ -92,13 +77,11 @@ def test_the_command_prints_r_by_part(model: Path, tmp_path: Path, capsys: pytes
     assert low <= found["parts"]["all"]["r"] <= high
 
 
-def test_sentences_are_encoded_in_their_language(model: Path) -> None:
-    pairs = [
-        Pair("", 1.0, "one red dog on the hill.", "one red dog on the hill."),
-        Pair("", 0.0, "one dog", "ein hund"),
-    ]
-    english, name = sentence_cosines(model, pairs, SimilarityConfig(threads=1))
-    german, _ = sentence_cosines(model, pairs, SimilarityConfig(language="de", threads=1))
+def test_sentences_are_encoded_in_their_language(mhad: Path) -> None:
+    said = "one red dog on the hill."
+    pairs = [Pair("", 1.0, said, said), Pair("", 0.0, "one dog", "ein hund")]
+    english, name = sentence_cosines(mhad, pairs, SimilarityConfig(threads=1))
+    german, _ = sentence_cosines(mhad, pairs, SimilarityConfig(language="de", threads=1))
     assert name == "mha-d" and english[0].item() == pytest.approx(1) and english[1] != german[1]
     with pytest.raises(ValueError, match="language must be one of those of .*, en, de, was: fr"):
-        sentence_cosines(model, pairs, SimilarityConfig(language="fr"))
+        sentence_cosines(mhad, pairs, SimilarityConfig(language="fr"))

@@ -18,46 +18,34 @@ from negcap.pipelines.models.trainer.evaluate import left_out, measure
 from negcap.pipelines.models.trainer.objectives import load_model
 from negcap.pipelines.models.trainer.train import make_batch, read_training_data, train
 from negcap.schemas.captions import GENERATED
+from tests.pipelines.models.conftest import SMALL_VSE
 from tests.pipelines.models.trainer_world import write_features, write_world
 from tests.tables import write_table
 
 SMALL: dict[str, Any] = {
-    "joint": 16,
-    "word_dim": 8,
-    "batch_size": 32,
-    "learning_rate": 0.01,
-    "validation_images": 30,
-    "min_count": 2,
-    "negatives": 4,
-    "threads": 1,
-    "average": 0.9,
-    "dropout": 0.1,
+    **{"joint": 16, "word_dim": 8, "batch_size": 32, "learning_rate": 0.01, "validation_images": 30},
+    **{"min_count": 2, "negatives": 4, "threads": 1, "average": 0.9, "dropout": 0.1},
 }
 
 
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_world(tmp_path_factory.mktemp("world"))
-
-
-@pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A world for what does not depend on how much is learned."""
-    return write_world(tmp_path_factory.mktemp("small"), [("train", 100), ("test", 20)])
-
-
-def config(world: Path, output: Path, **given: Any) -> Any:
-    return configure(world, output, **{**SMALL, **given})
+def config(run: Path, output: Path, **given: Any) -> Any:
+    return configure(run, output, **{**SMALL, **given})
 
 
 def lines(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
 
 
-@pytest.mark.parametrize(("model", "rate"), [("vse++", 0.01), ("vse-c", 0.01), ("siglip", 0.02), ("ce-clip", 0.02)])
-def test_a_model_learns(world: Path, tmp_path: Path, model: str, rate: float) -> None:
+@pytest.fixture(scope="module")
+def larger(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_world(tmp_path_factory.mktemp("larger"))
+
+
+@pytest.mark.parametrize(("model", "rate"), [("vse-c", 0.01), ("siglip", 0.02), ("ce-clip", 0.02)])
+def test_a_model_learns(larger: Path, tmp_path: Path, model: str, rate: float) -> None:
     progress: list[str] = []
-    folder = train(config(world, tmp_path / "m", model=model, epochs=3, learning_rate=rate), say=progress.append)
+    settings = config(larger, tmp_path / "m", model=model, epochs=3, learning_rate=rate)
+    folder = train(settings, say=progress.append)
     history = lines(folder)
     assert [line["epoch"] for line in history] == [1, 2, 3]
     assert history[-1]["losses"][-1] < 0.75 * history[0]["losses"][0]
@@ -71,21 +59,19 @@ def test_a_model_learns(world: Path, tmp_path: Path, model: str, rate: float) ->
         assert trained.log_scale.item() != pytest.approx(np.log(10 if model == "siglip" else 1 / 0.07), abs=1e-4)
 
 
-def test_an_epoch_is_selected_under_attack(world: Path, tmp_path: Path) -> None:
+def test_an_epoch_is_selected_under_attack(english: Path, tmp_path: Path) -> None:
     given = {"model": "vse-c", "epochs": 4, "select": "attacked", "validation_split": "test", "negatives_after": 1}
-    folder = train(config(world, tmp_path / "m", **given))
+    folder = train(config(english, tmp_path / "m", **given))
     attacked = [line["validation"]["attacked"] for line in lines(folder)]
     best = json.loads((folder / "best.json").read_text())
     assert best["value"] == max(attacked) and best["epoch"] == 1 + attacked.index(max(attacked))
-    total = measure(folder, world, EvaluateConfig(threads=1)).metrics["vse-c"]["total"]
+    total = measure(folder, english, EvaluateConfig(threads=1)).metrics["vse-c"]["total"]
     assert best["value"] == pytest.approx(sum(total[f"R@{k}"] for k in (1, 5, 10)))
-    with pytest.raises(ValueError, match="select attacked needs negatives of validation captions"):
-        train(config(world, tmp_path / "n", select="attacked", negative_families=("attribute",)))
 
 
 @pytest.mark.parametrize("share", [False, True])
-def test_negatives_may_be_shared_and_come_later(world: Path, tmp_path: Path, share: bool) -> None:
-    settings = config(world, tmp_path, model="vse-c", share_negatives=share, negatives_after=2, warm_up=0)
+def test_negatives_may_be_shared_and_come_later(english: Path, tmp_path: Path, share: bool) -> None:
+    settings = config(english, tmp_path, model="vse-c", share_negatives=share, negatives_after=2, warm_up=0)
     data = read_training_data(settings)
     captions = data.train[:6]
     drawn = VSE_C.sample(data.sampler, captions, settings, torch.Generator().manual_seed(0))
@@ -104,18 +90,17 @@ def test_negatives_may_be_shared_and_come_later(world: Path, tmp_path: Path, sha
     assert after == pytest.approx(before + added, rel=1e-4)
 
 
-def test_a_folder_of_another_model_is_rejected(world: Path, tmp_path: Path) -> None:
-    given = config(world, tmp_path / "m", epochs=1)
-    train(given)
+def test_a_folder_of_another_model_is_rejected(english: Path, vse: Path, tmp_path: Path) -> None:
+    given = configure(english, copytree(vse, tmp_path / "m"), **SMALL_VSE)
     with pytest.raises(
         ValueError, match=r"trained with other settings: margin was 0.2, is now 0.3 \(--overwrite replaces it\)"
     ):
         train(given.changed(margin=0.3))
-    other = copytree(world, tmp_path / "other")
-    write_features(other, [f"scene{n:04d}" for n in range(360)], np.ones((360, 22), np.float16))
+    other = copytree(english, tmp_path / "other")
+    write_features(other, [f"scene{n:04d}" for n in range(120)], np.ones((120, 22), np.float16))
     with pytest.raises(ValueError, match="its input table features has changed"):
         train(given.changed(run=other))
-    train(given.changed(margin=0.3), overwrite=True)
+    train(given.changed(margin=0.3, epochs=1), overwrite=True)
     assert json.loads((tmp_path / "m" / "config.json").read_text())["config"]["margin"] == 0.3
     assert len(lines(tmp_path / "m")) == 1
     (tmp_path / "full").mkdir()
@@ -125,23 +110,19 @@ def test_a_folder_of_another_model_is_rejected(world: Path, tmp_path: Path) -> N
     assert (tmp_path / "full" / "letter.txt").exists()
 
 
-def test_a_trained_model_keeps_both_parts_of_its_words(small: Path, tmp_path: Path) -> None:
+def test_a_trained_model_keeps_both_parts_of_its_words(english: Path, tmp_path: Path) -> None:
     (tmp_path / "v.txt").write_text("red 1 2 3\nboat 3 2 1\n")
-    given = config(small, tmp_path / "m", epochs=1, word_dim=3, vectors=tmp_path / "v.txt", grounded_dim=4)
-    train(given)
+    train(config(english, tmp_path / "m", epochs=1, word_dim=3, vectors=tmp_path / "v.txt", grounded_dim=4))
     model, vocabulary, _ = load_model(tmp_path / "m", torch.device("cpu"))
     assert model.text.embedding.fixed[vocabulary.ids["red"]].tolist() == [1, 2, 3]
     assert model.text.embedding.fixed[vocabulary.ids["dog"]].tolist() == [0, 0, 0]
     assert model.text.net.input_size == 7
-    with pytest.raises(ValueError, match="grounded_dim needs vectors to be joined to"):
-        train(config(small, tmp_path / "n", grounded_dim=4))
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
         ({"model": "vse-d"}, f"model must be one of {', '.join(MODELS)}, was: vse-d; did you mean vse-c?"),
-        ({"model": "univse", "similarity": "order"}, "similarity is no setting of univse"),
         ({"model": "infonce", "similarity": "order"}, "similarity is no setting of infonce"),
         ({"model": "infonce", "concreteness_margin": 0.1}, "concreteness_margin is for negclip and ce-clip"),
         ({"model": "ce-clip", "negative_families": ()}, "negative_families must not be empty"),
@@ -149,14 +130,9 @@ def test_a_trained_model_keeps_both_parts_of_its_words(small: Path, tmp_path: Pa
         ({"tune_vectors": "perhaps"}, "tune_vectors: input should be a valid boolean"),
         ({"leave_out": "2/2"}, "leave_out must be a part, from 0, and how many there are, as in 0/2, was: 2/2"),
         ({"extra_share": 0.0}, "extra_share must be > 0, was: 0.0"),
-        ({"epochs": 0}, "epochs must be >= 1, was: 0"),
-        ({"batch_size": 1}, "batch_size must be >= 2, was: 1"),
-        ({"learning_rate": 0.0}, "learning_rate must be > 0, was: 0.0"),
         ({"margin": float("nan")}, "margin must be > 0, was: nan"),
-        ({"average": 1.0}, "average must be < 1, was: 1.0"),
         ({"joint": 15}, "joint must be even for two directions, was: 15"),
         ({"pooling": "mean"}, "pooling must be one of max, last, was: mean"),
-        ({"train_splits": ()}, "must not be empty"),
     ],
 )
 def test_bad_config(given: dict[str, Any], message: str) -> None:
@@ -165,37 +141,39 @@ def test_bad_config(given: dict[str, Any], message: str) -> None:
     assert message in str(error.value)
 
 
+NO_GPU = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
         ({"train_splits": ("trian",)}, "train_splits must have captions of images with features"),
-        (
-            {"model": "vse-c", "negative_families": ("adverb",)},
-            "negative_families must have negatives of train captions",
-        ),
+        ({"model": "vse-c", "negative_families": ("adverb",)}, "negative_families must have negatives of train captio"),
+        ({"select": "attacked", "negative_families": ("attribute",)}, "select attacked needs negatives of validation"),
         ({"validation_images": 0}, "validation needs captions"),
-        ({"validation_images": 300}, "have none"),
+        ({"validation_images": 100}, "have none"),
         ({"learning_rate": 1e37}, "not finite|must be finite"),
+        ({"grounded_dim": 4}, "grounded_dim needs vectors to be joined to"),
+        pytest.param({"device": "cuda"}, "this torch sees no GPU", marks=NO_GPU),
     ],
 )
-def test_trainings_that_cannot_run(world: Path, tmp_path: Path, given: dict[str, Any], message: str) -> None:
+def test_trainings_that_cannot_run(english: Path, tmp_path: Path, given: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        train(config(world, tmp_path / "m", epochs=2, **given))
+        train(config(english, tmp_path / "m", epochs=8, **given))
 
 
-DEEP = "[" * 100_000 + "]" * 100_000
 ODD_FILES = [
-    *((name, stored) for name in ("config.json", "vocabulary.json") for stored in ("{", "17", "null", '"a"', DEEP)),
+    *((name, stored) for name in ("config.json", "vocabulary.json") for stored in ("{", "null", "[" * 100_000)),
     ("config.json", "[]"),
-    ("config.json", "{}"),
     ("config.json", '{"config": [], "inputs": {}}'),
     ("vocabulary.json", "{}"),
     ("vocabulary.json", '["<pad>", "<start>", "<end>", "<unk>", 5]'),
 ]
 
 
-def test_a_damaged_model(small: Path, tmp_path: Path) -> None:
-    folder = train(config(small, tmp_path / "m", epochs=1))
+def test_a_damaged_model(english: Path, vse: Path, tmp_path: Path) -> None:
+    folder = copytree(vse, tmp_path / "m")
+    longer = configure(english, folder, **{**SMALL_VSE, "epochs": 4})
     for name, stored in ODD_FILES:
         before = (folder / name).read_bytes()
         (folder / name).write_text(stored)
@@ -204,11 +182,11 @@ def test_a_damaged_model(small: Path, tmp_path: Path) -> None:
         (folder / name).write_bytes(before)
     (folder / "metrics.jsonl").write_text("[1]\n")
     with pytest.raises(ValueError, match="metrics.jsonl must have one JSON object with an epoch per line, is damaged"):
-        train(config(small, folder, epochs=2))
+        train(longer)
     weights, state = torch.nn.Linear(1, 1), {"epoch": "1", "best": {}}
     checkpoint.save(folder, "last", {"model": weights}, state)
     with pytest.raises(ValueError, match="last.safetensors is damaged .* epoch must be of the type int, was: '1'"):
-        train(config(small, folder, epochs=2))
+        train(longer)
     (folder / "best.safetensors").write_bytes((folder / "best.safetensors").read_bytes()[:100])
     with pytest.raises(ValueError, match="best.safetensors is damaged or of another model"):
         load_model(folder, torch.device("cpu"))
@@ -217,12 +195,6 @@ def test_a_damaged_model(small: Path, tmp_path: Path) -> None:
         load_model(folder, torch.device("cpu"))
     with pytest.raises(FileNotFoundError, match="must be the folder of a trained model"):
         load_model(tmp_path, torch.device("cpu"))
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_no_gpu(world: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="this torch sees no GPU"):
-        train(config(world, tmp_path / "m", device="cuda"))
 
 
 def test_a_random_crop_of_each_image_is_trained_on_and_their_mean_is_evaluated(tmp_path: Path) -> None:
@@ -268,7 +240,7 @@ def test_the_first_captions_of_an_image_and_a_share_of_generated_ones(with_gener
 
 
 def test_generated_captions_are_chosen_by_a_judge_that_has_not_seen_their_image(
-    with_generated: Path, tmp_path: Path
+    with_generated: Path, vse: Path, tmp_path: Path
 ) -> None:
     captions = read_captions(with_generated, "generated")
     judge = train(config(with_generated, tmp_path / "judge", leave_out="0/2", epochs=6, validation_images=20))
@@ -284,4 +256,4 @@ def test_generated_captions_are_chosen_by_a_judge_that_has_not_seen_their_image(
     number = torch.tensor([int(captions.image_ids[n].removeprefix("scene")) for n in captions.image[kept].tolist()])
     assert (number % 2 == 0).float().mean() > 0.6 and len(kept) > 10  # mostly the true ones
     with pytest.raises(ValueError, match="judges must be trained with leave_out"):
-        read_training_data(settings.changed(judges=(train(config(with_generated, tmp_path / "other", epochs=1)),)))
+        read_training_data(settings.changed(judges=(vse,)))
