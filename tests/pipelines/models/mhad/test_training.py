@@ -16,7 +16,7 @@ from negcap.pipelines.cli import main
 from negcap.pipelines.models.batches import Batch
 from negcap.pipelines.models.checkpoint import read_vocabularies
 from negcap.pipelines.models.config import EvaluateConfig, configure
-from negcap.pipelines.models.data import Texts, encode_run, read_captions
+from negcap.pipelines.models.data import encode_run, read_captions
 from negcap.pipelines.models.losses import max_of_hinges
 from negcap.pipelines.models.mhad import MHA_D, diversity_loss
 from negcap.pipelines.models.trainer.evaluate import measure
@@ -79,7 +79,7 @@ def test_text_vectors_are_those_of_the_texts_own_language(trained: Path, world: 
     captions = read_captions(world, languages=config.languages)
     german = read_vocabularies(trained, ["de"])["de"]
     corpus = encode_run(world, captions, vocabulary, others={"de": german})
-    texts = Texts(corpus.tokens, corpus.offsets, corpus.captions, None, corpus.language)
+    texts = corpus.texts
     rows = torch.tensor([2, 0, 3, 600])  # German, English, German, a negative
     with torch.inference_mode():
         mixed = model.sentences(texts, rows)
@@ -87,18 +87,18 @@ def test_text_vectors_are_those_of_the_texts_own_language(trained: Path, world: 
         others = model.text["de"](texts.tokens, texts.offsets, rows[[0, 2]])
     assert torch.allclose(mixed, torch.stack([others[0], english[0], others[1], english[1]]), atol=1e-6)
     text = captions.texts[2].as_py()
-    assert corpus.tokens[corpus.offsets[2] : corpus.offsets[3]].tolist() == german.encode([text]).tokens.tolist()
+    assert texts.tokens[texts.offsets[2] : texts.offsets[3]].tolist() == german.encode([text]).tokens.tolist()
 
 
 def test_each_epoch_pairs_every_english_caption_with_a_german_one_of_its_image(data: TrainingData) -> None:
     config, paired = configure(Path("r"), Path("o"), "mha-d"), []
-    assert len(data.train) == 240 and set(data.language[data.train].tolist()) == {0}
+    assert len(data.train) == 240 and set(data.captions.language[data.train].tolist()) == {0}
     for epoch in (1, 1, 2):
         generator = Generator().manual_seed(epoch)
         parts = [MHA_D.sample(data.sampler, rows, config, generator).captions["de"] for rows in data.train.split(50)]
         german = torch.cat(parts)
-        assert torch.equal(data.image[german], data.image[data.train])
-        assert len(german.unique()) == 240 and set(data.language[german].tolist()) == {1}
+        assert torch.equal(data.captions.image[german], data.captions.image[data.train])
+        assert len(german.unique()) == 240 and set(data.captions.language[german].tolist()) == {1}
         paired.append(german)
     assert torch.equal(paired[0], paired[1]) and not torch.equal(paired[0], paired[2])
 
@@ -109,8 +109,8 @@ def test_the_loss_is_the_sum_of_its_terms(data: TrainingData, world: Path) -> No
     model = MHA_D.build(config, 22, len(data.vocabulary), None, [(len(data.others["de"]), None)])
     rows = data.train[:20]
     sampled = MHA_D.sample(data.sampler, rows, config, Generator().manual_seed(1))
-    same = data.image[rows][:, None] == data.image[rows][None]
-    features = data.features[data.image[rows]]
+    same = data.captions.image[rows][:, None] == data.captions.image[rows][None]
+    features = data.features.values[data.captions.image[rows]]
     terms = MHA_D.losses(model, Batch(rows, features, same, data.texts), sampled, config, 1)
     v, g = model.image(features), model.sentences(data.texts, rows)
     e = model.sentences(data.texts, sampled.captions["de"])
@@ -208,6 +208,6 @@ def test_the_weights_of_a_picture_are_those_of_the_model(trained: Path, world: P
     model, vocabulary, _ = load_model(trained, CPU)
     words, weights = attended_words(model, "en", data.texts, int(data.train[0]), vocabulary)
     assert words[0] == "<start>" and words[-1] == "<end>" and weights.shape == (2, len(words))
-    assert torch.allclose(weights.sum(1), torch.ones(2)) and grid_side(data.features[0]) == 2
+    assert torch.allclose(weights.sum(1), torch.ones(2)) and grid_side(data.features.values[0]) == 2
     with pytest.raises(ValueError, match="features must be a square grid of regions, have the shape"):
-        grid_side(data.features[0][:3])
+        grid_side(data.features.values[0][:3])
