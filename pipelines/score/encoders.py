@@ -23,6 +23,7 @@ from ..features.photos import PROVIDERS
 from ..features.preprocess import open_images
 from ..models.clip import pretrained
 from ..models.scorer import reading
+from ..readers.files import first_line
 from .test_set import ScoreConfig
 
 Images = Callable[[Sequence[Path]], np.ndarray]  # the vectors (n, d) of n image files
@@ -259,7 +260,7 @@ def _session(path: Path, config: ScoreConfig) -> Any:
     try:
         return onnxruntime.InferenceSession(str(path), options, providers=providers)
     except Exception as error:  # ONNX Runtime's own
-        raise ValueError(f"{path}: must be an ONNX model, cannot be run: {_first_line(error)}") from None
+        raise ValueError(f"{path}: must be an ONNX model, cannot be run: {first_line(error)}") from None
 
 
 def _run(session: Any, path: Path, given: dict[str, np.ndarray]) -> np.ndarray:
@@ -271,11 +272,7 @@ def _run(session: Any, path: Path, given: dict[str, np.ndarray]) -> np.ndarray:
     try:
         return np.asarray(session.run([chosen], given)[0], np.float32)
     except Exception as error:  # ONNX Runtime's own
-        raise ValueError(f"{path}: cannot be run: {_first_line(error)}") from None
-
-
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).splitlines()), "")
+        raise ValueError(f"{path}: cannot be run: {first_line(error)}") from None
 
 
 def _cropped(image: Any, side: int) -> np.ndarray:

@@ -7,6 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ...readers.files import first_line
 from ..scorer import reading
 
 NEEDED = 'models of Hugging Face need PyTorch, transformers and Pillow: pip install "negcap[score]"'
@@ -106,13 +107,12 @@ def read_open_clip(architecture: str, weights: Path, device: Any = "cpu") -> Loa
         )
         return Loaded(model.eval(), transform, open_clip.get_tokenizer(architecture))
     except Exception as error:  # of many types, by the library that reads the file
-        why = next(iter(str(error).splitlines()), type(error).__name__)
-        raise ValueError(f"open_clip cannot make {architecture} from {weights}: {why}") from error
+        raise ValueError(f"open_clip cannot make {architecture} from {weights}: {first_line(error)}") from error
 
 
 def _open_clip() -> Any:
     try:
         import open_clip
     except (ImportError, RuntimeError) as error:  # RuntimeError: torchvision was built for another PyTorch
-        raise ImportError(f"{OPEN_CLIP_NEEDED} ({next(iter(str(error).splitlines()), '')})") from error
+        raise ImportError(f"{OPEN_CLIP_NEEDED} ({first_line(error)})") from error
     return open_clip
