@@ -11,21 +11,7 @@ import torch
 from torch import Generator, Tensor
 
 from .config import NegativesConfig
-from .data import Captions, Corpus, Texts
-from .vocabulary import WordVocabulary
-
-
-class RunTables(NamedTuple):
-    """The tables of a run as tensors, from which an Objective's sampler is built.
-
-    train: (n,) the indices of the captions to train on.
-    """
-
-    captions: Captions
-    corpus: Corpus
-    vocabulary: WordVocabulary
-    texts: Texts
-    train: Tensor
+from .data import Corpus, Texts
 
 
 class Batch(NamedTuple):
@@ -50,7 +36,8 @@ class Objective:
         several languages gets those of the first one here, and in a fifth argument, a list, those of the others.
     losses(model, batch, sample, config, epoch): the terms of the loss by name, each a scalar summed over the batch;
         sample: what the function `sample` returned; epoch: from 1.
-    sampler(config, tables): the data that negatives are sampled from; called once per training.
+    sampler(config, corpus, train): the data that negatives of the captions train (n,) are sampled from; called once per
+        training.
     sample(sampler, captions, config, generator): negatives for a batch of captions (B,).
     describe(sampler): a phrase on its size, for the first line of progress.
     needs_components: whether the model reads the captions' scene graphs.
@@ -58,7 +45,7 @@ class Objective:
 
     build: Callable[..., Any]
     losses: Callable[[Any, Batch, Any, Any, int], dict[str, Tensor]]
-    sampler: Callable[[Any, RunTables], Any] = lambda config, tables: None
+    sampler: Callable[[Any, Corpus, Tensor], Any] = lambda config, corpus, train: None
     sample: Callable[[Any, Tensor, Any, Generator], Any] = lambda sampler, captions, config, generator: None
     describe: Callable[[Any], str] = lambda sampler: ""
     needs_components: bool = False
@@ -141,14 +128,13 @@ def build_pool(caption: Tensor, family: Tensor, concreteness: Tensor, wanted: Te
     return NegativePool(rows, starts, weights, family, concreteness)
 
 
-def negative_pool(config: NegativesConfig, tables: RunTables) -> NegativePool:
-    """The negatives of train captions from which a model samples. Raises ValueError if there are none."""
-    corpus = tables.corpus
+def negative_pool(config: NegativesConfig, corpus: Corpus, train: Tensor) -> NegativePool:
+    """The negatives of the captions train (n,) from which a model samples. Raises ValueError if there are none."""
     wanted = corpus.of_families(config.negative_families) & corpus.made_by(config.negative_operators)
-    wanted &= torch.isin(corpus.negative_caption, tables.train)
+    wanted &= torch.isin(corpus.negative_caption, train)
     positions = {name: position for position, name in enumerate(config.negative_families)}
     family = torch.tensor([positions.get(name, 0) for name in corpus.families], dtype=torch.long)[corpus.family]
-    pool = build_pool(corpus.negative_caption, family, corpus.concreteness, wanted, corpus.captions)
+    pool = build_pool(corpus.negative_caption, family, corpus.concreteness, wanted, corpus.texts.captions)
     if not len(pool.rows):
         known = ", ".join(corpus.families) or "none: run negcap build first"
         raise ValueError(

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from ..engine.manifest import describe
 from ..engine.storage import scratch_folder, write_atomically, write_json
 from ..engine.tables import has_table, hash_table
+from ..readers.files import first_line
 from .vocabulary import WordVocabulary
 
 CONFIG, VOCABULARY, METRICS = "config.json", "vocabulary.json", "metrics.jsonl"
@@ -190,11 +191,6 @@ def _read_json(path: Path, kind: type = dict) -> Any:
     if any(type(part) is not kind for part in parts):
         raise ValueError(f"{path} must be what negcap wrote, is damaged: {value!r:.60}")
     return value
-
-
-def first_line(error: BaseException) -> str:
-    """The first line of an error's message; its type if there is none."""
-    return next(iter(str(error).splitlines()), type(error).__name__)
 
 
 SEED_STRIDE = 1 << 20  # more than any number of epochs, so that no two seeds share an epoch's random numbers

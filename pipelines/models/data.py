@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,7 @@ from ..engine.tables import has_table, read_table
 from ..tables.columns import UNSPLIT, check_splits, columns_of, stored_splits
 from ..tables.pairs import draws
 from .device import to_device
+from .features import Features
 from .vocabulary import UNKNOWN_ID, WordVocabulary
 
 
@@ -346,36 +347,45 @@ SINGULAR = ("a", "an", "one")  # quantities of one
 COLUMNS = ("caption_id", "text", "operator", "family", "negative_id", "replaced", "replacement", "concreteness")
 
 
-@dataclass(frozen=True)
-class Corpus:
-    """The C captions of a run and their M negatives as one flat array of word ids.
+CPU = torch.device("cpu")
+NO_FEATURES = Features(torch.empty(0, 0), "", torch.empty(0, dtype=torch.bool))
 
-    tokens: (total,) int32. offsets: (C + M + 1,); text i is `tokens[offsets[i]:offsets[i + 1]]`, captions first, then
-    negatives. captions: C. negative_caption: (M,) the caption index of each negative. operator, family: (M,) indices
-    into `operators` and `families`. language: (C + M,) the index of each text's language among those of the captions;
-    negatives are English. draw: (M,) from 0, the position of a negative among those of its caption and
-    operator. was_plural, is_plural: (M,) bool, whether the quantity that a numeral negative replaces, or puts in its
-    place, is above one; False for negatives of other operators. concreteness: (M,) float32, that of the noun which a
-    negative puts in, from 0 to 1; 0 if it puts in none.
+
+@dataclass(frozen=True, kw_only=True)
+class Corpus:
+    """The C captions of a run and their M negatives, as word ids, and the features of its images.
+
+    vocabulary, others: of the first language of the captions, and of each further one. texts: captions, then negatives,
+    which are English. negative_caption: (M,) the caption index of each negative. operator, family: (M,) indices into
+    `operators` and `families`. draw: (M,) from 0, the position of a negative among those of its caption and operator.
+    was_plural, is_plural: (M,) bool, whether the quantity that a numeral negative replaces, or puts in its place, is
+    above one; False for negatives of other operators. concreteness: (M,) float32, that of the noun which a negative
+    puts in, from 0 to 1; 0 if it puts in none. All tensors but the words of texts are on the CPU.
     """
 
-    tokens: Tensor
-    offsets: Tensor
-    captions: int
+    captions: Captions
+    vocabulary: WordVocabulary
+    others: Mapping[str, WordVocabulary]
+    texts: Texts
     negative_caption: Tensor
     operator: Tensor
     family: Tensor
-    language: Tensor
     draw: Tensor
     was_plural: Tensor
     is_plural: Tensor
     concreteness: Tensor
     operators: tuple[str, ...]
     families: tuple[str, ...]
+    features: Features = NO_FEATURES
 
-    def texts(self, device: torch.device, graphs: SceneGraphs | None = None) -> Texts:
-        """All captions and negatives, with their words on a device."""
-        return Texts(self.tokens.to(device), self.offsets, self.captions, graphs, self.language)
+    @property
+    def device(self) -> torch.device:
+        """The device that computes."""
+        return self.texts.tokens.device
+
+    def with_graphs(self, graphs: SceneGraphs | None) -> Self:
+        """This corpus with the components of its texts."""
+        return replace(self, texts=self.texts._replace(graphs=graphs))
 
     def made_by(self, operators: Sequence[str]) -> Tensor:
         """(M,) bool: True for negatives made by one of these operators."""
@@ -391,11 +401,14 @@ def encode_run(
     captions: Captions,
     vocabulary: WordVocabulary,
     others: Mapping[str, WordVocabulary] = MappingProxyType({}),
+    features: Features = NO_FEATURES,
+    device: torch.device = CPU,
 ) -> Corpus:
-    """Encode the captions and negatives of a run.
+    """Encode the captions and negatives of a run, with their words on a device.
 
-    vocabulary: of the first language of the captions. others: of each further language. A run without negatives has M =
-    0, and so have captions of which none are English. Raises ValueError for a negative of an unknown caption.
+    vocabulary: of the first language of the captions. others: of each further language. features: of the images, for a
+    corpus whose images are embedded. A run without negatives has M = 0, and so have captions of which none are English.
+    Raises ValueError for a negative of an unknown caption.
     """
     vocabularies = {captions.languages[0]: vocabulary, **others}
     shards = columns_of(run, "negatives", COLUMNS) if has_table(run, "negatives") and LANGUAGE in vocabularies else ()
@@ -422,20 +435,22 @@ def encode_run(
         name: pc.and_(pc.equal(rows["family"], "numeral"), pc.invert(pc.is_in(rows[name], pa.array(SINGULAR))))
         for name in ("replaced", "replacement")
     }
+    offsets = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
     return Corpus(
-        tokens=tokens,
-        offsets=torch.cat([lengths.new_zeros(1), lengths.cumsum(0)]),
-        captions=len(captions.ids),
+        captions=captions,
+        vocabulary=vocabulary,
+        others=others,
+        texts=Texts(tokens.to(device), offsets, len(captions.ids), None, language),
         negative_caption=torch.from_numpy(owner.to_numpy().astype(np.int64)),
         operator=torch.from_numpy(operator.indices.to_numpy().astype(np.int64)),
         family=torch.from_numpy(family.indices.to_numpy().astype(np.int64)),
-        language=language,
         draw=torch.tensor(draws(rows["negative_id"])),
         was_plural=torch.from_numpy(above_one["replaced"].to_numpy()),
         is_plural=torch.from_numpy(above_one["replacement"].to_numpy()),
         concreteness=concreteness(rows),
         operators=tuple(operator.dictionary.to_pylist()),
         families=tuple(family.dictionary.to_pylist()),
+        features=features,
     )
 
 

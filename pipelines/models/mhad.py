@@ -11,9 +11,9 @@ import torch
 from torch import Generator, Tensor, nn
 
 from ...schemas.captions import LANGUAGE
-from .batches import Batch, Drawn, NegativePool, Objective, RunTables, autocast, negative_pool
+from .batches import Batch, Drawn, NegativePool, Objective, autocast, negative_pool
 from .config import MhadConfig
-from .data import Phrase, Texts
+from .data import Corpus, Phrase, Texts
 from .device import to_device
 from .encoders import (
     TRANSFORMS,
@@ -164,10 +164,10 @@ class Sample:
     negatives: Drawn | None
 
 
-def caption_pool(config: MhadConfig, tables: RunTables) -> CaptionPool:
-    """The pool of a run's train captions. Raises ValueError if negatives are wanted and there are none."""
-    captions, image = tables.captions, tables.captions.image
-    by_image = tables.train[image[tables.train].argsort(stable=True)]
+def caption_pool(config: MhadConfig, corpus: Corpus, train: Tensor) -> CaptionPool:
+    """The pool of the captions train (n,). Raises ValueError if negatives are wanted and there are none."""
+    captions, image = corpus.captions, corpus.captions.image
+    by_image = train[image[train].argsort(stable=True)]
     rows = {language: captions.in_language(by_image, language) for language in captions.languages}
     image_numbers = torch.arange(len(captions.image_ids) + 1)
     starts = {language: torch.searchsorted(image[own], image_numbers) for language, own in rows.items()}
@@ -175,7 +175,7 @@ def caption_pool(config: MhadConfig, tables: RunTables) -> CaptionPool:
     position = torch.zeros(len(image), dtype=torch.long)
     position[first] = torch.arange(len(first)) - starts[captions.languages[0]][image[first]]
     return CaptionPool(
-        image, position, rows, starts, negative_pool(config, tables) if config.negative_families else None
+        image, position, rows, starts, negative_pool(config, corpus, train) if config.negative_families else None
     )
 
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ..readers.files import first_line
+
 if TYPE_CHECKING:
     import torch
 
@@ -231,8 +233,7 @@ def reading(path: Path, what: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # of many types, by the library that reads the file
-        why = next(iter(str(error).splitlines()), type(error).__name__)
-        raise ValueError(f"the {what} in {path} cannot be read: {why}") from error
+        raise ValueError(f"the {what} in {path} cannot be read: {first_line(error)}") from error
     finally:
         logging.set_verbosity(level)
         if bars:

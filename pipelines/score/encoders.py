@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +21,9 @@ from ..engine.manifest import hash_path
 from ..engine.storage import sha256_file
 from ..features.photos import PROVIDERS
 from ..features.preprocess import open_images
+from ..models.clip import pretrained
+from ..models.scorer import reading
+from ..readers.files import first_line
 from .test_set import ScoreConfig
 
 Images = Callable[[Sequence[Path]], np.ndarray]  # the vectors (n, d) of n image files
@@ -84,22 +86,6 @@ class Torch(NamedTuple):
         return {"files": hash_path(path), "precision": self.precision}
 
 
-def _need(message: str, *libraries: str) -> None:
-    try:
-        for name in libraries:
-            import_module(name)
-    except ImportError as error:
-        raise ImportError(message) from error
-
-
-def _need_files(kind: str, folder: Path, *patterns: tuple[str, ...]) -> None:
-    """Raise FileNotFoundError if a folder lacks a file of one of these alternatives."""
-    for names in patterns:
-        if not any(file for name in names for file in folder.glob(name)):
-            shown = " or ".join(name.removeprefix("**/") for name in names)
-            raise FileNotFoundError(f"{kind} must be a folder with {shown}, {folder} has none")
-
-
 LONGEST = 512  # tokens of a text, where neither the model nor its tokenizer sets a limit
 PADDED = ("siglip",)  # models trained on texts that are padded to their full length
 
@@ -110,33 +96,14 @@ def hugging_face(rest: str, config: ScoreConfig) -> Encoder:
     Its image processor resizes and normalises images; texts are cut at the length that the model reads.
     """
     path = Path(rest)
-    processors = ("preprocessor_config.json", "processor_config.json")
-    _need_files("hf", path, ("config.json",), processors, ("*.safetensors",))
-    needed = 'models of Hugging Face need PyTorch, transformers and Pillow: pip install "negcap[score]"'
-    _need(needed, "torch", "transformers", "PIL.Image")
+    pretrained.require_hugging_face(path)
     torch = Torch.of(config)
 
     def load() -> tuple[Images, Texts]:
-        import transformers
         from torch import concatenate
 
-        from ..models.scorer import reading
-
-        local = {"local_files_only": True}
-        with reading(path, "weights"):
-            model, found = transformers.AutoModel.from_pretrained(
-                path, use_safetensors=True, output_loading_info=True, **local
-            )
-        with reading(path, "image processor"):  # the one that computes with Pillow, since others need torchvision
-            processor = transformers.AutoImageProcessor.from_pretrained(path, use_fast=False, **local)
-        with reading(path, "tokenizer"):
-            tokenizer = transformers.AutoTokenizer.from_pretrained(path, **local)
-        if missing := sorted(found["missing_keys"]):
-            raise ValueError(f"the weights in {path} must be those of the whole model, lack: {missing[0]}")
-        if not hasattr(model, "get_image_features") or not hasattr(model, "get_text_features"):
-            kind = type(model).__name__
-            raise ValueError(f"hf must be a model with vectors of images and texts, as CLIP, {path} is: {kind}")
-        model = model.float().eval().to(torch.device)
+        model, processor, tokenizer = pretrained.read_hugging_face(path)
+        model = model.eval().to(torch.device)
         longest = getattr(model.config.get_text_config(), "max_position_embeddings", None) or LONGEST
         padding = "max_length" if model.config.model_type.startswith(PADDED) else True
         cut = {"truncation": True, "max_length": min(tokenizer.model_max_length, longest)}
@@ -160,16 +127,14 @@ def open_clip(rest: str, config: ScoreConfig) -> Encoder:
 
     Images and texts are read by the model's own transform and tokenizer.
     """
-    from ..models.clip.towers import LOCAL, locate, read
-
-    architecture, weights = locate(rest)
+    architecture, weights = pretrained.locate_open_clip(rest)
     torch = Torch.of(config)
-    name = weights.name if architecture.startswith(LOCAL) else architecture
+    name = weights.name if architecture.startswith(pretrained.LOCAL) else architecture
 
     def load() -> tuple[Images, Texts]:
         from torch import stack
 
-        model, transform, tokenizer = read(architecture, weights, torch.device)
+        model, transform, tokenizer = pretrained.read_open_clip(architecture, weights, torch.device)
 
         def images(files: Sequence[Path]) -> np.ndarray:
             pixels = stack([transform(image) for image in chain.from_iterable(open_images(files))])
@@ -183,15 +148,13 @@ def open_clip(rest: str, config: ScoreConfig) -> Encoder:
 def sentence_transformers(rest: str, config: ScoreConfig) -> Encoder:
     """`sentence-transformers:FOLDER`: a model of sentence-transformers that embeds images and texts."""
     path = Path(rest)
-    _need_files("sentence-transformers", path, ("modules.json", "config.json"), ("**/*.safetensors",))
+    pretrained.require_files("sentence-transformers", path, ("modules.json", "config.json"), ("**/*.safetensors",))
     needed = "models of sentence-transformers need that library: pip install sentence-transformers"
-    _need(needed, "sentence_transformers")
+    pretrained.require_libraries(needed, "sentence_transformers")
     torch = Torch.of(config)
 
     def load() -> tuple[Images, Texts]:
         from sentence_transformers import SentenceTransformer
-
-        from ..models.scorer import reading
 
         with reading(path, "model"):
             model = SentenceTransformer(str(path), device=torch.device.type, local_files_only=True)
@@ -223,7 +186,7 @@ def onnx(rest: str, config: ScoreConfig) -> Encoder:
         if not path.is_file():
             raise FileNotFoundError(f"{path}: no such file, expected an ONNX model")
     needed = 'onnx models need ONNX Runtime, Pillow and tokenizers: pip install "negcap[features]" tokenizers'
-    _need(needed, "onnxruntime", "tokenizers")
+    pretrained.require_libraries(needed, "onnxruntime", "tokenizers")
     images, texts = paths
     words, about = _beside(texts, "tokenizer.json"), _beside(images, "preprocessor_config.json")
     if not words:
@@ -297,7 +260,7 @@ def _session(path: Path, config: ScoreConfig) -> Any:
     try:
         return onnxruntime.InferenceSession(str(path), options, providers=providers)
     except Exception as error:  # ONNX Runtime's own
-        raise ValueError(f"{path}: must be an ONNX model, cannot be run: {_first_line(error)}") from None
+        raise ValueError(f"{path}: must be an ONNX model, cannot be run: {first_line(error)}") from None
 
 
 def _run(session: Any, path: Path, given: dict[str, np.ndarray]) -> np.ndarray:
@@ -309,11 +272,7 @@ def _run(session: Any, path: Path, given: dict[str, np.ndarray]) -> np.ndarray:
     try:
         return np.asarray(session.run([chosen], given)[0], np.float32)
     except Exception as error:  # ONNX Runtime's own
-        raise ValueError(f"{path}: cannot be run: {_first_line(error)}") from None
-
-
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).splitlines()), "")
+        raise ValueError(f"{path}: cannot be run: {first_line(error)}") from None
 
 
 def _cropped(image: Any, side: int) -> np.ndarray:

@@ -72,7 +72,7 @@ class _Training:
         batches = shuffled_batches(data.train, config.batch_size, self.random)
         for _, captions in zip(range(n + 1), batches, strict=False):
             began = time.process_time()
-            features = take(data.features, data.image[captions], data.device)
+            features = take(data.features.values, data.captions.image[captions], data.device)
             sampled = objective.sample(data.sampler, captions, config, self.random)
             batch = make_batch(data, captions, features, config, self.random)
             loss = torch.stack(list(objective.losses(model, batch, sampled, config, EPOCH).values())).sum()

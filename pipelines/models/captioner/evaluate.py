@@ -23,6 +23,7 @@ from ..device import choose_device
 from ..evaluation.retrieval import embed_images, embed_texts, rank, retrieval_metrics
 from ..features import Features, read_features
 from ..figures import markdown_table, new_figure, write_png
+from ..trainer.evaluate import features_for
 from ..trainer.objectives import OBJECTIVES, load_model
 from .config import CaptionerEvaluateConfig, WritingConfig
 from .generate import detokenize, join_words, normalize, stream_keys, write_sentences
@@ -59,9 +60,7 @@ def load_judge(folder: Path, run: Path, image_ids: list[str], rows: Tensor, devi
     model, vocabulary, config = load_model(folder, device)
     if OBJECTIVES[config.model].needs_components:
         raise ValueError(f"judge must be a model that reads only sentences, this one needs components: {folder}")
-    features = read_features(run, image_ids, config.table)
-    if features.values.shape[-1] != model.image.linear.in_features:
-        raise ValueError(f"judge must take features of {features.values.shape[-1]} numbers, {folder} does not")
+    features = features_for(model, run, image_ids, config.table)
     images = embed_images(model.image, features.values, rows, device)
 
     def judge(texts: pa.Array) -> dict[str, float]:

@@ -172,34 +172,29 @@ def beam_search(generator: Generator, features: Tensor, noise: Tensor, max_words
     """
     rows, device = len(features), features.device
     state = generator.first_state(features, noise)
-    empty = empty_sentences(rows * width, max_words, device)
-    words, lengths = empty.words.view(rows, width, max_words), empty.lengths.view(rows, width)
+    words = torch.full((rows, width, max_words), PAD_ID, device=device)
+    row = torch.arange(rows, device=device)
     total = torch.full((rows, width), -torch.inf, device=device)
     total[:, 0] = 0  # at first all prefixes are equal, so only one may count
     state = LSTMState(*(part.repeat_interleave(width, 0) for part in state))
     last = torch.full((rows * width,), START_ID, device=device)
-    ended = torch.zeros(rows, width, dtype=torch.bool, device=device)
+    stay = torch.full((generator.out.out_features,), -torch.inf, device=device)
+    stay[PAD_ID] = 0  # of a finished sentence
     for step in range(max_words):
         logits, state = generator.step(state, last)
+        ended = (words == END_ID).any(2, keepdim=True)
         scores = logits.log_softmax(1).view(rows, width, -1)
-        stay = torch.full_like(scores[0, 0], -torch.inf)
-        stay[PAD_ID] = 0
-        sums = total[..., None] + torch.where(ended[..., None], stay, scores)
+        sums = total[..., None] + torch.where(ended, stay, scores)
         total, at = sums.flatten(1).topk(width, 1)
         source, chosen = at // scores.shape[2], at % scores.shape[2]
-        words, lengths, ended = (
-            part.gather(1, source if part.dim() == 2 else source[..., None].expand_as(part))
-            for part in (words, lengths, ended)
-        )
+        words = words[row[:, None], source]
         words[..., step] = chosen
-        lengths = lengths + ~ended
-        ended = ended | (chosen == END_ID)
-        state = state.select((torch.arange(rows, device=device)[:, None] * width + source).flatten())
+        state = state.select((row[:, None] * width + source).flatten())
         last = chosen.flatten()
-        if bool(ended.all()):
+        if bool((words == END_ID).any(2).all()):
             break
+    lengths = (words != PAD_ID).sum(2)
     best = (total / lengths).argmax(1)
-    row = torch.arange(rows, device=device)
     return PaddedSentences(words[row, best], lengths[row, best])
 
 

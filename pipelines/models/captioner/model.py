@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear, normalize
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
+from ...readers.files import first_line
 from .. import checkpoint
 from ..encoders import TRANSFORMS
 from ..vocabulary import PAD_ID, START_ID, UNKNOWN_ID, WordVocabulary
@@ -225,7 +226,7 @@ def load_captioner(weights: Path, device: torch.device) -> Captioner:
         nets = build_nets(config, features, len(vocabulary))
         backbone = identity["backbone"]
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        why = checkpoint.first_line(error)
+        why = first_line(error)
         raise ValueError(f"{folder / checkpoint.CONFIG} must be what negcap captioner wrote, lacks: {why}") from None
     state = checkpoint.restore(folder, weights.stem, {"generator": nets.generator}, entries={"vocabulary": str})
     if state["vocabulary"] != vocabulary.sha256:

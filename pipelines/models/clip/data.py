@@ -57,7 +57,8 @@ def read_pairs(config: ClipConfig, splits: Sequence[str]) -> Pairs:
     if not len(rows):
         raise ValueError(f"split must be one of the captions in {config.run}, have none of: {', '.join(splits)}")
     caption = rows["caption_id"].combine_chunks().dictionary_encode()
-    owner, first = torch.from_numpy(caption.indices.to_numpy().astype(np.int64)), rows.take(_first(caption.indices))
+    owner = torch.from_numpy(caption.indices.to_numpy().astype(np.int64))
+    first = rows.take(np.unique(owner.numpy(), return_index=True)[1])  # where each caption occurs first
     image = first["image"].combine_chunks().dictionary_encode()
     images = Images(config.images)
     files = {name: images.find(name) for name in image.dictionary.to_pylist()}
@@ -78,11 +79,6 @@ def read_pairs(config: ClipConfig, splits: Sequence[str]) -> Pairs:
         concreteness(rows),
         torch.from_numpy(earlier(rows) == 0),
     )
-
-
-def _first(numbers: pa.Array) -> np.ndarray:
-    """Where each number occurs first."""
-    return np.unique(numbers.to_numpy(), return_index=True)[1]
 
 
 @dataclass(frozen=True)

@@ -9,21 +9,20 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Sequence
-from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..losses import Contrast
-from ..scorer import reading
 from ..similarities import unit
+from . import pretrained
 from .config import ClipConfig
 
-NEEDED = 'training a CLIP needs PyTorch, transformers and Pillow: pip install "negcap[score]"'
 SPECIAL = ("<pad>", "<unk>", "<start>", "<end>")
+BESIDE = (".json", ".txt", ".model")  # files of a tokenizer in a saved folder
 LONGEST = 40  # tokens of a text of the tiny CLIP
 TOGETHER = 64  # texts that are read at a time
 MEAN, STD = (0.5,) * 3, (0.5,) * 3  # of its pictures
@@ -34,9 +33,10 @@ class HuggingFace(Contrast):
 
     clip: Any
 
-    def __init__(self, clip: nn.Module, tokenizer: Any, processor: Any) -> None:
+    def __init__(self, loaded: pretrained.Loaded) -> None:
         super().__init__()
-        self.clip, self.tokenizer, self.processor = clip, tokenizer, processor
+        self.clip, self.processor, self.tokenizer = loaded
+        tokenizer = self.tokenizer
         tokenizer.padding_side = "right"  # `texts` cuts columns off
         limit = getattr(self.clip.config.get_text_config(), "max_position_embeddings", LONGEST)
         self.longest = min(tokenizer.model_max_length, limit)
@@ -82,30 +82,10 @@ def _pooled(output: Any) -> Tensor:
     return output if isinstance(output, Tensor) else output.pooler_output
 
 
-def load(folder: Path) -> HuggingFace:
-    """A CLIP from a folder of Hugging Face; code in it is never run.
-
-    Raises FileNotFoundError for a folder without a model, ValueError for one that cannot be read or is no CLIP,
-    ImportError if a library is missing.
-    """
-    transformers = _transformers()
-    if not (folder / "config.json").is_file() or not any(folder.glob("*.safetensors")):
-        raise FileNotFoundError(f"model must be a folder with config.json and *.safetensors, {folder} has none")
-    with reading(folder, "model"):
-        clip = transformers.AutoModel.from_pretrained(folder, local_files_only=True, use_safetensors=True)
-        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
-        processor = transformers.AutoImageProcessor.from_pretrained(folder, local_files_only=True, use_fast=False)
-    if not hasattr(clip, "get_text_features") or not hasattr(clip, "logit_scale"):
-        raise ValueError(f"model must be a CLIP, {folder} has a {type(clip).__name__}")
-    return HuggingFace(clip.float(), tokenizer, processor)
-
-
 def tiny(config: ClipConfig, words: Sequence[str]) -> HuggingFace:
-    """A CLIP with random weights from the config's seed, that knows `words`, and small pictures.
+    """A CLIP with random weights from the config's seed, that knows `words`, and small pictures."""
+    import transformers
 
-    Raises ImportError if a library is missing.
-    """
-    transformers = _transformers()
     torch.manual_seed(config.seed)
     tokens = {word: number for number, word in enumerate((*SPECIAL, *words))}
     text = {"vocab_size": len(tokens), "max_position_embeddings": LONGEST, "pad_token_id": 0}
@@ -118,12 +98,13 @@ def tiny(config: ClipConfig, words: Sequence[str]) -> HuggingFace:
     processor = transformers.CLIPImageProcessorPil(
         size={"height": config.size, "width": config.size}, do_center_crop=False, image_mean=MEAN, image_std=STD
     )
-    return HuggingFace(transformers.CLIPModel(sizes), _tokenizer(transformers, tokens), processor)
+    return HuggingFace(pretrained.Loaded(transformers.CLIPModel(sizes), processor, _tokenizer(tokens)))
 
 
-def _tokenizer(transformers: Any, tokens: dict[str, int]) -> Any:
+def _tokenizer(tokens: dict[str, int]) -> Any:
     """A tokenizer of lower-case words and punctuation that puts a start and an end token around a text."""
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+    from transformers import PreTrainedTokenizerFast
 
     words = Tokenizer(models.WordLevel(tokens, unk_token="<unk>"))
     words.normalizer = normalizers.Lowercase()
@@ -131,80 +112,7 @@ def _tokenizer(transformers: Any, tokens: dict[str, int]) -> Any:
     ends = [(name, tokens[name]) for name in ("<start>", "<end>")]
     words.post_processor = processors.TemplateProcessing(single="<start> $A <end>", special_tokens=ends)
     special = dict(zip(("pad_token", "unk_token", "bos_token", "eos_token"), SPECIAL, strict=True))
-    return transformers.PreTrainedTokenizerFast(tokenizer_object=words, model_max_length=LONGEST, **special)
-
-
-def _transformers() -> Any:
-    try:
-        import transformers
-        from PIL import Image  # noqa: F401
-        from transformers.utils import logging
-    except ImportError as error:
-        raise ImportError(NEEDED) from error
-    logging.disable_progress_bar()
-    return transformers
-
-
-# OpenCLIP: an architecture with weights, or a saved folder
-
-OPEN_CLIP_NEEDED = "models of OpenCLIP need open_clip and a torchvision that fits PyTorch: pip install open-clip-torch"
-CONFIG, WEIGHTS = "open_clip_config.json", "open_clip_model.safetensors"
-BESIDE = (".json", ".txt", ".model")  # files of a tokenizer in a saved folder
-LOCAL = "local-dir:"  # before the folder of a saved model, in OpenCLIP's own names
-
-
-class Loaded(NamedTuple):
-    """A model of OpenCLIP, its image transform without augmentation, and its tokenizer."""
-
-    model: Any
-    transform: Any
-    tokenizer: Any
-
-
-def locate(rest: str) -> tuple[str, Path]:
-    """The architecture, as OpenCLIP names it, and the path of the weights in `ARCHITECTURE:WEIGHTS` or `FOLDER`.
-
-    Raises FileNotFoundError for files that are not there, ValueError for an unknown architecture, ImportError if
-    open_clip cannot be imported.
-    """
-    folder = Path(rest)
-    if folder.is_dir():
-        if not (folder / CONFIG).is_file():
-            raise FileNotFoundError(f"open_clip must be a folder with {CONFIG}, {folder} has none")
-        _open_clip()
-        return f"{LOCAL}{folder}", folder
-    architecture, colon, path = rest.partition(":")
-    if not colon:
-        raise ValueError(f"open_clip must be open_clip:ARCHITECTURE:WEIGHTS or open_clip:FOLDER, was: {rest}")
-    if not Path(path).exists():
-        raise FileNotFoundError(f"{path}: no such file of weights")
-    known = _open_clip().list_models()
-    if architecture not in known:
-        hint = "".join(f"; did you mean {name}?" for name in get_close_matches(architecture, known, 1))
-        raise ValueError(f"open_clip has no architecture {architecture}{hint}")
-    return architecture, Path(path)
-
-
-def read(architecture: str, weights: Path, device: Any = "cpu") -> Loaded:
-    """Load what `locate` found; pickled code in it is never run. Raises ValueError if it cannot be read."""
-    open_clip = _open_clip()
-    pretrained = None if architecture.startswith(LOCAL) else str(weights)
-    try:
-        model, _, transform = open_clip.create_model_and_transforms(
-            architecture, pretrained=pretrained, device=device, weights_only=True
-        )
-        return Loaded(model.eval(), transform, open_clip.get_tokenizer(architecture))
-    except Exception as error:  # of many types, by the library that reads the file
-        why = next(iter(str(error).splitlines()), type(error).__name__)
-        raise ValueError(f"open_clip cannot make {architecture} from {weights}: {why}") from error
-
-
-def _open_clip() -> Any:
-    try:
-        import open_clip
-    except (ImportError, RuntimeError) as error:  # RuntimeError: torchvision was built for another PyTorch
-        raise ImportError(f"{OPEN_CLIP_NEEDED} ({next(iter(str(error).splitlines()), '')})") from error
-    return open_clip
+    return PreTrainedTokenizerFast(tokenizer_object=words, model_max_length=LONGEST, **special)
 
 
 class OpenClip(Contrast):
@@ -213,10 +121,10 @@ class OpenClip(Contrast):
     clip: Any
 
     def __init__(self, rest: str) -> None:
-        """Load `ARCHITECTURE:WEIGHTS` or `FOLDER`. Raises as `locate` and `read`."""
+        """Load `ARCHITECTURE:WEIGHTS` or `FOLDER`. Raises as `locate_open_clip` and `read_open_clip`."""
         super().__init__()
-        self.architecture, self.source = locate(rest)
-        self.clip, self.transform, self.tokenizer = read(self.architecture, self.source)
+        self.architecture, self.source = pretrained.locate_open_clip(rest)
+        self.clip, self.transform, self.tokenizer = pretrained.read_open_clip(self.architecture, self.source)
 
     @property
     def log_scale(self) -> Tensor:  # type: ignore[override]
@@ -245,16 +153,16 @@ class OpenClip(Contrast):
         from safetensors.torch import save_file
 
         folder.mkdir(parents=True, exist_ok=True)
-        if self.architecture.startswith(LOCAL):
+        if self.architecture.startswith(pretrained.LOCAL):
             for file in self.source.iterdir():
                 if file.suffix in BESIDE:
                     shutil.copyfile(file, folder / file.name)
         else:
             about = {"model_cfg": open_clip.get_model_config(self.architecture)}
             about["preprocess_cfg"] = open_clip.get_model_preprocess_cfg(self.clip)
-            (folder / CONFIG).write_text(json.dumps(about, indent=1) + "\n", "utf-8")
+            (folder / pretrained.CONFIG).write_text(json.dumps(about, indent=1) + "\n", "utf-8")
         state = {name: value.detach().cpu().contiguous().clone() for name, value in self.clip.state_dict().items()}
-        save_file(state, folder / WEIGHTS)
+        save_file(state, folder / pretrained.WEIGHTS)
 
 
 Towers = HuggingFace | OpenClip
@@ -267,6 +175,16 @@ def towers(config: ClipConfig, words: Sequence[str]) -> Towers:
     ImportError if a library is missing.
     """
     kind, _, rest = config.model.partition(":")
-    model = OpenClip(rest) if kind == "open_clip" else load(Path(rest)) if rest else tiny(config, words)
+    model: Towers
+    if kind == "open_clip":
+        model = OpenClip(rest)
+    else:
+        pretrained.require_hugging_face(Path(rest) if rest else None)
+        from transformers.utils import logging
+
+        logging.disable_progress_bar()
+        model = HuggingFace(pretrained.read_hugging_face(Path(rest))) if rest else tiny(config, words)
+        if not hasattr(model.clip, "logit_scale"):
+            raise ValueError(f"model must be a CLIP, {rest} has a {type(model.clip).__name__}")
     model.learn(config.objective, len(config.negative_families))
     return model

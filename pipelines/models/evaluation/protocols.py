@@ -77,15 +77,15 @@ def choose_attacks(corpus: Corpus, captions: Tensor, config: EvaluateConfig) -> 
     return {"vse-c:total": torch.cat([*families.values()]), **families, **shared, "plural:numeral": plural, **pairs}
 
 
-def complete_captions(corpus: Corpus, captions: Tensor, image: Tensor, least: int) -> Tensor:
+def complete_captions(corpus: Corpus, captions: Tensor, least: int) -> Tensor:
     """Those of the captions (n,) whose image's captions all have `least` negatives of each family in FAMILIES.
 
-    image: (C,) the image of every caption of the corpus. Raises ValueError if no image has such captions only.
+    Raises ValueError if no image has such captions only.
     """
-    few = torch.zeros(corpus.captions, dtype=torch.bool)
+    image, few = corpus.captions.image, torch.zeros(corpus.texts.captions, dtype=torch.bool)
     for made in FAMILIES.values():
         owners = corpus.negative_caption[corpus.made_by(made)]
-        few |= torch.bincount(owners, minlength=corpus.captions) < least
+        few |= torch.bincount(owners, minlength=corpus.texts.captions) < least
     kept = captions[~torch.isin(image[captions], image[captions[few[captions]]])]
     if not len(kept):
         raise ValueError(
@@ -99,14 +99,14 @@ def first_negatives(corpus: Corpus, captions: Tensor, wanted: Tensor, limit: int
 
     The first negative of each operator comes before the second ones, and so on.
     """
-    chosen = torch.zeros(corpus.captions, dtype=torch.bool)
+    chosen = torch.zeros(corpus.texts.captions, dtype=torch.bool)
     chosen[captions] = True
     rows = (wanted & chosen[corpus.negative_caption]).nonzero()[:, 0]
     key = (corpus.draw[rows].long() * (len(corpus.operators) + 1)) + corpus.operator[rows]
     rows = rows[key.argsort(stable=True)]
     rows = rows[corpus.negative_caption[rows].argsort(stable=True)]
     owner = corpus.negative_caption[rows]
-    counts = torch.bincount(owner, minlength=corpus.captions)
+    counts = torch.bincount(owner, minlength=corpus.texts.captions)
     position = torch.arange(len(rows)) - (counts.cumsum(0) - counts)[owner]
     return rows[position < limit]
 
@@ -125,7 +125,7 @@ def score_negatives(split: EmbeddedSplit, attacks: Attacks, best: Tensor) -> tup
     negatives = torch.cat([*attacks.values()]).unique()
     image_of = split.image_of_negative(negatives)
     own = torch.full((len(corpus.operator),), torch.nan)
-    for places, vectors in embed_in_batches(split.model.sentences, split.texts, corpus.captions + negatives):
+    for places, vectors in embed_in_batches(split.model.sentences, corpus.texts, corpus.texts.captions + negatives):
         rows = negatives[places]
         own[rows] = similarity.pairs(images[image_of[places].to(images.device)], vectors).cpu()
         for inside, counts in zip(shared, outranking.values(), strict=True):
@@ -148,12 +148,7 @@ LAYOUT = 1  # version of the arrays in the cache
 
 
 def with_negatives(
-    run: Path,
-    graphs: SceneGraphs,
-    negatives: Tensor,
-    corpus: Corpus,
-    vocabulary: WordVocabulary,
-    spacy_model: str | None = None,
+    run: Path, graphs: SceneGraphs, negatives: Tensor, corpus: Corpus, spacy_model: str | None = None
 ) -> SceneGraphs:
     """The components of a run's C captions followed by those of its M negatives; only `negatives` (P,) have any.
 
@@ -166,11 +161,17 @@ def with_negatives(
         return graphs
     settings = parser_settings(run, spacy_model)
     tables = [hash_table(run, "negatives"), hash_table(run, "components")]
-    identity = [LAYOUT, vocabulary.sha256, *tables, settings, hashlib.sha256(negatives.numpy().tobytes()).hexdigest()]
+    identity = [
+        LAYOUT,
+        corpus.vocabulary.sha256,
+        *tables,
+        settings,
+        hashlib.sha256(negatives.numpy().tobytes()).hexdigest(),
+    ]
 
     def parsed() -> bytes:
         every = pa.chunked_array([table["text"].combine_chunks() for table in read_table(run, "negatives", ["text"])])
-        made = parse_graphs(every.take(pa.array(negatives.numpy())).combine_chunks(), vocabulary, settings)
+        made = parse_graphs(every.take(pa.array(negatives.numpy())).combine_chunks(), corpus.vocabulary, settings)
         parts = {kind: lists._asdict() for kind, lists in made._asdict().items()}
         return save({f"{kind}.{part}": tensor for kind, its in parts.items() for part, tensor in its.items()})
 
@@ -292,7 +293,7 @@ def _plural_split(split: EmbeddedSplit, numeral: Tensor, own: Tensor) -> tuple[d
     numeral: (P,), that put in such a number, too ("3 dogs" -> "5 dogs"), so that singular and plural tell nothing. own:
     (M,) score of every negative with its image.
     """
-    counting = torch.zeros(split.corpus.captions, dtype=torch.bool)
+    counting = torch.zeros(split.corpus.texts.captions, dtype=torch.bool)
     counting[split.corpus.negative_caption[split.corpus.was_plural]] = True
     inside = torch.isin(split.owner, split.owner[counting[split.captions]])
     image, owner = split.owner[inside].unique(return_inverse=True)
@@ -317,7 +318,7 @@ def _plural_split(split: EmbeddedSplit, numeral: Tensor, own: Tensor) -> tuple[d
 
 def _pairwise(split: EmbeddedSplit, negatives: Tensor, own: Tensor) -> dict[str, Any]:
     """How often, in %, a caption scores higher with its image than its negative does; a tie counts as a failure."""
-    true = torch.zeros(split.corpus.captions)
+    true = torch.zeros(split.corpus.texts.captions)
     owner = split.owner.to(split.images.device)
     true[split.captions] = own_scores(split.images, split.vectors, owner, split.model.similarity).cpu()
     right = (true[split.corpus.negative_caption[negatives]] > own[negatives]).numpy()

@@ -181,27 +181,46 @@ def embed_in_batches(embed: EmbedTexts, texts: Texts, rows: Tensor) -> Iterator[
 class EmbeddedSplit:
     """The I images and n captions of a split as vectors of a model, see `Objective`.
 
-    captions: (n,) indices into the corpus. owner: (n,) the image of each caption, 0 … I - 1. Both are on the CPU.
-    images: (I, d). vectors: (n, d), of the captions. Both are on the device. seed: the seed of the bootstrap.
+    captions: (n,) indices into the corpus. image: (I,) indices into its images. owner: (n,) the image of each caption,
+    0 … I - 1. All are on the CPU. images: (I, d). vectors: (n, d), of the captions. Both are on the device. seed: the
+    seed of the bootstrap.
     """
 
     model: Any
     corpus: Corpus
-    texts: Texts
     captions: Tensor
+    image: Tensor
     owner: Tensor
-    caption_ids: list[str]
-    image_ids: list[str]
     images: Tensor
     vectors: Tensor
-    seed: int
+    seed: int = 0
 
-    def rank(self) -> Ranks:
-        """The ranks of its images and captions without attack."""
-        return rank(self.images, self.vectors, self.owner.to(self.images.device), self.model.similarity)
+    @property
+    def caption_ids(self) -> list[str]:
+        """The ids of the captions."""
+        return [self.corpus.captions.ids[n] for n in self.captions.tolist()]
+
+    @property
+    def image_ids(self) -> list[str]:
+        """The ids of the images."""
+        return [self.corpus.captions.image_ids[n] for n in self.image.tolist()]
+
+    def rank(self, language: int = 0) -> Ranks:
+        """The ranks of its images and its captions in a language, by its number, without attack."""
+        its = self.corpus.captions.language[self.captions] == language
+        device = self.images.device
+        return rank(self.images, self.vectors[its.to(device)], self.owner[its].to(device), self.model.similarity)
 
     def image_of_negative(self, negatives: Tensor) -> Tensor:
         """(P,) the image of the caption that each of the negatives (P,) was made from, 0 … I - 1."""
-        image = torch.zeros(self.corpus.captions, dtype=torch.long)
+        image = torch.zeros(self.corpus.texts.captions, dtype=torch.long)
         image[self.captions] = self.owner
         return image[self.corpus.negative_caption[negatives]]
+
+
+def embed_split(model: Any, corpus: Corpus, captions: Tensor, seed: int = 0) -> EmbeddedSplit:
+    """The captions (n,) of a corpus and their images as vectors of a model; seed: of the bootstrap."""
+    image, owner = corpus.captions.image[captions].unique(return_inverse=True)
+    images = embed_images(model.image, corpus.features.values, image, corpus.device)
+    vectors = embed_sentences(model.sentences, corpus.texts, captions)
+    return EmbeddedSplit(model, corpus, captions, image, owner, images, vectors, seed)

@@ -16,15 +16,14 @@ from torch import Tensor
 
 from ....schemas.captions import LANGUAGE
 from ...engine.tables import has_table
-from ..checkpoint import read_vocabularies
-from ..data import Phrase, Texts, encode_run, read_caption_rows, read_captions
+from ..data import Phrase, read_caption_rows
 from ..device import choose_device
 from ..evaluation.components import average_precision
-from ..evaluation.retrieval import TIE, embed_images, embed_sentences, own_scores
+from ..evaluation.retrieval import TIE, embed_split, own_scores
 from ..figures import markdown_table, write_results
 from ..similarities import COSINE, Similarity
-from ..trainer.evaluate import features_for
-from ..trainer.objectives import OBJECTIVES, load_model
+from ..trainer.evaluate import load_with_corpus
+from ..trainer.objectives import OBJECTIVES
 from .config import LengthConfig
 
 PAPER = "cosine 9.7 and 47.6, order 6.4 and 34.0"  # mean ranks of section 4.6
@@ -49,44 +48,31 @@ def measure_lengths(model_folder: Path, run: Path, config: LengthConfig, output:
     split or features of the model's size, or images without two captions of different length.
     """
     torch.set_num_threads(config.threads)
-    device = choose_device(config.device)
-    model, vocabulary, trained = load_model(model_folder, device)
+    model, trained, corpus = load_with_corpus(model_folder, run, choose_device(config.device))
     if OBJECTIVES[trained.model].needs_components:
         raise ValueError(f"lengths are measured of models that read only sentences, {model_folder} is: {trained.model}")
-    captions = read_captions(run, languages=trained.languages)
-    language = captions.languages[0]
-    features = features_for(model, run, captions.image_ids, trained.table)
-    chosen = captions.to_evaluate(config.split, features.available, config.limit, None, language)
-    corpus = encode_run(run, captions, vocabulary, others=read_vocabularies(model_folder, captions.languages[1:]))
-    image, owner = captions.image[chosen].unique(return_inverse=True)
-    texts = Texts(corpus.tokens.to(device), corpus.offsets, corpus.captions, None, corpus.language)
-    split = Split(
-        embed_images(model.image, features.values, image, device),
-        embed_sentences(model.sentences, texts, chosen),
-        owner,
-        corpus.offsets.diff()[chosen] - 2,  # without the start and end marks
-    )
-    metrics: dict[str, Any] = {"model": trained.model, "similarity": trained.similarity, "images": len(image)}
+    language = corpus.captions.languages[0]
+    chosen = corpus.captions.to_evaluate(config.split, corpus.features.available, config.limit, None, language)
+    embedded, words = embed_split(model, corpus, chosen), corpus.texts.offsets.diff()[chosen] - 2  # without the marks
+    split, images = Split(embedded.images, embedded.vectors, embedded.owner, words), len(embedded.images)
+    metrics: dict[str, Any] = {"model": trained.model, "similarity": trained.similarity, "images": images}
     metrics |= length_ranks(split, model.similarity, config.pairs)
     head = ["lengths", "images", "pairs", "mean rank of the image", "mean rank of the longer caption"]
-    row = [trained.similarity, f"{len(image):,}", str(metrics["pairs"])]
+    row = [trained.similarity, f"{images:,}", str(metrics["pairs"])]
     table = markdown_table(head, [[*row, f"{metrics['image']:.1f}", f"{metrics['longer']:.1f}"]])
     parts = [table, f"Paper, COCO: {PAPER}."]
     if language == LANGUAGE and has_table(run, "components"):
-        ids = [captions.ids[n] for n in chosen.tolist()]
-        objects = [
-            {item["object"] for item in row} for row in read_caption_rows(run, "components", ids)["objects"].to_pylist()
-        ]
-        pairs, true = object_pairs(objects, owner.tolist(), len(image), config.min_images)
+        rows = read_caption_rows(run, "components", embedded.caption_ids)["objects"].to_pylist()
+        objects = [{item["object"] for item in row} for row in rows]
+        pairs, true = object_pairs(objects, split.owner.tolist(), images, config.min_images)
         if pairs:
             names = sorted({name for pair in pairs for name in pair})
-            vectors = model.queries(vocabulary, [Phrase((name,), name) for name in names])
+            vectors = model.queries(corpus.vocabulary, [Phrase((name,), name) for name in names])
             scores = composed_scores(pairs, dict(zip(names, vectors, strict=True)), split.images, model.similarity)
             metrics["compositions"] = len(pairs)
             metrics["mAP"] = 100 * average_precision(scores, true.to(scores.device)).mean().item()
             parts.append(f"{len(pairs)} pairs of objects as queries: mAP {metrics['mAP']:.1f} %.")
-            image_ids = [captions.image_ids[n] for n in image.tolist()]
-            parts.append(_examples(pairs, scores, true, image_ids))
+            parts.append(_examples(pairs, scores, true, embedded.image_ids))
     return write_results(output, "lengths", metrics, "\n\n".join(parts))
 
 

@@ -22,7 +22,7 @@ from ...engine.storage import write_atomically, write_json
 from ...engine.tables import has_table, read_table
 from ..checkpoint import read_vocabularies
 from ..config import WITH_NEGATIVES, EvaluateConfig, TrainConfig
-from ..data import Captions, encode_run, read_caption_rows, read_captions, read_graphs, read_whole_table
+from ..data import Captions, Corpus, encode_run, read_caption_rows, read_captions, read_graphs, read_whole_table
 from ..device import choose_device
 from ..evaluation.components import (
     DETECTED,
@@ -33,7 +33,7 @@ from ..evaluation.components import (
     written_forms,
 )
 from ..evaluation.protocols import choose_attacks, complete_captions, plain_retrieval, run_protocols, with_negatives
-from ..evaluation.retrieval import EmbeddedSplit, embed_images, embed_sentences, embed_texts, rank
+from ..evaluation.retrieval import embed_images, embed_split, embed_texts, rank
 from ..features import Features, read_features
 from ..mhad import MultiHeadAttention, head_cosines
 from ..univse.metrics import univse_metrics
@@ -78,59 +78,36 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
     model other than UniVSE.
     """
     torch.set_num_threads(config.threads)
-    device = choose_device(config.device)
-    model, vocabulary, trained = load_model(model_folder, device, **config.changes)
+    model, trained, corpus = load_with_corpus(model_folder, run, choose_device(config.device), **config.changes)
+    captions, features = corpus.captions, corpus.features
     components = OBJECTIVES[trained.model].needs_components
     if config.drop_components and not components:
         raise ValueError(f"drop_components can only be set for a univse model, {model_folder} is: {trained.model}")
     if config.alpha is not None and getattr(trained, "learn_alpha", False):
         raise ValueError(f"alpha cannot be set, as {model_folder} has learned it: {model.alpha_value:.2f}")
-    captions = read_captions(run, languages=trained.languages)
-    features = features_for(model, run, captions.image_ids, trained.table)
     chosen, *others = (
         captions.to_evaluate(config.split, features.available, config.limit, config.captions_per_image, language)
         for language in captions.languages
     )
-    vocabularies = read_vocabularies(model_folder, captions.languages[1:])
-    corpus = encode_run(run, captions, vocabulary, others=vocabularies)
     if config.complete:
-        chosen = complete_captions(corpus, chosen, captions.image, config.complete)
+        chosen = complete_captions(corpus, chosen, config.complete)
     attacks = choose_attacks(corpus, chosen, config)
-    graphs = None
     if components:
-        graphs = read_graphs(run, captions, vocabulary, device)
-        graphs = with_negatives(
-            run, graphs, torch.cat([*attacks.values()]).unique(), corpus, vocabulary, config.spacy_model
-        )
+        graphs = read_graphs(run, captions, corpus.vocabulary, corpus.device)
+        graphs = with_negatives(run, graphs, torch.cat([*attacks.values()]).unique(), corpus, config.spacy_model)
         if config.drop_components:
             every = torch.arange(len(graphs.pairs.offsets) - 1)
             graphs = graphs.thinned(every, config.drop_components, config.seed)
-    texts = corpus.texts(device, graphs)
-
-    def embedded(chosen: Tensor) -> EmbeddedSplit:
-        image, owner = captions.image[chosen].unique(return_inverse=True)
-        return EmbeddedSplit(
-            model,
-            corpus,
-            texts,
-            chosen,
-            owner,
-            [captions.ids[n] for n in chosen.tolist()],
-            [captions.image_ids[n] for n in image.tolist()],
-            embed_images(model.image, features.values, image, device),
-            embed_sentences(model.sentences, texts, chosen),
-            config.seed,
-        )
-
-    split = embedded(chosen)
+        corpus = corpus.with_graphs(graphs)
+    split = embed_split(model, corpus, chosen, config.seed)
     metrics, ranks = run_protocols(split, attacks)
     tables = [ranks]
     metrics["languages"] = {}
     heads = {"images": split.images, captions.languages[0]: split.vectors}
     for language, rows in zip(captions.languages[1:], others, strict=True):
-        further = embedded(rows)
+        further = embed_split(model, corpus, rows, config.seed)
         heads[language] = further.vectors
-        its, ranks = plain_retrieval(further, further.rank(), f"plain:{language}")
+        its, ranks = plain_retrieval(further, further.rank(captions.languages.index(language)), f"plain:{language}")
         metrics["languages"][language] = {"images": len(further.images), "captions": len(rows), **its}
         tables.append(ranks)
     if isinstance(model, MultiHeadAttention) and model.head_count > 1:
@@ -149,15 +126,13 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
                 for name, file in zip(part["image_id"].to_pylist(), part["image"].to_pylist(), strict=True)
             }
             queries[DETECTED] = detected_queries(config.instances, [files[name] for name in split.image_ids])
-        embed = partial(model.queries, vocabulary)
+        embed = partial(model.queries, corpus.vocabulary)
         metrics["unified"] = unified_retrieval(queries, embed, split.images, model.similarity)
         if isinstance(model, UniVSE):
             read = {f"{kind}, as a sentence": queries[kind] for kind in ("object", "attribute")}
-            by_sentences = partial(model.sentence_queries, vocabulary)
+            by_sentences = partial(model.sentence_queries, corpus.vocabulary)
             metrics["unified"] |= unified_retrieval(read, by_sentences, split.images, model.similarity)
-            image = captions.image[chosen].unique()
-            graphs_of_rows = rows.to_pylist()
-            metrics.update(univse_metrics(model, split, attacks, vocabulary, graphs_of_rows, features.values[image]))
+            metrics.update(univse_metrics(model, split, attacks, rows.to_pylist()))
         else:
             metrics["parsing"] = phrase_parsing(embed, rows.to_pylist(), split, model.similarity, forms)
     without = ~features.available[captions.image[captions.of_split(config.split)]]
@@ -173,6 +148,23 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
         "images_without_features": int(without.sum()),
     }
     return Evaluation({**about, **metrics}, pd.concat(tables, ignore_index=True))
+
+
+class LoadedModel(NamedTuple):
+    """A trained model, its config, and the corpus of a run in its words, languages and features."""
+
+    model: Any
+    config: Any
+    corpus: Corpus
+
+
+def load_with_corpus(folder: Path, run: Path, device: torch.device, **changes: Any) -> LoadedModel:
+    """A trained model and the run that it is measured on. Raises as `load_model`, `read_captions`, `features_for`."""
+    model, vocabulary, config = load_model(folder, device, **changes)
+    captions = read_captions(run, languages=config.languages)
+    features = features_for(model, run, captions.image_ids, config.table)
+    others = read_vocabularies(folder, config.languages[1:])
+    return LoadedModel(model, config, encode_run(run, captions, vocabulary, others, features, device))
 
 
 def features_for(model: Any, run: Path, image_ids: Sequence[str], table: str) -> Features:

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from ...readers.files import first_line
 from .. import checkpoint
 from ..batches import Objective
 from ..config import CONFIGS
@@ -42,7 +43,7 @@ def load_model(folder: Path, device: torch.device, **changes: Any) -> tuple[Any,
         if changes:
             load_model(folder, device)  # raises if not the changes are at fault
             raise
-        why = checkpoint.first_line(error)
+        why = first_line(error)
         raise ValueError(f"{folder / checkpoint.CONFIG} must be what negcap train wrote, lacks: {why}") from None
     if foreign:
         raise ValueError(f"{', '.join(foreign)} can only be set for a univse model, {folder} is: {config.model}")

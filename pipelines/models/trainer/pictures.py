@@ -267,7 +267,7 @@ def _draw_mhad(subject: Subject, output: Path, config: PictureConfig) -> list[Pa
     model, vocabulary, trained, run, captions, features, files = subject
     others = read_vocabularies(trained.output, trained.languages[1:])
     vocabularies = {trained.languages[0]: vocabulary, **others}
-    texts = encode_run(run, captions, vocabulary, others=others).texts(torch.device("cpu"))
+    texts = encode_run(run, captions, vocabulary, others).texts
     of_image: dict[int, dict[str, int]] = {}  # the first caption of an image in each language
     seen = set(captions.of_splits(trained.train_splits).tolist())
     for row in [row for row in range(len(captions.ids)) if row not in seen] or range(len(captions.ids)):

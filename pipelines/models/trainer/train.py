@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,57 +13,34 @@ from torch import Generator, Tensor
 
 from ....schemas.captions import LANGUAGE
 from .. import checkpoint
-from ..batches import Batch, RunTables, shuffled_batches
+from ..batches import Batch, shuffled_batches
 from ..checkpoint import epoch_seed
 from ..config import PER_FAMILY, RESUMABLE, TrainConfig
 from ..data import TABLES as COMPONENT_TABLES
-from ..data import Texts, component_names, encode_run, read_captions, read_graphs, split_captions
+from ..data import Corpus, component_names, encode_run, read_captions, read_graphs, split_captions
 from ..device import ahead, choose_device, place, take, to_device
-from ..evaluation.protocols import first_negatives, ranks_with_own_negatives
-from ..evaluation.retrieval import (
-    TOP,
-    embed_images,
-    embed_in_batches,
-    embed_sentences,
-    rank,
-    recall_metrics,
-    retrieval_metrics,
-)
+from ..evaluation.protocols import first_negatives, ranks_with_own_negatives, score_negatives
+from ..evaluation.retrieval import TOP, embed_split, recall_metrics, retrieval_metrics
 from ..features import read_features
 from ..fit import Line, Step, fit
-from ..vocabulary import WordVocabulary, build_vocabulary, read_vectors
+from ..vocabulary import build_vocabulary, read_vectors
 from .evaluate import believed, left_out
 from .objectives import OBJECTIVES
 from .report import draw_curves
 
 
-@dataclass(frozen=True)
-class TrainingData:
-    """The data of a training. The words of texts are on the device, all other tensors on the CPU.
+@dataclass(frozen=True, kw_only=True)
+class TrainingData(Corpus):
+    """A corpus, and what is chosen of it for a training. The features are placed as `place` does.
 
-    vocabulary, others: of the first language, and of each further one. features: (I, …), see `place`. image, language:
-    (C,) the index of each caption's image, and of its language among `languages`. train, validation: (n,) captions;
-    those to train on are in the first language. extra: (n,) bool, those of `train` that come from the table `extra`.
-    attack: (P,) the negatives of validation captions that join the candidates if the config selects by `attacked`;
-    attacked: (P,) their captions. sampler: see Objective. without_features: the number of images that have none.
+    train, validation: (n,) captions; those to train on are in the first language. attack: (P,) the negatives of
+    validation captions that join the candidates if the config selects by `attacked`. sampler: see Objective.
     """
 
-    texts: Texts
-    vocabulary: WordVocabulary
-    others: Mapping[str, WordVocabulary]
-    features: Tensor
-    backbone: str
-    image: Tensor
-    language: Tensor
-    languages: tuple[str, ...]
     train: Tensor
-    extra: Tensor
     validation: Tensor
     attack: Tensor
-    attacked: Tensor
     sampler: Any
-    without_features: int
-    device: torch.device
 
 
 def read_training_data(config: Any) -> TrainingData:
@@ -95,34 +72,25 @@ def read_training_data(config: Any) -> TrainingData:
     }
     vocabulary, *_ = vocabularies.values()
     others = {language: vocabularies[language] for language in config.languages[1:]}
-    corpus = encode_run(config.run, captions, vocabulary, others)
-    graphs = read_graphs(config.run, captions, vocabulary, device) if objective.needs_components else None
+    features = features._replace(values=place(features.values, device))
+    corpus = encode_run(config.run, captions, vocabulary, others, features, device)
     attack = torch.empty(0, dtype=torch.long)
     if getattr(config, "select", "rsum") == "attacked":
         wanted = corpus.of_families(config.negative_families) & corpus.made_by(config.negative_operators)
         attack = first_negatives(corpus, validation, wanted, PER_FAMILY)
         if objective.needs_components or not len(attack):
             raise ValueError("select attacked needs negatives of validation captions, and a model without components")
-    if graphs and config.drop_components:
-        graphs = graphs.thinned(train, config.drop_components, config.seed)
-    texts = corpus.texts(device, graphs)
+    if objective.needs_components:
+        graphs = read_graphs(config.run, captions, vocabulary, device)
+        if config.drop_components:
+            graphs = graphs.thinned(train, config.drop_components, config.seed)
+        corpus = corpus.with_graphs(graphs)
     return TrainingData(
-        texts,
-        vocabulary,
-        others,
-        place(features.values, device),
-        features.backbone,
-        captions.image,
-        captions.language,
-        captions.languages,
-        captions.in_language(train, config.languages[0]),
-        captions.are_extra(captions.in_language(train, config.languages[0])),
-        validation,
-        attack,
-        corpus.negative_caption[attack],
-        objective.sampler(config, RunTables(captions, corpus, vocabulary, texts, train)),
-        int((~features.available).sum()),
-        device,
+        **vars(corpus),
+        train=captions.in_language(train, config.languages[0]),
+        validation=validation,
+        attack=attack,
+        sampler=objective.sampler(config, corpus, train),
     )
 
 
@@ -138,7 +106,7 @@ def train(config: TrainConfig, *, overwrite: bool = False, say: Callable[[str], 
     """
     torch.set_num_threads(config.threads)
     data, objective = read_training_data(config), OBJECTIVES[config.model]
-    size = data.features.shape[-1]
+    size = data.features.values.shape[-1]
     grounded = getattr(config, "grounded_dim", 0)
     if grounded and not config.vectors:
         raise ValueError(f"grounded_dim needs vectors to be joined to, has none: {grounded}")
@@ -151,7 +119,7 @@ def train(config: TrainConfig, *, overwrite: bool = False, say: Callable[[str], 
     more = [others] if others else []
     model = objective.build(config, size, len(data.vocabulary), vectors, *more).to(data.device)
     mean = deepcopy(model).requires_grad_(False)
-    identity = checkpoint.training_identity(config, RESUMABLE, size, data.backbone, _input_tables(config))
+    identity = checkpoint.training_identity(config, RESUMABLE, size, data.features.backbone, _input_tables(config))
     checkpoint.prepare_folder(config.output, identity, data.vocabulary, overwrite=overwrite, others=data.others)
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     optimizer = torch.optim.Adam(
@@ -197,11 +165,12 @@ def epoch_batches(data: TrainingData, config: Any, epoch: int) -> Iterator[tuple
     """The train captions of an epoch in random batches, each with what the objective samples for it."""
     seed = epoch_seed(config.seed, epoch)
     generator, noise = Generator().manual_seed(seed), Generator(data.device).manual_seed(seed)
-    chosen = data.train
+    chosen, image = data.train, data.captions.image
     if config.extra_share < 1:
-        chosen = chosen[~data.extra | (torch.rand(len(chosen), generator=generator) < config.extra_share)]
+        drawn = torch.rand(len(chosen), generator=generator) < config.extra_share
+        chosen = chosen[~data.captions.are_extra(chosen) | drawn]
     batches = shuffled_batches(chosen, config.batch_size, generator)
-    for captions, features in ahead(batches, lambda rows: take(data.features, data.image[rows], data.device)):
+    for captions, features in ahead(batches, lambda rows: take(data.features.values, image[rows], data.device)):
         sampled = OBJECTIVES[config.model].sample(data.sampler, captions, config, generator)
         yield make_batch(data, captions, features, config, noise), sampled
 
@@ -212,7 +181,7 @@ def make_batch(data: TrainingData, captions: Tensor, features: Tensor, config: A
     Of several crops (B, R, D) of each image, a random one is used if the config pools by crop. noise: a generator, on
     the data's device, that decides which.
     """
-    device, image = data.device, data.image[captions]
+    device, image = data.device, data.captions.image[captions]
     if getattr(config, "image_pooling", "") == "crop" and features.dim() == 3:
         chosen = torch.randint(features.shape[1], (len(features),), generator=noise, device=device)
         features = features[torch.arange(len(features), device=device), chosen]
@@ -228,29 +197,17 @@ def validate(model: Any, data: TrainingData) -> dict[str, float]:
     all languages. With an attack also `attacked`, the sum of R@1, R@5 and R@10 of images when English negatives join
     their candidates.
     """
-    image, owner = data.image[data.validation].unique(return_inverse=True)
-    images = embed_images(model.image, data.features, image, data.device)
-    captions = embed_sentences(model.sentences, data.texts, data.validation)
-    found = {}
-    for number, language in enumerate(data.languages):
-        its = data.language[data.validation] == number
-        of_language = captions[its.to(data.device)]
-        found[language] = rank(images, of_language, owner[its].to(data.device), model.similarity)
-    first, *others = data.languages
-    metrics = retrieval_metrics(found[first])
-    for language in others:
-        further = retrieval_metrics(found[language])
+    split, languages = embed_split(model, data, data.validation), data.captions.languages
+    ranks = {language: split.rank(number) for number, language in enumerate(languages)}
+    metrics = retrieval_metrics(ranks[languages[0]])
+    for language in languages[1:]:
+        further = retrieval_metrics(ranks[language])
         metrics["rsum"] += further["rsum"]
         metrics |= {f"{language} {name}": value for name, value in further.items()}
     if len(data.attack):
-        ranks = found[LANGUAGE]
-        image_of = torch.zeros(len(data.image), dtype=torch.long)
-        image_of[data.validation] = owner
-        owner = image_of[data.attacked]
-        own = torch.empty(len(data.attack))
-        for places, vectors in embed_in_batches(model.sentences, data.texts, data.texts.captions + data.attack):
-            own[places] = model.similarity.pairs(images[owner[places].to(data.device)], vectors).cpu()
-        attacked = ranks_with_own_negatives(ranks, own, torch.arange(len(own)), owner)
+        plain = ranks[LANGUAGE]
+        own, _ = score_negatives(split, {"attack": data.attack}, plain.best)
+        attacked = ranks_with_own_negatives(plain, own, data.attack, split.image_of_negative(data.attack))
         metrics["attacked"] = sum(recall_metrics(attacked)[f"R@{k}"] for k in TOP)
     return metrics
 
@@ -262,10 +219,10 @@ def _input_tables(config: Any) -> tuple[str, ...]:
 
 
 def _first_line(config: Any, data: TrainingData) -> str:
-    sampler = OBJECTIVES[config.model].describe(data.sampler)
+    sampler, without = OBJECTIVES[config.model].describe(data.sampler), int((~data.features.available).sum())
     return (
         f"{config.model}: {len(data.train):,} captions to train on, {len(data.validation):,} to validate, "
         f"{len(data.vocabulary):,} words"
         + (f", {sampler}" if sampler else "")
-        + (f"; {data.without_features:,} images have no features" if data.without_features else "")
+        + (f"; {without:,} images have no features" if without else "")
     )

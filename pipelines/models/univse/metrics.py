@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ..data import Texts, component_ids
+from ..device import take
 from ..evaluation.components import Score, Words, accuracy, read_questions
 from ..evaluation.protocols import Attacks
 from ..evaluation.retrieval import (
@@ -33,20 +34,20 @@ def univse_metrics(
     model: UniVSE,
     split: EmbeddedSplit,
     attacks: Attacks,
-    vocabulary: WordVocabulary,
     graphs: Sequence[dict[str, Any]],
-    features: Tensor,
 ) -> dict[str, Any]:
     """Two groups of metrics: `alpha`, see `alpha_curve`, and `parsing`, see `parsing_accuracy`.
 
-    graphs: the rows of the table `components` of the split's captions. features: (I, …) of its images.
+    graphs: the rows of the table `components` of the split's captions.
     """
+    features, device = split.corpus.features.values, split.images.device
     with torch.inference_mode():
-        parts = features.split(images_at_once(features))
-        regions = torch.cat([model.image.with_regions(part.to(split.images.device))[1] for part in parts])
+        parts = (take(features, rows, device) for rows in split.image.split(images_at_once(features)))
+        regions = torch.cat([model.image.with_regions(part)[1] for part in parts])
+    owner = split.owner.tolist()
     return {
         "alpha": alpha_curve(model, split, attacks),
-        "parsing": parsing_accuracy(model, vocabulary, graphs, split.owner.tolist(), split.images, regions),
+        "parsing": parsing_accuracy(model, split.corpus.vocabulary, graphs, owner, split.images, regions),
     }
 
 
@@ -56,7 +57,7 @@ def alpha_curve(model: UniVSE, split: EmbeddedSplit, attacks: Attacks) -> dict[s
     The entry `attacked` is the sum of R@1, R@5 and R@10 over all attacks. Every text is embedded only once.
     """
     parts = partial(_concatenated_parts, model)
-    captions = embed_sentences(parts, split.texts, split.captions)
+    captions = embed_sentences(parts, split.corpus.texts, split.captions)
     owner = split.owner.to(split.images.device)
     plain = {alpha: rank(split.images, _blend_parts(captions, alpha), owner) for alpha in ALPHAS}
     curve = {alpha: {"rsum": retrieval_metrics(ranks)["rsum"], "attacked": 0.0} for alpha, ranks in plain.items()}
@@ -64,7 +65,7 @@ def alpha_curve(model: UniVSE, split: EmbeddedSplit, attacks: Attacks) -> dict[s
         if not name.startswith("univse:"):
             continue
         above = {alpha: torch.zeros_like(plain[alpha].images) for alpha in ALPHAS}
-        for _, vectors in embed_in_batches(parts, split.texts, split.corpus.captions + rows):
+        for _, vectors in embed_in_batches(parts, split.corpus.texts, split.corpus.texts.captions + rows):
             for alpha in ALPHAS:
                 above[alpha] += count_outranking(split.images, plain[alpha].best, _blend_parts(vectors, alpha))
         for alpha in ALPHAS:

@@ -19,9 +19,9 @@ import torch
 from torch import Generator, Tensor
 
 from ....augment.components.sampling import Sampler
-from ..batches import Batch, Objective, RunTables, autocast
+from ..batches import Batch, Objective, autocast
 from ..config import UniVseConfig
-from ..data import KINDS, SceneGraphs, component_ids, read_caption_rows, read_whole_table
+from ..data import KINDS, Corpus, SceneGraphs, component_ids, read_caption_rows, read_whole_table
 from ..device import to_device
 from ..losses import max_of_hinges, sum_of_hinges
 from .model import UniVSE, blend, require_graphs
@@ -108,13 +108,13 @@ class ComponentBatch(NamedTuple):
     order: Tensor
 
 
-def component_source(config: UniVseConfig, tables: RunTables) -> ComponentSource:
+def component_source(config: UniVseConfig, corpus: Corpus, train: Tensor) -> ComponentSource:
     """What components are sampled from. Raises FileNotFoundError or ValueError if tables are missing or incomplete."""
-    components = read_caption_rows(config.run, "components", tables.captions.ids)
+    components = read_caption_rows(config.run, "components", corpus.captions.ids)
     exclusions = read_whole_table(config.run, "component_exclusions")
     sampler = Sampler(components, read_whole_table(config.run, "component_vocabulary"), exclusions, config.false_words)
-    ids = {kind: np.array([*component_ids(tables.vocabulary, sampler.words[kind]), -1]) for kind in KINDS}
-    return ComponentSource(require_graphs(tables.texts), sampler, ids)
+    ids = {kind: np.array([*component_ids(corpus.vocabulary, sampler.words[kind]), -1]) for kind in KINDS}
+    return ComponentSource(require_graphs(corpus.texts), sampler, ids)
 
 
 def sample_components(

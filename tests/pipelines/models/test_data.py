@@ -75,9 +75,9 @@ def test_a_run_is_encoded_in_its_order(world: Path) -> None:
     corpus = encode_run(world, captions, vocabulary)
     rows = pq.read_table(world / "negatives").to_pylist()
     texts = [*captions.texts.to_pylist(), *(row["text"] for row in rows)]
-    assert len(corpus.offsets) == len(texts) + 1
+    assert len(corpus.texts.offsets) == len(texts) + 1
     for n in range(0, len(texts), 7):
-        read = [vocabulary.words[k] for k in corpus.tokens[corpus.offsets[n] : corpus.offsets[n + 1]]]
+        read = [vocabulary.words[k] for k in corpus.texts.tokens[corpus.texts.offsets[n] : corpus.texts.offsets[n + 1]]]
         assert read == ["<start>", *(w if w in vocabulary.ids else "<unk>" for w in tokenize(texts[n])), "<end>"]
     assert [captions.ids[n] for n in corpus.negative_caption.tolist()] == [row["caption_id"] for row in rows]
     assert [corpus.operators[n] for n in corpus.operator.tolist()] == [row["operator"] for row in rows]

@@ -136,7 +136,7 @@ def test_a_model_of_open_clip_is_fine_tuned(run: Path, tmp_path: Path) -> None:
     ("flags", "message"),
     [
         (["--images", "{empty}"], "images must have every image of the captions, "),
-        (["--images", "{images}", "--model", "hf:{empty}"], "model must be a folder with config.json and"),
+        (["--images", "{images}", "--model", "hf:{empty}"], "hf must be a folder with config.json, "),
         (["--images", "{images}", "--model", "vit"], "model must be hf:FOLDER or open_clip:FOLDER, was: vit"),
         (["--images", "{images}", "--model", "open_clip:{empty}"], "open_clip must be a folder with open_clip_config"),
         (["--images", "{images}", "--refined"], "has no refined: run negcap refine"),

@@ -2,15 +2,17 @@
 
 from collections.abc import Sequence
 
+import pyarrow as pa
 import pytest
 import torch
 from torch import Tensor
 
 from negcap.pipelines.models.config import EvaluateConfig
-from negcap.pipelines.models.data import Corpus, Texts
+from negcap.pipelines.models.data import Captions, Corpus, Texts
 from negcap.pipelines.models.evaluation.protocols import choose_attacks, complete_captions, run_protocols
 from negcap.pipelines.models.evaluation.retrieval import EmbeddedSplit
 from negcap.pipelines.models.similarities import COSINE
+from negcap.pipelines.models.vocabulary import SPECIALS, WordVocabulary
 
 OPERATORS = ("numeral", "noun", "uniform_noun", "uniform_object", "object", "shuffle")
 
@@ -28,17 +30,20 @@ class Given:
 
 
 def numeral_corpus(negatives: Sequence[tuple[int, str, bool, bool]]) -> Corpus:
-    """Six captions and negatives as (caption, operator, replaced a number above one, put one in)."""
+    """Two captions of each of three images, and negatives as (caption, operator, replaced and put in a plural)."""
     caption, operator, was, becomes = zip(*negatives, strict=True)
-    texts = 6 + len(negatives)
+    ids, image_ids = ([f"{kind}{n}" for n in range(count)] for kind, count in (("c", 6), ("i", 3)))
+    texts, splits, image = pa.array(ids), pa.array(["test"] * 6), torch.arange(6) // 2
+    human, language = torch.ones(6, dtype=torch.bool), torch.zeros(6, dtype=torch.long)
+    total = 6 + len(negatives)
     return Corpus(
-        tokens=torch.zeros(texts, dtype=torch.int32),
-        offsets=torch.arange(texts + 1),
-        captions=6,
+        captions=Captions(ids, texts, splits, image_ids, image, human, language, ("en",)),
+        vocabulary=WordVocabulary(SPECIALS),
+        others={},
+        texts=Texts(torch.zeros(total, dtype=torch.int32), torch.arange(total + 1), 6),
         negative_caption=torch.tensor(caption),
         operator=torch.tensor([OPERATORS.index(name) for name in operator]),
         family=torch.tensor([OPERATORS.index(name) for name in operator]),
-        language=torch.zeros(texts, dtype=torch.long),
         draw=torch.arange(len(negatives), dtype=torch.int32),
         was_plural=torch.tensor(was),
         is_plural=torch.tensor(becomes),
@@ -65,11 +70,8 @@ def test_the_plural_split_has_all_captions_of_an_image_and_swaps_numbers_above_o
         *([0.65, 0, 0], [1.0, 0, 0], [1.0, 0, 0], [1.0, 0, 0], [1.0, 1.0, 0], [0, 0, 0.4]),
     ]
     vectors = torch.tensor(scores)
-    owner = torch.tensor([0, 0, 1, 1, 2, 2])
-    captions = torch.arange(6)
-    texts = Texts(corpus.tokens, corpus.offsets, 6)
-    names = [[f"{kind}{n}" for n in range(count)] for kind, count in (("c", 6), ("i", 3))]
-    split = EmbeddedSplit(Given(vectors), corpus, texts, captions, owner, *names, torch.eye(3), vectors[:6], 0)  # type: ignore[arg-type]
+    captions, owner = torch.arange(6), corpus.captions.image
+    split = EmbeddedSplit(Given(vectors), corpus, captions, torch.arange(3), owner, torch.eye(3), vectors[:6])
     metrics, lists = run_protocols(split, choose_attacks(corpus, captions, EvaluateConfig()))
     plural = metrics["plural"]
     assert (plural["images"], plural["captions"], plural["negatives"]) == (2, 4, 2)
@@ -81,12 +83,11 @@ def test_the_plural_split_has_all_captions_of_an_image_and_swaps_numbers_above_o
 
 
 def test_complete_keeps_images_all_of_whose_captions_have_negatives_of_each_family() -> None:
-    image = torch.tensor([0, 0, 1, 1, 2, 2])
     owners = [0, 0, 1, 1, 2, 2, 3, 4, 4, 5, 5]  # caption 3 has one of each family, the others two
     kinds = ("numeral", "uniform_noun", "shuffle")
     corpus = numeral_corpus([(owner, kind, False, False) for kind in kinds for owner in owners])
     captions = torch.arange(6)
-    assert complete_captions(corpus, captions, image, 1).tolist() == [0, 1, 2, 3, 4, 5]
-    assert complete_captions(corpus, captions, image, 2).tolist() == [0, 1, 4, 5]
+    assert complete_captions(corpus, captions, 1).tolist() == [0, 1, 2, 3, 4, 5]
+    assert complete_captions(corpus, captions, 2).tolist() == [0, 1, 4, 5]
     with pytest.raises(ValueError, match="none has captions with 3 negatives of noun, numeral, relation each"):
-        complete_captions(corpus, captions, image, 3)
+        complete_captions(corpus, captions, 3)

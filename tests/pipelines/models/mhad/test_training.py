@@ -15,7 +15,7 @@ from negcap.pipelines.cli import main
 from negcap.pipelines.models.batches import Batch
 from negcap.pipelines.models.checkpoint import read_vocabularies
 from negcap.pipelines.models.config import EvaluateConfig, configure
-from negcap.pipelines.models.data import Texts, encode_run, read_captions
+from negcap.pipelines.models.data import encode_run, read_captions
 from negcap.pipelines.models.losses import max_of_hinges
 from negcap.pipelines.models.mhad import MHA_D, diversity_loss
 from negcap.pipelines.models.trainer.evaluate import measure
@@ -64,7 +64,7 @@ def test_text_vectors_are_those_of_the_texts_own_language(mhad: Path, german: Pa
     captions = read_captions(german, languages=config.languages)
     words = read_vocabularies(mhad, ["de"])["de"]
     corpus = encode_run(german, captions, vocabulary, others={"de": words})
-    texts = Texts(corpus.tokens, corpus.offsets, corpus.captions, None, corpus.language)
+    texts = corpus.texts
     rows = torch.tensor([2, 0, 3, 500])  # German, English, German, a negative
     with torch.inference_mode():
         mixed = model.sentences(texts, rows)
@@ -72,18 +72,18 @@ def test_text_vectors_are_those_of_the_texts_own_language(mhad: Path, german: Pa
         others = model.text["de"](texts.tokens, texts.offsets, rows[[0, 2]])
     assert torch.allclose(mixed, torch.stack([others[0], english[0], others[1], english[1]]), atol=1e-6)
     text = captions.texts[2].as_py()
-    assert corpus.tokens[corpus.offsets[2] : corpus.offsets[3]].tolist() == words.encode([text]).tokens.tolist()
+    assert texts.tokens[texts.offsets[2] : texts.offsets[3]].tolist() == words.encode([text]).tokens.tolist()
 
 
 def test_each_epoch_pairs_every_english_caption_with_a_german_one_of_its_image(data: TrainingData) -> None:
     config, paired = configure(Path("r"), Path("o"), "mha-d"), []
-    assert len(data.train) == 200 and set(data.language[data.train].tolist()) == {0}
+    assert len(data.train) == 200 and set(data.captions.language[data.train].tolist()) == {0}
     for epoch in (1, 1, 2):
         generator = Generator().manual_seed(epoch)
         parts = [MHA_D.sample(data.sampler, rows, config, generator).captions["de"] for rows in data.train.split(50)]
         german = torch.cat(parts)
-        assert torch.equal(data.image[german], data.image[data.train])
-        assert len(german.unique()) == 200 and set(data.language[german].tolist()) == {1}
+        assert torch.equal(data.captions.image[german], data.captions.image[data.train])
+        assert len(german.unique()) == 200 and set(data.captions.language[german].tolist()) == {1}
         paired.append(german)
     assert torch.equal(paired[0], paired[1]) and not torch.equal(paired[0], paired[2])
 
@@ -94,8 +94,8 @@ def test_the_loss_is_the_sum_of_its_terms(data: TrainingData, german: Path) -> N
     model = MHA_D.build(config, 22, len(data.vocabulary), None, [(len(data.others["de"]), None)])
     rows = data.train[:20]
     sampled = MHA_D.sample(data.sampler, rows, config, Generator().manual_seed(1))
-    same = data.image[rows][:, None] == data.image[rows][None]
-    features = data.features[data.image[rows]]
+    same = data.captions.image[rows][:, None] == data.captions.image[rows][None]
+    features = data.features.values[data.captions.image[rows]]
     terms = MHA_D.losses(model, Batch(rows, features, same, data.texts), sampled, config, 1)
     v, g = model.image(features), model.sentences(data.texts, rows)
     e = model.sentences(data.texts, sampled.captions["de"])
@@ -176,6 +176,6 @@ def test_the_weights_of_a_picture_are_those_of_the_model(mhad: Path, german: Pat
     model, vocabulary, _ = load_model(mhad, CPU)
     words, weights = attended_words(model, "en", data.texts, int(data.train[0]), vocabulary)
     assert words[0] == "<start>" and words[-1] == "<end>" and weights.shape == (2, len(words))
-    assert torch.allclose(weights.sum(1), torch.ones(2)) and grid_side(data.features[0]) == 2
+    assert torch.allclose(weights.sum(1), torch.ones(2)) and grid_side(data.features.values[0]) == 2
     with pytest.raises(ValueError, match="features must be a square grid of regions, have the shape"):
-        grid_side(data.features[0][:3])
+        grid_side(data.features.values[0][:3])

@@ -11,7 +11,7 @@ import torch
 
 from negcap.pipelines.cli import main
 from negcap.pipelines.models.config import EvaluateConfig
-from negcap.pipelines.models.data import Texts, encode_run, read_captions
+from negcap.pipelines.models.data import encode_run, read_captions
 from negcap.pipelines.models.evaluation.retrieval import embed_images, embed_sentences
 from negcap.pipelines.models.features import read_features
 from negcap.pipelines.models.trainer.evaluate import Evaluation, measure
@@ -35,7 +35,6 @@ class OneByOne:
         encoder, vocabulary, _ = load_model(model, CPU)
         captions = read_captions(run)
         corpus = encode_run(run, captions, vocabulary)
-        texts = Texts(corpus.tokens, corpus.offsets, corpus.captions)
         numbers = [n for n, split in enumerate(captions.splits.to_pylist()) if split == "test"]
         images = sorted({int(captions.image[n]) for n in numbers})
         features = read_features(run, captions.image_ids).values
@@ -44,13 +43,15 @@ class OneByOne:
         vectors = embed_images(encoder.image, features, torch.tensor(images), CPU)
 
         def scores(row: int) -> dict[str, float]:
-            sentence = embed_sentences(encoder.sentences, texts, torch.tensor([row]))[0]
+            sentence = embed_sentences(encoder.sentences, corpus.texts, torch.tensor([row]))[0]
             return dict(zip(self.images, (vectors @ sentence).tolist(), strict=True))
 
         self.captions = {captions.ids[n]: scores(n) for n in numbers}
         table = pa.concat_tables(pq.read_table(p) for p in sorted((run / "negatives").glob("part-*.parquet")))
         self.negatives = [
-            (row, scores(corpus.captions + n)) for n, row in enumerate(table.to_pylist()) if row["split"] == "test"
+            (row, scores(corpus.texts.captions + n))
+            for n, row in enumerate(table.to_pylist())
+            if row["split"] == "test"
         ]
 
     def first_negatives(self, operators: list[str], limit: int) -> list[tuple[dict[str, Any], dict[str, float]]]:

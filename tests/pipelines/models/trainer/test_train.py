@@ -76,7 +76,7 @@ def test_negatives_may_be_shared_and_come_later(english: Path, tmp_path: Path, s
     captions = data.train[:6]
     drawn = VSE_C.sample(data.sampler, captions, settings, torch.Generator().manual_seed(0))
     model, sampled = VSE_C.build(settings, 22, len(data.vocabulary), None), drawn
-    features, image = data.features[data.image[captions]], data.image[captions]
+    features, image = data.features.values[data.captions.image[captions]], data.captions.image[captions]
     batch = Batch(captions, features, image[:, None] == image[None, :], data.texts)
     before, after = (VSE_C.losses(model, batch, drawn, settings, epoch)["sent"].item() for epoch in (2, 3))
     assert VSE_C.losses(model, batch, None, settings, 3)["sent"].item() == pytest.approx(before)
@@ -205,7 +205,7 @@ def test_a_random_crop_of_each_image_is_trained_on_and_their_mean_is_evaluated(t
     settings = config(run, tmp_path / "m", features="crops", image_pooling="crop", dropout=0.0, epochs=1)
     data = read_training_data(settings)
     captions, random = data.train[:32], torch.Generator().manual_seed(0)
-    whole = data.features[data.image[captions]]
+    whole = data.features.values[data.captions.image[captions]]
     drawn = [make_batch(data, captions, whole, settings, random).features for _ in range(20)]
     is_crop = torch.stack([(whole == features[:, None]).all(2) for features in drawn])  # (20, 32, 10)
     assert (is_crop.sum(2) == 1).all() and is_crop.any(0).float().mean() > 0.7
@@ -233,8 +233,10 @@ def with_generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_first_captions_of_an_image_and_a_share_of_generated_ones(with_generated: Path, tmp_path: Path) -> None:
     settings = config(with_generated, tmp_path / "m", extra="generated", train_captions=1, extra_share=0.3, epochs=1)
     data = read_training_data(settings)
-    assert len(data.train) == 340 and int(data.extra.sum()) == 170  # of 200 images, 30 of which are validated on
-    assert set(data.image[data.train].bincount().tolist()) == {0, 2}
+    assert (
+        len(data.train) == 340 and int(data.captions.are_extra(data.train).sum()) == 170
+    )  # of 200 images, 30 of which are validated on
+    assert set(data.captions.image[data.train].bincount().tolist()) == {0, 2}
     steps = lines(train(settings))[0]["steps"]
     assert 170 / 32 < steps < 300 / 32
 
@@ -250,9 +252,9 @@ def test_generated_captions_are_chosen_by_a_judge_that_has_not_seen_their_image(
     its = left_out(captions, everything, 0, 2)
     seen = read_training_data(settings.changed(judges=(), extra="", leave_out="0/2")).train
     assert not left_out(captions, seen, 0, 2).any() and 100 < len(seen) < 240
-    kept = data.train[data.extra]
+    kept = data.train[data.captions.are_extra(data.train)]
     assert set(kept.tolist()) <= set(everything[its].tolist())  # of images that the judge was trained on, none
-    assert int((~data.extra).sum()) == 340
+    assert int((~data.captions.are_extra(data.train)).sum()) == 340
     number = torch.tensor([int(captions.image_ids[n].removeprefix("scene")) for n in captions.image[kept].tolist()])
     assert (number % 2 == 0).float().mean() > 0.6 and len(kept) > 10  # mostly the true ones
     with pytest.raises(ValueError, match="judges must be trained with leave_out"):

@@ -101,8 +101,10 @@ def test_the_component_losses_of_a_batch(english: Path, tmp_path: Path, grid: bo
     drawn = UNIVSE.sample(material.sampler, captions, settings, Generator().manual_seed(5))
     drawn.pairs.false[0, :8], drawn.pairs.false[1, 3], drawn.triples.false[0, 2:6] = -1, -1, -1
     model = UNIVSE.build(settings, 22, len(material.vocabulary), None).eval()
-    image = material.image[captions]
-    features = material.features[image] if grid else material.features[image].float().mean(1)
+    features, image = material.features.values[material.captions.image[captions]], material.captions.image[captions]
+    features = features if grid else features.float().mean(1)
+    graphs = material.texts.graphs
+    assert graphs is not None
     batch = Batch(captions, features, image[:, None] == image[None, :], material.texts)
 
     def in_regions(noun: int, attribute: int, of: int) -> torch.Tensor:
@@ -155,26 +157,26 @@ def test_negatives_are_parsed_and_cached(english: Path, tmp_path: Path) -> None:
     corpus = encode_run(run, captions, vocabulary)
     graphs = read_graphs(run, captions, vocabulary, CPU)
     rows = torch.tensor([3, 10, 600])
-    made = with_negatives(run, graphs, rows, corpus, vocabulary)
-    total = corpus.captions + len(corpus.operator)
+    made = with_negatives(run, graphs, rows, corpus)
+    total = corpus.texts.captions + len(corpus.operator)
     for lists, before in zip(made, graphs, strict=True):
         assert len(lists.offsets) == total + 1
-        assert torch.equal(lists.offsets[: corpus.captions + 1], before.offsets)
+        assert torch.equal(lists.offsets[: corpus.texts.captions + 1], before.offsets)
     texts = pq.read_table(run / "negatives")["text"].to_pylist()
     for row in rows.tolist():
-        at, _ = made.objects.known_components(torch.tensor([corpus.captions + row]))
+        at, _ = made.objects.known_components(torch.tensor([corpus.texts.captions + row]))
         names = {vocabulary.words[n] for n in made.objects.words[at, 0]}
         assert names and all(name in texts[row] for name in names)
-    others = corpus.captions + torch.tensor([4, 11])  # negatives that were not requested
+    others = corpus.texts.captions + torch.tensor([4, 11])  # negatives that were not requested
     assert len(made.objects.known_components(others)[0]) == 0
     (kept,) = (run / "encoded").glob("components-*.safetensors")
-    again = with_negatives(run, graphs, rows, corpus, vocabulary)
+    again = with_negatives(run, graphs, rows, corpus)
     assert all(
         torch.equal(a, b) for one, other in zip(made, again, strict=True) for a, b in zip(one, other, strict=True)
     )
     kept.write_bytes(b"broken")
     with pytest.raises(ValueError, match="is damaged"):
-        with_negatives(run, graphs, rows, corpus, vocabulary)
+        with_negatives(run, graphs, rows, corpus)
 
 
 def test_evaluation(english: Path, univse: Path, evaluated: dict[str, Any]) -> None:
