@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -59,12 +60,23 @@ def run(tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
-@pytest.fixture(scope="module")
-def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    run = tmp_path_factory.mktemp("expected") / "run"
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of the toy stages; copy it to change it."""
+    run = tmp_path_factory.mktemp("finished") / "run"
     write_captions(run, TEXTS, 10)
     run_toys(run, scheduler="synchronous")
-    return tree(run)
+    return run
+
+
+@pytest.fixture
+def toys(finished: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(finished, tmp_path / "run"))
+
+
+@pytest.fixture(scope="session")
+def expected(finished: Path) -> dict[str, bytes]:
+    return tree(finished)
 
 
 class DaskProcesses:
