@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from PIL import Image
 
 from negcap.pipelines.cli import main
 from negcap.pipelines.engine.tables import read_table
@@ -22,6 +23,7 @@ from negcap.schemas.features import IMAGE_REASONS, features, tensors
 from tests.tables import write_table
 
 IDS, WIDTH, REGIONS = 7, 5, 4
+WEIGHTS = np.random.default_rng(1).normal(size=(4, 3, 2, 2)).astype(np.float32)  # of the model's convolution
 
 
 def extract(*arguments: object) -> int:
@@ -230,8 +232,6 @@ def test_resume_overwrite_and_equal_bytes(folder: Path, tmp_path: Path, capsys: 
 
 
 def photo(path: Path, size: tuple[int, int] = (40, 30), seed: int = 0, **how: object) -> Path:
-    from PIL import Image
-
     path.parent.mkdir(parents=True, exist_ok=True)
     pixels = np.random.default_rng(seed).integers(0, 256, (size[1], size[0], 3), np.uint8)
     Image.fromarray(pixels).save(path, **how)
@@ -258,8 +258,9 @@ def model(path: Path, *, channels_last: bool = False, batch: int | str = "N", si
     """
     from onnx import TensorProto, checker, helper, numpy_helper, save
 
-    weights = np.random.default_rng(1).normal(size=(4, 3, 2, 2)).astype(np.float32)
-    shape = [batch, size, size, 3] if channels_last else [batch, 3, size, size]
+    def values(shapes: dict[str, list]) -> list:
+        return [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items()]
+
     nodes = [
         helper.make_node("Transpose", ["image"], ["turned"], perm=[0, 3, 1, 2] if channels_last else [0, 1, 2, 3]),
         helper.make_node("Conv", ["turned", "weights"], ["map"], name="conv", strides=[2, 2]),
@@ -268,15 +269,10 @@ def model(path: Path, *, channels_last: bool = False, batch: int | str = "N", si
         helper.make_node("Flatten", ["mean"], ["pooled"]),
         helper.make_node("MatMul", ["pooled", "head"], ["classes"]),
     ]
-    stored = [numpy_helper.from_array(weights, "weights"), numpy_helper.from_array(np.ones((4, 2), np.float32), "head")]
-    shapes = {"classes": [batch, 2], "relu": [batch, 4, "h", "w"], "pooled": [batch, 4]}
-    graph = helper.make_graph(
-        nodes,
-        "small",
-        [helper.make_tensor_value_info("image", TensorProto.FLOAT, shape)],
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, one) for name, one in shapes.items()],
-        stored,
-    )
+    stored = [numpy_helper.from_array(WEIGHTS, "weights"), numpy_helper.from_array(np.ones((4, 2), np.float32), "head")]
+    image = {"image": [batch, size, size, 3] if channels_last else [batch, 3, size, size]}
+    outputs = {"classes": [batch, 2], "relu": [batch, 4, "h", "w"], "pooled": [batch, 4]}
+    graph = helper.make_graph(nodes, "small", values(image), values(outputs), stored)
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     checker.check_model(made)
     save(made, path)
@@ -285,10 +281,9 @@ def model(path: Path, *, channels_last: bool = False, batch: int | str = "N", si
 
 def expected_map(path: Path) -> np.ndarray:
     """What the model's "relu" must be, with numpy alone: (regions, 4)."""
-    weights = np.random.default_rng(1).normal(size=(4, 3, 2, 2)).astype(np.float32)
     image = normalised(path.read_bytes(), 24, 16)
     cells = image.reshape(3, 8, 2, 8, 2).transpose(1, 3, 0, 2, 4).reshape(64, 12)
-    return np.maximum(cells @ weights.reshape(4, 12).T, 0)
+    return np.maximum(cells @ WEIGHTS.reshape(4, 12).T, 0)
 
 
 SIZES = ("--set", "resize=24", "--set", "crop=16")
@@ -363,8 +358,6 @@ def test_photos_of_a_runs_captions(photos: Path, onnx: Path, tmp_path: Path, cap
 
 
 def png(mode: str, size: tuple[int, int] = (8, 8), colour: object = None, **how: object) -> bytes:
-    from PIL import Image
-
     stored = io.BytesIO()
     Image.new(mode, size, colour).save(stored, "PNG" if mode != "CMYK" else "TIFF", **how)
     return stored.getvalue()
@@ -383,11 +376,13 @@ def test_every_mode_becomes_rgb_and_is_normalised() -> None:
         assert np.allclose(made[:, 3, 3], (np.array(shown) / 255 - MEAN) / STD, atol=1e-5), mode
 
 
-def test_the_centre_is_cropped_of_a_photo_resized_in_proportion(tmp_path: Path) -> None:
-    from PIL import Image
-
-    data = photo(tmp_path / "a.png", (12, 10)).read_bytes()
+def test_a_photo_is_turned_resized_in_proportion_and_cropped_to_its_centre(tmp_path: Path) -> None:
+    upright, exif = photo(tmp_path / "a.png", (12, 10)), Image.Exif()
+    data = upright.read_bytes()
     assert np.array_equal(normalised(data, 10, 6), normalised(data, 10, 10)[:, 2:8, 2:8])
+    exif[0x0112] = 3  # upside down
+    Image.open(upright).rotate(180).save(tmp_path / "b.png", exif=exif)
+    assert np.array_equal(normalised(data, 10, 10), normalised((tmp_path / "b.png").read_bytes(), 10, 10))
     for size in ((640, 427), (427, 640)):
         whole = Image.effect_noise(size, 50).convert("RGB")
         small = whole.resize(tuple(256 * side // 427 for side in size), Image.Resampling.BILINEAR)
@@ -395,24 +390,14 @@ def test_the_centre_is_cropped_of_a_photo_resized_in_proportion(tmp_path: Path) 
         assert preprocess.cropped(whole) == small.crop((left, top, left + 224, top + 224))
 
 
-def test_a_photo_is_turned_as_its_camera_says(tmp_path: Path) -> None:
-    from PIL import Image
-
-    upright, exif = photo(tmp_path / "a.png", (10, 10)), Image.Exif()
-    exif[0x0112] = 3  # upside down
-    Image.open(upright).rotate(180).save(tmp_path / "b.png", exif=exif)
-    one, other = (normalised((tmp_path / name).read_bytes(), 10, 10) for name in ("a.png", "b.png"))
-    assert np.array_equal(one, other)
-
-
-@pytest.mark.parametrize("size", [(12_000, 9_000), (20_000, 20_000)])
-def test_huge_photos_are_not_decoded(size: tuple[int, int]) -> None:
-    data = bytearray(png("1"))
-    data[16:24] = size[0].to_bytes(4, "big") + size[1].to_bytes(4, "big")
-    data[29:33] = zlib.crc32(bytes(data[12:29])).to_bytes(4, "big")
-    with pytest.raises(UnreadableError) as refused:
-        normalised(bytes(data))
-    assert refused.value.reason == "too_large"
+def test_huge_photos_are_not_decoded() -> None:
+    for size in ((12_000, 9_000), (20_000, 20_000)):
+        data = bytearray(png("1"))
+        data[16:24] = size[0].to_bytes(4, "big") + size[1].to_bytes(4, "big")
+        data[29:33] = zlib.crc32(bytes(data[12:29])).to_bytes(4, "big")
+        with pytest.raises(UnreadableError) as caught:
+            normalised(bytes(data))
+        assert caught.value.reason == "too_large"
 
 
 def test_the_schema_names_what_it_cannot_be_and_tensors_are_rows_of_their_shape() -> None:
@@ -429,12 +414,10 @@ def test_the_schema_names_what_it_cannot_be_and_tensors_are_rows_of_their_shape(
     [("JPEG", "RGB", "red"), ("JPEG", "L", 9), ("PNG", "RGB", "red"), ("PNG", "RGBA", (9, 9, 9, 99)), ("PNG", "P", 0)],
 )
 def test_large_photos_are_reduced_as_they_are_decoded(format: str, mode: str, colour: object) -> None:
-    from PIL import Image
-
-    photo, file = Image.new(mode, (100, 40), colour), io.BytesIO()
-    exif = photo.getexif()
+    large, file = Image.new(mode, (100, 40), colour), io.BytesIO()
+    exif = large.getexif()
     exif[0x0112] = 6  # the camera was turned
-    photo.save(file, format, exif=exif)
+    large.save(file, format, exif=exif)
     whole, same, half, tenth = (decode(file.getvalue(), *shorter) for shorter in ((), (21,), (20,), (4,)))
     assert (whole.size, same.size, half.size) == ((40, 100), (40, 100), (20, 50))
     assert min(tenth.size) == (5 if format == "JPEG" else 4)
