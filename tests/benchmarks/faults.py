@@ -13,7 +13,6 @@ The exit status is 1 if anything was lost or accepted.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
 import signal
@@ -22,7 +21,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -47,6 +46,7 @@ from tests.benchmarks.injection import (
     without_stages,
 )
 from tests.conftest import ROOT
+from tests.pipelines.engine.conftest import DaskProcesses, wait_for
 from tests.tables import DAMAGES, cut
 
 SOURCE = str(sample.path())
@@ -183,13 +183,6 @@ def shown(ended: Ended) -> str:
     return f"status {ended.status}, {len(lines)} lines: {lines[-1][:160]}"
 
 
-def wait_until(true: Callable[[], bool], seconds: float = 60) -> None:
-    """Wait until something is true, or so long."""
-    deadline = time.monotonic() + seconds
-    while not true() and time.monotonic() < deadline:
-        time.sleep(0.002)
-
-
 def stopped(bench: Bench) -> None:
     """SIGKILL, SIGTERM, SIGHUP, SIGINT at a random moment of each stage."""
     each = [*[signal.SIGKILL] * 4, *[signal.SIGTERM] * 2, signal.SIGHUP, signal.SIGINT]
@@ -201,7 +194,7 @@ def stopped(bench: Bench) -> None:
                 shutil.rmtree(run)
             build = Fork(bench.build(run))
             begun = manifest_path(run / bench.outputs[stage][0]).exists
-            wait_until(lambda: stage == "ingest" or begun() or not build.running())  # noqa: B023
+            wait_for(lambda: stage == "ingest" or begun() or not build.running())  # noqa: B023
             time.sleep(bench.random.uniform(0, bench.seconds[stage] / attempt))
             if build.running():
                 build.stop(sent)
@@ -285,23 +278,17 @@ def full_disk(bench: Bench) -> None:
 
 def lost_scheduler(bench: Bench) -> None:
     """The scheduler of a build is killed at a random moment."""
-    dask = [sys.executable, "-m", "dask"]
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": ROOT}
     for _ in range(bench.times(6)):
         run = bench.new()
         run.parent.mkdir()
-        file = run.parent / "scheduler.json"
-        where = ["--scheduler-file", str(file), "--no-dashboard"]
-        scheduler = subprocess.Popen([*dask, "scheduler", *where, "--host", "127.0.0.1", "--port", "0"], **quiet)  # type: ignore[call-overload]
-        wait_until(lambda: file.exists() and file.read_text().rstrip().endswith("}"))  # noqa: B023
-        worker = subprocess.Popen([*dask, "worker", *where, "--nthreads", "1"], **quiet)  # type: ignore[call-overload]
-        address = json.loads(file.read_text())["address"]
-        with scheduler, worker, command_with_workers(bench, run, "--scheduler", address) as process:
-            wait_until((run / "captions").exists)
-            time.sleep(bench.random.uniform(0, 2 * sum(bench.seconds.values())))
-            scheduler.kill()
-            err = process.communicate(timeout=120)[1]
-            worker.kill()  # without its scheduler it would wait for another one
+        with closing(DaskProcesses(run.parent)) as dask:
+            dask.start("scheduler", "--host", "127.0.0.1", "--port", "0")
+            dask.start("worker", "--nthreads", "1")
+            with command_with_workers(bench, run, "--scheduler", dask.address()) as process:
+                wait_for((run / "captions").exists)
+                time.sleep(bench.random.uniform(0, 2 * sum(bench.seconds.values())))
+                dask.started[0].kill()
+                err = process.communicate(timeout=120)[1]
         ended = Ended(process.returncode, "", err, 0)
         bench.judge("scheduler", "killed", run, "" if ended.status == 0 or ended.refusal else shown(ended))
 
@@ -312,7 +299,7 @@ def two_builds(bench: Bench) -> None:
         run, other = bench.new(), number % 2 == 1
         first = Fork(bench.build(run))
         if other:
-            wait_until((run / LOCK).exists)
+            wait_for((run / LOCK).exists)
         time.sleep(bench.random.uniform(0, sum(bench.seconds.values()) / 2))
         second = Fork(bench.build(run, *(["--seed", "5", "--overwrite"] if other else []))).wait()
         ended = first.wait()
@@ -327,7 +314,7 @@ def taken_over(bench: Bench) -> None:
     for _ in range(bench.times(8)):
         run = bench.new()
         first = Fork(bench.build(run), elsewhere)
-        wait_until((run / LOCK).exists)
+        wait_for((run / LOCK).exists)
         time.sleep(bench.random.uniform(0, sum(bench.seconds.values())))
         first.stop(signal.SIGSTOP)
         second = Fork(bench.build(run, "--seed", "5", "--overwrite"), elsewhere).wait()

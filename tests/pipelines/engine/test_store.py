@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from negcap.pipelines.engine.lock import LOCK
 from negcap.pipelines.engine.places import place
 from negcap.pipelines.engine.storage import files_below, write_atomically
 from tests.conftest import ROOT, SAMPLE
+from tests.pipelines.engine.conftest import wait_for
 from tests.pipelines.models.trainer_world import write_world
 
 HERE = ["--scheduler", "synchronous", "--quiet"]
@@ -30,9 +30,7 @@ def pair(bucket: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, P
     local, remote = tmp_path_factory.mktemp("local") / "run", place(f"{bucket}/run")
     with subprocess.Popen([sys.executable, "-m", "negcap", *BUILD, str(remote)], cwd=ROOT) as process:
         assert main([*BUILD, str(local)]) == 0
-        deadline = time.monotonic() + 60
-        while not (remote / "parses" / "part-00000.parquet").exists() and time.monotonic() < deadline:
-            time.sleep(0.02)
+        wait_for((remote / "parses" / "part-00000.parquet").exists)
         process.kill()
     assert process.returncode < 0 and (remote / LOCK).exists() and not (remote / "negatives").exists()
     assert main([*BUILD, str(remote)]) == 0

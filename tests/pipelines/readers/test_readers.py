@@ -499,6 +499,7 @@ def test_an_archive_must_hold_one_file(tmp_path):
         ("empty.csv.zip", [], "0$"),
     ):
         with zipfile.ZipFile(tmp_path / name, "w") as archive:
+            archive.mkdir("folder")  # it is no file
             for member in members:
                 archive.writestr(member, f"image,caption\nowl.jpg,{OWL}\n")
         with pytest.raises(ValueError, match=rf"{name}: must hold one file, holds {holds}"):

@@ -5,6 +5,7 @@ import io
 import json
 import os
 import platform
+import re
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -82,7 +83,10 @@ def test_what_was_read_and_counted(tmp_path: Path) -> None:
     said = "lexicon of 70 nouns, 20 prepositions, 9 numerals, nouns from 5 occurrences; counted on the train split only"
     counts = {"captions": 800, "min_count": 5, "nouns": 70, "prepositions": 20, "numerals": 9}
     assert told("lexicon", train_only=1, **counts)[2:] == [f"{said} (800 captions)"]
-    assert "counted on all splits: none of them is a train split" in told("lexicon", train_only=0, **counts)[2]
+    assert (
+        "counted on all splits: none of them is a train split"
+        in told("lexicon", captions=800, train_only=0, nouns=70)[2]
+    )
     assert summary.corpus_lines(tmp_path / "nowhere") == []
 
 
@@ -104,8 +108,8 @@ def test_progress_says_what_was_done(make: type[io.StringIO], capsys: pytest.Cap
         timings = [(t.stage, t.captions, t.shards, t.reused) for t in shown.timings]
         assert timings == [("parse", 2600, 2, 1), ("lexicon", 0, 0, 1)]
     assert ("━" in stream.getvalue()) == stream.isatty()
-    for line in ("parse: 2,600 captions in 0.0 s, 1 shards", "1 shards were up to date", "lexicon: up to date"):
-        assert line in stream.getvalue()
+    for line in (r"parse: 2,600 captions in [^\n]*, 1 shards were up to date", "lexicon: up to date"):
+        assert re.search(line, stream.getvalue())
     assert capsys.readouterr() == ("", "")
 
 
