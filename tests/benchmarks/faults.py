@@ -13,7 +13,6 @@ The exit status is 1 if anything was lost or accepted.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
 import signal
@@ -22,6 +21,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -46,6 +46,7 @@ from tests.benchmarks.injection import (
     without_stages,
 )
 from tests.conftest import ROOT
+from tests.pipelines.engine.conftest import DaskProcesses, wait_for
 from tests.tables import DAMAGES, cut
 
 SOURCE = str(sample.path())
@@ -59,20 +60,18 @@ HERE = ["--scheduler", "synchronous", "--quiet"]
 STOPS = {signal.SIGTERM: 143, signal.SIGHUP: 129, signal.SIGINT: 130}
 TABLE_REMOVED = "table removed"
 OTHER = ["--seed", "5", "--overwrite", *HERE]
+NEGATIVES = ["build", "--output", "RUN", "--only", "negatives", *OTHER]
+LEXICON = ["build", "--output", "RUN", "--only", "lexicon", "--set", "min_count=2", "--overwrite", *HERE]
+PUBLISH = "publish RUN --format coco --license x --allow-blind --quiet --output OUT".split()
 READERS: dict[str, list[list[str]]] = {  # commands that read a table; RUN, OUT stand for folders
-    "captions": [
-        ["publish", "RUN", "--format", "coco", "--license", "x", "--allow-blind", "--quiet", "--output", "OUT"]
-    ],
-    "parses": [
-        ["build", "--output", "RUN", "--only", "lexicon", "--set", "min_count=2", "--overwrite", *HERE],
-        ["build", "--output", "RUN", "--only", "negatives", *OTHER],
-    ],
-    "lexicon": [["build", "--output", "RUN", "--only", "negatives", *OTHER]],
-    "truth": [["build", "--output", "RUN", "--only", "negatives", *OTHER]],
-    "balance": [["build", "--output", "RUN", "--only", "negatives", *OTHER]],
-    "negatives": [["show", "RUN", "--n", "100000", "--json"]],
-    "positives": [["show", "RUN", "--operator", "paraphrase", "--n", "100000", "--json"]],
-    "rejections": [["show", "RUN", "--rejections", "--n", "100000", "--json"]],
+    "captions": [PUBLISH],
+    "parses": [LEXICON, NEGATIVES],
+    "lexicon": [NEGATIVES],
+    "truth": [NEGATIVES],
+    "balance": [NEGATIVES],
+    "negatives": ["show RUN --n 100000 --json".split()],
+    "positives": ["show RUN --operator paraphrase --n 100000 --json".split()],
+    "rejections": ["show RUN --rejections --n 100000 --json".split()],
 }
 
 
@@ -184,18 +183,10 @@ def shown(ended: Ended) -> str:
     return f"status {ended.status}, {len(lines)} lines: {lines[-1][:160]}"
 
 
-def wait_until(true: Callable[[], bool], seconds: float = 60) -> None:
-    """Wait until something is true, or so long."""
-    deadline = time.monotonic() + seconds
-    while not true() and time.monotonic() < deadline:
-        time.sleep(0.002)
-
-
 def stopped(bench: Bench) -> None:
     """SIGKILL, SIGTERM, SIGHUP, SIGINT at a random moment of each stage."""
     each = [*[signal.SIGKILL] * 4, *[signal.SIGTERM] * 2, signal.SIGHUP, signal.SIGINT]
-    cases = [(number, sent) for number in range(len(bench.stages)) for sent in each]
-    for number, sent in bench.some(cases):
+    for number, sent in bench.some([(number, sent) for number in range(len(bench.stages)) for sent in each]):
         stage = bench.stages[number]
         for attempt in range(1, 20):  # until it still runs at that moment
             run = without_stages(bench.reference, bench.stages[number:], bench.outputs, bench.new())
@@ -203,7 +194,7 @@ def stopped(bench: Bench) -> None:
                 shutil.rmtree(run)
             build = Fork(bench.build(run))
             begun = manifest_path(run / bench.outputs[stage][0]).exists
-            wait_until(lambda: stage == "ingest" or begun() or not build.running())  # noqa: B023
+            wait_for(lambda: stage == "ingest" or begun() or not build.running())  # noqa: B023
             time.sleep(bench.random.uniform(0, bench.seconds[stage] / attempt))
             if build.running():
                 build.stop(sent)
@@ -212,8 +203,7 @@ def stopped(bench: Bench) -> None:
                 break
             shutil.rmtree(run.parent)
         right = ended.status == STOPS.get(sent, -sent)
-        what = f"{sent.name} in {stage}"
-        bench.judge("signal", what, run, "" if right else shown(ended))
+        bench.judge("signal", f"{sent.name} in {stage}", run, "" if right else shown(ended))
 
 
 def command_with_workers(bench: Bench, run: Path, *more: str) -> subprocess.Popen:
@@ -224,16 +214,14 @@ def command_with_workers(bench: Bench, run: Path, *more: str) -> subprocess.Pope
     )
 
 
-def runs_work(process: psutil.Process) -> bool:
-    """Whether a child process of a build is a worker, not the helper in which Python counts shared semaphores."""
-    try:
-        return "spawn_main" in " ".join(process.cmdline())
-    except psutil.Error:
-        return False
-
-
 def with_workers(bench: Bench) -> None:
     """A worker, the driver or all of them are killed, or the driver is asked to end, at a random moment."""
+
+    def is_worker(process: psutil.Process) -> bool:  # rather than the helper that counts shared semaphores
+        with suppress(psutil.Error):
+            return "spawn_main" in " ".join(process.cmdline())
+        return False
+
     began = time.monotonic()
     with command_with_workers(bench, bench.new(), "--workers", "2") as process:
         process.communicate()
@@ -242,17 +230,17 @@ def with_workers(bench: Bench) -> None:
         run = bench.new()
         with command_with_workers(bench, run, "--workers", "2") as process:
             time.sleep(bench.random.uniform(0.3, whole * 0.9))
-            workers = psutil.Process(process.pid).children(recursive=True)
+            children = psutil.Process(process.pid).children(recursive=True)
             if what == "worker":
-                own = [child for child in workers if runs_work(child)]
-                for worker in bench.random.sample(own, min(1, len(own))):
+                workers = [child for child in children if is_worker(child)]
+                for worker in bench.random.sample(workers, min(1, len(workers))):
                     worker.kill()
             elif what == "all":
                 os.killpg(process.pid, signal.SIGKILL)
             else:
                 process.send_signal(signal.SIGKILL if what == "driver" else signal.SIGTERM)
             err = process.communicate(timeout=120)[1]
-        _, alive = psutil.wait_procs(workers, timeout=15)
+        _, alive = psutil.wait_procs(children, timeout=15)
         said = f"{len(alive)} workers live on" if alive else ""
         if what in ("worker", "SIGTERM") and (process.returncode not in (0, 2, 143) or err.count("\n") > 1):
             said = shown(Ended(process.returncode, "", err, 0))
@@ -289,26 +277,20 @@ def full_disk(bench: Bench) -> None:
 
 
 def lost_scheduler(bench: Bench) -> None:
-    """The scheduler of a build, or its only worker, is killed at a random moment."""
-    for what in ["scheduler"] * bench.times(6):
+    """The scheduler of a build is killed at a random moment."""
+    for _ in range(bench.times(6)):
         run = bench.new()
         run.parent.mkdir()
-        file = run.parent / "scheduler.json"
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": ROOT}
-        dask, where = [sys.executable, "-m", "dask"], ["--scheduler-file", str(file), "--no-dashboard"]
-        listen = ["--host", "127.0.0.1", "--port", "0"]
-        with subprocess.Popen([*dask, "scheduler", *where, *listen], **quiet) as scheduler:  # type: ignore[call-overload]
-            wait_until(lambda: file.exists() and file.read_text().rstrip().endswith("}"))  # noqa: B023
-            with subprocess.Popen([*dask, "worker", *where, "--nthreads", "1"], **quiet) as worker:  # type: ignore[call-overload]
-                address = json.loads(file.read_text())["address"]
-                with command_with_workers(bench, run, "--scheduler", address) as process:
-                    wait_until((run / "captions").exists)
-                    time.sleep(bench.random.uniform(0, 2 * sum(bench.seconds.values())))
-                    scheduler.kill()
-                    err = process.communicate(timeout=120)[1]
-                worker.kill()  # without its scheduler it would wait for another one
+        with closing(DaskProcesses(run.parent)) as dask:
+            dask.start("scheduler", "--host", "127.0.0.1", "--port", "0")
+            dask.start("worker", "--nthreads", "1")
+            with command_with_workers(bench, run, "--scheduler", dask.address()) as process:
+                wait_for((run / "captions").exists)
+                time.sleep(bench.random.uniform(0, 2 * sum(bench.seconds.values())))
+                dask.started[0].kill()
+                err = process.communicate(timeout=120)[1]
         ended = Ended(process.returncode, "", err, 0)
-        bench.judge("scheduler", f"{what} killed", run, "" if ended.status == 0 or ended.refusal else shown(ended))
+        bench.judge("scheduler", "killed", run, "" if ended.status == 0 or ended.refusal else shown(ended))
 
 
 def two_builds(bench: Bench) -> None:
@@ -317,7 +299,7 @@ def two_builds(bench: Bench) -> None:
         run, other = bench.new(), number % 2 == 1
         first = Fork(bench.build(run))
         if other:
-            wait_until((run / LOCK).exists)
+            wait_for((run / LOCK).exists)
         time.sleep(bench.random.uniform(0, sum(bench.seconds.values()) / 2))
         second = Fork(bench.build(run, *(["--seed", "5", "--overwrite"] if other else []))).wait()
         ended = first.wait()
@@ -332,7 +314,7 @@ def taken_over(bench: Bench) -> None:
     for _ in range(bench.times(8)):
         run = bench.new()
         first = Fork(bench.build(run), elsewhere)
-        wait_until((run / LOCK).exists)
+        wait_for((run / LOCK).exists)
         time.sleep(bench.random.uniform(0, sum(bench.seconds.values())))
         first.stop(signal.SIGSTOP)
         second = Fork(bench.build(run, "--seed", "5", "--overwrite"), elsewhere).wait()

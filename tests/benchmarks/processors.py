@@ -16,6 +16,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import redirect_stdout
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -55,23 +56,12 @@ def environments() -> dict[str, dict[str, str]]:
 def build(captions: Path, limit: int, folder: Path, shapes: Sequence[Shape]) -> None:
     """Build the first `limit` images in this process once for each shape, into the folders `folder`/SHARD-WORKERS."""
     for size, workers in shapes:
-        run = str(folder / f"{size}-{workers}")
         where = ["--scheduler", "synchronous"] if workers == 1 else ["--workers", str(workers)]
-        command = [
-            "build",
-            str(captions),
-            "--output",
-            run,
-            "--only",
-            "ingest",
-            "--limit",
-            str(limit),
-            "--set",
-            f"shard_size={size}",
-        ]
-        assert negcap([*command, *where, "--quiet"]) == 0
+        command = ["--output", str(folder / f"{size}-{workers}"), *where, "--quiet", "--only"]
+        sizes = ["--limit", str(limit), "--set", f"shard_size={size}"]
+        assert negcap(["build", str(captions), *sizes, *command, "ingest"]) == 0
         for verb in VERBS:
-            assert negcap(["build", "--output", run, "--only", verb, *OPTIONS.get(verb, ()), *where, "--quiet"]) == 0
+            assert negcap(["build", *OPTIONS.get(verb, ()), *command, verb]) == 0
 
 
 def build_everywhere(captions: Path, limit: int, folder: Path, shapes: Sequence[Shape]) -> dict[str, Path]:
@@ -111,7 +101,7 @@ def differences(one: Path, other: Path) -> Iterator[str]:
             for column in was
             if was[column] != now[column]
         )
-        yield from [first for first in [next(found, "")] if first]
+        yield from islice(found, 1)
 
 
 def digest(run: Path) -> str:

@@ -68,15 +68,9 @@ def test_a_rerun_costs_nothing_and_another_request_does(tmp_path: Path) -> None:
 
 
 def test_the_key_of_an_answer_stays_as_it_is_on_disks() -> None:
-    request = chat("ü", "s", temperature=0.5)
-    body = request.body(config("http://a/v1/"))
-    assert (
-        body
-        == (
-            '{"max_tokens": 30, "messages": [{"content": "s", "role": "system"}, {"content": "ü", "role": "user"}], '
-            '"model": "mock", "temperature": 0.5}'
-        ).encode()
-    )
+    body = chat("ü", "s", temperature=0.5).body(config("http://a/v1/"))
+    messages = '[{"content": "s", "role": "system"}, {"content": "ü", "role": "user"}]'
+    assert body.decode() == f'{{"max_tokens": 30, "messages": {messages}, "model": "mock", "temperature": 0.5}}'
     assert client.request_key(config("http://a/v1/"), body).startswith("73fa0e85b04c6607")
 
 
@@ -118,9 +112,15 @@ def test_faults_that_pass_are_waited_for_and_others_end_in_one_line(fault: str, 
             assert str(error.value).endswith("an answer must have <= 33,554,432 bytes, has more")
 
 
-def test_counts_of_tokens_that_cannot_be_are_none() -> None:
+def test_what_answers_say_beside_json_or_in_counts_that_cannot_be() -> None:
     for tokens, counted in (((10**30, 1), 1), ((1, 1 << 63), 1), ((-5, 1), 1), ((-(10**30), 1 << 40), None)):
         assert parse_answer(completion("yes", tokens)).tokens == counted
+    for text, found in (
+        ('{"a": 1}', {"a": 1}),
+        ('Sure:\n```json\n{"a": [1]}\n```\nAs in [2].', {"a": [1]}),
+        ('<think>{"a": 0}</think>I say [1], or rather {"a": 2}', {"a": 2}),
+    ):
+        assert json_in(text) == found
 
 
 def test_a_server_that_is_down_or_too_slow(tmp_path: Path) -> None:
@@ -133,19 +133,20 @@ def test_a_server_that_is_down_or_too_slow(tmp_path: Path) -> None:
         answers, spent = ask(server.url, tmp_path, ["hello"], attempts=4, timeout=0.1, max_requests=3)
         assert answers[0].status == "budget" and spent.requests == 3 == len(server.bodies)  # each may have to be paid
         release.set()
+    with serving(lambda body, number: FAULTS["prose"]) as server:  # paid for in vain
+        (answer,), spent = ask(server.url, tmp_path / "prose", ["hello"], max_requests=2)
+        assert answer.status == "budget" and len(server.bodies) == 2 and spent == Spent(2, 64)
 
 
-@pytest.mark.parametrize("status", [401, 403, 404, 302])
-def test_what_no_request_can_pass_stops_at_once(status: int, tmp_path: Path) -> None:
-    with serving(lambda body, number: {"status": status, "body": b'{"error": "wrong\nkey"}'}) as server:
-        with pytest.raises(EndpointError, match=rf"HTTP {status}.*wrong key"):
-            ask(server.url, tmp_path, ["hello"])
-        assert len(server.bodies) == 1
-
-
-def test_a_single_request_may_be_refused_but_not_all(tmp_path: Path) -> None:
-    refused = {"status": 400, "body": b"content filter"}
-    with serving(lambda body, number: refused if "bad" in str(body) else echo(body, number)) as server:
+def test_one_request_may_be_refused_but_not_all_and_some_refusals_stop_at_once(tmp_path: Path) -> None:
+    with serving(echo) as server:
+        for number, status in enumerate((401, 403, 404, 302), 1):
+            server.behaviour = lambda *_: {"status": status, "body": b'{"error": "wrong\nkey"}'}  # noqa: B023
+            with pytest.raises(EndpointError, match=rf"HTTP {status}.*wrong key"):
+                ask(server.url, tmp_path, ["hello"])
+            assert len(server.bodies) == number
+        refused = {"status": 400, "body": b"content filter"}
+        server.behaviour = lambda body, number: refused if "bad" in str(body) else echo(body, number)
         answers, spent = ask(server.url, tmp_path, ["good", *(f"bad {i}" for i in range(9))], concurrency=1)
         assert [answer.status for answer in answers] == ["answered", *["refused"] * 9]
         assert answers[1].detail == "HTTP 400 Bad Request: content filter" and spent.requests == 1
@@ -182,12 +183,6 @@ def test_the_budget_is_never_exceeded_and_counts_earlier_calls(
         assert len(server.bodies) == sent and sum(answer.cached for answer in again) == sent
         ask(server.url, tmp_path, texts, max_requests=20)
         assert len(server.bodies) == 20
-
-
-def test_a_budget_counts_what_is_paid_for_in_vain(tmp_path: Path) -> None:
-    with serving(lambda body, number: FAULTS["prose"]) as server:
-        (answer,), spent = ask(server.url, tmp_path, ["hello"], max_requests=2)
-        assert answer.status == "budget" and len(server.bodies) == 2 and spent == Spent(2, 64)
 
 
 KILLED = """
@@ -249,33 +244,18 @@ def test_images_are_sent_as_data(tmp_path: Path) -> None:
         chat("", images=[tmp_path / "a.txt"])
 
 
-def test_json_is_found_in_what_models_say_around_it() -> None:
-    for text, found in (
-        ('{"a": 1}', {"a": 1}),
-        ('Sure:\n```json\n{"a": [1]}\n```\nAs in [2].', {"a": [1]}),
-        ('<think>{"a": 0}</think>I say [1], or rather {"a": 2}', {"a": 2}),
+def test_wrong_settings(tmp_path: Path) -> None:
+    for name, value, said in (
+        ("url", "localhost:8000", r"url must be http\(s\)://host\[:port\]/path .*was: localhost:8000"),
+        ("url", "http://me:secret@host/v1", r"was: http://host/v1$"),
+        ("model", "", "model must be the name"),
+        ("extra", "[1]", r"extra must be a JSON object, was: \[1\]"),
+        ("concurrency", 0, "concurrency must be >= 1, was: 0"),
+        ("timeout", 0, "timeout must be > 0, was: 0"),
+        ("temperature", -1, "temperature must be >= 0, was: -1"),
     ):
-        assert json_in(text) == found
-
-
-@pytest.mark.parametrize(
-    "given, said",
-    [
-        ({"url": "localhost:8000"}, r"url must be http\(s\)://host\[:port\]/path .*was: localhost:8000"),
-        ({"url": "http://me:secret@host/v1"}, r"was: http://host/v1$"),
-        ({"model": ""}, "model must be the name"),
-        ({"extra": "[1]"}, r"extra must be a JSON object, was: \[1\]"),
-        ({"concurrency": 0}, "concurrency must be >= 1, was: 0"),
-        ({"timeout": 0}, "timeout must be > 0, was: 0"),
-        ({"temperature": -1}, "temperature must be >= 0, was: -1"),
-    ],
-)
-def test_wrong_settings(given: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        EndpointConfig(**{"url": "http://host/v1", "model": "m", **given})
-
-
-def test_a_file_that_is_no_cache(tmp_path: Path) -> None:
+        with pytest.raises(ValueError, match=said):
+            EndpointConfig(**{"url": "http://host/v1", "model": "m", name: value})
     (tmp_path / "a.sqlite").write_text("no database, but long enough to be looked at as one" * 20)
     with pytest.raises(ValueError, match="must be a cache of answers"):
         AnswerCache(tmp_path / "a.sqlite")

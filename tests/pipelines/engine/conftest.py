@@ -3,10 +3,12 @@
 import json
 import logging
 import os
+import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import fsspec
@@ -59,12 +61,23 @@ def run(tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
-@pytest.fixture(scope="module")
-def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    run = tmp_path_factory.mktemp("expected") / "run"
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of the toy stages; copy it to change it."""
+    run = tmp_path_factory.mktemp("finished") / "run"
     write_captions(run, TEXTS, 10)
     run_toys(run, scheduler="synchronous")
-    return tree(run)
+    return run
+
+
+@pytest.fixture
+def toys(finished: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(finished, tmp_path / "run"))
+
+
+@pytest.fixture(scope="session")
+def expected(finished: Path) -> dict[str, bytes]:
+    return tree(finished)
 
 
 class DaskProcesses:
@@ -86,19 +99,22 @@ class DaskProcesses:
         wait_for(lambda: self.file.exists() and self.file.read_text().rstrip().endswith("}"))
         return str(json.loads(self.file.read_text())["address"])
 
+    def close(self) -> None:
+        """End them; a worker without its scheduler would wait for another one."""
+        for process in reversed(self.started):
+            process.kill()
+            process.wait()
+
 
 @pytest.fixture
 def dask_processes(tmp_path: Path) -> Iterator[DaskProcesses]:
     """Those that a test starts; they are ended with it."""
-    processes = DaskProcesses(tmp_path)
-    yield processes
-    for process in reversed(processes.started):
-        process.kill()
-        process.wait()
+    with closing(DaskProcesses(tmp_path)) as processes:
+        yield processes
 
 
-def wait_for(true: Callable[[], object], seconds: float = 60) -> None:
+def wait_for(is_true: Callable[[], object], seconds: float = 60) -> None:
     """Wait until something is true, or so long."""
     deadline = time.monotonic() + seconds
-    while not true() and time.monotonic() < deadline:
-        time.sleep(0.01)
+    while not is_true() and time.monotonic() < deadline:
+        time.sleep(0.005)

@@ -15,21 +15,14 @@ from negcap.pipelines.engine.errors import ClusterError, TaskError
 from negcap.pipelines.engine.run import _combined, _in_order, pack
 
 
-@pytest.mark.parametrize(
-    "options, said",
-    [
+def test_bad_executors() -> None:
+    schedulers = "scheduler must be tcp://host:port, .*module:function or synchronous, was: "
+    for options, said in (
         ({"workers": 0}, "workers must be >= 1, was: 0"),
-        (
-            {"scheduler": "threads"},
-            "scheduler must be tcp://host:port, .*module:function or synchronous, was: threads",
-        ),
-        ({"scheduler": "http://127.0.0.1:8786"}, "or synchronous, was: http://127.0.0.1:8786"),
-        ({"scheduler": "tcp://127.0.0.1"}, "or synchronous, was: tcp://127.0.0.1"),
-    ],
-)
-def test_bad_executors(options: dict, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        executor(**options)
+        *(({"scheduler": bad}, schedulers + bad) for bad in ("threads", "http://127.0.0.1:8786", "tcp://127.0.0.1")),
+    ):
+        with pytest.raises(ValueError, match=said):
+            executor(**options)
 
 
 def echo(text: str) -> str:
@@ -45,15 +38,19 @@ def who() -> tuple[str, dict[str, str]]:
     return pa.default_memory_pool().backend_name, {name: os.environ.get(name, "") for name in names}
 
 
+def listening() -> set[tuple[str, int]]:
+    """Where this process and its workers listen."""
+    here = psutil.Process()
+    found = [c for p in (here, *here.children(recursive=True)) for c in p.net_connections() if c.status == "LISTEN"]
+    return {(connection.laddr.ip, connection.laddr.port) for connection in found}
+
+
 @pytest.mark.dask
 def test_workers_use_one_thread_and_listen_only_here(workers_of_two) -> None:  # type: ignore[no-untyped-def]
     [(_, found)] = workers_of_two.map(who, [()])
     assert found == ("system", {"OMP_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"})
-    here = psutil.Process()
-    listening = [c for p in (here, *here.children(recursive=True)) for c in p.net_connections() if c.status == "LISTEN"]
-    assert listening
-    assert {connection.laddr.ip for connection in listening} == {"127.0.0.1"}
-    assert 8787 not in {connection.laddr.port for connection in listening}
+    assert {address for address, _ in listening()} == {"127.0.0.1"}
+    assert 8787 not in {port for _, port in listening()}
 
 
 async def ask(port: int, security: Security) -> str | None:
@@ -69,15 +66,11 @@ async def ask(port: int, security: Security) -> str | None:
 
 @pytest.mark.dask
 def test_no_stranger_can_talk_to_scheduler_or_workers(workers_of_two) -> None:  # type: ignore[no-untyped-def]
-    client = workers_of_two.client
-    here = psutil.Process()
-    processes = (here, *here.children(recursive=True))
-    ports = {c.laddr.port for p in processes for c in p.net_connections() if c.status == "LISTEN"}
-
     async def answers(security: Security) -> set[str | None]:
-        return set(await asyncio.gather(*(ask(port, security) for port in ports)))
+        return set(await asyncio.gather(*(ask(port, security) for _, port in listening())))
 
-    assert asyncio.run(answers(client.security)) == {"Scheduler", "Worker", "Nanny", None}  # None: without routes
+    # None: without routes
+    assert asyncio.run(answers(workers_of_two.client.security)) == {"Scheduler", "Worker", "Nanny", None}
     for security in (Security(), Security.temporary()):
         assert asyncio.run(answers(security)) == {None}
 
@@ -111,9 +104,9 @@ def test_a_worker_that_dies_as_it_starts_is_replaced_or_named_in_one_line(monkey
 def test_what_answers_no_questions_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "CONNECT_SECONDS", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
-        with pytest.raises(ClusterError, match=f"^no Dask scheduler answers at {address}: .+$"):
-            list(executor(scheduler=address).map(echo, [("a",)]))
+        for port in (silent.getsockname()[1], 9):
+            with pytest.raises(ClusterError, match=f"^no Dask scheduler answers at tcp://127.0.0.1:{port}: .+$"):
+                list(executor(scheduler=f"tcp://127.0.0.1:{port}").map(echo, [("a",)]))
 
 
 @pytest.mark.dask

@@ -15,7 +15,7 @@ from negcap.pipelines.engine.cluster import executor
 from negcap.pipelines.engine.errors import ClusterError
 from tests.conftest import SAMPLE
 from tests.docs.pages import FOLDER, blocks
-from tests.pipelines.engine.conftest import DaskProcesses, wait_for
+from tests.pipelines.engine.conftest import wait_for
 from tests.pipelines.engine.toy_stages import run_toys, tree
 
 PAGE = FOLDER / "how-to" / "cluster.md"
@@ -49,21 +49,15 @@ def test_a_cluster_that_a_function_makes_is_used_and_closed(run: Path, expected:
     assert made.status.name == "closed"
 
 
-@pytest.mark.parametrize(
-    "scheduler, said",
-    [
-        ("no_such_module:slurm", "scheduler no_such_module:slurm cannot be imported: ModuleNotFoundError: No module"),
-        (f"{HERE}:slurm", "cannot be imported: AttributeError: module .* has no attribute 'slurm'"),
-        (f"{HERE}:HERE", "scheduler must be module:function, .*:HERE is no function"),
-        (
-            "nowhere.json",
-            "scheduler must be tcp://host:port, .* a scheduler file, module:function or synch",
-        ),
-    ],
-)
-def test_a_scheduler_that_cannot_be_found(scheduler: str, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        executor(scheduler=scheduler)
+def test_a_scheduler_that_cannot_be_found() -> None:
+    for scheduler, said in {
+        "no_such_module:slurm": "scheduler no_such_module:slurm cannot be imported: ModuleNotFoundError: No module",
+        f"{HERE}:slurm": "cannot be imported: AttributeError: module .* has no attribute 'slurm'",
+        f"{HERE}:HERE": "scheduler must be module:function, .*:HERE is no function",
+        "nowhere.json": "scheduler must be tcp://host:port, .* a scheduler file, module:function or synch",
+    }.items():
+        with pytest.raises(ValueError, match=said):
+            executor(scheduler=scheduler)
 
 
 @pytest.mark.dask
@@ -98,27 +92,20 @@ def test_a_dashboard_needs_workers_and_bokeh(monkeypatch: pytest.MonkeyPatch) ->
 def certificates(tmp_path: Path) -> dict[str, str]:
     """Dask's settings for TLS, as variables, with certificates in files; this process has them, too."""
     made = Security.temporary().get_tls_config_for_role("client")
-    files = {"ca-file": made["ca_file"], "cert": made["cert"], "key": made["key"]}
-    for name, text in files.items():
-        (tmp_path / name).write_text(text)
-    settings = {"require-encryption": True, "tls.ca-file": str(tmp_path / "ca-file")}
+    for name in ("ca_file", "cert", "key"):
+        (tmp_path / name).write_text(made[name])
+    settings = {"require-encryption": True, "tls.ca-file": str(tmp_path / "ca_file")}
     for role in ("scheduler", "worker", "client"):
         settings |= {f"tls.{role}.{name}": str(tmp_path / name) for name in ("cert", "key")}
-    with dask.config.set({f"distributed.comm.{name}": value for name, value in settings.items()}):
+    settings = {f"distributed.comm.{name}": value for name, value in settings.items()}
+    with dask.config.set(settings):
         yield {
-            f"DASK_DISTRIBUTED__COMM__{name.replace('.', '__').replace('-', '_').upper()}": str(value)
-            for name, value in settings.items()
+            f"DASK_{name.replace('.', '__').replace('-', '_').upper()}": str(value) for name, value in settings.items()
         }
 
 
 @pytest.mark.dask
-def test_workers_that_come_and_go_lose_nothing(
-    run: Path,
-    tmp_path: Path,
-    expected: dict[str, bytes],
-    certificates: dict[str, str],
-    dask_processes: DaskProcesses,
-) -> None:
+def test_workers_that_come_and_go_lose_nothing(run: Path, tmp_path: Path, expected, certificates, dask_processes):  # type: ignore[no-untyped-def]
     """Scheduler and workers are processes of their own, with TLS; the only worker is killed, then another one comes."""
     killed = tmp_path / "killed"
 

@@ -13,7 +13,7 @@ from negcap.pipelines.engine.manifest import Manifest, manifest_path, read_manif
 from negcap.pipelines.engine.shards import list_shards, shard_path
 from negcap.pipelines.engine.tables import WholeTable, has_table, hash_table, read_table, shards_of, verify
 from tests.pipelines.engine.test_shards import notes
-from tests.pipelines.engine.toy_stages import ToyConfig, run_toys, write_captions
+from tests.pipelines.engine.toy_stages import TEXTS, ToyConfig, run_toys, write_captions
 from tests.sources import below, name_of, nodes
 from tests.tables import DAMAGES, halve, write_table
 
@@ -58,25 +58,18 @@ def test_a_table_is_read_shard_by_shard_or_whole(run: Path) -> None:
     assert has_table(run, "notes") and not has_table(run, "words")
 
 
-def test_a_table_that_lost_all_its_shards_is_not_taken_for_none(run: Path) -> None:
-    for shard in list_shards(run / "notes"):
-        shard.unlink()
-    assert has_table(run, "notes")
-    with pytest.raises(DamagedShardError, match=r"part-00000\.parquet is missing"):
-        shards_of(run, "notes")
-
-
-def test_a_table_made_anew_is_not_read_as_the_old_one(run: Path) -> None:
+def test_shards_that_are_gone_new_or_too_many_are_refused(run: Path) -> None:
     whole = WholeTable(run / "notes", hash_table(run, "notes"))
     write_table(run, "notes", notes("g"), 1)
     with pytest.raises(DamagedShardError, match="was made anew while it was being used"):
         whole.read()
-
-
-def test_a_surplus_shard_is_refused(run: Path) -> None:
-    write(run / "other", ("x",))
-    shard_path(run / "notes", 3).write_bytes(shard_path(run / "other" / "notes", 0).read_bytes())
+    copy_shard(run / "notes", 0, 3)
     with pytest.raises(DamagedShardError, match=r"part-00003\.parquet is not in the manifest .* lists 3 shards"):
+        shards_of(run, "notes")
+    for shard in list_shards(run / "notes"):
+        shard.unlink()
+    assert has_table(run, "notes")  # it is not taken for none
+    with pytest.raises(DamagedShardError, match=r"part-00000\.parquet is missing"):
         shards_of(run, "notes")
 
 
@@ -93,49 +86,31 @@ def test_an_unfinished_table_is_read_only_on_demand(run: Path) -> None:
         shards_of(run, "notes")
 
 
-TEXTS = [f"a dog chases {i} birds" for i in range(40)]
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    run = tmp_path_factory.mktemp("made") / "run"
-    write_captions(run, TEXTS, 10)
-    run_toys(run, scheduler="synchronous")
-    return run
-
-
-@pytest.fixture
-def toys(made: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(made, tmp_path / "run"))
-
-
-def test_a_good_run_has_no_problems(toys: Path) -> None:
+def test_a_good_run_has_no_problems(toys: Path, tmp_path: Path) -> None:
     verdict = verify(toys)
-    assert verdict.problems == ()
-    assert verdict.tables == 4
-    assert verdict.shards == 4 + 4 + 4 + 1
+    assert (verdict.problems, verdict.tables, verdict.shards) == ((), 4, 10 + 10 + 10 + 1)
     assert verdict.rows > 200
+    for folder in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(FileNotFoundError, match="must be the folder of a run, has no tables"):
+            verify(folder)
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_every_damage_is_found(toys: Path, damage: str) -> None:
-    for table in ("words", "short", "captions", "counts"):
+    tables = ("words", "short", "captions", "counts")
+    for table in tables:
         DAMAGES[damage](shard_path(toys / table, 0), Random(0))
     said = "missing" if damage == "file removed" else f"damaged, {BYTES}"
-    problems = {f"{table}/part-00000.parquet: {said}" for table in ("words", "short", "captions", "counts")}
-    assert {*verify(toys).problems} == problems
+    assert {*verify(toys).problems} == {f"{table}/part-00000.parquet: {said}" for table in tables}
 
 
 def copy_shard(folder: Path, source: int, target: int) -> None:
     shutil.copy(shard_path(folder, source), shard_path(folder, target))
 
 
-def edit(path: Path, **changes: object) -> None:
-    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
-
-
 def test_an_unfinished_stage_and_stray_shards_are_found(toys: Path) -> None:
-    edit(manifest_path(toys / "words"), complete=False)
+    manifest = manifest_path(toys / "words")
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "complete": False}))
     copy_shard(toys / "counts", 0, 1)
     copy_shard(toys / "captions", 1, 2)
     shutil.copytree(toys / "short", toys / "stray")
@@ -155,23 +130,15 @@ def test_a_stage_made_from_an_older_input_is_found(toys: Path) -> None:
     assert verify(toys).problems == ()
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["{", "[]", "{}", '{"identity": {"stage": "split"}, "shards": []}', '{"identity": {}, "shards": [{"words": 7}]}'],
-)
-def test_a_garbled_manifest_is_one_line(toys: Path, text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    manifest_path(toys / "words").write_text(text)
-    with pytest.raises(ValueError, match="_manifests/words.json must be a negcap manifest, is unreadable"):
-        read_manifest(toys / "words")
-    assert any("words.json must be a negcap manifest" in problem for problem in verify(toys).problems)
-    assert main(["info", str(toys)]) == 2
-    assert capsys.readouterr().err.count("\n") == 1
-
-
-def test_nothing_to_verify(tmp_path: Path) -> None:
-    for folder in (tmp_path, tmp_path / "nowhere"):
-        with pytest.raises(FileNotFoundError, match="must be the folder of a run, has no tables"):
-            verify(folder)
+def test_a_garbled_manifest_is_one_line(toys: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    partial = '{"identity": {"stage": "split"}, "shards": []}', '{"identity": {}, "shards": [{"words": 7}]}'
+    for text in ("{", "[]", "{}", *partial):
+        manifest_path(toys / "words").write_text(text)
+        with pytest.raises(ValueError, match="_manifests/words.json must be a negcap manifest, is unreadable"):
+            read_manifest(toys / "words")
+        assert any("words.json must be a negcap manifest" in problem for problem in verify(toys).problems)
+        assert main(["info", str(toys)]) == 2
+        assert capsys.readouterr().err.count("\n") == 1
 
 
 OWN_FILES = {  # sources that open Parquet files which are no tables of a run, or write them
@@ -188,13 +155,10 @@ OPENERS = {"ParquetFile", "ParquetDataset", "read_table", "read_schema", "read_m
 
 
 def test_no_other_source_opens_a_parquet_file() -> None:
-    found = set()
-    for path in below("pipelines/"):
-        for node in nodes(path):
-            if (
-                isinstance(node, ast.Attribute)
-                and node.attr in OPENERS
-                and ast.unparse(node.value) in ("pq", "pd", "pl")
-            ):
-                found.add(name_of(path))
+    found = {
+        name_of(path)
+        for path in below("pipelines/")
+        for node in nodes(path)
+        if isinstance(node, ast.Attribute) and node.attr in OPENERS and ast.unparse(node.value) in ("pq", "pd", "pl")
+    }
     assert found == OWN_FILES

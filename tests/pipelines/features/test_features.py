@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from PIL import Image
 
 from negcap.pipelines.cli import main
 from negcap.pipelines.engine.tables import read_table
@@ -22,10 +23,17 @@ from negcap.schemas.features import IMAGE_REASONS, features, tensors
 from tests.tables import write_table
 
 IDS, WIDTH, REGIONS = 7, 5, 4
+WEIGHTS = np.random.default_rng(1).normal(size=(4, 3, 2, 2)).astype(np.float32)  # of the model's convolution
 
 
 def extract(*arguments: object) -> int:
     return main(["features", *(str(argument) for argument in arguments), "--quiet"])
+
+
+def extracted(run: Path, *arguments: object) -> dict[str, np.ndarray]:
+    """The features that an extraction into a new run makes."""
+    assert extract(*arguments, "--output", run) == 0
+    return rows(run)
 
 
 def refused(capsys: pytest.CaptureFixture[str], said: str, run: Path, *arguments: object) -> None:
@@ -69,11 +77,10 @@ def folder(tmp_path: Path) -> Path:
 
 def test_arrays_become_features_train_first(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = tmp_path / "run"
-    assert extract(folder, "--output", run, "--backbone", "ResNet of the tests") == 0
+    extracted(run, folder, "--backbone", "ResNet of the tests")
     assert "14 images, 5 float16 each, ResNet of the tests" in capsys.readouterr().out
     assert (metadata(run)["backbone"], metadata(run)["shape"]) == ("ResNet of the tests", "[5]")
-    grid = ("--array", "grid", "--table", "features_grid", "--set", "dtype=float16", "--output", run)
-    assert extract(folder, *grid) == 0
+    extracted(run, folder, "--array", "grid", "--table", "features_grid", "--set", "dtype=float16")
     for table, array in (("features", "ims"), ("features_grid", "grid")):
         found = rows(run, table)
         assert list(found) == [f"{split}{i}" for split in ("train", "dev") for i in range(IDS)]
@@ -84,63 +91,53 @@ def test_arrays_become_features_train_first(folder: Path, tmp_path: Path, capsys
 
 
 def test_bytes_are_scaled(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    grid, scale, run = folder / "dev_grid.npy", folder / "grid_scale.npz", tmp_path / "run"
     stored = np.random.default_rng(1).integers(0, 256, (IDS, REGIONS, WIDTH), np.uint8)
-    np.save(folder / "dev_grid.npy", stored)
-    low, high = np.full(WIDTH, -1, np.float32), np.arange(WIDTH, dtype=np.float32)
-    for wrong in (None, {"low": low}, {"low": [2.0], "high": [1.0]}, {"low": [0, 1], "high": [1, 2]}):
+    np.save(grid, stored)
+    for wrong in (None, {"low": np.zeros(WIDTH)}, {"low": [2.0], "high": [1.0]}, {"low": [0, 1], "high": [1, 2]}):
         if wrong is not None:
-            np.savez(folder / "grid_scale.npz", **{name: np.array(value) for name, value in wrong.items()})
-        assert extract(folder / "dev_grid.npy", "--output", tmp_path / "run") == 2
-        assert "grid_scale.npz: must hold low and high" in capsys.readouterr().err
-    np.savez(folder / "grid_scale.npz", low=low, high=high)
-    assert extract(folder / "dev_grid.npy", "--set", "dtype=float32", "--output", tmp_path / "run") == 0
-    found = np.array(list(rows(tmp_path / "run").values()))
+            np.savez(scale, **wrong)
+        refused(capsys, "grid_scale.npz: must hold low and high", run, grid)
+    low, high = np.full(WIDTH, -1, np.float32), np.arange(WIDTH, dtype=np.float32)
+    np.savez(scale, low=low, high=high)
+    found = np.array(list(extracted(run, grid, "--set", "dtype=float32").values()))
     assert found.dtype == np.float32 and np.allclose(found, low + stored / 255 * (high - low), atol=1e-6)
 
 
 def test_five_equal_rows_an_image_are_one(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    once = np.load(folder / "dev_ims.npy")
+    array = folder / "dev_ims.npy"
+    once = np.load(array)
     five = np.repeat(once, 5, axis=0)
-    np.save(folder / "dev_ims.npy", five)
-    run = tmp_path / "run"
-    assert extract(folder / "dev_ims.npy", "--output", run, "--set", "shard_size=3") == 0
-    assert np.array_equal(list(rows(run).values()), once)
+    np.save(array, five)
+    found = extracted(tmp_path / "run", array, "--set", "shard_size=3")
+    assert np.array_equal(list(found.values()), once)
     five[17, 2] += 1
-    np.save(folder / "dev_ims.npy", five)
-    assert extract(folder / "dev_ims.npy", "--output", tmp_path / "other") == 2
+    np.save(array, five)
+    assert extract(array, "--output", tmp_path / "other") == 2
     assert "5 equal rows per image, those of image 3 differ" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("captions", [0, IDS * 5])
-def test_images_without_names_go_as_the_captions_reader_calls_them(folder: Path, tmp_path: Path, captions: int) -> None:
+def test_images_without_names_go_as_the_captions_reader_calls_them(folder: Path, tmp_path: Path) -> None:
     (folder / "dev_images.txt").unlink()
-    if captions:
-        (folder / "dev_caps.txt").write_text("A cup.\n" * captions)
-    assert extract(folder / "dev_ims.npy", "--output", tmp_path / "run") == 0
-    assert list(rows(tmp_path / "run")) == [f"dev_{i}" for i in range(IDS)]
+    for name in ("without", "with captions"):
+        assert list(extracted(tmp_path / name, folder / "dev_ims.npy")) == [f"dev_{i}" for i in range(IDS)]
+        (folder / "dev_caps.txt").write_text("A cup.\n" * IDS * 5)
 
 
 def test_bad_rows_are_rejected_with_a_reason(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    numbers = np.load(folder / "dev_ims.npy").astype(np.float32)
+    array, run = folder / "dev_ims.npy", tmp_path / "run"
+    numbers = np.load(array).astype(np.float32)
     numbers[2, 1], numbers[4, 0] = np.nan, 1e6
-    np.save(folder / "dev_ims.npy", numbers)
-    names = ["a.jpg", "../b.jpg", "c.jpg", "x/a.jpg", "e.jpg", "", "g.jpg"]
-    (folder / "dev_images.txt").write_text("".join(f"{name}\n" for name in names))
-    run = tmp_path / "run"
-    assert extract(folder / "dev_ims.npy", "--output", run, "--set", "dtype=float16") == 0
-    assert list(rows(run)) == ["a", "g"]
-    assert rejected(run) == {
-        "../b.jpg": "unsafe_path",
-        "c.jpg": "not_finite",
-        "x/a.jpg": "duplicate_image_id",
-        "e.jpg": "not_finite",
+    np.save(array, numbers)
+    (folder / "dev_images.txt").write_text("a.jpg\n../b.jpg\nc.jpg\nx/a.jpg\ne.jpg\n\ng.jpg\n")
+    assert list(extracted(run, array, "--set", "dtype=float16")) == ["a", "g"]
+    reasons = {
+        "../b.jpg": "unsafe_path", "c.jpg": "not_finite", "x/a.jpg": "duplicate_image_id", "e.jpg": "not_finite",
         "": "no_image",
-    }
-    assert set(rejected(run).values()) <= set(IMAGE_REASONS)
+    }  # fmt: skip
+    assert rejected(run) == reasons and set(reasons.values()) <= set(IMAGE_REASONS)
     assert "5 images rejected" in capsys.readouterr().out
-    assert extract(folder / "dev_ims.npy", "--output", tmp_path / "strict", "--strict") == 2
-    assert "../b.jpg: unsafe_path" in capsys.readouterr().err
-    assert not (tmp_path / "strict").exists()
+    refused(capsys, "../b.jpg: unsafe_path", tmp_path / "strict", array, "--strict")
 
 
 @pytest.mark.parametrize(
@@ -159,9 +156,7 @@ def test_bad_rows_are_rejected_with_a_reason(folder: Path, tmp_path: Path, capsy
         (None, "must have arrays named <split>_ims.npy, has dev_grid.npy"),
     ],
 )
-def test_bad_arrays_are_one_line_and_nothing_is_written(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], stored: np.ndarray | bytes | None, said: str
-) -> None:
+def test_bad_arrays_are_one_line_and_nothing_is_written(folder: Path, tmp_path: Path, capsys, stored, said) -> None:  # type: ignore[no-untyped-def]
     if stored is None:
         for split in ("dev", "train"):
             (folder / f"{split}_ims.npy").unlink()
@@ -172,38 +167,56 @@ def test_bad_arrays_are_one_line_and_nothing_is_written(
     refused(capsys, said, tmp_path / "run", folder)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["--array", "../ims"], "array must be letters and digits"),
-        (["--table", "captions"], "table must be features, or features_ and a name"),
-        (["--set", "dtype=int8"], "dtype must be one of float16, float32, was: int8"),
-        (["--set", "batch=0"], "batch must be >= 1, was: 0"),
-        (["--layer", "x"], "layer is for photos: onnx must be given with it"),
-        (["--onnx", "{tmp}/none.onnx"], "none.onnx: no such file"),
-    ],
-)
-def test_bad_arguments_are_one_line(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
-) -> None:
-    refused(capsys, said, tmp_path / "run", folder, *(argument.format(tmp=tmp_path) for argument in arguments))
+def test_bad_arguments_are_one_line(folder: Path, photos: Path, tmp_path: Path, capsys) -> None:  # type: ignore[no-untyped-def]
+    onnx = ["--onnx", model(tmp_path / "m.onnx", size=224)]
+    bad, empty, text = (tmp_path / name for name in ("bad.onnx", "empty", "text"))
+    bad.write_bytes(b"\x08\x07no model")
+    for made in (empty, text):
+        made.mkdir()
+    (text / "a.jpg").write_text("none")
+    for arguments, said in (
+        ([folder, "--array", "../ims"], "array must be letters and digits"),
+        ([folder, "--table", "captions"], "table must be features, or features_ and a name"),
+        ([folder, "--set", "dtype=int8"], "dtype must be one of float16, float32, was: int8"),
+        ([folder, "--set", "batch=0"], "batch must be >= 1, was: 0"),
+        ([folder, "--layer", "x"], "layer is for photos: onnx must be given with it"),
+        ([folder, "--onnx", tmp_path / "none.onnx"], "none.onnx: no such file"),
+        (
+            [photos, *onnx, "--layer", "map"],
+            "m.onnx: layer must be an output of the model, classes, relu, pooled; was: map",
+        ),
+        (
+            [photos, *onnx, "--grid"],
+            "layer classes must be a map (C, h, w) or tokens (R, D) per image, was: (2,)",
+        ),
+        ([photos, *onnx, "--set", "crop=300"], "resize must be >= crop (300), was: 256"),
+        ([photos, *onnx, "--set", "crop=16"], "crop must be 224 as m.onnx reads (224, 224), was: 16"),
+        ([photos, *onnx, "--set", "device=tpu"], "device must be one of cpu, cuda, was: tpu"),
+        ([photos, "--onnx", bad], "bad.onnx: must be an ONNX model with one image input"),
+        ([empty, *onnx], "must have photos"),
+    ):
+        refused(capsys, said, tmp_path / "run", *arguments)
+    assert extract(text, *onnx, "--output", tmp_path / "run") == 2
+    assert "must have images that can be read, has none" in capsys.readouterr().err
 
 
 def test_resume_overwrite_and_equal_bytes(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def content(run: Path) -> dict[Path, bytes]:
+        return {path.relative_to(run): path.read_bytes() for path in run.rglob("*.*")}
+
     run, again = tmp_path / "run", tmp_path / "again"
     sized = ("--output", run, "--set", "shard_size=4")
     assert extract(folder, *sized) == 0
-    assert extract(shutil.copytree(folder, tmp_path / "moved"), "--output", again, *sized[2:]) == 0
-    files = {path.relative_to(run): path.read_bytes() for path in run.rglob("*.*")}
-    assert files == {path.relative_to(again): path.read_bytes() for path in again.rglob("*.*")}
+    extracted(again, shutil.copytree(folder, tmp_path / "moved"), *sized[2:])
+    files = content(run)
+    assert files == content(again)
 
     damaged, kept = run / "features" / "part-00001.parquet", run / "features" / "part-00000.parquet"
     damaged.write_bytes(damaged.read_bytes()[:-20])
     stamp = kept.stat().st_mtime_ns
     assert main(["info", str(run), "--verify"]) == 1
     assert extract(folder, *sized) == 0
-    assert kept.stat().st_mtime_ns == stamp
-    assert files == {path.relative_to(run): path.read_bytes() for path in run.rglob("*.*")}
+    assert kept.stat().st_mtime_ns == stamp and files == content(run)
 
     capsys.readouterr()
     assert extract(folder, *sized, "--limit", 9) == 2
@@ -219,8 +232,6 @@ def test_resume_overwrite_and_equal_bytes(folder: Path, tmp_path: Path, capsys: 
 
 
 def photo(path: Path, size: tuple[int, int] = (40, 30), seed: int = 0, **how: object) -> Path:
-    from PIL import Image
-
     path.parent.mkdir(parents=True, exist_ok=True)
     pixels = np.random.default_rng(seed).integers(0, 256, (size[1], size[0], 3), np.uint8)
     Image.fromarray(pixels).save(path, **how)
@@ -235,6 +246,11 @@ def photos(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def onnx(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return model(tmp_path_factory.mktemp("model") / "m.onnx")
+
+
 def model(path: Path, *, channels_last: bool = False, batch: int | str = "N", size: int | str = "S") -> Path:
     """conv (3 -> 4, 2x2, stride 2) "map" -> ReLU "relu" -> mean of regions "pooled" -> "classes"; weights from a seed.
 
@@ -242,8 +258,9 @@ def model(path: Path, *, channels_last: bool = False, batch: int | str = "N", si
     """
     from onnx import TensorProto, checker, helper, numpy_helper, save
 
-    weights = np.random.default_rng(1).normal(size=(4, 3, 2, 2)).astype(np.float32)
-    shape = [batch, size, size, 3] if channels_last else [batch, 3, size, size]
+    def values(shapes: dict[str, list]) -> list:
+        return [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items()]
+
     nodes = [
         helper.make_node("Transpose", ["image"], ["turned"], perm=[0, 3, 1, 2] if channels_last else [0, 1, 2, 3]),
         helper.make_node("Conv", ["turned", "weights"], ["map"], name="conv", strides=[2, 2]),
@@ -252,15 +269,10 @@ def model(path: Path, *, channels_last: bool = False, batch: int | str = "N", si
         helper.make_node("Flatten", ["mean"], ["pooled"]),
         helper.make_node("MatMul", ["pooled", "head"], ["classes"]),
     ]
-    stored = [numpy_helper.from_array(weights, "weights"), numpy_helper.from_array(np.ones((4, 2), np.float32), "head")]
-    shapes = {"classes": [batch, 2], "relu": [batch, 4, "h", "w"], "pooled": [batch, 4]}
-    graph = helper.make_graph(
-        nodes,
-        "small",
-        [helper.make_tensor_value_info("image", TensorProto.FLOAT, shape)],
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, one) for name, one in shapes.items()],
-        stored,
-    )
+    stored = [numpy_helper.from_array(WEIGHTS, "weights"), numpy_helper.from_array(np.ones((4, 2), np.float32), "head")]
+    image = {"image": [batch, size, size, 3] if channels_last else [batch, 3, size, size]}
+    outputs = {"classes": [batch, 2], "relu": [batch, 4, "h", "w"], "pooled": [batch, 4]}
+    graph = helper.make_graph(nodes, "small", values(image), values(outputs), stored)
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     checker.check_model(made)
     save(made, path)
@@ -269,10 +281,9 @@ def model(path: Path, *, channels_last: bool = False, batch: int | str = "N", si
 
 def expected_map(path: Path) -> np.ndarray:
     """What the model's "relu" must be, with numpy alone: (regions, 4)."""
-    weights = np.random.default_rng(1).normal(size=(4, 3, 2, 2)).astype(np.float32)
     image = normalised(path.read_bytes(), 24, 16)
     cells = image.reshape(3, 8, 2, 8, 2).transpose(1, 3, 0, 2, 4).reshape(64, 12)
-    return np.maximum(cells @ weights.reshape(4, 12).T, 0)
+    return np.maximum(cells @ WEIGHTS.reshape(4, 12).T, 0)
 
 
 SIZES = ("--set", "resize=24", "--set", "crop=16")
@@ -280,50 +291,43 @@ SIZES = ("--set", "resize=24", "--set", "crop=16")
 
 @pytest.mark.parametrize("options", [{}, {"channels_last": True}, {"batch": 3}])
 def test_an_output_of_a_model_is_what_numpy_says(photos: Path, tmp_path: Path, options: dict) -> None:
-    onnx = model(tmp_path / "small.onnx", **options)
-    run = tmp_path / "run"
+    onnx, run = model(tmp_path / "small.onnx", **options), tmp_path / "run"
     # the map of the convolution is channels first whatever the input is, so a channels-last net is read at `pooled`
     layer = "pooled" if options.get("channels_last") else "relu"
-    assert extract(photos, "--onnx", onnx, "--layer", layer, *SIZES, "--set", "batch=2", "--output", run) == 0
-    found = rows(run)
+    found = extracted(run, photos, "--onnx", onnx, "--layer", layer, *SIZES, "--set", "batch=2")
     assert list(found) == ["a", "b", "d", "e", "c"]
     for name, file in (("a", "a.png"), ("c", "sub/c.png"), ("e", "e.png")):
         assert np.allclose(found[name], expected_map(photos / file).mean(axis=0), atol=1e-5)
     assert metadata(run)["backbone"] == f"small.onnx:{layer}"
 
 
-def test_a_grid_keeps_the_regions_and_the_default_is_the_first_output(photos: Path, tmp_path: Path) -> None:
-    run, onnx = tmp_path / "run", model(tmp_path / "m.onnx")
-    assert extract(photos, "--onnx", onnx, "--layer", "relu", "--grid", *SIZES, "--output", run) == 0
-    found = rows(run)
+def test_a_grid_keeps_the_regions_and_the_default_is_the_first_output(photos: Path, onnx: Path, tmp_path: Path) -> None:
+    found = extracted(tmp_path / "run", photos, "--onnx", onnx, "--layer", "relu", "--grid", *SIZES)
     assert found["a"].shape == (64, 4)
     assert np.allclose(found["b"], expected_map(photos / "b.png"), atol=1e-5)
-    assert json.loads(metadata(run)["shape"]) == [64, 4]
-    assert extract(photos, "--onnx", onnx, *SIZES, "--output", tmp_path / "output") == 0
+    assert json.loads(metadata(tmp_path / "run")["shape"]) == [64, 4]
+    assert extracted(tmp_path / "output", photos, "--onnx", onnx, *SIZES)["a"].shape == (2,)
     assert metadata(tmp_path / "output")["backbone"] == "m.onnx:classes"
-    assert rows(tmp_path / "output")["a"].shape == (2,)
 
 
-def test_threads_and_another_place_make_the_same_bytes(photos: Path, tmp_path: Path) -> None:
-    onnx = model(tmp_path / "m.onnx")
-    for name, threads, place in (("one", 1, photos), ("two", 2, shutil.copytree(photos, tmp_path / "other"))):
-        assert extract(place, "--onnx", onnx, *SIZES, "--output", tmp_path / name, "--set", f"threads={threads}",
-                       "--set", "shard_size=2") == 0  # fmt: skip
-    one, two = ({path.name: path.read_bytes() for path in (tmp_path / name).rglob("features/*")}
-                for name in ("one", "two"))  # fmt: skip
-    assert one == two
-    assert sum(name.endswith(".parquet") for name in one) == 3
+def test_threads_and_another_place_make_the_same_bytes(photos: Path, onnx: Path, tmp_path: Path) -> None:
+    made = []
+    for threads, place in ((1, photos), (2, shutil.copytree(photos, tmp_path / "other"))):
+        run = tmp_path / f"run{threads}"
+        extracted(run, place, "--onnx", onnx, *SIZES, "--set", f"threads={threads}", "--set", "shard_size=2")
+        made.append({path.name: path.read_bytes() for path in run.rglob("features/*")})
+    assert made[0] == made[1] and sum(name.endswith(".parquet") for name in made[0]) == 3
 
 
-def test_bad_photos_are_rejected_and_the_rest_goes_on(photos: Path, tmp_path: Path) -> None:
+def test_bad_photos_are_rejected_and_the_rest_goes_on(photos: Path, onnx: Path, tmp_path: Path) -> None:
     (photos / "b.png").write_bytes((photos / "b.png").read_bytes()[:500])
     (photos / "d.png").write_text("<svg/>")
     photo(photos / "other" / "a.png")
     photo(photos / "odd\u2028name.png")
     (photos / "thin.png").write_bytes(png("1", (100_000, 1)))  # rejected before it is made large
-    onnx, sizes = model(tmp_path / "m.onnx"), ("--set", "resize=1_001", "--set", "crop=16")
-    assert extract(photos, "--onnx", onnx, *sizes, "--output", tmp_path / "run", "--set", "batch=2") == 0
-    assert list(rows(tmp_path / "run")) == ["a", "e", "c"]
+    options = (photos, "--onnx", onnx, "--set", "resize=1_001", "--set", "crop=16")
+    found = extracted(tmp_path / "run", *options, "--set", "batch=2")
+    assert list(found) == ["a", "e", "c"]
     assert rejected(tmp_path / "run") == {
         "b.png": "unreadable",
         "d.png": "unreadable",
@@ -333,91 +337,52 @@ def test_bad_photos_are_rejected_and_the_rest_goes_on(photos: Path, tmp_path: Pa
     }
     details = next(read_table(tmp_path / "run", "rejected_images"))["detail"].to_pylist()
     assert "an image must have <= 100,000,000 pixels, 100000 x 1 resized has 100100000 x 1001" in details
-    assert extract(photos, "--onnx", onnx, *sizes, "--output", tmp_path / "alone", "--set", "batch=1") == 0
-    assert np.allclose(rows(tmp_path / "alone")["e"], rows(tmp_path / "run")["e"], atol=1e-6)
+    alone = extracted(tmp_path / "alone", *options, "--set", "batch=1")
+    assert np.allclose(alone["e"], found["e"], atol=1e-6)
 
 
-def test_photos_of_a_runs_captions(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_photos_of_a_runs_captions(photos: Path, onnx: Path, tmp_path: Path, capsys) -> None:  # type: ignore[no-untyped-def]
     (photos / "link.png").symlink_to(photo(tmp_path / "elsewhere.png"))
     (photos / "broken.png").symlink_to(tmp_path / "nowhere.png")
     run, keys = tmp_path / "run", {"split": "", "language": "en", "origin": "human", "text": "A cup."}
     images = ("a.png", "sub/c.png", "link.png", "broken.png", "gone.png", "b\nc.png", "b\\c.png")
     found = [{"caption_id": f"t:{i}:0", "image_id": f"i{i}", "image": image, **keys} for i, image in enumerate(images)]
     write_table(run, "captions", pa.Table.from_pylist(found, CAPTIONS))
-    onnx = model(tmp_path / "m.onnx")
     assert extract(run, "--onnx", onnx, *SIZES, "--output", run) == 2
     assert "images must be the folder of its photos" in capsys.readouterr().err
-    assert extract(run, "--onnx", onnx, *SIZES, "--images", photos, "--output", run) == 0
-    assert list(rows(run)) == ["i0", "i1", "i2"]
+    assert list(extracted(run, run, "--onnx", onnx, *SIZES, "--images", photos)) == ["i0", "i1", "i2"]
     assert list(rejected(run).values()) == ["missing", "missing", "control_characters", "unsafe_path"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["--layer", "map"], "m.onnx: layer must be an output of the model, classes, relu, pooled; was: map"),
-        (["--grid"], "layer classes must be a map (C, h, w) or tokens (R, D) per image, was: (2,)"),
-        (["--set", "crop=300"], "resize must be >= crop (300), was: 256"),
-        (["--set", "crop=16"], "crop must be 224 as m.onnx reads (224, 224), was: 16"),
-        (["--set", "device=tpu"], "device must be one of cpu, cuda, was: tpu"),
-    ],
-)
-def test_bad_extractions_are_one_line(
-    photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
-) -> None:
-    onnx = model(tmp_path / "m.onnx", size=224)
-    refused(capsys, said, tmp_path / "run", photos, "--onnx", onnx, *arguments)
-
-
-def test_files_that_are_no_models_and_folders_without_photos(
-    photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "bad.onnx").write_bytes(b"\x08\x07no model")
-    onnx, empty, text = model(tmp_path / "m.onnx"), tmp_path / "empty", tmp_path / "text"
-    empty.mkdir()
-    text.mkdir()
-    (text / "a.jpg").write_text("none")
-    for place, path, said in (
-        (photos, tmp_path / "bad.onnx", "bad.onnx: must be an ONNX model with one image input"),
-        (empty, onnx, "must have photos"),
-        (text, onnx, "must have images that can be read, has none"),
-    ):
-        assert extract(place, "--onnx", path, "--output", tmp_path / "run") == 2
-        assert said in capsys.readouterr().err
 
 
 # preprocessing
 
 
 def png(mode: str, size: tuple[int, int] = (8, 8), colour: object = None, **how: object) -> bytes:
-    from PIL import Image
-
     stored = io.BytesIO()
     Image.new(mode, size, colour).save(stored, "PNG" if mode != "CMYK" else "TIFF", **how)
     return stored.getvalue()
 
 
-@pytest.mark.parametrize(
-    ("data", "colour"),
-    [
-        (png("RGB", colour=(255, 0, 51)), (255, 0, 51)),
-        (png("L", colour=102), (102, 102, 102)),
-        (png("RGBA", colour=(255, 0, 0, 0)), (255, 255, 255)),
-        (png("CMYK", colour=(0, 255, 255, 0)), (255, 0, 0)),
-        (png("1", colour=1), (255, 255, 255)),
-    ],
-)
-def test_every_mode_becomes_rgb_and_is_normalised(data: bytes, colour: tuple[int, ...]) -> None:
-    made = normalised(data, 8, 8)
-    assert made.shape == (3, 8, 8)
-    assert np.allclose(made[:, 3, 3], (np.array(colour) / 255 - MEAN) / STD, atol=1e-5)
+def test_every_mode_becomes_rgb_and_is_normalised() -> None:
+    for mode, stored, shown in (
+        ("RGB", (255, 0, 51), (255, 0, 51)),
+        ("L", 102, (102, 102, 102)),
+        ("RGBA", (255, 0, 0, 0), (255, 255, 255)),
+        ("CMYK", (0, 255, 255, 0), (255, 0, 0)),
+        ("1", 1, (255, 255, 255)),
+    ):
+        made = normalised(png(mode, colour=stored), 8, 8)
+        assert made.shape == (3, 8, 8)
+        assert np.allclose(made[:, 3, 3], (np.array(shown) / 255 - MEAN) / STD, atol=1e-5), mode
 
 
-def test_the_centre_is_cropped_of_a_photo_resized_in_proportion(tmp_path: Path) -> None:
-    from PIL import Image
-
-    data = photo(tmp_path / "a.png", (12, 10)).read_bytes()
+def test_a_photo_is_turned_resized_in_proportion_and_cropped_to_its_centre(tmp_path: Path) -> None:
+    upright, exif = photo(tmp_path / "a.png", (12, 10)), Image.Exif()
+    data = upright.read_bytes()
     assert np.array_equal(normalised(data, 10, 6), normalised(data, 10, 10)[:, 2:8, 2:8])
+    exif[0x0112] = 3  # upside down
+    Image.open(upright).rotate(180).save(tmp_path / "b.png", exif=exif)
+    assert np.array_equal(normalised(data, 10, 10), normalised((tmp_path / "b.png").read_bytes(), 10, 10))
     for size in ((640, 427), (427, 640)):
         whole = Image.effect_noise(size, 50).convert("RGB")
         small = whole.resize(tuple(256 * side // 427 for side in size), Image.Resampling.BILINEAR)
@@ -425,24 +390,14 @@ def test_the_centre_is_cropped_of_a_photo_resized_in_proportion(tmp_path: Path) 
         assert preprocess.cropped(whole) == small.crop((left, top, left + 224, top + 224))
 
 
-def test_a_photo_is_turned_as_its_camera_says(tmp_path: Path) -> None:
-    from PIL import Image
-
-    upright, exif = photo(tmp_path / "a.png", (10, 10)), Image.Exif()
-    exif[0x0112] = 3  # upside down
-    Image.open(upright).rotate(180).save(tmp_path / "b.png", exif=exif)
-    one, other = (normalised((tmp_path / name).read_bytes(), 10, 10) for name in ("a.png", "b.png"))
-    assert np.array_equal(one, other)
-
-
-@pytest.mark.parametrize("size", [(12_000, 9_000), (20_000, 20_000)])
-def test_huge_photos_are_not_decoded(size: tuple[int, int]) -> None:
-    data = bytearray(png("1"))
-    data[16:24] = size[0].to_bytes(4, "big") + size[1].to_bytes(4, "big")
-    data[29:33] = zlib.crc32(bytes(data[12:29])).to_bytes(4, "big")
-    with pytest.raises(UnreadableError) as refused:
-        normalised(bytes(data))
-    assert refused.value.reason == "too_large"
+def test_huge_photos_are_not_decoded() -> None:
+    for size in ((12_000, 9_000), (20_000, 20_000)):
+        data = bytearray(png("1"))
+        data[16:24] = size[0].to_bytes(4, "big") + size[1].to_bytes(4, "big")
+        data[29:33] = zlib.crc32(bytes(data[12:29])).to_bytes(4, "big")
+        with pytest.raises(UnreadableError) as caught:
+            normalised(bytes(data))
+        assert caught.value.reason == "too_large"
 
 
 def test_the_schema_names_what_it_cannot_be_and_tensors_are_rows_of_their_shape() -> None:
@@ -454,30 +409,15 @@ def test_the_schema_names_what_it_cannot_be_and_tensors_are_rows_of_their_shape(
     assert column.to_numpy_ndarray().tolist() == np.arange(12).reshape(2, 2, 3).tolist()
 
 
-@pytest.mark.data
-def test_real_arrays_and_photos(real_data: Path, tmp_path: Path) -> None:
-    source = real_data / "flickr8k"
-    run = tmp_path / "run"
-    assert extract(source / "dev_ims.npy", "--output", run) == 0
-    pooled = rows(run)
-    assert np.array_equal(list(pooled.values()), np.load(source / "dev_ims.npy"))
-    assert extract(source / "photos", "--onnx", model(tmp_path / "m.onnx"), "--output", tmp_path / "photos") == 0
-    photographed = rows(tmp_path / "photos")
-    assert len(photographed) == len(list((source / "photos").iterdir()))
-    assert set(photographed) <= set(pooled)
-
-
 @pytest.mark.parametrize(
     ("format", "mode", "colour"),
     [("JPEG", "RGB", "red"), ("JPEG", "L", 9), ("PNG", "RGB", "red"), ("PNG", "RGBA", (9, 9, 9, 99)), ("PNG", "P", 0)],
 )
 def test_large_photos_are_reduced_as_they_are_decoded(format: str, mode: str, colour: object) -> None:
-    from PIL import Image
-
-    photo, file = Image.new(mode, (100, 40), colour), io.BytesIO()
-    exif = photo.getexif()
+    large, file = Image.new(mode, (100, 40), colour), io.BytesIO()
+    exif = large.getexif()
     exif[0x0112] = 6  # the camera was turned
-    photo.save(file, format, exif=exif)
+    large.save(file, format, exif=exif)
     whole, same, half, tenth = (decode(file.getvalue(), *shorter) for shorter in ((), (21,), (20,), (4,)))
     assert (whole.size, same.size, half.size) == ((40, 100), (40, 100), (20, 50))
     assert min(tenth.size) == (5 if format == "JPEG" else 4)
@@ -485,12 +425,8 @@ def test_large_photos_are_reduced_as_they_are_decoded(format: str, mode: str, co
 
 
 def test_few_pixels_are_in_memory_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from PIL import Image
-
     monkeypatch.setattr(preprocess, "AT_ONCE", 100)
     sizes = [(5, 10), (10, 5), (1, 1), (20, 20), (3, 3)]
-    files = [tmp_path / f"{number}.png" for number in range(len(sizes))]
-    for file, size in zip(files, sizes, strict=True):
-        Image.new("RGB", size).save(file)
+    files = [photo(tmp_path / f"{number}.png", size) for number, size in enumerate(sizes)]
     opened = preprocess.open_images(files)
     assert [[image.size for image in some] for some in opened] == [sizes[:2], sizes[2:3], sizes[3:4], sizes[4:]]

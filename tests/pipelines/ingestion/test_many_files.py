@@ -18,7 +18,7 @@ FILES = 9
 
 def tables(folder: Path, rows: int = 4, **more) -> Path:
     """Parquet files, each with some images of its own and one that all have."""
-    folder.mkdir()
+    folder.mkdir(parents=True)
     for file in range(FILES):
         images = [f"{file}-{row}.jpg" for row in range(rows)] + ["all.jpg"]
         texts = [f"Kite {row} of file {file}." for row in range(rows + 1)]
@@ -27,43 +27,50 @@ def tables(folder: Path, rows: int = 4, **more) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Files that no test changes."""
+    return tables(tmp_path_factory.mktemp("files") / "many")
+
+
+@pytest.fixture(scope="module")
+def whole(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Their run, in shards of three captions."""
+    run = tmp_path_factory.mktemp("whole") / "run"
+    assert run_ingest(folder, run, shard_size=3).counts == {"captions": 45, "images": 37}
+    return run
+
+
 def read(run: Path, table: str) -> list[list[dict]]:
     return [shard.to_pylist() for shard in read_table(run, table)]
 
 
-def test_a_shard_ends_where_a_file_ends_and_siblings_are_together(tmp_path):
-    folder = tables(tmp_path / "many")
-    assert run_ingest(folder, tmp_path / "run", shard_size=3).counts == {"captions": 45, "images": 37}
-    shards = read(tmp_path / "run", "captions")
+def test_a_shard_ends_where_a_file_ends_and_siblings_are_together(whole):
+    shards = read(whole, "captions")
     assert [row["caption_id"] for row in shards[1]] == ["table:0-3:0"]
     everywhere = shards[2]  # an image is in the file that has it first, and whole
     assert [row["text"] for row in everywhere] == [f"Kite 4 of file {file}." for file in range(FILES)]
     assert [row["caption_id"] for row in everywhere] == [f"table:all:{number}" for number in range(FILES)]
     assert [len(shard) for shard in shards[3:]] == [3, 1] * 8
-    assert verify(tmp_path / "run").problems == ()
-    assert not (tmp_path / "run/.ingest").exists()
+    assert verify(whole).problems == ()
+    assert not (whole / ".ingest").exists()
 
 
-def test_the_same_captions_from_one_part_and_from_many(tmp_path, monkeypatch):
-    folder = tables(tmp_path / "many")
-    run_ingest(folder, tmp_path / "parts")
+def test_the_same_captions_from_one_part_and_from_many(folder, whole, tmp_path, monkeypatch):
     monkeypatch.setattr(stage, "MANY_FILES", 100)
     monkeypatch.setattr(grouping, "BLOCK_ROWS", 7)
     monkeypatch.setattr(stage, "RANGE_ROWS", 11)
     run_ingest(folder, tmp_path / "one")
-    assert sum(read(tmp_path / "parts", "captions"), []) == sum(read(tmp_path / "one", "captions"), [])
+    assert sum(read(whole, "captions"), []) == sum(read(tmp_path / "one", "captions"), [])
 
 
 @pytest.mark.parametrize("pattern", ["*.parquet", "{00000..00008}.parquet", "**/0000?.parquet"])
-def test_patterns_of_files(pattern, tmp_path):
-    folder = tables(tmp_path / "many")
-    run_ingest(folder, tmp_path / "run")
-    run_ingest(f"{folder}/{pattern}", tmp_path / "again")
-    assert contents(tmp_path / "run") == contents(tmp_path / "again")
+def test_patterns_of_files(pattern, folder, whole, tmp_path):
+    run_ingest(f"{folder}/{pattern}", tmp_path / "again", shard_size=3)
+    assert contents(whole) == contents(tmp_path / "again")
 
 
 def test_files_of_one_name_in_several_folders(tmp_path):
-    (tmp_path / "many").mkdir()
     for name in ("a", "b"):
         tables(tmp_path / "many" / name)
     bad = pa.table({"image": ["1.jpg", "2.jpg"], "caption": ["A kite.", ""]})
@@ -78,11 +85,9 @@ def test_files_of_one_name_in_several_folders(tmp_path):
 
 
 @pytest.mark.parametrize("stopped", ["read_part", "group_rows", "pack_range"])
-def test_an_interrupted_ingest_goes_on_with_what_was_read(stopped, tmp_path, monkeypatch):
-    folder = tables(tmp_path / "many")
-    run_ingest(folder, tmp_path / "fresh", shard_size=3)
-    made = []
-    step = getattr(stage, stopped)
+def test_an_interrupted_ingest_goes_on_with_what_was_read(stopped, folder, whole, tmp_path, monkeypatch):
+    made, opened, run = [], [], tmp_path / "run"
+    step, records = getattr(stage, stopped), stage._records
 
     def interrupted(work, number, *rest):
         if len(made) == (0 if stopped == "group_rows" else 5):
@@ -90,54 +95,42 @@ def test_an_interrupted_ingest_goes_on_with_what_was_read(stopped, tmp_path, mon
         made.append(number)
         return step(work, number, *rest)
 
-    with monkeypatch.context() as patch:
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(stage, stopped, interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            run_ingest(folder, tmp_path / "run", shard_size=3)
-    assert (tmp_path / "run/.ingest").is_dir()
-    opened = []
-    records = stage._records
+        run_ingest(folder, run, shard_size=3)
+    assert (run / ".ingest").is_dir()
     monkeypatch.setattr(stage, "_records", lambda *given: (opened.append(given[1]), records(*given))[1])
-    run_ingest(folder, tmp_path / "run", shard_size=3)
+    run_ingest(folder, run, shard_size=3)
     assert len(opened) == (FILES - 5 if stopped == "read_part" else 0)
-    assert contents(tmp_path / "run") == contents(tmp_path / "fresh")
+    assert contents(run) == contents(whole)
 
 
-def test_a_damaged_spill_file_is_made_again(tmp_path, monkeypatch):
-    folder = tables(tmp_path / "many")
-    run_ingest(folder, tmp_path / "fresh")
-    with monkeypatch.context() as patch:
+def test_a_damaged_spill_file_is_made_again(folder, whole, tmp_path, monkeypatch):
+    run = tmp_path / "run"
+    with monkeypatch.context() as patch, pytest.raises(StageError, match="ingest stopped: ZeroDivisionError"):
         patch.setattr(stage, "group_rows", lambda *_: 1 / 0)
-        with pytest.raises(StageError, match="ingest stopped: ZeroDivisionError"):
-            run_ingest(folder, tmp_path / "run")
-    spilled = tmp_path / "run/.ingest/rows-00004.arrow"
+        run_ingest(folder, run, shard_size=3)
+    spilled = run / ".ingest/rows-00004.arrow"
     spilled.write_bytes(spilled.read_bytes()[:-90] + bytes(90))
-    run_ingest(folder, tmp_path / "run")
-    assert contents(tmp_path / "run") == contents(tmp_path / "fresh")
+    run_ingest(folder, run, shard_size=3)
+    assert contents(run) == contents(whole)
 
 
 def test_rejected_records_stand_with_the_shards_of_their_file(tmp_path):
-    folder = tables(tmp_path / "many")
+    folder, run = tables(tmp_path / "many"), tmp_path / "run"
     for file in (2, 3, 8):  # of the third and the last file, nothing is left
         texts = ["", "", "", ""] if file != 3 else ["A kite.", "", "A kite.", "A kite."]
         pq.write_table(pa.table({"image": list("abcd"), "caption": texts}), folder / f"{file:05d}.parquet")
-    made = run_ingest(folder, tmp_path / "run")
+    made = run_ingest(folder, run)
     assert made.counts["rejected.no_text"] == 9
-    shards = list(read_table(tmp_path / "run", "rejected_records"))
-    assert [[*dict.fromkeys(shard["source"].to_pylist())] for shard in shards] == [
-        [],
-        ["00002.parquet", "00003.parquet"],
-        ["00008.parquet"],
-    ]
-    assert sorted(path.name for path in (tmp_path / "run/rejected_records").iterdir()) == [
-        "part-00000.parquet",
-        "part-00002.parquet",
-        "part-00006.parquet",
-    ]
-    assert verify(tmp_path / "run").problems == ()
-    assert run_ingest(folder, tmp_path / "run").counts == made.counts
+    shards = [[*dict.fromkeys(row["source"] for row in shard)] for shard in read(run, "rejected_records")]
+    assert shards == [[], ["00002.parquet", "00003.parquet"], ["00008.parquet"]]
+    names = sorted(path.name for path in (run / "rejected_records").iterdir())
+    assert names == [f"part-0000{number}.parquet" for number in (0, 2, 6)]
+    assert verify(run).problems == ()
+    assert run_ingest(folder, run).counts == made.counts
     with pytest.raises(ValueError, match=r"00002\.parquet:1: no_text"):
-        run_ingest(folder, tmp_path / "run", strict=True)
+        run_ingest(folder, run, strict=True)
 
 
 def test_a_limit_begins_no_file_after_the_last_image(tmp_path):
@@ -147,26 +140,22 @@ def test_a_limit_begins_no_file_after_the_last_image(tmp_path):
 
 
 def test_columns_are_kept_with_each_caption(tmp_path):
-    folder = tables(
-        tmp_path / "many",
+    folder, run = tmp_path / "many", tmp_path / "run"
+    tables(
+        folder,
         url=lambda file: [f"https://x.org/{file}/{row}" for row in range(5)],
         width=lambda file: [file * 10, None, 2, 3, 4],
         licence=lambda file: [None] * 5 if file == 0 else [["by", "sa"]] * 5,
     )
-    run_ingest(folder, tmp_path / "run", keep_columns=("url", "width", "licence"))
-    captions, kept = read(tmp_path / "run", "captions"), read(tmp_path / "run", "source_columns")
+    run_ingest(folder, run, keep_columns=("url", "width", "licence"))
+    captions, kept = read(run, "captions"), read(run, "source_columns")
     assert [[row["caption_id"] for row in shard] for shard in kept] == [
         [row["caption_id"] for row in shard] for shard in captions
     ]
-    assert kept[1][0] == {
-        "caption_id": "table:1-0:0",
-        "image_id": "1-0",
-        "url": "https://x.org/1/0",
-        "width": 10,
-        "licence": '["by", "sa"]',
-    }
+    ids = {"caption_id": "table:1-0:0", "image_id": "1-0"}
+    assert kept[1][0] == {**ids, "url": "https://x.org/1/0", "width": 10, "licence": '["by", "sa"]'}
     assert kept[0][1]["width"] is None
-    assert verify(tmp_path / "run").problems == ()
+    assert verify(run).problems == ()
 
 
 def test_errors_of_kept_columns_name_the_column(tmp_path):

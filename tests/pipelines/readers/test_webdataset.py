@@ -36,36 +36,26 @@ def read(source: Path, **options) -> list[tuple]:
 @pytest.mark.parametrize("name", ["train-00000.tar", "train-00000.tar.gz"])
 def test_samples_of_img2dataset(name, tmp_path):
     about = {"caption": "A kite.", "url": "https://x.org/1.jpg", "key": "000000001", "width": 512}
-    path = archive(
-        tmp_path / name,
-        {
-            "000000001.jpg": b"\xff" * 3000,
-            "000000001.txt": "A kite.\n",
-            "000000001.json": json.dumps(about),
-            "000000002.jpg": b"",
-            "000000002.json": json.dumps({**about, "key": "000000002", "caption": None}),
-            "000000003.json": "[",
-            "000000003.jpg": b"",
-        },
-    )
-    assert read(path, keep_columns=("url", "width")) == [
-        ("000000001", "000000001.jpg", "A kite.", ("https://x.org/1.jpg", 512)),
-        (2, "no_text"),
-        (3, "not_a_record"),
-    ]
+    members = {
+        "000000001.jpg": b"\xff" * 3000,
+        "000000001.txt": "A kite.\n",
+        "000000001.json": json.dumps(about),
+        "000000002.jpg": b"",
+        "000000002.json": json.dumps({**about, "key": "000000002", "caption": None}),
+        "000000003.json": "[",
+        "000000003.jpg": b"",
+    }
+    path = archive(tmp_path / name, members)
+    first = ("000000001", "000000001.jpg", "A kite.", ("https://x.org/1.jpg", 512))
+    assert read(path, keep_columns=("url", "width")) == [first, (2, "no_text"), (3, "not_a_record")]
     record = next(readers.read(str(path), "webdataset", ReadOptions()))
     assert (record.split, record.source, record.line) == ("train", name, 1)
 
 
-def test_samples_in_folders_with_other_members(tmp_path):
-    path = archive(
-        tmp_path / "a.tar",
-        {"x/1.cls": "7", "x/1.seg.png": b"", "x/1.png": b"", "x/1.text": "A kite.", "y/1.text": "A hill."},
-    )
+def test_samples_in_folders_with_other_members_whose_caption_is_a_field_or_a_list(tmp_path):
+    members = {"x/1.cls": "7", "x/1.seg.png": b"", "x/1.png": b"", "x/1.text": "A kite.", "y/1.text": "A hill."}
+    path = archive(tmp_path / "b.tar", members)
     assert read(path) == [("x_1", "x/1.seg.png", "A kite.", ()), ("y_1", "y/1", "A hill.", ())]
-
-
-def test_the_caption_is_a_field_or_a_list(tmp_path):
     path = archive(tmp_path / "a.tar", {"1.json": json.dumps({"alt": ["A kite.", "A red kite."], "text": "x"})})
     assert [row[2] for row in read(path, caption_column="alt")] == ["A kite.", "A red kite."]
     with pytest.raises(ValueError, match=r"a\.tar: caption column must be one of the columns found, was: words"):
@@ -82,18 +72,18 @@ def test_a_member_that_is_too_long_and_a_cut_archive(tmp_path, monkeypatch):
 
 
 def test_a_folder_of_img2dataset_is_read_from_its_tables(tmp_path):
+    columns = {
+        "url": ["https://x.org/1.jpg", "https://x.org/2.jpg"],
+        "caption": ["A kite.", "A hill."],
+        "status": ["success", "failed_to_download"],
+    }
     for number in range(2):
         archive(tmp_path / f"0000{number}.tar", {f"0000{number}0000.txt": "A kite."})
         (tmp_path / f"0000{number}_stats.json").write_text("{}")
     assert readers.detect(str(tmp_path)) == "webdataset"
     for number in range(2):
-        columns = {
-            "url": ["https://x.org/1.jpg", "https://x.org/2.jpg"],
-            "caption": ["A kite.", "A hill."],
-            "key": [f"0000{number}0000", f"0000{number}0001"],
-            "status": ["success", "failed_to_download"],
-        }
-        pq.write_table(pa.table(columns), tmp_path / f"0000{number}.parquet")
+        keys = {"key": [f"0000{number}000{row}" for row in range(2)]}
+        pq.write_table(pa.table(columns | keys), tmp_path / f"0000{number}.parquet")
     assert readers.detect(str(tmp_path)) == "table"
     found = list(readers.read(str(tmp_path), "table", ReadOptions()))
     assert [one.id for one in found if isinstance(one, readers.Record)] == ["000000000", "000010000"]

@@ -53,6 +53,7 @@ def test_the_command_prints_a_table_or_json(sample_run: Path, capsys: pytest.Cap
     value = json.loads(capsys.readouterr().out)
     assert value["captions"] == 200
     assert value["bytes"] == sum(table["bytes"] for table in value["tables"])
+    assert [*map(size, (0, 999, 1000, 3_140_000, 2 * 10**12))] == ["0 B", "999 B", "1.0 kB", "3.1 MB", "2,000.0 GB"]
 
 
 def test_the_columns_of_a_table_with_and_without_a_run(sample_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -69,7 +70,3 @@ def test_the_columns_of_a_table_with_and_without_a_run(sample_run: Path, capsys:
     assert "embeddings, generated" in capsys.readouterr().err
     assert main(["info"]) == 2
     assert capsys.readouterr().err == "negcap info: RUN must be given, unless --columns is\n"
-
-
-def test_sizes() -> None:
-    assert [*map(size, (0, 999, 1000, 3_140_000, 2 * 10**12))] == ["0 B", "999 B", "1.0 kB", "3.1 MB", "2,000.0 GB"]
