@@ -12,12 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import negcap
-from negcap.augment.lexicon.lexicon import Lexicon
 from negcap.pipelines.api import augmenter, captions, functions
 from negcap.pipelines.cli import main
 from negcap.pipelines.ingestion.grouping import IngestConfig
 from negcap.pipelines.sample import path
-from negcap.pipelines.tables.corpus import load_lexicon
 from tests.pipelines.publish.fixtures import rows, write_run
 
 MODULES = (functions, augmenter)
@@ -189,24 +187,6 @@ def test_read_chooses_rows_and_columns(built: Path, tmp_path: Path) -> None:
     ]:
         with pytest.raises((ValueError, FileNotFoundError), match=message):
             negcap.read(run, **given)
-
-
-def test_a_preset_is_another_word_for_operators() -> None:
-    made = negcap.negatives(SAID[:1], preset="negation")
-    assert len(made)
-    pd.testing.assert_frame_equal(made, negcap.negatives(SAID[:1], operators="negation"))
-
-
-def test_what_equal_tables_hold_is_loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    loaded, load = [], Lexicon.from_table
-    monkeypatch.setattr(Lexicon, "from_table", lambda *table: loaded.append(table) or load(*table))
-    load_lexicon.cache_clear()
-    first = negcap.negatives(SAID[:1], lexicon="reference")
-    other = negcap.negatives(SAID[1:2], lexicon="reference", seed=1)
-    pd.testing.assert_frame_equal(negcap.negatives(SAID[:1], lexicon="reference"), first)
-    assert len(loaded) == 1 and not other.empty
-    own = [negcap.negatives(SAID[:2], seed=seed) for seed in (0, 1)]
-    assert len(loaded) == 2 and not own[0].equals(own[1])
 
 
 def test_every_example_of_a_docstring_runs(tmp_path: Path) -> None:

@@ -5,35 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import pyarrow.compute as pc
 import pytest
 
 from negcap.augment.caption import Caption, from_parses
 from negcap.augment.cloze.model import Reading, cloze_model
-from negcap.augment.context import contexts
 from negcap.augment.edits import Candidate, Edit
-from negcap.augment.generate import NegativesConfig, generate_tables
 from negcap.augment.language.parse import parse
-from negcap.augment.operators import PRESETS
 from negcap.augment.plausibility import Change, compare, entry_units, log_probabilities, read, words_after
 from tests.augment.fixtures import sample_lexicon, sample_parses
 
 
 def changed(text: str, candidate: Candidate) -> Change:
     return compare([caption(text)], read([caption(text)]), [candidate])[0]
-
-
-@pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The number of texts of each call of `read_edited`."""
-    found, plain = list[int](), type(cloze_model()).read_edited
-
-    def counting(self: object, own: Sequence[Reading], texts: Sequence[Sequence[str]]) -> list[Reading]:
-        found.append(len(texts))
-        return plain(cloze_model(), own, texts)
-
-    monkeypatch.setattr(type(cloze_model()), "read_edited", counting)
-    return found
 
 
 def caption(text: str) -> Caption:
@@ -165,16 +148,6 @@ def test_loss_is_what_the_words_lose_that_stay(
     assert changed(text, candidate).loss == pytest.approx(lost, abs=1e-5) and lost > 0.1
 
 
-def test_entries_have_the_unit_of_their_form() -> None:
-    lexicon, units = sample_lexicon(), cloze_model().units
-    for kind, form, entry, word in (
-        ("noun", "nn", "dog", "dog"), ("noun", "nns", "dog", "dogs"), ("verb", "VBZ", "sit", "sits"),
-        ("preposition", "", "in front of", "in front of"),
-    ):  # fmt: skip
-        found = entry_units(lexicon, kind, form) if form else entry_units(lexicon, kind)
-        assert found[lexicon.entries(kind).number[entry]] == units.of(word) is not None
-
-
 def test_an_entry_that_the_model_does_not_know_has_its_share_of_the_counts() -> None:
     lexicon = sample_lexicon()
     one = caption("A dog on a couch.")
@@ -223,27 +196,3 @@ def test_the_probabilities_of_all_units_add_up_to_about_one() -> None:
 )
 def test_some_are_clearly_more_plausible(text: str, likely: tuple[str, str], unlikely: tuple[str, str]) -> None:
     assert changed(text, replaced(text, likely)).log_odds > changed(text, replaced(text, unlikely)).log_odds + 1.0
-
-
-def test_the_plausibility_of_one_word_is_the_ratio_of_its_probabilities() -> None:
-    parses = sample_parses().slice(0, 60)
-    tables = generate_tables(parses, sample_lexicon(), NegativesConfig(operators=PRESETS["all"]))[0]
-    refused = tables["rejections"].filter(pc.equal(tables["rejections"]["reason"], "implausible"))
-    for table in (tables["negatives"], refused):
-        assert len(table) and pc.all(pc.is_finite(table["plausibility"]), skip_nulls=False).as_py()
-    captions = {one.caption_id: one for one in from_parses(sample_parses())}
-    model, checked = cloze_model(), set()
-    for row in tables["negatives"].to_pylist():
-        one = captions[row["caption_id"]]
-        if len(row["edits"]) != 1 or row["operator"] not in ("noun", "attribute", "verb"):
-            continue
-        (edit,) = row["edits"]
-        at = [token.index for token in one.tokens if (token.start, token.end) == (edit["start"], edit["end"])]
-        new = model.units.of(edit["new"])
-        if not at or new is None or not row["replaced"]:
-            continue
-        reading = contexts([[one]], sample_lexicon())[0].reading
-        expected = reading.log_probabilities(at[0], at[0] + 1, np.array([new]))[0] - reading.log_probability(at[0])
-        assert row["plausibility"] == pytest.approx(expected, abs=1e-3), row["text"]
-        checked.add(row["operator"])
-    assert checked == {"noun", "attribute", "verb"}

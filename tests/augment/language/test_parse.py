@@ -3,7 +3,6 @@
 import subprocess
 import sys
 from fractions import Fraction
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,9 +13,7 @@ from negcap.augment.language.exact import GRID, ExactOps, on_grid
 from negcap.augment.language.parse import (
     CACHED_RULER,
     SHIPPED,
-    TOKENS,
     CachedAttributeRuler,
-    _docs,
     is_cacheable,
     load,
     parse,
@@ -50,20 +47,6 @@ def test_a_text_of_too_many_tokens_is_not_parsed_and_changes_no_other(text: str)
     assert not first.too_long and not last.too_long and len(last.tokens) == MAX_TOKENS
 
 
-@pytest.mark.parametrize(("lengths", "batches"), [([3] * 1200, [512, 512, 176]), ([200] * 100, [81, 19]), ([], [0])])
-def test_few_long_texts_are_parsed_together(lengths: list[int], batches: list[int]) -> None:
-    found: list[list[int]] = []
-
-    def pipe(docs: list[list[int]], batch_size: int) -> list[list[int]]:
-        assert len(docs) <= batch_size
-        found.append([len(doc) for doc in docs])
-        return docs
-
-    nlp = SimpleNamespace(make_doc=str.split, pipe=pipe)
-    assert len(list(_docs(["a " * length for length in lengths], nlp))) == len(lengths)  # type: ignore[arg-type]
-    assert list(map(len, found)) == batches and max(map(sum, found)) <= TOKENS
-
-
 TEXTS = ["A dog that runs.", "The others run past that dog.", "A red dog runs.", "That dog, that runs, is red.", ""] * 2
 
 
@@ -72,17 +55,6 @@ def test_the_shipped_parser_keeps_answers_and_parses_as_before() -> None:
     assert load().get_pipe_meta("attribute_ruler").factory == CACHED_RULER
     for plain, kept in zip(spacy.load(SHIPPED).pipe(TEXTS), load().pipe(TEXTS), strict=True):
         assert kept.to_json() == plain.to_json()
-
-
-def test_the_ruler_is_asked_once_of_a_token() -> None:
-    plain = spacy.load(SHIPPED, exclude=["lemmatizer"])
-    asked = []
-    ruler = CachedAttributeRuler()
-    rules = plain.get_pipe("attribute_ruler")
-    ruler.ruler = lambda doc: asked.append(doc.text) or rules(doc)
-    for doc in plain.pipe(TEXTS[:2] * 2, disable=["attribute_ruler"]):
-        assert [token.pos for token in ruler(doc)] == [token.pos for token in plain(doc.text)]
-    assert asked == TEXTS[:2]
 
 
 @pytest.mark.parametrize(

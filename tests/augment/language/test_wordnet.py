@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from negcap.augment.language.wordnet import WordNet
-from negcap.pipelines.resources import wordnet as build
 from negcap.pipelines.resources.__main__ import main
 from tests.conftest import ROOT
 
@@ -14,11 +13,6 @@ DEBIAN = Path("/usr/share/wordnet")
 NOUNS = (
     "dog cat man woman child bench bank couch ball plane mouse glass shirt park pizza field hot_dog bike kite".split()
 )
-
-
-def test_loaded_once() -> None:
-    assert WordNet.load() is WORDNET
-    assert len(WORDNET) == 117_659
 
 
 SENSES = """dog dog.n.01 frump.n.01; couch sofa.n.01 couch.n.02; mouse mouse.n.01 shiner.n.01;
@@ -31,14 +25,6 @@ SENSES = """dog dog.n.01 frump.n.01; couch sofa.n.01 couch.n.02; mouse mouse.n.0
 def test_senses_in_use(lemma: str, kept: str, left_out: str) -> None:
     names = [WORDNET.name(synset) for synset in WORDNET.senses_in_use(lemma, "n")]
     assert kept in names and left_out not in names
-
-
-def test_first_sense_is_in_use_and_order_is_kept() -> None:
-    for lemma in NOUNS:
-        senses, used = WORDNET.senses(lemma, "n"), WORDNET.senses_in_use(lemma, "n")
-        assert used[0] == senses[0]
-        assert list(used) == sorted(used, key=senses.index)
-        assert len(WORDNET.tag_counts(lemma, "n")) == len(senses)
 
 
 @pytest.mark.parametrize(
@@ -94,14 +80,6 @@ def test_build_names_what_is_missing(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert main(["wordnet", "--source", str(tmp_path), "--output", str(tmp_path / "wordnet.parquet")]) == 2
     message = capsys.readouterr().err
     assert message.startswith("wordnet: ") and "data.noun: no such file" in message
-
-
-def test_lexnames() -> None:
-    lines = Path(build.__file__).with_name("lexnames.txt").read_text("utf-8").splitlines()
-    assert lines[0].split() == ["00", "adj.all", "3"]
-    assert lines[6].split() == ["06", "noun.artifact", "1"]
-    assert lines[43].split() == ["43", "verb.weather", "2"]
-    assert len(lines) == 45
 
 
 @pytest.mark.slow

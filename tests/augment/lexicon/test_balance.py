@@ -62,15 +62,6 @@ def test_fitting_leaves_no_trace_and_repeats_itself(images: list[list[Caption]])
     assert set(factors("verb", [], lexicon).values()) == {1.0}  # without captions all weigh the same
 
 
-def test_kinds_found_together_have_the_exchanges_of_each_alone(images: list[list[Caption]]) -> None:
-    lexicon = sample_lexicon()
-    together = exchanges(images[:12], lexicon)
-    for kind in ("noun", "verb"):
-        alone = exchanges(images[:12], lexicon, kinds=(kind,))
-        assert set(alone) == {kind} and len(alone[kind].row)
-        assert all(np.array_equal(a, b) for a, b in zip(alone[kind], together[kind], strict=True))
-
-
 def test_what_cannot_be_is_named() -> None:
     with pytest.raises(ValueError, match="kind must be one of noun, .*, was: surface"):
         factors("surface", [], sample_lexicon())

@@ -155,16 +155,6 @@ def test_a_limit_takes_whole_images() -> None:
         of_random_images(some, 0)
 
 
-def test_rows_are_left_out_while_a_run_is_read() -> None:
-    rows = [(f"{i}-{k}", str(i)) for i in range(200) for k in range(3)]
-    at_once = of_random_images(rows, 60)
-    assert len(at_once) == 60 and at_once == sorted(at_once, key=rows.index)
-    piecewise: list[tuple[str, str]] = []
-    for start in range(0, len(rows), 45):
-        piecewise = of_random_images([*piecewise, *rows[start : start + 45]], 60)
-    assert piecewise == at_once
-
-
 def test_too_many_words_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("negcap.pipelines.quality.bias.ngrams.BITS", 3)
     with pytest.raises(ValueError, match="texts must have at most 8 different words, have: 9"):

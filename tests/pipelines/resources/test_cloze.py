@@ -25,7 +25,6 @@ from negcap.pipelines.resources.cloze.corpus import encode, read_photo_ids, read
 from negcap.pipelines.resources.cloze.network import Cloze, Sizes, enlarged, load, perplexity, save
 from negcap.pipelines.resources.cloze.train import (
     TrainingConfig,
-    batches,
     drawing,
     new_network,
     rate,
@@ -76,15 +75,6 @@ def test_captions_of_listed_photos_are_left_out(tmp_path: Path) -> None:
         read_source(written(Path(table), [row for row in ROWS if row[1] == "train"]), held_out=True)
 
 
-def test_a_photo_is_known_by_the_start_of_its_name() -> None:
-    images = {"1000268201_693b08cb0e.jpg": "1000268201", "flickr/36979.jpg": "36979", "2344605": "2344605"}
-    assert {image: corpus.photo_id(image) for image in images} == images
-
-
-def test_captions_are_split_as_by_the_parser() -> None:
-    assert list(tokenised(["An old man's  dog, running.", ""])) == [["a", *"old man 's dog , running .".split()], []]
-
-
 def test_the_vocabulary_has_frequent_words_and_phrases_and_those_known_before() -> None:
     captions = [text.split() for text in ("a dog in front of a ball .", "a dog in front", "a cat", "in front of a dog")]
     units, counts = vocabulary(captions, ["in front of", "tennis ball"], 2)
@@ -94,12 +84,6 @@ def test_the_vocabulary_has_frequent_words_and_phrases_and_those_known_before() 
     units, counts = vocabulary([["a", "dog"], ["a", "dog"], ["a", "cat"]], [], 2, known)
     assert units.names == (*known, "dog")
     assert counts.tolist() == [3, 3, 1, 0, 3, 2]
-
-
-def test_phrases_are_compounds_and_prepositions() -> None:
-    found = corpus.phrases()
-    assert {"in front of", "tennis racket"} <= set(found)
-    assert found == sorted(set(found)) and all(" " in name for name in found)
 
 
 def test_captions_become_numbers_in_pieces() -> None:
@@ -162,28 +146,6 @@ def test_the_sum_of_probabilities_is_estimated_without_bias() -> None:
     sums = (torch.stack(losses) + score).exp()  # the loss is the log of the sum, less the score
     assert sums.std() > 0.1 * exact
     assert float(sums.mean() / exact) == pytest.approx(1, abs=0.05)
-
-
-def test_units_are_drawn_as_often_as_their_chance_says() -> None:
-    how, generator = drawing(COUNTS, 4), torch.Generator().manual_seed(1)
-    times = torch.zeros(12)
-    for _ in range(4000):
-        times[how.draw(generator)] += 1
-    chance = how.log_chance[3:].exp()
-    assert times[:3].sum() == 0
-    assert float(chance.sum()) == pytest.approx(4, abs=1e-3)
-    torch.testing.assert_close(times[3:] / 4000, chance, rtol=0, atol=0.03)
-    torch.testing.assert_close(how.rates[3:] / how.rates[3], torch.from_numpy((COUNTS[3:] / 30) ** 0.75))
-    whole = drawing(COUNTS, 2000)
-    assert whole.draw(generator).tolist() == list(range(3, 12)) and whole.log_chance[3:].abs().max() < 1e-6
-
-
-def test_batches_hold_every_caption_once() -> None:
-    made = batches(pattern(), 8, np.random.default_rng(1))
-    assert sorted(row.tobytes() for batch in made for row in batch) == sorted(row.tobytes() for row in pattern())
-    assert {batch.shape[1]: len(batch) for batch in made}.keys() == {3, 6, 8}
-    again, other = (batches(pattern(), 8, np.random.default_rng(seed)) for seed in (1, 2))
-    assert [batch.shape for batch in made] == [batch.shape for batch in again] != [batch.shape for batch in other]
 
 
 def test_the_learning_rate_rises_and_falls() -> None:
@@ -251,13 +213,6 @@ def test_a_file_holds_what_was_trained_and_measured_to_the_last_bit(tmp_path: Pa
     with torch.no_grad():
         assert np.array_equal(vectors, net.contexts(torch.tensor([caption]))[0].numpy())
     assert "perplexity" not in save(tmp_path / "other.npz", net, UNITS, [], {})
-
-
-def test_training_with_rounding_in_the_loop_learns_as_much() -> None:
-    """Small units in a small network: rounded after training, it is worse than if it was trained so."""
-    after, within = trained(fixed_point=0), trained(fixed_point=15)
-    after.fixed_point = within.fixed_point = True
-    assert perplexity(within, pattern())[0] < 1.05 * perplexity(after, pattern())[0]
 
 
 @pytest.mark.parametrize(
