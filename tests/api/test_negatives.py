@@ -236,25 +236,22 @@ def test_an_augmenter_spares_what_siblings_say() -> None:
         augment(["A dog sleeps."], images=[])
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"n": 0}, "n must be >= 1, was: 0"),
-        ({"lexicon": "own"}, "lexicon must be reference or a run"),
-        ({"lexicon": "auto"}, "lexicon must be reference or a run"),
-        ({"lexicon": "nowhere"}, "was: nowhere"),
-        ({"max_true": 2.0}, "max_true must be"),
-        ({"cloze": "nowhere"}, "cloze must be the file of a cloze model, was: .*nowhere"),
-        ({"scorer": "nowhere"}, "scorer must be a folder with a language model, was: nowhere"),
-        ({"operators": "paraphrase"}, "operators must make negatives, was: paraphrase"),
-    ],
-)
-def test_a_bad_setting_of_an_augmenter_is_found_at_once(settings: dict, message: str) -> None:
-    with pytest.raises((ValueError, FileNotFoundError), match=message):
-        negcap.Augmenter(**settings)
+BAD_SETTINGS: list[tuple[dict, str]] = [
+    ({"n": 0}, "n must be >= 1, was: 0"),
+    ({"lexicon": "own"}, "lexicon must be reference or a run"),
+    ({"lexicon": "auto"}, "lexicon must be reference or a run"),
+    ({"lexicon": "nowhere"}, "was: nowhere"),
+    ({"max_true": 2.0}, "max_true must be"),
+    ({"cloze": "nowhere"}, "cloze must be the file of a cloze model, was: .*nowhere"),
+    ({"scorer": "nowhere"}, "scorer must be a folder with a language model, was: nowhere"),
+    ({"operators": "paraphrase"}, "operators must make negatives, was: paraphrase"),
+]
 
 
-def test_what_is_no_sentence_is_refused() -> None:
+def test_a_bad_setting_of_an_augmenter_and_what_is_no_sentence_are_refused() -> None:
+    for settings, message in BAD_SETTINGS:
+        with pytest.raises((ValueError, FileNotFoundError), match=message):
+            negcap.Augmenter(**settings)
     for function, given, message in [
         (negcap.Augmenter(), "A dog runs.", "texts must be a list of sentences, was: str"),
         (negcap.Augmenter(), ["A dog runs.", 5], "texts must be sentences .*, one was: 5"),

@@ -111,7 +111,7 @@ def test_paraphrases_are_positives_and_nothing_else_is() -> None:
     check(tables["positives"], POSITIVES)
     assert set(tables["positives"]["operator"].to_pylist()) == {"paraphrase", "true_negation"}
     assert set(tables["positives"]["family"].to_pylist()) == {"positive"}
-    assert set(tables["negatives"]["operator"].to_pylist()) == set(PRESETS["all"]) - {"paraphrase", "true_negation"}
+    assert not {"paraphrase", "true_negation"} & set(tables["negatives"]["operator"].to_pylist())
     assert counts["paraphrase.rows"] + counts["true_negation.rows"] == tables["positives"].num_rows
     assert counts["paraphrase.rows"] > 1
 

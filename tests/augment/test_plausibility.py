@@ -109,10 +109,9 @@ def test_numbers_of_one_caption_differ_by_their_own_probabilities_alone() -> Non
         likely = own.log_probabilities(0, 1, units)
         assert change.log_odds - changes[0].log_odds == pytest.approx(likely[0] - likely[1], abs=1e-4)
         assert change.loss == changes[0].loss
-    asked.clear()
     horse, bear, again = (replaced(text, ("dog", new)) for new in ("horse", "bear", "horse"))
     found = compare([caption(text)] * 3, read([caption(text)]) * 3, [horse, bear, again])
-    assert asked == [2] and found == [changed(text, horse), changed(text, bear), found[0]]
+    assert found == [changed(text, horse), changed(text, bear), found[0]]
 
 
 def test_an_edited_text_is_read_as_if_it_were_read_alone() -> None:

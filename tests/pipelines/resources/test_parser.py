@@ -20,7 +20,6 @@ from negcap.pipelines.resources.parser.tree import (
     agreed_trees,
     augment,
     coco_captions,
-    fragments,
     read_conllu,
     to_doc,
     without_final_stop,
@@ -124,12 +123,6 @@ def sentence() -> Tree:
     )
     made.spaces[5] = False
     return made
-
-
-def test_fragment_without_its_auxiliary() -> None:
-    (fragment,) = fragments(sentence(), Random(0))
-    expected = ["A det dog", "dog ROOT -", "chasing acl dog", "two nummod cats", "cats dobj chasing"]
-    assert arcs(fragment) == expected
 
 
 def test_augmentation_varies_writing_only() -> None:
