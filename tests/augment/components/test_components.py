@@ -132,6 +132,15 @@ def test_the_vocabulary_counts_what_the_components_say(tables: tuple) -> None:
     for entry in tables[1].to_pylist():
         assert entry["count"] == said[entry["kind"]][tuple(entry["words"])] >= (3 if len(entry["words"]) == 1 else 2)
         assert entry["kind"] != "noun" or entry["words"][0] not in overlaps().vague
+    by_kind: dict[str, list[dict]] = {}
+    for entry in tables[1].to_pylist():
+        by_kind.setdefault(entry["kind"], []).append(entry)
+    for its in by_kind.values():  # ids count from the most frequent
+        assert [entry["id"] for entry in its] == [*range(len(its))]
+        assert its == sorted(its, key=lambda entry: -entry["count"])
+    for kind, of in {"attribute_noun": ("attribute", "noun"), "triple": ("noun", "relation", "noun")}.items():
+        for entry in by_kind[kind]:
+            assert entry["words"] == [by_kind[k][i]["words"][0] for k, i in zip(of, entry["parts"], strict=True)]
 
 
 def test_rivals_exclude_one_another(tables: tuple) -> None:
