@@ -305,6 +305,10 @@ def _started(workers: int, retries: int, dashboard: bool) -> Client:
 
 
 def _local(workers: int, retries: int, dashboard: bool) -> Client:
+    """Start a Dask cluster of `workers` processes of one thread on this machine.
+
+    retries: how many workers may be lost with the same task. dashboard: serve the pages of scheduler and workers.
+    """
     import dask
     from distributed import Client, LocalCluster
     from distributed.security import Security

@@ -33,7 +33,7 @@ def code_of(*functions: Callable[..., Any] | str) -> str:
     modules = sorted({item if isinstance(item, str) else item.__module__ for item in functions})
     files = [Path(sys.modules[name].__file__ or "") for name in modules if name in sys.modules]
     others = [sha256_file(file) for file in files if not file.is_relative_to(PACKAGE / "pipelines")]
-    return hash_value([_package_code(), *others])
+    return hash_value([_package_code_hash(), *others])
 
 
 def check_code(sha256: str, *functions: Callable[..., Any] | str) -> None:
@@ -43,7 +43,8 @@ def check_code(sha256: str, *functions: Callable[..., Any] | str) -> None:
 
 
 @cache
-def _package_code() -> str:
+def _package_code_hash() -> str:
+    """The hash of all sources and shipped data that may decide rows: not of the folders in NO_ROWS."""
     sources = [path for name in ("schemas", "augment", "pipelines") for path in (PACKAGE / name).rglob("*.py")]
     left_out = tuple(PACKAGE / "pipelines" / name for name in NO_ROWS)
     counted = [path for path in sources if not any(path.is_relative_to(folder) for folder in left_out)]

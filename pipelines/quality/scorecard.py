@@ -79,6 +79,8 @@ def scorecards(run: Path, seed: int = 0) -> list[Scorecard]:
 
 
 def _scorecard(name: str, rows: pd.DataFrame, corpus: Sequence[tuple[str, str]], seed: int) -> Scorecard:
+    """The figures of one group of pairs; corpus: (text, image_id) of true captions, for the baselines."""
+
     def share(holds: Iterable[bool]) -> Accuracy:
         return accuracy(sum(holds), len(rows))
 

@@ -133,6 +133,7 @@ def detect(source: str) -> str:
 
 
 def _of_folder(source: str) -> str:
+    """The format of a folder, by the names of its files. Raises ValueError if they tell none."""
     present = names(source)
     if any(formats.VSEPP.fullmatch(name) for name in present):
         return "vsepp"
@@ -150,6 +151,7 @@ def _of_folder(source: str) -> str:
 
 
 def _of_file(source: str) -> str:
+    """The format of a file, by its name and first bytes. Raises ValueError that says what it looks like."""
     name = name_of(source)
     if formats.VSEPP.fullmatch(name):
         return "vsepp"
@@ -185,6 +187,7 @@ def _of_file(source: str) -> str:
 
 
 def _of_json(source: str) -> str:
+    """Whether a JSON file is of COCO or Karpathy, by the first image or annotation; it is read no further."""
     import ijson
 
     with files.open_json(source, "complete JSON") as file:

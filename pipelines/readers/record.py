@@ -148,7 +148,7 @@ def _clean_text(value: Any) -> str:
 
 
 def _image_of(value: object) -> str:
-    """The name of an image that is given as a whole number. Raises _BadRecord for other values."""
+    """The name of an image that is no text: the digits of a whole number. Raises _BadRecord for other values."""
     if value is None or isinstance(value, bool) or not isinstance(value, int):
         was = "is missing" if value is None else f"was: {value!r:.80}"
         raise _BadRecord("no_image", f"image must be a name, path or whole number, {was}")

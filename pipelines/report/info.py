@@ -97,6 +97,7 @@ def _counts(column: pa.ChunkedArray) -> dict[str, int]:
 
 
 def _state(run: Path, manifest: Manifest | None) -> str:
+    """Whether a table is finished, unfinished, or stale since its input has changed, and why."""
     if manifest is None:
         return "unfinished: no manifest"
     if not manifest.complete:

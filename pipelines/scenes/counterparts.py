@@ -48,7 +48,7 @@ def variations(scene: Scene, rng: Random) -> Iterator[Scene]:
                 if value != getattr(first, field):
                     yield _replaced(scene, group, **{field: value})
         if group:
-            yield from _regrouped(scene, group, rng)
+            yield from _with_group_changed(scene, group, rng)
         elif not first.open:
             for name in ANCHORS:
                 colours = KINDS[name].colours
@@ -76,14 +76,15 @@ def _replaced(scene: Scene, group: int, **looks: str) -> Scene:
     return scene._replace(things=tuple(things))
 
 
-def _regrouped(scene: Scene, group: int, rng: Random) -> Iterator[Scene]:
-    """The scenes in which a group has another number, another kind or another slot."""
+def _with_group_changed(scene: Scene, group: int, rng: Random) -> Iterator[Scene]:
+    """All scenes that differ from this one in one group of equal things: its number, its kind, or its place (slot)."""
     first, count = _first(scene, group), len(scene.group(group))
     for number in range(1, MOST[first.slot] + 1):
         if number != count:
             yield from _with_group(scene, group, first, number, rng)
     for kind in KINDS.values():
-        if kind.name == first.kind or kind.name in ANCHORS or (first.slot == "above") != ("fly" in kind.poses):
+        belongs = (first.slot == "above") == ("fly" in kind.poses)  # what flies is above, and nothing else is
+        if kind.name == first.kind or kind.name in ANCHORS or not belongs:
             continue
         colour = first.colour if first.colour in kind.colours else rng.choice(kind.colours)
         pose = rng.choice(kind.poses) if kind.poses else ""

@@ -103,6 +103,7 @@ def draw(scene: Scene) -> Image.Image:
 
 
 def _draw_thing(pen: Pen, thing: Thing) -> None:
+    """Draw a thing: people with their arms, what a thing is made of in its state, pets by body, head and ears."""
     if thing.kind in PEOPLE:
         pen.draw(WORLD["arms"]["empty" if thing.holds < 0 else "left" if thing.slot == "left" else "right"])
     if thing.kind not in ("dog", "cat"):

@@ -207,13 +207,14 @@ def agree(sheets: Sequence[Path], key: Path | None = None) -> Report:
     annotators = []
     for name, some in votes.groupby("annotator"):
         answers = some.loc[some["kind"] != NEGATIVE, "describes"].dropna()
+        # both sentences of a control are true, so that "both" is its right answer
         right = accuracy((answers == "both").sum(), len(answers)) if len(answers) else None
         annotators.append(Annotator(str(name), int(some["describes"].notna().sum()), right))
     return Report(
-        [judge_votes(name, some) for name, some in groups.items() if some["describes"].notna().any()],
-        annotators,
-        [item.id for item in items.values() if item.item in invalid],
-        len(items) - voted["item"].nunique(),
+        operators=[judge_votes(name, some) for name, some in groups.items() if some["describes"].notna().any()],
+        annotators=annotators,
+        invalid=[item.id for item in items.values() if item.item in invalid],
+        unanswered=len(items) - voted["item"].nunique(),
     )
 
 
@@ -313,6 +314,7 @@ def read_reports(run: Path) -> list[Reading]:
 
 
 def _reading(reader: str, reading: str, operator: str, rows: pd.DataFrame) -> Reading:
+    """What one reader says of the pairs of an operator; rows: a question each, of the table readings."""
     read = rows[rows["problem"] == ""]
     blind, image = read[read["reading"] == "blind"], read[read["reading"] == "image"]
     told = blind["told"].eq(True)

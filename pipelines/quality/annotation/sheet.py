@@ -149,6 +149,7 @@ def _siblings(run: Path, images: set[str]) -> dict[str, set[str]]:
 
 
 def _item(row: Row, id: str, kind: str, seed: int) -> Item:
+    """An item of the sheet: its name of eight letters and the side of the caption depend on seed, kind and id alone."""
     number = int.from_bytes(blake2b(f"{seed}\x1f{kind}\x1f{id}".encode(), digest_size=8).digest(), "little")
     letters = []
     number, side = divmod(number, 2)

@@ -186,7 +186,7 @@ def _made(run: Path, table: str, splits: Sequence[str], corpus: Mapping[Word, in
             total / estimated if estimated else None,
             int(estimated),
             mine,
-            uses(own, corpus),
+            word_changes(own, corpus),
             exchanges(own),
         )
     return made
@@ -220,11 +220,13 @@ def _words(texts: pa.ChunkedArray) -> np.ndarray:
     return pc.list_value_length(pc.utf8_split_whitespace(pc.utf8_trim_whitespace(texts))).to_numpy()
 
 
-def uses(change: pd.DataFrame, corpus: Mapping[Word, int]) -> pd.DataFrame:
-    """The words that an operator takes out or puts in, not those that it only swaps, the most frequent first.
+def word_changes(change: pd.DataFrame, corpus: Mapping[Word, int]) -> pd.DataFrame:
+    """How often an operator removes and inserts each word, the most frequent first; rows that only reorder words do not
+    count.
 
-    change: what is replaced by what in `n` rows, columns CHANGE. Columns: word, corpus (its count there, None for a
-    word that is not in the lexicon), out and put (how often it is taken out and put in).
+    change: what is replaced by what in `n` rows, columns CHANGE. corpus: the count of each (word, kind) of the lexicon.
+    Columns: word, corpus (its count there, None for a word that is not in the lexicon), out and put (how often it is
+    removed and inserted).
     """
     import pandas as pd
 
@@ -233,7 +235,8 @@ def uses(change: pd.DataFrame, corpus: Mapping[Word, int]) -> pd.DataFrame:
     sides = []
     for side, column in (("out", "replaced"), ("put", "replacement")):
         some = changed[changed[column] != ""]
-        kind = [_kind(*word, corpus) for word in zip(some[column], some[f"{column}_synset"], strict=True)]
+        words = zip(some[column], some[f"{column}_synset"], strict=True)
+        kind = [_kind(word, synset, corpus) for word, synset in words]
         sides.append(pd.DataFrame({"word": some[column], "kind": kind, side: some["n"]}))
     counts = pd.concat(sides).groupby(["word", "kind"])[["out", "put"]].sum().astype(int)
     found = counts.assign(corpus=pd.Series([corpus.get(word) for word in counts.index], counts.index, object))
@@ -289,6 +292,7 @@ def to_table(figures: Figures, blindness: Mapping[str, Blindness]) -> pa.Table:
 
 
 def _rows(figures: Figures, blindness: Mapping[str, Blindness]) -> Iterator[tuple[Any, ...]]:
+    """All figures as rows (table, operator, measure, item, value, low, high, pairs), the last three where known."""
     yield "captions", "", "captions", "", figures.captions
     yield "captions", "", "images", "", figures.images
     yield "negatives", "all", "covered", "", figures.captions - figures.without
@@ -309,6 +313,7 @@ def _rows(figures: Figures, blindness: Mapping[str, Blindness]) -> Iterator[tupl
 
 
 def _rows_of_operator(made: Made) -> Iterator[tuple[Any, ...]]:
+    """The figures of one operator, as `_rows` without table and operator."""
     yield "covered", "", made.captions
     yield "rows", "", made.rows
     if made.p_true is not None:

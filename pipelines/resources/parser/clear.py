@@ -150,13 +150,19 @@ def _moves(tree: Tree, child: int, copula: int, predicate: int) -> bool:
     if dep in ("mark", "punct"):
         return not after_copula
     if dep == "advmod":
-        return _adverb_moves(tree, child, copula, predicate)
+        return _adverb_belongs_to_clause(tree, child, copula, predicate)
     if tree.pos[predicate] in ("ADJ", "ADV") and dep.startswith("obl"):
         return child < copula if dep in ("obl", "obl:agent") else not after_copula
     return True
 
 
-def _adverb_moves(tree: Tree, adverb: int, copula: int, predicate: int) -> bool:
+def _adverb_belongs_to_clause(tree: Tree, adverb: int, copula: int, predicate: int) -> bool:
+    """Return whether an adverb depends on the copula, as in CLEAR, instead of the predicate, as in UD.
+
+    Outside of copula and predicate: all but "enough" ("old enough"). Between them: negation and "also" ("is not old");
+    before an adjective what is no degree ("is usually old", but "is very old"); before a preposition what is not right
+    before it ("is now in", but "is right in"); else what precedes the noun's own words ("is now a man").
+    """
     word = tree.forms[adverb].lower()
     if not copula < adverb < predicate:
         return word != "enough"
@@ -238,6 +244,10 @@ def _move_left_commas(tree: Tree, old: int, new: int) -> None:
 
 
 def _raise(tree: Tree, nominal: int, cases: list[int]) -> None:
+    """Make the prepositions of a nominal its heads: the first takes over its head, each other one depends on the last.
+
+    What belongs to the outer phrase (conjunctions, commas, clause-level dependents) moves to the first preposition.
+    """
     outer, head, dep = cases[0], tree.heads[nominal], tree.deps[nominal]
     label = "agent" if dep == "obl:agent" else dep if dep in OWN_LABEL else "prep"
     if dep == "conj":
@@ -322,6 +332,7 @@ def convert_clauses(tree: Tree) -> None:
 
 
 def _convert_xcomp(tree: Tree, word: int, head: int) -> None:
+    """Convert an xcomp of UD, whose subject is that of its head or its object, see `convert_clauses`."""
     objects = [child for child in tree.children(head, "obj") if child < word]
     tag, pos = tree.tags[word], tree.pos[word]
     marked = any(tree.tags[child] == "TO" for child in tree.children(word))

@@ -20,7 +20,7 @@ from negcap.pipelines.engine.shards import shard_path
 from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.quality.accuracy import accuracy
 from negcap.pipelines.quality.audit import PAGE, TABLE, AuditConfig, audit, charts, page
-from negcap.pipelines.quality.audit.figures import CHANGE, exchanges, uses
+from negcap.pipelines.quality.audit.figures import CHANGE, exchanges, word_changes
 from negcap.pipelines.quality.bias import Blindness, BlindReport
 from negcap.schemas.fields import check
 from negcap.schemas.negatives import AUDIT, MEASURES, REASONS
@@ -371,7 +371,7 @@ def test_uses_join_both_sides_of_a_word() -> None:
         ("a | b", "b | a", "", "", 9),  # only exchanged
     ]
     change = pd.DataFrame(rows, columns=[*CHANGE, "n"])
-    found = uses(change, {("ride", "verb"): 70, ("red", "attribute"): 30})
+    found = word_changes(change, {("ride", "verb"): 70, ("red", "attribute"): 30})
     assert found.to_numpy().tolist() == [
         ["ride", None, 0, 4], ["ride", 70, 3, 1], ["run", None, 1, 3], ["red", 30, 2, 0],
     ]  # fmt: skip
