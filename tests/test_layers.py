@@ -125,20 +125,16 @@ def test_imports_of_the_package_are_relative() -> None:
 
 
 ORDER = ("", "evaluation", "clip", "univse", "mhad", "trainer", "order", "probe", "captioner", "papers")
-MODELS = "negcap.pipelines.models"
-
-
-def folder_of(module: str) -> str:
-    """`negcap.pipelines.models.univse.model` -> `univse`; "" for a module of the shared folder itself."""
-    name = module.removeprefix(MODELS).strip(".").partition(".")[0]
-    return name if name in ORDER else ""
 
 
 def test_a_folder_of_models_imports_only_from_those_before_it() -> None:
+    def folder(module: str) -> str:
+        """`pipelines.models.univse.model` -> `univse`; "" for a module of the shared folder itself."""
+        name = module.removeprefix("pipelines.models").strip(".").partition(".")[0]
+        return name if name in ORDER else ""
+
     def later(path: Path) -> list[str]:
-        own = path.relative_to(ROOT / "pipelines" / "models").parent.as_posix().replace(".", "")
-        allowed = ORDER[: ORDER.index(own) + 1]
-        used = [name for name in imports(path) if name.startswith(MODELS)]
-        return [name for name in used if folder_of(name) not in allowed]
+        used = [module for module in imported(path) if module.startswith("pipelines.models")]
+        return [name for name in used if ORDER.index(folder(name)) > ORDER.index(folder(module_of(path)))]
 
     check(later, below("pipelines/models/"))

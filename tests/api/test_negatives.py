@@ -12,12 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import negcap
-from negcap.augment.lexicon.lexicon import Lexicon
 from negcap.pipelines.api import augmenter, captions, functions
 from negcap.pipelines.cli import main
 from negcap.pipelines.ingestion.grouping import IngestConfig
 from negcap.pipelines.sample import path
-from negcap.pipelines.tables.corpus import load_lexicon
 from tests.pipelines.publish.fixtures import rows, write_run
 
 MODULES = (functions, augmenter)
@@ -191,24 +189,6 @@ def test_read_chooses_rows_and_columns(built: Path, tmp_path: Path) -> None:
             negcap.read(run, **given)
 
 
-def test_a_preset_is_another_word_for_operators() -> None:
-    made = negcap.negatives(SAID[:1], preset="negation")
-    assert len(made)
-    pd.testing.assert_frame_equal(made, negcap.negatives(SAID[:1], operators="negation"))
-
-
-def test_what_equal_tables_hold_is_loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    loaded, load = [], Lexicon.from_table
-    monkeypatch.setattr(Lexicon, "from_table", lambda *table: loaded.append(table) or load(*table))
-    load_lexicon.cache_clear()
-    first = negcap.negatives(SAID[:1], lexicon="reference")
-    other = negcap.negatives(SAID[1:2], lexicon="reference", seed=1)
-    pd.testing.assert_frame_equal(negcap.negatives(SAID[:1], lexicon="reference"), first)
-    assert len(loaded) == 1 and not other.empty
-    own = [negcap.negatives(SAID[:2], seed=seed) for seed in (0, 1)]
-    assert len(loaded) == 2 and not own[0].equals(own[1])
-
-
 def test_every_example_of_a_docstring_runs(tmp_path: Path) -> None:
     finder, runner = doctest.DocTestFinder(recurse=True), doctest.DocTestRunner()
     names = {"tmp": tmp_path, "negcap": negcap}
@@ -256,25 +236,22 @@ def test_an_augmenter_spares_what_siblings_say() -> None:
         augment(["A dog sleeps."], images=[])
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"n": 0}, "n must be >= 1, was: 0"),
-        ({"lexicon": "own"}, "lexicon must be reference or a run"),
-        ({"lexicon": "auto"}, "lexicon must be reference or a run"),
-        ({"lexicon": "nowhere"}, "was: nowhere"),
-        ({"max_true": 2.0}, "max_true must be"),
-        ({"cloze": "nowhere"}, "cloze must be the file of a cloze model, was: .*nowhere"),
-        ({"scorer": "nowhere"}, "scorer must be a folder with a language model, was: nowhere"),
-        ({"operators": "paraphrase"}, "operators must make negatives, was: paraphrase"),
-    ],
-)
-def test_a_bad_setting_of_an_augmenter_is_found_at_once(settings: dict, message: str) -> None:
-    with pytest.raises((ValueError, FileNotFoundError), match=message):
-        negcap.Augmenter(**settings)
+BAD_SETTINGS: list[tuple[dict, str]] = [
+    ({"n": 0}, "n must be >= 1, was: 0"),
+    ({"lexicon": "own"}, "lexicon must be reference or a run"),
+    ({"lexicon": "auto"}, "lexicon must be reference or a run"),
+    ({"lexicon": "nowhere"}, "was: nowhere"),
+    ({"max_true": 2.0}, "max_true must be"),
+    ({"cloze": "nowhere"}, "cloze must be the file of a cloze model, was: .*nowhere"),
+    ({"scorer": "nowhere"}, "scorer must be a folder with a language model, was: nowhere"),
+    ({"operators": "paraphrase"}, "operators must make negatives, was: paraphrase"),
+]
 
 
-def test_what_is_no_sentence_is_refused() -> None:
+def test_a_bad_setting_of_an_augmenter_and_what_is_no_sentence_are_refused() -> None:
+    for settings, message in BAD_SETTINGS:
+        with pytest.raises((ValueError, FileNotFoundError), match=message):
+            negcap.Augmenter(**settings)
     for function, given, message in [
         (negcap.Augmenter(), "A dog runs.", "texts must be a list of sentences, was: str"),
         (negcap.Augmenter(), ["A dog runs.", 5], "texts must be sentences .*, one was: 5"),

@@ -10,7 +10,7 @@ import pytest
 
 from negcap.augment.caption import Caption, Token, by_image, from_parses
 from negcap.augment.context import CAPTIONS, TOKENS, batches, contexts
-from negcap.augment.mentions import Mentions, _union, mentioned_nouns
+from negcap.augment.mentions import Mentions
 from negcap.augment.operators.replacement import attribute_choices, noun_choices, preposition_choices, verb_choices
 from tests.augment.fixtures import sample_lexicon, sample_parses
 
@@ -49,13 +49,3 @@ def test_batches_are_of_whole_images_in_order(sizes: list[int], tokens: int) -> 
     most = min(CAPTIONS, TOKENS // max(tokens, 1))
     assert all(sum(map(len, batch)) >= most > sum(map(len, batch[:-1])) for batch in found[:-1])
     assert all(found)
-
-
-def test_the_captions_of_an_image_are_read_once_however_many_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    captions, read = from_parses(sample_parses())[:60], list[Caption]()
-    reads = lambda caption: read.append(caption) or mentioned_nouns(caption)  # noqa: E731
-    nouns = _union(reads)
-    nouns.__set_name__(Mentions, "nouns")
-    monkeypatch.setattr(Mentions, "nouns", nouns)
-    assert all(context.siblings.nouns and context.texts for context in contexts([captions], sample_lexicon()))
-    assert len(read) <= 2 * len(captions)

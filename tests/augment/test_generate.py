@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from negcap.augment.caption import MAX_TOKENS, Caption, from_parses
-from negcap.augment.edits import Accepted, Candidate, Edit, Rejected, apply
-from negcap.augment.generate import OPERATOR_ERROR, TOO_LONG, NegativesConfig, Rows, concreteness, generate_tables
+from negcap.augment.edits import Candidate, Edit, apply
+from negcap.augment.generate import OPERATOR_ERROR, TOO_LONG, NegativesConfig, concreteness, generate_tables
 from negcap.augment.language.concreteness import Concreteness
 from negcap.augment.language.grammar import article
 from negcap.augment.operators import OPERATORS, PRESETS, Operator, propose_nothing
@@ -37,14 +37,14 @@ def rows() -> tuple[list[dict], list[dict], Counter]:
 
 def test_rows_are_numbered_within_their_quotas_and_made_by_their_edits(rows: tuple) -> None:
     seen: Counter[tuple[str, str]] = Counter()
-    texts, captions = set(), dict[str, set[str]]()
+    texts, said = set(), dict[str, set[str]]()
     for row in sample_parses().to_pylist():
-        captions.setdefault(row["image_id"], set()).add(row["text"].lower())
+        said.setdefault(row["image_id"], set()).add(row["text"].lower())
     for row in rows[0]:
         edits = [Edit(edit["start"], edit["end"], edit["new"]) for edit in row["edits"]]
         assert apply(row["caption"], edits) == row["text"] != row["caption"]
         assert all(row["caption"][edit["start"] : edit["end"]] == edit["old"] for edit in row["edits"])
-        assert row["text"].lower() not in captions[row["image_id"]]
+        assert row["text"].lower() not in said[row["image_id"]]
         key = (row["caption_id"], row["operator"])
         assert row["negative_id"] == f"{key[0]}#{key[1]}:{seen[key]}"
         seen[key] += 1
@@ -55,16 +55,18 @@ def test_rows_are_numbered_within_their_quotas_and_made_by_their_edits(rows: tup
     assert quota("noun") == 20 and quota("shuffle") == quota("preposition") == 10
     assert {row["reason"] for row in rows[1]} <= set(REASONS) - {TOO_LONG, OPERATOR_ERROR}
     assert {row["detail"] for row in rows[1]} == {None}
+    made = Counter(row["operator"] for row in rows[0])
+    captions = Counter(operator for _, operator in seen)
+    expected = {f"{name}.rows": n for name, n in made.items()} | {f"{name}.captions": n for name, n in captions.items()}
+    assert rows[2].items() >= {**expected, "captions": sample_parses().num_rows}.items()
+    assert sum(n for name, n in rows[2].items() if name.startswith("rejected.")) == len(rows[1])
 
 
-def test_counters_are_those_of_the_rows(rows: tuple) -> None:
-    accepted, refused, counts = rows
-    for operator in NegativesConfig().operators:
-        mine = [row for row in accepted if row["operator"] == operator]
-        assert counts[f"{operator}.rows"] == len(mine)
-        assert counts[f"{operator}.captions"] == len({row["caption_id"] for row in mine})
-    assert counts["captions"] == sample_parses().num_rows
-    assert sum(n for name, n in counts.items() if name.startswith("rejected.")) == len(refused)
+def test_no_captions_have_tables_of_no_rows() -> None:
+    tables, _ = generate_tables(sample_parses().slice(0, 0), sample_lexicon(), NegativesConfig())
+    for name, schema in (("negatives", NEGATIVES), ("positives", POSITIVES), ("rejections", REJECTIONS)):
+        check(tables[name], schema)
+        assert tables[name].num_rows == 0
 
 
 def test_no_article_goes_wrong(rows: tuple) -> None:
@@ -94,11 +96,6 @@ def test_order_of_images_and_shards_changes_no_rows(rows: tuple, order: list[int
     assert sorted(straight, key=key) == sorted(apart, key=key) != []
 
 
-def test_another_seed_draws_otherwise(rows: tuple) -> None:
-    few = made(NegativesConfig(seed=1), sample_parses().slice(0, 50))[0]
-    assert {row["text"] for row in few} - {row["text"] for row in rows[0]}
-
-
 def test_bad_configs_are_named() -> None:
     with pytest.raises(ValueError, match="operators must be distinct"):
         NegativesConfig(operators=("noun", "noun"))
@@ -110,13 +107,13 @@ def test_bad_configs_are_named() -> None:
 
 def test_paraphrases_are_positives_and_nothing_else_is() -> None:
     config = NegativesConfig(operators=PRESETS["all"], per_family=1)
-    tables, counts = generate_tables(sample_parses(), sample_lexicon(), config)
+    tables, counts = generate_tables(sample_parses().slice(0, 200), sample_lexicon(), config)
     check(tables["positives"], POSITIVES)
     assert set(tables["positives"]["operator"].to_pylist()) == {"paraphrase", "true_negation"}
     assert set(tables["positives"]["family"].to_pylist()) == {"positive"}
-    assert set(tables["negatives"]["operator"].to_pylist()) == set(PRESETS["all"]) - {"paraphrase", "true_negation"}
+    assert not {"paraphrase", "true_negation"} & set(tables["negatives"]["operator"].to_pylist())
     assert counts["paraphrase.rows"] + counts["true_negation.rows"] == tables["positives"].num_rows
-    assert counts["paraphrase.rows"] > 5
+    assert counts["paraphrase.rows"] > 1
 
 
 def fails(error: Exception) -> Operator:
@@ -174,35 +171,6 @@ def test_the_fallback_is_used_only_where_nothing_else_is_accepted(monkeypatch: p
     assert texts(Operator(noun, "noun", 1.0, numeral)) == alone
 
 
-def test_rows_of_several_captions_and_operators() -> None:
-    parses = sample_parses().slice(0, 3)
-    texts = parses["text"].to_pylist()
-    noun = Candidate("noun", (Edit(0, 1, "The"), Edit(2, 4, "Zoë's")), (1,), "dog", "cat", "dog.n.01", None)
-    swap = Candidate("swap", (), (1, 2), "dog | beach", "beach | dog")
-    rows = Rows()
-    rows.add(0, "noun", [Accepted(noun, "one", 0.5, -1.5), Accepted(noun, "two", None, None)])
-    rows.add(0, "shuffle", [])
-    rows.add(2, "noun", [Accepted(noun, "three", 0.25, 2.0)])
-    rows.add(2, "shuffle", [Accepted(swap, "four", None, -3.0)])
-    table = rows.table(parses, NEGATIVES)
-    check(table, NEGATIVES)
-    first, last = (parses["caption_id"][i].as_py() for i in (0, 2))
-    expected = {
-        "negative_id": [f"{first}#noun:0", f"{first}#noun:1", f"{last}#noun:0", f"{last}#shuffle:0"],
-        "text": ["one", "two", "three", "four"],
-        "caption": [texts[0], texts[0], texts[2], texts[2]],
-        "family": ["noun", "noun", "noun", "relation"],
-        "p_true": [0.5, None, 0.25, None],
-        "plausibility": [-1.5, None, 2.0, -3.0],
-        "replaced_synset": ["dog.n.01"] * 3 + [None],
-    }
-    assert table.select(list(expected)).to_pydict() == expected
-    cat, dog, beach = map(Concreteness.load().score, ("cat", "dog", "beach"))
-    assert table["concreteness"].to_pylist() == pytest.approx([cat, cat, cat, min(dog, beach)])
-    the = {"start": 0, "end": 1, "old": texts[2][0:1], "new": "The"}
-    assert table["edits"].to_pylist()[2:] == [[the, {"start": 2, "end": 4, "old": texts[2][2:4], "new": "Zoë's"}], []]
-
-
 @pytest.mark.parametrize(
     ("change", "replacement", "noun"),
     [
@@ -214,12 +182,3 @@ def test_rows_of_several_captions_and_operators() -> None:
 )  # fmt: skip
 def test_concreteness_is_that_of_the_noun_put_in(change: str, replacement: str, noun: str | None) -> None:
     assert concreteness(change, replacement) == (Concreteness.load().score(noun) if noun else None)
-
-
-def test_no_rows() -> None:
-    check(Rows().table(sample_parses(), REJECTIONS), REJECTIONS)
-    only_empty = Rows()
-    only_empty.add(0, "shuffle", [Rejected(Candidate("swap", (), (1, 2), "a", "b"), "interchangeable", None)])
-    table = only_empty.table(sample_parses(), REJECTIONS)
-    check(table, REJECTIONS)
-    assert table["edits"].to_pylist() == [[]]

@@ -18,11 +18,10 @@ from tests.augment.fixtures import sample_lexicon, sample_parses
 TEXT = "A dog is lying on a couch."
 
 
-class Lengths(list[str]):
-    """A scorer that prefers short texts, -1 for each word, and keeps those that it was asked of."""
+class Lengths:
+    """A scorer that prefers short texts: -1 for each word."""
 
     def log_likelihoods(self, texts: Sequence[str]) -> np.ndarray:
-        self += texts
         return np.array([-float(len(text.split())) for text in texts])
 
 
@@ -69,32 +68,6 @@ def test_negatives_of_unknown_plausibility_are_compared_with_their_caption(monke
         assert (read in made["object"].accepted) == passes
         rejected = [one for one in made["object"].rejected if one.candidate == unknown.candidate]
         assert [(one.plausibility, one.loss) for one in rejected] == ([] if passes else [change[:2]])
-
-
-def test_a_scorer_gives_the_plausibility_of_what_keeps_to_the_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    set_limits(monkeypatch, "noun", Limits(-5.0))
-    set_limits(monkeypatch, "object", Limits(-99.0))
-    set_limits(monkeypatch, "paraphrase", None)
-    one, refused, longer = accepted(2, 5, "cat", -4.0), accepted(2, 5, "car", -6.0), accepted(5, 5, " and a cat", None)
-    true = accepted(2, 5, "hound", None)
-
-    def judged(minimum: float | None) -> dict[str, Generated]:
-        scorer = Lengths()
-        some = {"noun": [one, refused], "object": [longer], "paraphrase": [true]}
-        made = [{name: Generated(list(accepted), []) for name, accepted in some.items()}]
-        (result,) = reject_implausible([context()], made, scorer, minimum)
-        assert set(scorer) == {TEXT, one.text, longer.text}
-        return result
-
-    made = judged(None)
-    assert made["noun"] == Generated([one._replace(plausibility=0.0)], [Rejected(refused.candidate, IMPLAUSIBLE, 0.01)])
-    (change,) = compare([context().caption], [context().reading], [longer.candidate])
-    longer = longer._replace(loss=change.loss)
-    assert made["object"] == Generated([longer._replace(plausibility=-3.0)], [])
-    assert made["paraphrase"] == Generated([true], [])
-    made = judged(-2.0)
-    assert made["noun"].accepted == [one._replace(plausibility=0.0)]
-    assert made["object"] == Generated([], [Rejected(longer.candidate, IMPLAUSIBLE, 0.01, -3.0, change.loss)])
 
 
 def test_a_scorer_changes_nothing_but_the_plausibility() -> None:

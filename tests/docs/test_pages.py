@@ -63,14 +63,8 @@ def test_a_command_line_has_only_what_the_program_takes(page: Path, line: str) -
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_an_option_that_is_named_exists(page: Path) -> None:
-    others = {
-        "--help",
-        "--check",
-        "--nthreads",
-        "--lifetime",
-        "--scheduler-file",
-        "--size",
-    }  # of sha256sum, dask, make reproduce
+    others = {"--help", "--check", "--nthreads", "--lifetime", "--scheduler-file"}  # of sha256sum and dask
+    others |= {"--size"}  # of make reproduce
     others |= {"--accum-freq", "--data", "--dataset", "--dataset-type", "--include", "--task", "--tasks"}  # of readers
     options = [option for command in negcap.commands.values() for option in command.params]
     known = {name for option in options for name in (*option.opts, *option.secondary_opts)} | others

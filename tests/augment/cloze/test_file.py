@@ -125,13 +125,8 @@ READ = {
 @pytest.mark.parametrize(("text", "expected"), READ.items())
 def test_a_text_is_read_as_units(text: str, expected: tuple[list[str], list[int]]) -> None:
     numbers, places = KNOWN.read(text.split())
+    assert KNOWN.of("In front of") == KNOWN.number["in front of"] and KNOWN.of("zebra") is None
     assert ([KNOWN.names[number] for number in numbers], places) == ([START, *expected[0], END], expected[1])
-
-
-def test_a_word_or_phrase_is_found_by_name() -> None:
-    for word, unit in (("Man", "man"), ("AN", "a"), ("In front of", "in front of")):
-        assert KNOWN.names[KNOWN.of(word)] == unit
-    assert KNOWN.of("zebra") is None
 
 
 ENGLISH = """A brown dog runs across a field with a ball.; AN OLD MAN, sitting.; red Škoda; Photomicrograph; 12:30; ;

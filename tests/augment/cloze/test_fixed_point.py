@@ -37,29 +37,27 @@ def test_each_row_has_the_smallest_unit_that_its_sum_allows(scale: float) -> Non
     assert np.array_equal(Quantised.of(made.values).values, made.values)
 
 
-def test_rows_that_are_activations_have_no_number_above_the_largest() -> None:
-    made = Quantised.of(np.array([[0.5, 0.0, 0.0], [0.0, 0.0, 0.0]]), LARGEST)
-    made.check(LARGEST)
-    assert made.units.tolist() == [[1024, 0, 0], [0, 0, 0]] and made.bits.tolist() == [11, 15]
-    with pytest.raises(ValueError, match="at most 1023 units, the largest has 1024"):
-        made.check(1023)
-
-
-def test_what_cannot_be_exact_is_refused() -> None:
-    with pytest.raises(ValueError, match="must be finite"):
-        Quantised.of(np.array([[1.0, math.nan]]))
-    with pytest.raises(ValueError, match="row 1 must sum to at most 4096 in absolute value, was: 5000"):
-        Quantised.of(np.array([[0.1, 0.2], [3000.0, -2000.0]]))
-    units = np.full((2, 20), 800, np.int16)
-    Quantised(units, np.zeros(2, np.int8)).check()
-    units[1] = 820
-    with pytest.raises(ValueError, match="row 1 sums to 16400"):
-        Quantised(units, np.zeros(2, np.int8)).check()
-
-
 def test_activations_are_rounded_to_units_and_cut() -> None:
     made = rounded(np.array([0.3, -0.3, 7.9999, 9.0, -40.0], np.float32), 7)
     assert made.tolist() == [38, -38, 1024, 1024, -1024]
+    made = Quantised.of(np.array([[0.5, 0.0, 0.0], [0.0, 0.0, 0.0]]), LARGEST)
+    made.check(LARGEST)
+    assert made.units.tolist() == [[1024, 0, 0], [0, 0, 0]] and made.bits.tolist() == [11, 15]
+
+
+def test_what_cannot_be_exact_is_refused() -> None:
+    full, fuller = np.full((2, 20), 800, np.int16), np.full((2, 20), 820, np.int16)
+    Quantised(full, np.zeros(2, np.int8)).check()
+    for message, refused in {
+        "must be finite": lambda: Quantised.of(np.array([[1.0, math.nan]])),
+        "row 1 must sum to at most 4096 in absolute value, was: 5000": lambda: Quantised.of(
+            np.array([[0.1, 0.2], [3000.0, -2000.0]])
+        ),
+        "row 0 sums to 16400": lambda: Quantised(fuller, np.zeros(2, np.int8)).check(),
+        "at most 1023 units, the largest has 1024": lambda: Quantised.of(np.array([[0.5, 0.0]]), LARGEST).check(1023),
+    }.items():
+        with pytest.raises(ValueError, match=message):
+            refused()
 
 
 def gelu(x: float) -> float:

@@ -11,10 +11,9 @@ import torch
 from threadpoolctl import threadpool_info, threadpool_limits
 from torch import Tensor, nn
 
-from negcap.augment.cloze import fixed_point, network
 from negcap.augment.cloze.fixed_point import LARGEST, VECTOR, Quantised
 from negcap.augment.cloze.model import cloze_model
-from negcap.augment.cloze.network import LONG, TOGETHER, Network, Shared, single_threaded
+from negcap.augment.cloze.network import Network, Shared, single_threaded
 from negcap.augment.cloze.states import Place
 from negcap.pipelines.resources.cloze.network import FARTHEST, Cloze, Sizes
 
@@ -101,20 +100,6 @@ def test_a_place_may_hold_several_units_or_none() -> None:
         np.testing.assert_allclose(vectors, expected, rtol=0, atol=3 * UNIT)
 
 
-def test_captions_of_many_lengths_use_the_same_memory_again() -> None:
-    network = in_numpy(random_network())
-
-    def read(length: int, copies: int) -> dict[str, int]:
-        caption = [0, *[5] * length, 1]
-        found = contexts(network, [caption] * copies, [singles(caption)] * copies)
-        assert all(np.array_equal(vectors, found[0]) for vectors in found)
-        return {name: buffer.size for name, buffer in vars(fixed_point._buffers).items()}
-
-    largest = read(LONG - 2, TOGETHER)
-    for length in (400, 60, 7, 150):
-        assert read(length, 40) == largest, length
-
-
 def test_what_two_captions_share_is_not_computed_again() -> None:
     network, captions = in_numpy(random_network()), random_captions()
     read = network.read(captions, [singles(caption) for caption in captions])
@@ -154,14 +139,3 @@ def test_one_thread_until_the_last_call_is_done() -> None:
         other.start()
         other.join()
         assert threads() == before
-
-
-def test_the_network_computes_on_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[set[int]] = []
-    run = network.run
-    monkeypatch.setattr(network, "run", lambda *given: seen.append(threads()) or run(*given))
-    with threadpool_limits(2, user_api="blas"):
-        reading = cloze_model().read([["a", "dog", "runs"]])[0]
-        cloze_model().read_edited([reading], [["a", "cat", "runs"]])
-        assert np.isfinite(reading.log_probabilities(1, 2, np.array([5, 6]))).all()
-    assert seen == [{1}] * 4

@@ -13,11 +13,8 @@ NORMS = DATA / "concreteness" / "turney.txt.gz"
 
 def test_things_lie_above_the_threshold_and_thoughts_below() -> None:
     score = Concreteness.load().score
-    assert (
-        min(map(score, ("dog", "table", "umbrella", "car")))
-        > 0.6
-        > max(map(score, ("idea", "freedom", "truth", "way")))
-    )
+    things, thoughts = ("dog", "table", "umbrella", "car"), ("idea", "freedom", "truth", "way")
+    assert min(map(score, things)) > 0.6 > max(map(score, thoughts))
     assert score("wooden racket") == score("racket")  # a compound goes by its head
     assert score("qwertzuiop") is None and features("qwertzuiop") is None
 

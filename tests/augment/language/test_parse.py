@@ -3,7 +3,6 @@
 import subprocess
 import sys
 from fractions import Fraction
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,9 +13,7 @@ from negcap.augment.language.exact import GRID, ExactOps, on_grid
 from negcap.augment.language.parse import (
     CACHED_RULER,
     SHIPPED,
-    TOKENS,
     CachedAttributeRuler,
-    _docs,
     is_cacheable,
     load,
     parse,
@@ -50,20 +47,6 @@ def test_a_text_of_too_many_tokens_is_not_parsed_and_changes_no_other(text: str)
     assert not first.too_long and not last.too_long and len(last.tokens) == MAX_TOKENS
 
 
-@pytest.mark.parametrize(("lengths", "batches"), [([3] * 1200, [512, 512, 176]), ([200] * 100, [81, 19]), ([], [0])])
-def test_few_long_texts_are_parsed_together(lengths: list[int], batches: list[int]) -> None:
-    found: list[list[int]] = []
-
-    def pipe(docs: list[list[int]], batch_size: int) -> list[list[int]]:
-        assert len(docs) <= batch_size
-        found.append([len(doc) for doc in docs])
-        return docs
-
-    nlp = SimpleNamespace(make_doc=str.split, pipe=pipe)
-    assert len(list(_docs(["a " * length for length in lengths], nlp))) == len(lengths)  # type: ignore[arg-type]
-    assert list(map(len, found)) == batches and max(map(sum, found)) <= TOKENS
-
-
 TEXTS = ["A dog that runs.", "The others run past that dog.", "A red dog runs.", "That dog, that runs, is red.", ""] * 2
 
 
@@ -74,30 +57,17 @@ def test_the_shipped_parser_keeps_answers_and_parses_as_before() -> None:
         assert kept.to_json() == plain.to_json()
 
 
-def test_the_ruler_is_asked_once_of_a_token() -> None:
-    plain = spacy.load(SHIPPED, exclude=["lemmatizer"])
-    asked = []
-    ruler = CachedAttributeRuler()
-    rules = plain.get_pipe("attribute_ruler")
-    ruler.ruler = lambda doc: asked.append(doc.text) or rules(doc)
-    for doc in plain.pipe(TEXTS[:2] * 2, disable=["attribute_ruler"]):
-        assert [token.pos for token in ruler(doc)] == [token.pos for token in plain(doc.text)]
-    assert asked == TEXTS[:2]
-
-
-@pytest.mark.parametrize(
-    ("patterns", "attributes", "expected"),
-    [
+def test_only_rules_on_one_token_are_kept() -> None:
+    other = {"patterns": [[{"TAG": "DT"}]], "attrs": {"POS": "DET"}}
+    for patterns, attributes, expected in (
         ([[{"TAG": "NN"}], [{"LOWER": "ski", "DEP": "pobj"}]], {}, True),
         ([[{"TAG": "NN"}, {"TAG": "NN"}]], {}, False),
         ([[{"TAG": "NN", "OP": "+"}]], {}, False),
         ([[{"LEMMA": "ski"}]], {}, False),
         ([[{"TAG": "NN"}]], {"LEMMA": "ski"}, False),
-    ],
-)
-def test_only_rules_on_one_token_are_kept(patterns: list, attributes: dict, expected: bool) -> None:
-    other = {"patterns": [[{"TAG": "DT"}]], "attrs": {"POS": "DET"}}
-    assert is_cacheable([other, {"patterns": patterns, "attrs": {"POS": "NOUN", **attributes}}]) is expected
+    ):
+        rule = {"patterns": patterns, "attrs": {"POS": "NOUN", **attributes}}
+        assert is_cacheable([other, rule]) is expected
 
 
 def test_products_are_exact_wherever_a_row_stands() -> None:
@@ -140,19 +110,16 @@ def test_second_and_inverted_clauses_have_their_own_subjects(text: str, expected
     assert ", ".join(f"{words[r.subject]} > {r.name} > {words[r.object]}" for r in relations) == expected
 
 
-@pytest.mark.parametrize(
-    ("text", "subject", "verb"),
-    [
+def test_what_is_right_stays() -> None:
+    for text, subject, verb in (
         ("A dog and a cat sit on a bed.", "dog", "sit"),
         ("A man holding a dog and a cat is standing on a street.", "man", "standing"),
         ("Two dogs are playing in the grass and a man walks by a tree.", "man", "walks"),
         ("In this picture a dog sleeps on a bed.", "dog", "sleeps"),
-    ],
-)
-def test_what_is_right_stays(text: str, subject: str, verb: str) -> None:
-    (caption,) = parse([text])
-    token = caption.tokens[caption.lowered.index(subject)]
-    assert (token.dep, caption.lowered[token.head]) == ("nsubj", verb)
+    ):
+        (caption,) = parse([text])
+        token = caption.tokens[caption.lowered.index(subject)]
+        assert (token.dep, caption.lowered[token.head]) == ("nsubj", verb)
 
 
 def test_every_text_is_repaired_by_itself() -> None:

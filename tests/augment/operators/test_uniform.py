@@ -3,14 +3,12 @@
 from collections import Counter
 from itertools import permutations
 
-import pytest
-
-from negcap.augment.edits import Accepted, Edit, apply
-from negcap.augment.generate import NegativesConfig, apply_operator, generate_tables
+from negcap.augment.edits import Accepted
+from negcap.augment.generate import NegativesConfig, apply_operator
 from negcap.augment.language.semantic_classes import attributes, prepositions
 from negcap.augment.language.wordnet import WordNet
 from negcap.augment.operators import OPERATORS, PRESETS, UNCHECKED, preset
-from tests.augment.fixtures import first_of, sample_lexicon, sample_parses
+from tests.augment.fixtures import first_of, sample_lexicon
 
 PAPERS = (*PRESETS["vse-c-paper"], *PRESETS["univse-paper"])
 
@@ -57,9 +55,12 @@ def test_prepositions_share_no_set_of_table_8() -> None:
     assert {"above", "behind"} <= {one.candidate.replacement for one in found}
 
 
-@pytest.mark.parametrize("text", ["A red car.", "Two dogs run.", "A man rides a horse on a beach."])
-def test_univse_makes_five_of_each_for_every_caption(text: str) -> None:
-    assert {len({one.text for one in made(name, text)}) for name in PRESETS["univse-paper"]} == {5}
+def test_univse_makes_five_of_each_for_every_caption() -> None:
+    for text in ("A red car.", "Two dogs run.", "A man rides a horse on a beach."):
+        for name in PRESETS["univse-paper"]:
+            found = made(name, text)
+            assert len({one.text for one in found}) == 5
+            assert {one.p_true for one in found} == {one.plausibility for one in found} == {None}
 
 
 def test_univse_attributes_are_of_the_37_outside_the_group_and_not_said() -> None:
@@ -75,16 +76,3 @@ def test_univse_objects_are_not_said_of_the_image() -> None:
     words = {one.candidate.replacement for one in found}
     assert words and not {"dog", "couch", "cat", "window"} & words
     assert any(one.candidate.replaced == "" and " and a" in one.text for one in found)
-
-
-@pytest.mark.parametrize("name", ["vse-c-paper", "univse-paper"])
-def test_every_row_says_how_it_was_made(name: str) -> None:
-    settings = NegativesConfig(operators=preset(name), per_family=20)
-    tables, counts = generate_tables(sample_parses().slice(0, 20), sample_lexicon(), settings)
-    rows = tables["negatives"].to_pylist()
-    assert rows and all("#uniform_" in row["negative_id"] and row["operator"] in UNCHECKED for row in rows)
-    assert {row["p_true"] for row in rows} == {row["plausibility"] for row in rows} == {None}
-    assert counts["family.relation.rows"] > 0
-    for row in rows:
-        edits = [Edit(edit["start"], edit["end"], edit["new"]) for edit in row["edits"]]
-        assert apply(row["caption"], edits) == row["text"] != row["caption"]

@@ -19,9 +19,6 @@ Line = dict[str, str]
 OPERATORS = ("noun", "numeral")
 
 
-# Krippendorff's alpha
-
-
 def units(*annotators: str) -> list[list[str | None]]:
     """Annotators' values, a character a unit, `.` where there is none."""
     return [[None if value == "." else value for value in unit] for unit in zip(*annotators, strict=True)]
@@ -39,24 +36,12 @@ def units(*annotators: str) -> list[list[str | None]]:
         (("ab", "ab"), 1.0),
         (("ab", "ba"), -0.5),  # worse than chance
         (("aabb.", "aaaba"), 1 - 7 * 2 / 30),  # a unit of one vote says nothing
+        *((votes, None) for votes in (("aaa", "aaa"), ("ab.", "..c"), ("", ""), ("...", "..."))),
     ],
 )
-def test_alpha_is_as_published(annotators: tuple[str, ...], expected: float) -> None:
-    assert alpha(pd.DataFrame(units(*annotators))) == pytest.approx(expected, abs=0.0005)
-    assert alpha(pd.DataFrame(units(*reversed(annotators))[::-1])) == pytest.approx(expected, abs=0.0005)
-
-
-@pytest.mark.parametrize("annotators", [("aaa", "aaa"), ("ab.", "..c"), ("", ""), ("...", "...")])
-def test_alpha_of_votes_that_say_nothing_is_none(annotators: tuple[str, ...]) -> None:
-    assert alpha(pd.DataFrame(units(*annotators))) is None
-
-
-# the sheet
-
-
-@pytest.fixture
-def run(tmp_path: Path) -> Path:
-    return write_run(tmp_path / "run", *rows(24, 9))
+def test_alpha_is_as_published(annotators: tuple[str, ...], expected: float | None) -> None:
+    found = [alpha(pd.DataFrame(units(*some))) for some in (annotators, annotators[::-1])]
+    assert found == [None if expected is None else pytest.approx(expected, abs=0.0005)] * 2
 
 
 def lines_of(file: Path) -> list[Line]:
@@ -69,36 +54,27 @@ def written(run: Path, folder: Path, **given: Any) -> tuple[list[Line], list[Lin
     return lines_of(sheet), lines_of(key)
 
 
-def test_a_sheet_shows_pairs_and_keeps_what_they_are(run: Path, tmp_path: Path) -> None:
-    sheet, key = written(run, tmp_path / "out", n=10)
+def test_a_sheet_shows_pairs_and_keeps_what_they_are(toy: Path, tmp_path: Path) -> None:
+    sheet, key = written(toy, tmp_path / "out", n=10)
     assert list(sheet[0]) == ["item", "image", "text_a", "text_b", "describes", "fluent"]
     assert [line["item"] for line in sheet] == [line["item"] for line in key]
-    assert Counter((line["kind"], line["operator"]) for line in key) == {
-        ("negative", "noun"): 10,
-        ("negative", "numeral"): 10,
-        ("sibling", ""): 10,
-    }
-    images = {row["caption_id"]: row["image"] for part in read_table(run, "captions") for row in part.to_pylist()}
-    negatives = {row["negative_id"]: row for part in read_table(run, "negatives") for row in part.to_pylist()}
+    kinds = Counter((line["kind"], line["operator"]) for line in key)
+    assert kinds == {("negative", "noun"): 10, ("negative", "numeral"): 10, ("sibling", ""): 10}
+    images = {row["caption_id"]: row["image"] for part in read_table(toy, "captions") for row in part.to_pylist()}
+    negatives = {row["negative_id"]: row for part in read_table(toy, "negatives") for row in part.to_pylist()}
     for shown, known in zip(sheet, key, strict=True):
         other = "b" if known["caption_is"] == "a" else "a"
         assert shown[f"text_{known['caption_is']}"] == known["caption"] != shown[f"text_{other}"] == known["text"]
-        assert shown["image"] == images[known["caption_id"]]
-        assert (shown["describes"], shown["fluent"]) == ("", "")
+        assert (shown["image"], shown["describes"], shown["fluent"]) == (images[known["caption_id"]], "", "")
         if known["kind"] == "negative":
             row = negatives[known["id"]]
-            assert (row["caption"], row["text"], row["operator"]) == (
-                known["caption"],
-                known["text"],
-                known["operator"],
-            )
+            assert all(row[name] == known[name] for name in ("caption", "text", "operator"))
             assert known["id"].endswith(":0")  # the first draw
 
 
-def test_nothing_in_the_sheet_tells_what_is_what(run: Path, tmp_path: Path) -> None:
-    sheet, key = written(run, tmp_path / "out", n=40)
-    sides = Counter(line["caption_is"] for line in key)
-    assert min(sides.values()) > 0.3 * len(key)
+def test_nothing_in_the_sheet_tells_what_is_what(toy: Path, tmp_path: Path) -> None:
+    sheet, key = written(toy, tmp_path / "out", n=40)
+    assert min(Counter(line["caption_is"] for line in key).values()) > 0.3 * len(key)
     kinds = [line["operator"] or line["kind"] for line in key]
     assert sum(a != b for a, b in zip(kinds, kinds[1:], strict=False)) > len(kinds) / 3  # mixed, not in blocks
     assert all(set(line["item"]) <= set(LETTERS) for line in sheet)
@@ -106,10 +82,10 @@ def test_nothing_in_the_sheet_tells_what_is_what(run: Path, tmp_path: Path) -> N
     assert not [word for word in ("noun", "numeral", "negative", "sibling", "#") if word in text]
 
 
-def test_a_sheet_hangs_on_the_seed_and_not_on_the_shards(run: Path, tmp_path: Path) -> None:
+def test_a_sheet_hangs_on_the_seed_and_not_on_the_shards(toy: Path, tmp_path: Path) -> None:
     other = write_run(tmp_path / "other", *rows(24, 9), images=1)
-    assert written(run, tmp_path / "a", n=7) == written(other, tmp_path / "b", n=7)
-    assert written(run, tmp_path / "c", n=7, seed=1) != written(run, tmp_path / "d", n=7)
+    assert written(toy, tmp_path / "a", n=7) == written(other, tmp_path / "b", n=7)
+    assert written(toy, tmp_path / "c", n=7, seed=1) != written(toy, tmp_path / "d", n=7)
 
 
 def test_controls_are_paraphrases_before_siblings(sample_run: Path) -> None:
@@ -149,30 +125,32 @@ def test_a_spreadsheet_takes_no_text_for_a_formula(tmp_path: Path) -> None:
     assert sum(text.startswith("'=HYPERLINK(A") for text in texts) == 10
 
 
-@pytest.mark.parametrize(
-    "options, said",
-    [
-        (["--n", "0"], "n must be >= 1, was: 0"),
-        (["--votes", "0"], "votes must be >= 1, was: 0"),
-        (["--operator", "nouns"], "was: nouns; did you mean noun?"),
-        (["--operator", "verb"], "operator must be one of noun, numeral"),
-        (["--split", "val"], "split must be one of 'test', 'train' in {run}/negatives, was: 'val'"),
-        (["--refined"], "has no refined: run negcap refine {run} first"),
-        (["--key", "{tmp}/sheet.csv"], "key must be another file than the sheet"),
-    ],
-)
-def test_a_bad_sheet_is_one_line(
-    options: list[str], said: str, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    places = {"run": run, "tmp": tmp_path}
-    given = [option.format(**places) for option in options]
-    assert main(["sheet", str(run), "--output", str(tmp_path / "sheet.csv"), *given]) == 2
+BAD_SHEETS = {  # the options: what is said
+    "--n 0": "n must be >= 1, was: 0",
+    "--votes 0": "votes must be >= 1, was: 0",
+    "--operator nouns": "was: nouns; did you mean noun?",
+    "--operator verb": "operator must be one of noun, numeral",
+    "--split val": "split must be one of 'test', 'train' in {run}/negatives, was: 'val'",
+    "--refined": "has no refined: run negcap refine {run} first",
+    "--key {tmp}/sheet.csv": "key must be another file than the sheet",
+}
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    """What a command says that refuses its input in one line."""
+    capsys.readouterr()
+    assert main([*map(str, arguments)]) == 2
     shown = capsys.readouterr()
-    assert shown.out == "" and shown.err.count("\n") == 1 and said.format(**places) in shown.err
+    assert shown.out == "" and shown.err.count("\n") == 1
+    return shown.err
+
+
+def test_a_bad_sheet_is_one_line(toy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for options, said in BAD_SHEETS.items():
+        given = options.format(tmp=tmp_path).split()
+        assert said.format(run=toy) in refusal(capsys, "sheet", toy, "--output", tmp_path / "sheet.csv", *given)
     assert not list(tmp_path.glob("*.csv"))
 
-
-# reading the votes back
 
 Judge = Callable[[Item], tuple[str, str]]
 
@@ -210,9 +188,8 @@ def numerals_are_true(item: Item) -> tuple[str, str]:
 
 
 @pytest.fixture
-def sheet(run: Path, tmp_path: Path) -> tuple[Path, Path]:
-    written, key, _ = write_sheet(run, tmp_path / "sheet.csv", SheetConfig(n=10))
-    return written, key
+def sheet(toy: Path, tmp_path: Path) -> tuple[Path, Path]:
+    return write_sheet(toy, tmp_path / "sheet.csv", SheetConfig(n=10))[:2]
 
 
 def test_three_annotators_three_files(sheet: tuple[Path, Path], tmp_path: Path) -> None:
@@ -275,40 +252,30 @@ def changed_line(number: int, **cells: str) -> Callable[[list[Line]], None]:
     return lambda lines: lines[number].update(cells)
 
 
-@pytest.mark.parametrize(
-    "edit, said",
-    [
-        (changed_line(3, describes="c"), "{file}:5: describes must be one of a, b, both, neither, unsure, was: 'c'"),
-        (changed_line(0, fluent="yes"), "{file}:2: fluent must be one of a, b, both, neither, unsure, was: 'yes'"),
-        (changed_line(2, item="zzz"), "{file}:4: item must be one of the key's, was: 'zzz'"),
-        (lambda lines: lines[4].update(item=lines[1]["item"]), "is already in line 3"),
-        (lambda lines: [line.pop("describes") for line in lines], "{file}: must have a column describes (or"),
-        (lambda lines: [line.pop("item") for line in lines], "{file}:1: must have the columns item, each once, has:"),
-        (lambda lines: [line.update(describes="") for line in lines], "no votes in {file}"),
-    ],
-)
+BAD_VOTES: list[tuple[Callable[[list[Line]], Any], str]] = [
+    (changed_line(3, describes="c"), "{file}:5: describes must be one of a, b, both, neither, unsure, was: 'c'"),
+    (changed_line(0, fluent="yes"), "{file}:2: fluent must be one of a, b, both, neither, unsure, was: 'yes'"),
+    (changed_line(2, item="zzz"), "{file}:4: item must be one of the key's, was: 'zzz'"),
+    (lambda lines: lines[4].update(item=lines[1]["item"]), "is already in line 3"),
+    (lambda lines: [line.pop("describes") for line in lines], "{file}: must have a column describes (or"),
+    (lambda lines: [line.pop("item") for line in lines], "{file}:1: must have the columns item, each once, has:"),
+    (lambda lines: [line.update(describes="") for line in lines], "no votes in {file}"),
+]
+
+
 def test_bad_votes_name_file_and_line(
-    edit: Callable[[list[Line]], Any],
-    said: str,
-    sheet: tuple[Path, Path],
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    sheet: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file = vote(sheet[0], tmp_path / "bad.csv", sheet[1], good)
-    lines = lines_of(file)
-    edit(lines)
-    save(file, lines)
-    assert main(["agree", str(file)]) == 2
-    shown = capsys.readouterr()
-    assert shown.out == "" and shown.err.count("\n") == 1 and said.format(file=file) in shown.err
+    for edit, said in BAD_VOTES:
+        file = vote(sheet[0], tmp_path / "bad.csv", sheet[1], good)
+        lines = lines_of(file)
+        edit(lines)
+        assert said.format(file=file) in refusal(capsys, "agree", save(file, lines))
 
 
 def test_bad_files_are_one_line(sheet: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def said(*arguments: object) -> str:
-        assert main(["agree", *map(str, arguments)]) == 2
-        shown = capsys.readouterr()
-        assert shown.out == "" and shown.err.count("\n") == 1
-        return shown.err
+        return refusal(capsys, "agree", *arguments)
 
     file = vote(sheet[0], tmp_path / "votes.csv", sheet[1], good)
     assert "Missing argument" in said()
@@ -333,8 +300,8 @@ def test_bad_files_are_one_line(sheet: tuple[Path, Path], tmp_path: Path, capsys
     )
 
 
-def test_votes_are_never_overwritten_unasked(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["sheet", str(run), "--output", str(tmp_path / "s.csv"), "--n", "2", "--key", str(tmp_path / "k.csv")]
+def test_votes_are_never_overwritten_unasked(toy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["sheet", str(toy), "--output", str(tmp_path / "s.csv"), "--n", "2", "--key", str(tmp_path / "k.csv")]
     assert main(arguments) == 0
     said = capsys.readouterr().out
     assert f"{tmp_path / 's.csv'}: 4 pairs (2 noun, 2 numeral) and 2 controls" in said and "not for annotators" in said

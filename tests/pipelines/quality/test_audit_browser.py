@@ -21,7 +21,6 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(CHROMIUM is None, reason="needs chromium on the PATH (Debian: apt-get install chromium)"),
 ]
-LIGHT, DARK = 1, 0
 # The page stands in a frame of the wanted width, its own policy against scripts intact; the script is its parent's.
 WRAPPER = """<!DOCTYPE html><meta charset="utf-8"><meta name="color-scheme" content="light dark">
 <iframe id="frame" style="width:{width}px;height:900px;border:0" srcdoc="{page}"></iframe>
@@ -76,27 +75,13 @@ def page(sample_run: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     return (folder / PAGE).read_text(encoding="utf-8")
 
 
-def browse(page: str, script: str, tmp_path: Path, *, width: int = 1280, scheme: int = LIGHT) -> Any:
+def browse(page: str, script: str, tmp_path: Path, width: int = 1280) -> Any:
     """What a script returns that looks at the page in a frame of this width."""
     wrapper = tmp_path / "wrapper.html"
     wrapper.write_text(WRAPPER.format(width=width, page=html.escape(page), script=script), encoding="utf-8")
-    done = subprocess.run(
-        [
-            str(CHROMIUM),
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            f"--user-data-dir={tmp_path / 'profile'}",
-            f"--blink-settings=preferredColorScheme={scheme}",
-            f"--window-size={max(width, 500) + 40},1000",
-            "--virtual-time-budget=10000",
-            "--dump-dom",
-            wrapper.as_uri(),
-        ],
-        capture_output=True,
-        timeout=300,
-        check=True,
-    )
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=10000", "--dump-dom"]
+    options += [f"--user-data-dir={tmp_path / 'profile'}", f"--window-size={max(width, 500) + 40},1000"]
+    done = subprocess.run([str(CHROMIUM), *options, wrapper.as_uri()], capture_output=True, timeout=300, check=True)
     shown = done.stdout.decode().partition('<pre id="result">')[2].partition("</pre>")[0]
     assert shown, done.stderr.decode()[-2000:]
     return json.loads(html.unescape(shown))

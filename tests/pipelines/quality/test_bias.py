@@ -44,30 +44,22 @@ def planted() -> list[Pair]:
     return [pair._replace(negative=f"{pair.true[:-1]} zebra.") for pair in symmetric()]
 
 
-@pytest.mark.parametrize(
-    ("text", "faults"),
-    [
-        ("A dog runs.", 0),
-        ("a dog runs.", 1),
-        ("A dog runs", 1),
-        ("A dog runs .", 1),
-        ("A  dog runs.", 1),
-        ("An dog runs.", 1),
-        ("A hour ago.", 1),
-        ("A dog dog runs.", 1),
-        ("a <unk>  runs .", 4),
-        ("A <UNK> runs.", 1),
-        ("A dog , a cat.", 1),
-        ("A dog runs !", 1),
-        ("What i saw.", 1),
-        ("A dog i'm walking.", 1),
-        ("A dog I'm walking.", 0),
-        ("The i-beam, i.e. this one.", 0),
-        ("An hour on an 8 lane road, a one-way street.", 0),
-        ("A apple, an pear.", 2),
+FAULTS = {  # texts by the number of their faults
+    0: [
+        "A dog runs.", "A dog I'm walking.", "The i-beam, i.e. this one.",
+        "An hour on an 8 lane road, a one-way street.",
     ],
-)
-def test_format_faults(text: str, faults: int) -> None:
+    1: [
+        "a dog runs.", "A dog runs", "A dog runs .", "A  dog runs.", "An dog runs.", "A hour ago.", "A dog dog runs.",
+        "A <UNK> runs.", "A dog , a cat.", "A dog runs !", "What i saw.", "A dog i'm walking.",
+    ],
+    2: ["A apple, an pear."],
+    4: ["a <unk>  runs ."],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("faults", "text"), [(n, text) for n, texts in FAULTS.items() for text in texts])
+def test_format_faults(faults: int, text: str) -> None:
     assert format_faults(text) == faults
 
 
@@ -82,19 +74,11 @@ def test_interval_is_wilsons() -> None:
         accuracy(0, 0)
 
 
-def test_a_planted_cue_is_found_and_named() -> None:
+def test_a_planted_cue_is_found_and_named_and_symmetric_pairs_are_near_chance() -> None:
     report = blind("planted", planted())
     assert report.ngrams.percent > 99
     assert any("zebra" in gram for gram, _ in report.false_cues)
-
-
-def test_symmetric_pairs_are_near_chance() -> None:
     assert 38 < blind("symmetric", symmetric()).ngrams.percent < 62
-
-
-def test_too_few_images_are_refused() -> None:
-    with pytest.raises(ValueError, match="too few images: 1, needs 5"):
-        blind("x", [Pair("A dog.", "A cat.", "1")])
 
 
 @given(st.lists(st.integers(0, 30).map(str), min_size=1, max_size=200), st.integers(0, 9))

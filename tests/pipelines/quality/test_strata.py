@@ -11,23 +11,18 @@ CAPTIONS, NEGATIVES = rows(24, 9)
 CHANGED = ("caption_id", "operator", "split", "caption", "text", "edits")
 
 
-@pytest.fixture
-def run(tmp_path: Path) -> Path:
-    return write_run(tmp_path / "run", CAPTIONS, NEGATIVES)
-
-
 def ids(drawn: dict[tuple[str, ...], list[dict[str, Any]]]) -> dict[tuple[str, ...], list[str]]:
     return {stratum: [row["negative_id"] for row in some] for stratum, some in drawn.items()}
 
 
 @pytest.mark.parametrize("by", [["operator"], ["operator", "split"], ["family", "replacement"]])
-def test_the_rows_do_not_hang_on_the_shards(run: Path, tmp_path: Path, by: list[str]) -> None:
+def test_the_rows_do_not_hang_on_the_shards(toy: Path, tmp_path: Path, by: list[str]) -> None:
     other = write_run(tmp_path / "other", CAPTIONS, NEGATIVES, images=1)
-    assert ids(sample_strata(run, "negatives", by, 6, 3)) == ids(sample_strata(other, "negatives", by, 6, 3))
+    assert ids(sample_strata(toy, "negatives", by, 6, 3)) == ids(sample_strata(other, "negatives", by, 6, 3))
 
 
-def test_every_stratum_has_its_own_rows(run: Path) -> None:
-    drawn = sample_strata(run, "negatives", ["operator", "split"], 5)
+def test_every_stratum_has_its_own_rows(toy: Path) -> None:
+    drawn = sample_strata(toy, "negatives", ["operator", "split"], 5)
     written = {row["negative_id"]: row for row in NEGATIVES}
     assert list(drawn) == [(name, split) for name in ("noun", "numeral") for split in ("test", "train")]
     for (operator, split), some in drawn.items():
@@ -39,28 +34,28 @@ def test_every_stratum_has_its_own_rows(run: Path) -> None:
         )
 
 
-def test_images_differ_while_there_are_any_left(run: Path) -> None:
-    (some,) = sample_strata(run, "negatives", ["operator"], 30, only={"operator": ("noun",)}).values()
+def test_images_differ_while_there_are_any_left(toy: Path) -> None:
+    (some,) = sample_strata(toy, "negatives", ["operator"], 30, only={"operator": ("noun",)}).values()
     assert len({row["image_id"] for row in some[:24]}) == 24
     assert len({row["negative_id"] for row in some}) == 30
-    (everything,) = sample_strata(run, "negatives", ["operator"], 10_000, only={"operator": ("noun",)}).values()
+    (everything,) = sample_strata(toy, "negatives", ["operator"], 10_000, only={"operator": ("noun",)}).values()
     mine = sorted(row["negative_id"] for row in NEGATIVES if row["operator"] == "noun")
     assert sorted(row["negative_id"] for row in everything) == mine
     assert everything[:30] == some
 
 
-def test_another_seed_draws_others_and_every_image_gets_its_turn(run: Path) -> None:
-    first = [sample_strata(run, "negatives", ["operator"], 1, seed)["noun",][0] for seed in range(240)]
+def test_another_seed_draws_others_and_every_image_gets_its_turn(toy: Path) -> None:
+    drawn = [sample_strata(toy, "negatives", ["operator"], 1, seed) for seed in range(60)]
+    first = [some["noun",][0] for some in drawn]
     counts = Counter(row["image_id"] for row in first)
-    assert len(counts) == 24
-    assert max(counts.values()) <= 25  # 10 expected
-    assert len({row["negative_id"] for row in first}) > 100
+    assert len(counts) >= 20 and max(counts.values()) <= 10  # of 24 images; 2.5 expected of each
+    assert len({row["negative_id"] for row in first}) > 30
 
 
-def test_what_is_not_there(run: Path) -> None:
-    assert sample_strata(run, "positives", ["operator"], 3) == {}
-    assert sample_strata(run, "negatives", ["operator"], 3, only={"split": ("val",)}) == {}
+def test_what_is_not_there(toy: Path) -> None:
+    assert sample_strata(toy, "positives", ["operator"], 3) == {}
+    assert sample_strata(toy, "negatives", ["operator"], 3, only={"split": ("val",)}) == {}
     with pytest.raises(ValueError, match="n must be >= 1, was: 0"):
-        sample_strata(run, "negatives", ["operator"], 0)
+        sample_strata(toy, "negatives", ["operator"], 0)
     with pytest.raises(ValueError, match=r"negatives/part-00000.parquet lacks the column reason"):
-        sample_strata(run, "negatives", ["reason"], 1)
+        sample_strata(toy, "negatives", ["reason"], 1)

@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import re
 import tomllib
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,21 +11,16 @@ from typing import Any
 
 import pytest
 
-from negcap.pipelines.resources.parser.captions import TEMPLATES, caption_trees
+from negcap.pipelines.resources.parser.captions import caption_trees
 from negcap.pipelines.resources.parser.clear import convert
-from negcap.pipelines.resources.parser.lexical import TAG_TO_POS, attribute_patterns, lemma, lemma_tables
-from negcap.pipelines.resources.parser.phrases import Node, coordinate, flatten, inflected, preposition
+from negcap.pipelines.resources.parser.lexical import TAG_TO_POS, lemma, lemma_tables
 from negcap.pipelines.resources.parser.train import TrainingConfig, accuracy, megabytes, save, speed, train
 from negcap.pipelines.resources.parser.tree import (
     Tree,
     agreed_trees,
-    augment,
     coco_captions,
-    fragments,
-    joined,
     read_conllu,
     to_doc,
-    without_final_stop,
 )
 
 CASES, FORMS = (
@@ -60,13 +54,6 @@ def test_grammar_trees_are_seeded_trees_in_the_label_scheme() -> None:
     assert caption_trees(50, Random(3)) == trees[:50] != caption_trees(50, Random(2))
 
 
-@pytest.mark.parametrize("template", TEMPLATES, ids=lambda template: template.__name__)
-def test_every_template_makes_trees(template: Any) -> None:
-    for seed in range(40):
-        tree = flatten(template(Random(seed)))
-        assert tree.is_tree() and is_projective(tree)
-
-
 def test_grammar_words_are_the_tokenizer_s() -> None:
     import spacy
 
@@ -74,39 +61,6 @@ def test_grammar_words_are_the_tokenizer_s() -> None:
     docs = [to_doc([tree], nlp.vocab) for tree in caption_trees(300, Random(5))]
     same = sum([token.text for token in nlp(doc.text)] == [token.text for token in doc] for doc in docs)
     assert same >= 297
-
-
-def test_coordination_is_a_chain() -> None:
-    root = coordinate([Node("plum", "NN"), Node("pear", "NN"), Node("fig", "NN")])
-    assert arcs(flatten(root)) == ["plum ROOT -", ", punct plum", "pear conj plum", "and cc pear", "fig conj pear"]
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("on", ["on prep sits", "mat pobj on"]),
-        ("next_to", ["next advmod sits", "to prep next", "mat pobj to"]),
-        ("in_front_of", ["in prep sits", "front pobj in", "of prep front", "mat pobj of"]),
-        ("out_of", ["out prep sits", "of prep out", "mat pobj of"]),
-    ],
-)
-def test_complex_prepositions(name: str, expected: list[str]) -> None:
-    tree = flatten(Node("sits", "VBZ", right=[preposition(name, Node("mat", "NN"))]))
-    assert arcs(tree)[1:] == expected
-
-
-@pytest.mark.parametrize(
-    ("tag", "pairs"),
-    [
-        ("VBG", "ride:riding run:running lie:lying ski:skiing see:seeing play:playing"),
-        ("VBZ", "catch:catches fly:flies play:plays ride:rides pass:passes do:does"),
-        ("VBN", "cover:covered make:made carry:carried wrap:wrapped place:placed"),
-        ("NNS", "man:men bus:buses child:children bench:benches puppy:puppies"),
-        ("VB", "ride:ride"),
-    ],
-)
-def test_inflection(tag: str, pairs: str) -> None:
-    assert [f"{word}:{inflected(word, tag)}" for word in re.findall(r"(\w+):", pairs)] == pairs.split()
 
 
 def tree(compact: str) -> Tree:
@@ -169,28 +123,6 @@ def sentence() -> Tree:
     return made
 
 
-def test_fragment_without_its_auxiliary() -> None:
-    (fragment,) = fragments(sentence(), Random(0))
-    expected = ["A det dog", "dog ROOT -", "chasing acl dog", "two nummod cats", "cats dobj chasing"]
-    assert arcs(fragment) == expected
-
-
-def test_augmentation_varies_writing_only() -> None:
-    made = [augment(sentence(), Random(seed)) for seed in range(200)]
-    assert {tuple(tree.heads[:6]) for tree in made} == {(1, 3, 3, -1, 5, 3)}
-    assert {tree.forms[0] for tree in made} == {"A", "a"}
-    assert {len(tree) for tree in made} == {6, 7}
-    assert {tree.spaces[5] for tree in made if len(tree) == 7} == {True, False}
-    stopless = without_final_stop(sentence())
-    assert stopless.forms == without_final_stop(stopless).forms == "A dog is chasing two cats".split()
-
-
-def test_some_documents_have_two_sentences() -> None:
-    groups = list(joined([sentence()] * 300, Random(0)))
-    assert sum(map(len, groups)) == 300
-    assert {len(group) for group in groups} == {1, 2}
-
-
 def test_only_agreed_plausible_parses_are_kept() -> None:
     import spacy
 
@@ -219,11 +151,6 @@ def test_captions_held_out_for_judging(tmp_path: Path) -> None:
     path.write_text("{}")
     with pytest.raises(ValueError, match="must have 'annotations'"):
         coco_captions(path)
-
-
-def test_every_tag_has_a_pattern() -> None:
-    tags = {pattern["patterns"][0][0].get("TAG") for pattern in attribute_patterns()}
-    assert set(TAG_TO_POS) <= tags
 
 
 @pytest.fixture(scope="module")
