@@ -15,10 +15,8 @@ from pydantic import Field
 from ...augment.settings import AtLeastOne, Settings
 from ...schemas.captions import CAPTIONS, LANGUAGE, REJECTED_RECORDS
 from ...schemas.negatives import PROPOSALS
-from ..engine import provenance
-from ..engine.manifest import describe
 from ..engine.progress import Progress
-from ..engine.run import Parts, SourceStage, run_source
+from ..engine.run import Parts, run_source
 from ..engine.stage import StageResult
 from ..ingestion.grouping import ImageLimit, SourceName, Strict, shard_sizes
 from ..readers.files import content, name_in, naming
@@ -70,7 +68,6 @@ def read_foreign(
         urls = pair_files(source)
         contents = [(name_in(source, url), content(url)) for url in urls]
         held = {name: f"{file['bytes']} bytes, sha256 {file['sha256']}" for name, file in contents}
-    described = {name: value for name, value in describe(config).items() if name != "strict"}
 
     def parts() -> Parts:
         images, rejected = _read(source, urls, config)
@@ -80,17 +77,17 @@ def read_foreign(
         progress.advance(sum(len(some) for image in images.values() for some in image.captions.values()), 0)
         yield from _shards(list(images.values()), rejected, config)
 
-    stage = SourceStage(
-        name=NAME,
-        module=__name__,
-        outputs={"rejected_records": REJECTED_RECORDS, "proposals": PROPOSALS, "captions": CAPTIONS},
-        config=described,
+    return run_source(
+        run,
+        NAME,
+        {"rejected_records": REJECTED_RECORDS, "proposals": PROPOSALS, "captions": CAPTIONS},
+        parts(),
+        {name: value for name, value in config if name != "strict"},
         inputs=held,
-        metadata=provenance.package(),
-        parts=parts,
         unit="proposals",
+        progress=progress,
+        overwrite=overwrite,
     )
-    return run_source(stage, run, progress=progress, overwrite=overwrite)
 
 
 def _read(source: str, urls: Sequence[str], config: ImportConfig) -> tuple[dict[str, _Image], list[Rejected]]:

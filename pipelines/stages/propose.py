@@ -17,10 +17,9 @@ from ...schemas.captions import LANGUAGE
 from ...schemas.negatives import PROPOSALS
 from ..endpoint.client import Answers, Asker, collect
 from ..endpoint.messages import Answer, chat, negatives_in
-from ..engine import provenance
 from ..engine.manifest import describe, hash_value, read_manifest
 from ..engine.progress import Progress
-from ..engine.run import SourceStage, run_source
+from ..engine.run import run_source
 from ..engine.stage import StageResult
 from ..engine.tables import has_table, hash_inputs, shards_of
 from ..prompts import Prompt, load
@@ -173,17 +172,17 @@ def _write(
     of_caption = defaultdict(list)
     for row in rows:
         of_caption[row["caption_id"]].append(row)
-    stage = SourceStage(
-        name=NAME,
-        module=__name__,
-        outputs={"proposals": PROPOSALS},
-        config=described,
+    run_source(
+        run,
+        NAME,
+        {"proposals": PROPOSALS},
+        (partial(_part, shard, of_caption) for shard in shards),
+        described,
         inputs=inputs,
-        metadata=provenance.package(),
-        parts=lambda: (partial(_part, shard, of_caption) for shard in shards),
         shards=len(shards),
+        progress=progress,
+        overwrite=overwrite,
     )
-    run_source(stage, run, progress=progress, overwrite=overwrite)
     return overwrite
 
 

@@ -16,10 +16,9 @@ from ...augment.settings import AtLeastOne, Operators, Seed, Settings, Splits
 from ...schemas.negatives import POSITIVE, VERDICTS
 from ..endpoint.client import Answers, Asker, collect
 from ..endpoint.messages import Answer, Request, chat, json_in
-from ..engine import provenance
 from ..engine.manifest import describe, read_manifest
 from ..engine.progress import Progress
-from ..engine.run import SourceStage, run_source
+from ..engine.run import run_source
 from ..engine.stage import StageResult
 from ..engine.tables import has_table, hash_inputs, shards_of
 from ..prompts import Prompt, load
@@ -122,17 +121,17 @@ def vet(
     own = [{**described, "reading": name, "prompt": prompt.sha256} for name, prompt in prompts.items()]
     inputs = hash_inputs(run, (config.table,))
     before, readers = _before(run, inputs, own, overwrite)
-    stage = SourceStage(
-        name=NAME,
-        module=__name__,
-        outputs={"verdicts": VERDICTS},
-        config={"readers": [*readers, *own]},
+    run_source(
+        run,
+        NAME,
+        {"verdicts": VERDICTS},
+        (partial(_part, [*before[number], *rows]) for number, rows in enumerate(made)),
+        {"readers": [*readers, *own]},
         inputs=inputs,
-        metadata=provenance.package(),
-        parts=lambda: (partial(_part, [*before[number], *rows]) for number, rows in enumerate(made)),
         shards=len(shards),
+        progress=progress,
+        overwrite=True,
     )
-    run_source(stage, run, progress=progress, overwrite=True)
     return answers
 
 
