@@ -87,6 +87,7 @@ def propose(
     rows = (
         found
         for (row, prompt), answer in zip(asked, answers.answers, strict=True)
+        if answer.status != "budget"
         for found in _rows(row, prompt, answer, config.k, temperature)
     )
     own = {"model": dict(model), "prompts": {one.name: one.sha256 for one in prompts}, "answers": answers.sha256}
@@ -140,13 +141,10 @@ def _rows(row: Row, prompt: Prompt, answer: Answer, k: int, temperature: float |
     """The proposals in one answer; one with a problem if there is none in it."""
     own = {"caption_id": row["caption_id"], "asked": prompt.name, "source": answer.model, "prompt": prompt.sha256}
     own |= {"temperature": temperature, "fingerprint": answer.fingerprint}
-    if answer.status == "answered":
-        try:
-            yield from ({**own, "text": text, "problem": ""} for text in negatives_in(answer.text, k))
-        except ValueError:
-            yield {**own, "text": answer.text[:EXCERPT], "problem": "malformed"}
-    elif answer.status == "refused":
-        yield {**own, "text": answer.detail[:EXCERPT], "problem": "refused"}
+    texts, problem = answer.read(lambda text: negatives_in(text, k))
+    if problem:
+        texts = [(answer.text or answer.detail)[:EXCERPT]]
+    yield from ({**own, "text": text, "problem": problem} for text in texts or ())
 
 
 def _write(

@@ -17,7 +17,7 @@ import click
 import psutil
 import pytest
 
-from negcap.augment.operators import PRESETS
+from negcap.augment.operators import OPERATORS, PRESETS, Operator
 from negcap.augment.settings import words_of
 from negcap.pipelines.cli import group, main, negcap, options
 from negcap.pipelines.cli.group import Stopped, stopped_by_signals
@@ -359,21 +359,19 @@ def test_components_are_made_anew_as_asked(run: Path, capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize(
-    ("flags", "made"),
+    ("options", "made"),
     [
-        ("", 0),
-        ("--operator relation", 0),
-        ("--components", 1),
-        ("--set simple=true", 1),
-        ("--set simple=false", 0),
-        ("--preset univse", 1),
-        ("--preset vse-c", 0),
+        ({}, False),
+        ({"operators": ("relation",)}, False),
+        ({"components": True}, True),
+        ({"simple": "true"}, True),
+        ({"simple": "false"}, False),
+        ({"preset": "univse"}, True),
+        ({"preset": "vse-c"}, False),
     ],
 )
-def test_build_makes_components_where_they_are_asked_for(flags: str, made: int, tmp_path: Path) -> None:
-    few = ["--limit", 3, "--set", "lexicon=own", *HERE]
-    assert negcap_exits("build", SAMPLE, "--output", tmp_path / "run", *few, *flags.split()) == 0
-    assert [(tmp_path / "run" / table).exists() for table in COMPONENT_TABLES] == [bool(made)] * 3
+def test_build_makes_components_where_they_are_asked_for(options: dict, made: bool, tmp_path: Path) -> None:
+    assert ("components" in build.planned_verbs(tmp_path, options)) == made
 
 
 def test_captions_in_another_language_make_nothing_and_break_nothing(
@@ -386,18 +384,14 @@ def test_captions_in_another_language_make_nothing_and_break_nothing(
     assert rows_of(tmp_path / "run", "parses") == rows_of(tmp_path / "run", "negatives") == []
 
 
-def test_a_damaged_shard_is_found_and_rebuilt(sample_run: Path, run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    shard = shard_path(run / "negatives", 0)
-    shard.write_bytes(shard.read_bytes()[:-7])
+def test_a_damaged_shard_is_found(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert negcap_exits("info", run, "--verify") == 0
+    assert capsys.readouterr().err.endswith("rows: all as they were written\n")
+    shard_path(run / "negatives", 0).write_bytes(b"cut")
     assert negcap_exits("info", run, "--verify") == 1
     shown = capsys.readouterr()
     assert shown.out == "negatives/part-00000.parquet: damaged, its bytes are not those that were written\n"
     assert shown.err.endswith(": 1 problem\n")
-    assert negcap_exits("build", "--output", run, "--only", "negatives", "--preset", "all", *HERE) == 0
-    assert shard.read_bytes() == shard_path(sample_run / "negatives", 0).read_bytes()
-    capsys.readouterr()
-    assert negcap_exits("info", run, "--verify") == 0
-    assert capsys.readouterr().err.endswith("rows: all as they were written\n")
 
 
 def test_show_is_random_repeatable_and_selects(sample_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -576,3 +570,26 @@ def test_closed_streams_take_nothing(sample_run: Path, tmp_path: Path, monkeypat
     assert negcap_exits("show", tmp_path / "nothing") == 2
     for name in ("stdin", "stdout", "stderr"):
         getattr(sys, name).close()
+
+
+@pytest.mark.filterwarnings("ignore:operator noun raised KeyError:RuntimeWarning")
+def test_strict_exits_with_1_if_an_operator_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "captions.csv").write_text("image,caption\n1,A dog runs .\n2,A cat sits on a table .\n")
+    run, here = str(tmp_path / "run"), ["--quiet", "--scheduler", "synchronous"]
+    lexicon = ["--set", "lexicon=reference", "--operator", "noun", "--operator", "verb"]
+    build = ["build", str(tmp_path / "captions.csv"), "--output", run, *lexicon, *here]
+    monkeypatch.setitem(OPERATORS, "noun", Operator(raising(KeyError("scarf")), "noun", 1.0))
+    assert main([*build, "--strict"]) == 1
+    shown = capsys.readouterr()
+    assert shown.err == (
+        f"negcap: operators failed on captions, 2 in all: negcap show {run} --reason operator_error lists them\n"
+    )
+    assert "operator_error 2" in shown.out
+    assert main(build) == 0  # the table is kept
+    assert main(["show", run, "--reason", "operator_error"]) == 0
+    assert "rejected: operator_error (operator noun raised KeyError: 'scarf')" in capsys.readouterr().out
+    verbs = ["build", "--output", run, "--only", "negatives", "--strict", "--overwrite", *here]
+    assert main([*verbs, "--operator", "noun"]) == 1
+    assert main([*verbs, "--operator", "verb"]) == 0

@@ -266,39 +266,28 @@ def test_strict_stops_at_the_first_bad_record_also_of_a_finished_run(tmp_path):
         ("a.csv", b"image,caption\n/x.jpg,Hen\n", r"has none; the first of its bad records: .*a\.csv:2: unsafe_path"),
         ("a.json", b'{"images": [{"id": 1}], "annotations": []}', "has none; it has no records"),
         ("a.csv", b"picture,words\n1.jpg,Hen\n", "found: picture, words"),
+        ("nothing.csv", None, "nothing.csv: no such file or folder"),
     ],
 )
 @pytest.mark.parametrize("there", [False, True])
 def test_nothing_is_written_when_the_source_is_bad(name, content, message, there, tmp_path):
-    (tmp_path / name).write_bytes(content)
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
     run = tmp_path / "deep/run"
     if there:
         run.mkdir(parents=True)
-    with pytest.raises(ValueError, match=message) as error:
+    with pytest.raises((ValueError, FileNotFoundError), match=message) as error:
         run_ingest(tmp_path / name, run)
     assert str(error.value).startswith(str(tmp_path / name))
     assert "\n" not in str(error.value)
     assert list(run.iterdir()) == [] if there else not run.exists()
 
 
-def test_a_missing_source_and_an_output_that_is_a_file(kites, tmp_path):
-    with pytest.raises(FileNotFoundError, match="nothing.csv: no such file or folder"):
-        run_ingest(tmp_path / "nothing.csv", tmp_path / "run")
-    with pytest.raises(ValueError, match="the output must be a folder, is a file"):
-        run_ingest(kites, kites)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"limit": 2}, "limit was unset, is now 2"),
-        ({"source_name": "hill"}, "source_name was .*, is now hill"),
-    ],
-)
-def test_another_config_is_refused_unless_overwritten(change, message, kites, tmp_path):
+def test_another_config_is_refused_unless_overwritten(kites, tmp_path):
+    change = {"limit": 2}
     run_ingest(kites, tmp_path / "run")
     before = contents(tmp_path / "run")
-    with pytest.raises(OtherConfigError, match=message):
+    with pytest.raises(OtherConfigError, match="limit was unset, is now 2"):
         run_ingest(kites, tmp_path / "run", **change)
     assert contents(tmp_path / "run") == before
     run_ingest(kites, tmp_path / "run", overwrite=True, **change)
@@ -384,8 +373,6 @@ def test_an_image_in_two_splits_has_distinct_ids_and_a_warning(tmp_path):
             {"format": "hats"},
             "format must be one of coco, karpathy, flickr, multi30k, vsepp, table, webdataset, lines, was: hats",
         ),
-        ({"limit": 0}, "limit must be >= 1, was: 0"),
-        ({"shard_size": 0}, "shard_size must be >= 1, was: 0"),
         ({"shard_mb": 0}, "shard_mb must be > 0, was: 0"),
         ({"shard_mb": 1, "shard_size": 9}, "shard_size and shard_mb exclude each other"),
         ({"language": "English"}, "language must be an ISO 639 code such as en, or all, was: English"),
