@@ -20,7 +20,7 @@ from .lock import holding, lock_of, locked
 from .manifest import Identity, check_code, code_of, describe
 from .output import Made, Output
 from .progress import Measured, Measuring, Progress, Reports, write_statistics
-from .provenance import package
+from .provenance import of_stage, package
 from .shards import Shard, shard_path
 from .stage import ReduceStage, Stage, StageResult, collector_paused
 from .tables import WholeTable, hash_inputs, shards_of
@@ -67,22 +67,28 @@ class Job:
 
 
 def run_stage(
-    stage: Stage | ReduceStage, run: Path, config: Any, execution: Execution, *, metadata: Mapping[str, str]
+    stage: Stage | ReduceStage,
+    run: Path,
+    config: Any,
+    execution: Execution,
+    *,
+    metadata: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, int]:
     """Bring a stage's output in the folder `run` up to date with its input and config; returns its summed counters.
 
     Shards that are up to date are kept, so an interrupted run continues and a finished one only costs the hashing. The
-    bytes of the output depend only on the input, the config and the code, not on the executor. metadata: provenance for
-    the Parquet files. Raises FileNotFoundError when the input is missing, ValueError when it is unfinished,
-    OtherConfigError when the output was made from something else and `execution` does not overwrite, EngineError when a
-    shard fails, the workers are lost or the run is locked, or a table that is read whole is damaged (nothing is written
-    then).
+    bytes of the output depend only on the input, the config and the code, not on the executor. metadata: provenance
+    beside that of the inputs and the config. Raises FileNotFoundError when the input is missing, ValueError when it is
+    unfinished, OtherConfigError when the output was made from something else and `execution` does not overwrite,
+    EngineError when a shard fails, the workers are lost or the run is locked, or a table that is read whole is damaged
+    (nothing is written then).
     """
     with locked(run):
-        code, inputs = code_of(*stage.functions), hash_inputs(run, (stage.input, *stage.whole))
+        read = (stage.input, *stage.whole)
+        code, inputs = code_of(*stage.functions), hash_inputs(run, read)
         sharded = stage.input if isinstance(stage, Stage) else ""
-        tables = tuple(stage.outputs)
-        identity = Identity(stage.name, describe(config), dict(metadata), tables, code, inputs, sharded)
+        tables, metadata = tuple(stage.outputs), {**of_stage(run, read, config), **metadata}
+        identity = Identity(stage.name, describe(config), metadata, tables, code, inputs, sharded)
         whole = {name: WholeTable((run / name).absolute(), inputs[name]) for name in stage.whole}
         for table in whole.values():
             table.check()

@@ -116,7 +116,6 @@ def ingest(
     run: Path,
     config: IngestConfig,
     *,
-    metadata: Mapping[str, str],
     progress: Progress,
     executor: Executor | None = None,
     overwrite: bool = False,
@@ -130,10 +129,10 @@ def ingest(
     engine.storage.scratch_folder), which take about the space of the captions; an interrupted ingest goes on with what
     is there. No table is written before the whole source has been read.
 
-    Tables that were made from the same content and config are kept. metadata: provenance for the Parquet files. Raises
-    FileNotFoundError or ValueError, with one line that names the file, when the source cannot be read, has no captions
-    or, with `strict`, a bad record; OtherConfigError when `run` was made from something else and `overwrite` is not
-    set; OSError when a table cannot be written; EngineError when the workers are lost or the run is locked.
+    Tables that were made from the same content and config are kept. Raises FileNotFoundError or ValueError, with one
+    line that names the file, when the source cannot be read, has no captions or, with `strict`, a bad record;
+    OtherConfigError when `run` was made from something else and `overwrite` is not set; OSError when a table cannot be
+    written; EngineError when the workers are lost or the run is locked.
     """
     format = config.format or readers.detect(source)
     if config.language == "all" and format != "multi30k":
@@ -161,7 +160,7 @@ def ingest(
             names = [readers.name_in(source, file) for file in files]
         held = (f"{file['bytes']} bytes, {name} {file[name]}" for file in contents for name in list(file)[2:])
         inputs = dict(zip(names, held, strict=True))
-        identity = Identity(NAME, described, dict(metadata), tuple(outputs), code_of(__name__), inputs)
+        identity = Identity(NAME, described, package(), tuple(outputs), code_of(__name__), inputs)
         output = Output(run.absolute(), identity, outputs, overwrite)
         if (made := output.finished()) is not None:
             with progress.stage(NAME, None, unit="records"):

@@ -9,6 +9,7 @@ import random
 import subprocess
 import sys
 from collections import Counter
+from importlib.metadata import version
 from pathlib import Path
 
 import pyarrow as pa
@@ -34,12 +35,11 @@ from negcap.schemas.fields import check
 from tests.conftest import DATA, ROOT
 
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason=f"the real captions are not in {DATA} (NEGCAP_DATA)")
-PROVENANCE = {"negcap_version": "0"}
 
 
 def run_ingest(source: str | Path, run: Path, *, overwrite: bool = False, **config: object) -> Ingested:
     settings = IngestConfig(**config)  # type: ignore[arg-type]
-    return ingest(str(source), run, settings, metadata=PROVENANCE, progress=Progress(), overwrite=overwrite)
+    return ingest(str(source), run, settings, progress=Progress(), overwrite=overwrite)
 
 
 def csv(path: Path, rows: list[tuple[str, str]], header: str = "image,caption") -> Path:
@@ -91,7 +91,7 @@ def test_shards_say_what_they_were_made_from_and_not_where_or_when(kites, tmp_pa
     run_ingest(kites, tmp_path / "run", source_name="hill")
     metadata = pq.read_schema(tmp_path / "run/captions/part-00000.parquet").metadata
     assert metadata[b"stage"] == b"ingest"
-    assert metadata[b"negcap_version"] == b"0"
+    assert metadata[b"negcap_version"].decode() == version("negcap")
     config = json.loads(metadata[b"config"])
     assert (config["format"], config["source_name"], config["shard_size"]) == ("table", "hill", None)
     inputs = read_manifest(tmp_path / "run/captions").identity.inputs
@@ -250,9 +250,9 @@ def test_strict_stops_at_the_first_bad_record_also_of_a_finished_run(tmp_path):
     run_ingest(path, run)
     before = contents(run)
     with pytest.raises(ValueError, match=message):
-        ingest(str(path), run, IngestConfig(strict=True), metadata=PROVENANCE, progress=Progress(stream))
+        ingest(str(path), run, IngestConfig(strict=True), progress=Progress(stream))
     assert contents(run) == before and stream.getvalue() == ""
-    ingest(str(path), run, IngestConfig(), metadata=PROVENANCE, progress=Progress(stream))
+    ingest(str(path), run, IngestConfig(), progress=Progress(stream))
     assert stream.getvalue() == "ingest: up to date\n"
 
 
@@ -317,8 +317,7 @@ class Killer(Progress):
         if self._steps == 3:
             os.kill(os.getpid(), signal.SIGKILL)
 
-stage.ingest({str(path)!r}, Path({str(tmp_path / "run")!r}), stage.IngestConfig(shard_size=50),
-             metadata={PROVENANCE!r}, progress=Killer())
+stage.ingest({str(path)!r}, Path({str(tmp_path / "run")!r}), stage.IngestConfig(shard_size=50), progress=Killer())
 """
     killed = subprocess.run([sys.executable, "-c", script], cwd=ROOT, timeout=60)
     assert killed.returncode == -9
@@ -387,7 +386,7 @@ def test_config_errors_name_rule_and_value(config, message):
 def test_progress_hears_of_captions_and_shards(kites, tmp_path, monkeypatch):
     monkeypatch.setattr(stage, "REPORT_EVERY", 4)
     progress = Progress()
-    ingest(str(kites), tmp_path / "run", IngestConfig(shard_size=3), metadata={}, progress=progress)
+    ingest(str(kites), tmp_path / "run", IngestConfig(shard_size=3), progress=progress)
     assert [(t.stage, t.captions, t.shards) for t in progress.timings] == [("ingest", 15, 5)]
 
 
