@@ -6,7 +6,6 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Iterable
-from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..readers.record import OWN, Rejected, clean
@@ -107,8 +106,11 @@ def captions_table(table: pa.Table, config: IngestConfig) -> tuple[pa.Table, pa.
     types = {name: table.schema.field(name).type for name in chosen.kept}
     kept = {name: type if pa.types.is_primitive(type) else pa.string() for name, type in types.items()}
     rows = rows_of(table.to_batches(), chosen, NAME, config.language)
-    listed = chain.from_iterable([row] if isinstance(row, Rejected) else captions_of(row) for row in rows)
-    records = (one if isinstance(one, Rejected) else clean(one) for one in listed)
+    records = (
+        one if isinstance(one, Rejected) else clean(one)
+        for row in rows
+        for one in ([row] if isinstance(row, Rejected) else captions_of(row))
+    )
     made, columns, refused = ingest_records(records, config, kept)
     if refused:
         reasons = ", ".join(f"{reason} {n:,}" for reason, n in Counter(bad.reason for bad in refused).most_common())

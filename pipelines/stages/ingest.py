@@ -153,8 +153,8 @@ def ingest(
             outputs = {"source_columns": source_columns(kept), **outputs}
         described = {**describe(config), "format": format}
         del described["strict"]  # it decides whether there is output, but not what is in it
-        for package, asked in (("py3langid", config.languages), ("datasketch", config.near_duplicates)):
-            described |= {package: version(package)} if asked else {}
+        for library, asked in (("py3langid", config.languages), ("datasketch", config.near_duplicates)):
+            described |= {library: version(library)} if asked else {}
         names = [file["file"] for file in contents]
         if len(set(names)) < len(names):
             names = [readers.name_in(source, file) for file in files]
