@@ -30,6 +30,7 @@ from ..engine.manifest import Identity, check_code, code_of, describe
 from ..engine.output import Made, Output
 from ..engine.places import RemotePath
 from ..engine.progress import Progress, Reports
+from ..engine.provenance import package
 from ..engine.stage import StageResult
 from ..engine.storage import scratch_folder, sha256_file, write_json
 from ..engine.tables import read_table
