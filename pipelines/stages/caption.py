@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from pydantic import Field
 
@@ -19,7 +20,6 @@ from ..models.captioner.config import WritingConfig
 from ..tables.columns import stored_splits
 
 if TYPE_CHECKING:
-    import pandas as pd
     import pyarrow as pa
 
     from ..models.captioner.model import Captioner
@@ -39,6 +39,13 @@ class CaptionConfig(WritingConfig):
     )
 
 
+class CaptionedImages(NamedTuple):
+    """The images of a run. rows: (image file, split) by image_id. own: `caption_keys` of their existing captions."""
+
+    rows: Mapping[str, tuple[str, str]]
+    own: pa.Array
+
+
 @lru_cache(maxsize=2)
 def cached_captioner(weights: Path, sha256: str) -> Captioner:
     """A captioner on the CPU, loaded once per process. sha256: of the file `weights`; another hash loads it again."""
@@ -50,17 +57,14 @@ def cached_captioner(weights: Path, sha256: str) -> Captioner:
 
 
 @lru_cache(maxsize=2)
-def cached_images(captions: WholeTable) -> tuple[pd.DataFrame, pa.Array]:
-    """Image file and split of a run's images by image_id, and `caption_keys` of their existing captions.
-
-    Read once per process and content of the table captions.
-    """
+def cached_images(captions: WholeTable) -> CaptionedImages:
+    """The images of a run, from its table captions; read once per process and content of the table."""
     from ..models.captioner.generate import caption_keys
 
     rows = captions.read(["image_id", "image", "split", "text"]).combine_chunks()
+    ids, images, splits = (rows[name].to_pylist() for name in ("image_id", "image", "split"))
     own = caption_keys(rows["image_id"].combine_chunks(), rows["text"].combine_chunks())
-    images = rows.select(["image_id", "image", "split"]).to_pandas()
-    return images.drop_duplicates("image_id", keep="last").set_index("image_id"), own
+    return CaptionedImages(MappingProxyType(dict(zip(ids, zip(images, splits, strict=True), strict=True))), own)
 
 
 def caption(features: pa.Table, config: CaptionConfig, captions: WholeTable) -> StageResult:
@@ -77,18 +81,17 @@ def caption(features: pa.Table, config: CaptionConfig, captions: WholeTable) -> 
     from ..models.features import feature_values
 
     captioner = cached_captioner(config.weights, sha256_file(config.weights))
-    known, own = cached_images(captions)
+    known = cached_images(captions)
     splits = stored_splits(config.splits or captioner.config.train_splits)
     names = features["image_id"].to_pylist()
-    in_splits = set(known.index[known["split"].isin(splits)])
-    wanted = [n for n, name in enumerate(names) if name in in_splits]
+    wanted = [n for n, name in enumerate(names) if name in known.rows and known.rows[name][1] in splits]
     generated, refused, counts = GENERATED.empty_table(), REFUSED_CAPTIONS.empty_table(), Counter({"captions": 0})
     if wanted:
         values, backbone = feature_values(features, "features")
         captioner.require_features(values, backbone)
         images = [names[n] for n in wanted]
         transformed = transform_features(values[torch.tensor(wanted)], captioner.config.transform)
-        made = generate_captions(captioner, images, transformed, own, config)
+        made = generate_captions(captioner, images, transformed, known.own, config)
         made = made.append_column("image_id", [pc.take(images, made["image"])])
         kept, other = made.filter(made["reason"].is_null()), made.filter(made["reason"].is_valid())
         generated, refused = _captions(kept, known), other.select(REFUSED_CAPTIONS.names).cast(REFUSED_CAPTIONS)
@@ -99,15 +102,18 @@ def caption(features: pa.Table, config: CaptionConfig, captions: WholeTable) -> 
     return StageResult({refused_table(config.table): refused, config.table: generated}, counts)
 
 
-def _captions(kept: pa.Table, images: pd.DataFrame) -> pa.Table:
+def _captions(kept: pa.Table, known: CaptionedImages) -> pa.Table:
     """Rows of GENERATED, for captions with image_id and text, those of an image together."""
     import pyarrow as pa
 
-    rows = kept.select(["image_id", "text"]).to_pandas()
-    number = rows.groupby("image_id").cumcount()
-    rows["caption_id"] = ORIGIN + ":" + rows["image_id"] + ":" + number.astype(str)
-    rows = rows.join(images, on="image_id").assign(language=LANGUAGE, origin=ORIGIN)
-    return pa.Table.from_pandas(rows, GENERATED, preserve_index=False).replace_schema_metadata(GENERATED.metadata)
+    rows, numbers = [], Counter[str]()
+    for name, text in zip(kept["image_id"].to_pylist(), kept["text"].to_pylist(), strict=True):
+        image, split = known.rows[name]
+        rows.append((f"{ORIGIN}:{name}:{numbers[name]}", name, image, split, LANGUAGE, ORIGIN, text))
+        numbers[name] += 1
+    return (
+        pa.table([list(column) for column in zip(*rows, strict=True)], GENERATED) if rows else GENERATED.empty_table()
+    )
 
 
 def summary(counts: Mapping[str, int], config: CaptionConfig) -> str:
