@@ -230,7 +230,7 @@ def test_a_signal_to_end_says_how_to_go_on_unless_it_is_ignored(
         assert capsys.readouterr().err == f"negcap: stopped by {name}; the same command continues from here\n"
         monkeypatch.setattr(build, "ingest", raising(KeyboardInterrupt()))
         assert negcap_exits(*command) == 130
-        assert capsys.readouterr().err == "negcap: interrupted; the same command continues from here\n"
+        assert capsys.readouterr().err == "\nnegcap: interrupted; the same command continues from here\n"
         monkeypatch.setattr(build, "ingest", stopped)
         waiting = [one for one in threading.enumerate() if isinstance(one, threading.Timer)]
         assert all(one.finished.is_set() for one in waiting)  # nothing ends this process later
