@@ -5,16 +5,15 @@ from __future__ import annotations
 import re
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ..readers.record import OWN, Record, Rejected, clean
+from ..readers.record import OWN, Rejected, clean
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-    from ..readers.table import Columns
     from ..stages.ingest import IngestConfig
 
 Captions: TypeAlias = "Iterable[str] | pd.DataFrame | pa.Table | Any"
@@ -100,13 +99,19 @@ def captions_table(table: pa.Table, config: IngestConfig) -> tuple[pa.Table, pa.
     """
     import pyarrow as pa
 
-    from ..readers.table import choose_columns
+    from ..readers.table import captions_of, choose_columns, rows_of
     from ..stages.ingest import ingest_records
 
     chosen = choose_columns(table.schema, config, NAME)
     types = {name: table.schema.field(name).type for name in chosen.kept}
     kept = {name: type if pa.types.is_primitive(type) else pa.string() for name, type in types.items()}
-    made, columns, refused = ingest_records(_records(table, chosen, config.language), config, kept)
+    rows = rows_of(table.to_batches(), chosen, NAME, config.language)
+    records = (
+        one if isinstance(one, Rejected) else clean(one)
+        for row in rows
+        for one in ([row] if isinstance(row, Rejected) else captions_of(row))
+    )
+    made, columns, refused = ingest_records(records, config, kept)
     if refused:
         reasons = ", ".join(f"{reason} {n:,}" for reason, n in Counter(bad.reason for bad in refused).most_common())
         first = refused[0]
@@ -115,14 +120,3 @@ def captions_table(table: pa.Table, config: IngestConfig) -> tuple[pa.Table, pa.
             raise ValueError(message)
         warnings.warn(message, stacklevel=3)
     return made, columns
-
-
-def _records(table: pa.Table, chosen: Columns, language: str) -> Iterator[Record | Rejected]:
-    from ..readers.table import captions_of, rows_of
-
-    for row in rows_of(table.to_batches(), chosen, NAME, language):
-        if isinstance(row, Rejected):
-            yield row
-            continue
-        for record in captions_of(row):
-            yield clean(record)

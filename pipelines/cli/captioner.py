@@ -53,16 +53,13 @@ def caption(model: Path, run: Path, phase: str | None, overwrite: bool, **given:
     \b
     Example: negcap caption outputs/captioner outputs/mine --n 3 --split train
     """
-    from ..engine import provenance
     from ..engine.run import Execution, run_stage
     from ..models.captioner.model import weights_file
     from ..stages.caption import CaptionConfig, stage_of, summary
 
     with with_workers(given) as (executor, progress):
         config = CaptionConfig.of(given, weights=weights_file(model, phase or "gan").absolute())
-        stage = stage_of(config.table)
-        metadata = provenance.of_stage(run, (stage.input,), config)
-        counts = run_stage(stage, run, config, Execution(executor, progress, overwrite), metadata=metadata)
+        counts = run_stage(stage_of(config.table), run, config, Execution(executor, progress, overwrite))
         print(summary(counts, config))
 
 

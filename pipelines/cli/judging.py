@@ -21,6 +21,17 @@ JUDGED = (
 )
 ASKED = ("endpoint.messages:EndpointConfig",)
 MODEL = {"The language model": "url model max_requests max_total_tokens prompts"}
+
+
+def _copy_prompts(ctx: click.Context, flag: click.Parameter, folder: Path | None) -> None:
+    if folder is not None:
+        from ..prompts import copy_prompts
+
+        for path in copy_prompts(folder):
+            print(path)
+        ctx.exit()
+
+
 local = options.section(
     "The language model",
     click.option(
@@ -30,7 +41,15 @@ local = options.section(
         help="Use a causal Hugging Face model in this folder instead of a server.",
     ),
     click.option("--cache", type=FOLDER, metavar="FILE", help="File where answers are kept; default: RUN/_answers."),
-    click.option("--copy-prompts", type=FOLDER, metavar="FOLDER", help="Write the shipped prompts there, and stop."),
+    click.option(
+        "--copy-prompts",
+        type=FOLDER,
+        metavar="FOLDER",
+        is_eager=True,
+        expose_value=False,
+        callback=_copy_prompts,
+        help="Write the shipped prompts there, and stop.",
+    ),
 )
 
 
@@ -144,17 +163,6 @@ def _asker(run: Path, given: Mapping[str, Any], purpose: str) -> tuple[Any, dict
     return Endpoint(config, cache, purpose), {**identity, "extra": config.extra}
 
 
-def _copied(folder: Path | None) -> bool:
-    """Whether prompts were to be copied, which is then done."""
-    from ..prompts import copy_prompts
-
-    if folder is None:
-        return False
-    for path in copy_prompts(folder):
-        print(path)
-    return True
-
-
 @negcap.command(
     configs=["stages.propose:ProposeConfig", *ASKED, *JUDGED],
     flags={"Options": "kinds k splits sample seed", **MODEL},
@@ -169,7 +177,7 @@ def _copied(folder: Path | None) -> bool:
 )
 @click.option("--implausible", "plausible", flag_value=False, default=True, help="Keep implausible negatives, too.")
 @options.workers
-def propose(run: Path, copy_prompts: Path | None, filler: Path | None, **given: Any) -> None:
+def propose(run: Path, filler: Path | None, **given: Any) -> None:
     """Let a language model write negatives, and judge them.
 
     Asks an OpenAI-compatible server (vLLM, llama.cpp, Ollama, hosted) or a local model for negatives of the captions in
@@ -180,8 +188,6 @@ def propose(run: Path, copy_prompts: Path | None, filler: Path | None, **given: 
     \b
     Example: negcap propose outputs/mine --url http://localhost:8000/v1 --model qwen --sample 500
     """
-    if _copied(copy_prompts):
-        return
     from ..engine.lock import locked
     from ..engine.tables import has_table
     from ..stages.build import configure, judge_proposals, make
@@ -216,7 +222,7 @@ def propose(run: Path, copy_prompts: Path | None, filler: Path | None, **given: 
 @options.as_json
 @options.overwrite
 @options.quiet
-def vet(run: Path, copy_prompts: Path | None, as_json: bool, overwrite: bool, quiet: bool, **given: Any) -> None:
+def vet(run: Path, as_json: bool, overwrite: bool, quiet: bool, **given: Any) -> None:
     """Let a language model read negatives, as careful people do.
 
     Blind: which of the two texts did a person write, which is odd, could one photo be described by both? With the photo
@@ -227,8 +233,6 @@ def vet(run: Path, copy_prompts: Path | None, as_json: bool, overwrite: bool, qu
     \b
     Example: negcap vet outputs/mine --url http://localhost:8000/v1 --model qwen --sample 100
     """
-    if _copied(copy_prompts):
-        return
     from ..engine.lock import locked
     from ..engine.progress import report
     from ..quality.annotation.agree import read_reports, readings_text, to_json

@@ -20,13 +20,7 @@ TRAINED = (
     "epochs batch_size joint learning_rate negative_families negative_operators similarity features vectors languages "
     "seed device threads"
 )  # settings of a training that have flags of their own
-COMPARED = (
-    "split",
-    "captions_per_image",
-    "complete",
-    "per_family",
-    "per_attack",
-)  # of the evaluation of several models
+COMPARED = "split captions_per_image complete per_family per_attack".split()  # of the evaluation of several models
 overwrite = click.option(
     "--overwrite", is_flag=True, help="Replace a model that was trained with other data or settings."
 )

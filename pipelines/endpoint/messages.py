@@ -6,17 +6,18 @@ import base64
 import json
 import mimetypes
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
 from ...augment.settings import AboveZero, AtLeastOne, NotNegative, NotNegativeNumber, Settings
 
+Value = TypeVar("Value")
 MAX_TOKENS = 1 << 31  # of a prompt or an answer, beyond which a server's count is none
 IMAGE_TOKENS = 1000  # reserved for each image of a request; most models count fewer
 MAX_TEXT = 2000  # characters of a negative in an answer
@@ -132,6 +133,15 @@ class Answer:
     fingerprint: str = ""
     tokens: int | None = None
     cached: bool = False
+
+    def read(self, parse: Callable[[str], Value]) -> tuple[Value | None, str]:
+        """What `parse` finds in the text, and the problem if that is nothing: `malformed` if it raised ValueError."""
+        if self.status != "answered":
+            return None, self.status
+        try:
+            return parse(self.text), ""
+        except ValueError:
+            return None, "malformed"
 
 
 def parse_answer(data: bytes, *, cached: bool = False) -> Answer:

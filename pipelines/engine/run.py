@@ -1,7 +1,7 @@
 """Bring the tables of a stage up to date: keep the shards that are (see engine.output), make the rest.
 
-A Stage makes a shard of each shard of its input, a ReduceStage one of all, both by the workers of an executor; a
-SourceStage makes its shards in this process, from files, from a whole table or from random numbers.
+A Stage makes a shard of each shard of its input, a ReduceStage one of all, both by the workers of an executor;
+`run_source` makes shards in this process, from files, from a whole table or from random numbers.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from .cluster import Executor, report_done
@@ -19,6 +20,7 @@ from .lock import holding, lock_of, locked
 from .manifest import Identity, check_code, code_of, describe
 from .output import Made, Output
 from .progress import Measured, Measuring, Progress, Reports, write_statistics
+from .provenance import of_stage, package
 from .shards import Shard, shard_path
 from .stage import ReduceStage, Stage, StageResult, collector_paused
 from .tables import WholeTable, hash_inputs, shards_of
@@ -65,22 +67,28 @@ class Job:
 
 
 def run_stage(
-    stage: Stage | ReduceStage, run: Path, config: Any, execution: Execution, *, metadata: Mapping[str, str]
+    stage: Stage | ReduceStage,
+    run: Path,
+    config: Any,
+    execution: Execution,
+    *,
+    metadata: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, int]:
     """Bring a stage's output in the folder `run` up to date with its input and config; returns its summed counters.
 
     Shards that are up to date are kept, so an interrupted run continues and a finished one only costs the hashing. The
-    bytes of the output depend only on the input, the config and the code, not on the executor. metadata: provenance for
-    the Parquet files. Raises FileNotFoundError when the input is missing, ValueError when it is unfinished,
-    OtherConfigError when the output was made from something else and `execution` does not overwrite, EngineError when a
-    shard fails, the workers are lost or the run is locked, or a table that is read whole is damaged (nothing is written
-    then).
+    bytes of the output depend only on the input, the config and the code, not on the executor. metadata: provenance
+    beside that of the inputs and the config. Raises FileNotFoundError when the input is missing, ValueError when it is
+    unfinished, OtherConfigError when the output was made from something else and `execution` does not overwrite,
+    EngineError when a shard fails, the workers are lost or the run is locked, or a table that is read whole is damaged
+    (nothing is written then).
     """
     with locked(run):
-        code, inputs = code_of(*stage.functions), hash_inputs(run, (stage.input, *stage.whole))
+        read = (stage.input, *stage.whole)
+        code, inputs = code_of(*stage.functions), hash_inputs(run, read)
         sharded = stage.input if isinstance(stage, Stage) else ""
-        tables = tuple(stage.outputs)
-        identity = Identity(stage.name, describe(config), dict(metadata), tables, code, inputs, sharded)
+        tables, metadata = tuple(stage.outputs), {**of_stage(run, read, config), **metadata}
+        identity = Identity(stage.name, describe(config), metadata, tables, code, inputs, sharded)
         whole = {name: WholeTable((run / name).absolute(), inputs[name]) for name in stage.whole}
         for table in whole.values():
             table.check()
@@ -273,57 +281,55 @@ def unpack(data: bytes) -> pa.Table:
 # without workers
 
 
-@dataclass(frozen=True)
-class SourceStage:
-    """A stage that makes its shards, in order, from a source other than the shards of one table.
+def run_source(
+    run: Path,
+    name: str,
+    outputs: Mapping[str, pa.Schema],
+    parts: Parts,
+    config: Any,
+    *,
+    inputs: Mapping[str, str] | Sequence[str] = (),
+    metadata: Mapping[str, str] = MappingProxyType({}),
+    shards: int | None = None,
+    unit: str = "captions",
+    steps: int = 0,
+    intact: Callable[[int], bool] = lambda index: True,
+    check: Callable[[Mapping[str, int]], None] = lambda counts: None,
+    progress: Progress,
+    overwrite: bool = False,
+) -> dict[str, int]:
+    """Bring the stage `name`, whose source is other than the shards of one table, up to date in the folder `run`.
 
-    name: the subcommand. module: whose functions make the rows (see engine.manifest.code_of). outputs: the schemas of
-    the tables made, by name; the last is the primary table, and a result may lack all others. config: plain JSON of
-    what determines the rows. inputs: a name and a hash for each file or table read. metadata: provenance (see
-    Identity).
+    Shards that are up to date are kept. Returns the summed counters. Raises ValueError if `run` is a file, whatever
+    `parts` and `check` raise, OtherConfigError if the output was made from something else and `overwrite` is not set,
+    LockedError if another process writes into `run`, OSError if it cannot be written.
 
-    parts: yields, for each shard in order, a function that makes it, which is not called if the shard is up to date.
-    Nothing is written before the first is yielded, so errors of the source should be raised before. shards: the number
-    of shards; None if it is known only after reading: then old shards are kept only if all are complete. unit: what
-    progress counts; `parts` reports it. steps: steps of progress beyond one per shard, which `parts` reports, too.
-    intact: whether the files that belong to a shard (pictures) are unchanged, given its index. check: called with the
-    summed counters of the finished stage; raises ValueError if they must not be accepted.
-    """
-
-    name: str
-    module: str
-    outputs: Mapping[str, pa.Schema]
-    config: Mapping[str, Any]
-    inputs: Mapping[str, str]
-    metadata: Mapping[str, str]
-    parts: Callable[[], Parts]
-    shards: int | None = None
-    unit: str = "captions"
-    steps: int = 0
-    intact: Callable[[int], bool] = lambda index: True
-    check: Callable[[Mapping[str, int]], None] = lambda counts: None
-
-
-def run_source(stage: SourceStage, run: Path, *, progress: Progress, overwrite: bool = False) -> dict[str, int]:
-    """Bring a stage's output in the folder `run` up to date with its source; returns its summed counters.
-
-    Shards that are up to date are kept. Raises ValueError if `run` is a file, whatever `parts` and `check` raise,
-    OtherConfigError if the output was made from something else and `overwrite` is not set, LockedError if another
-    process writes into `run`, OSError if it cannot be written.
+    Args:
+        outputs: the schemas of the tables made, by name; the last is the primary table, and a result may lack others.
+        parts: yields, for each shard in order, a function that makes it, which is not called if the shard is up to
+            date. Nothing is written before the first is yielded, so errors of the source should be raised before.
+        config: what determines the rows (see engine.manifest.describe).
+        inputs: the tables of the run that are read; or a hash of each file or table, by name.
+        metadata: provenance beside the version of negcap.
+        shards: how many there are; None if it is known only after reading: then old shards are kept only if all are
+            complete.
+        unit: what progress counts, which `parts` reports, as it does `steps` beyond one per shard.
+        intact: whether the files that belong to a shard (pictures) are unchanged, given its index.
+        check: called with the summed counters of the finished stage; raises ValueError if they must not be accepted.
     """
     with locked(run):
-        tables, code = tuple(stage.outputs), code_of(stage.module)
-        identity = Identity(stage.name, stage.config, dict(stage.metadata), tables, code, dict(stage.inputs))
-        output = Output(run, identity, stage.outputs, overwrite)
-        if stage.shards is None and (found := output.finished()) is not None:
-            with progress.stage(stage.name, None, unit=stage.unit):
-                stage.check(found.counts)
+        hashes = inputs if isinstance(inputs, Mapping) else hash_inputs(run, inputs)
+        made_by = {**package(), **metadata}
+        identity = Identity(name, describe(config), made_by, tuple(outputs), code_of(), dict(hashes))
+        output = Output(run, identity, outputs, overwrite)
+        if shards is None and (found := output.finished()) is not None:
+            with progress.stage(name, None, unit=unit):
+                check(found.counts)
             return dict(found.counts)
-        made = output.all_current([output.key] * (stage.shards or 0))
-        made = {index: shards for index, shards in made.items() if stage.intact(index)}
-        total = None if stage.shards is None else stage.shards + stage.steps
+        made = output.all_current([output.key] * (shards or 0))
+        made = {index: tables for index, tables in made.items() if intact(index)}
         finished: list[Made] = []
-        with progress.stage(stage.name, total, len(made), stage.unit), closing(stage.parts()) as parts:
+        with progress.stage(name, None if shards is None else shards + steps, len(made), unit), closing(parts):
             for index, make in enumerate(parts):
                 if index == 0:
                     output.begin()
@@ -331,5 +337,5 @@ def run_source(stage: SourceStage, run: Path, *, progress: Progress, overwrite: 
                     made[index] = output.write(index, make())
                     progress.advance(0)
                 finished.append(made[index])
-            stage.check(output.summed_counts(finished))
+            check(output.summed_counts(finished))
         return output.finish(finished)

@@ -10,10 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from ...schemas.features import EMBEDDINGS
-from ..engine import provenance
 from ..engine.manifest import hash_value
 from ..engine.progress import Progress
-from ..engine.run import Parts, SourceStage, run_source
+from ..engine.run import run_source
 from ..engine.stage import StageResult
 from ..engine.tables import read_table
 from .encoders import Encoder
@@ -135,20 +134,18 @@ def _kept(
         rows = pa.table([pa.array(names[start:stop], pa.string()), values], schema=EMBEDDINGS)
         return StageResult({table: rows}, {what: stop - start})
 
-    def parts() -> Parts:
-        yield from (partial(make, start) for start in range(0, len(names), ROWS))
-
-    stage = SourceStage(
-        name="score",
-        module=type(model).__module__,
-        outputs={table: EMBEDDINGS},
-        config={**identity, "what": what, "rows": ROWS},
-        inputs={},
-        metadata={**provenance.package(), "model": model.name},
-        parts=parts,
-        shards=-(-len(names) // ROWS),
+    starts = range(0, len(names), ROWS)
+    run_source(
+        run,
+        "score",
+        {table: EMBEDDINGS},
+        (partial(make, start) for start in starts),
+        {**identity, "what": what, "rows": ROWS},
+        metadata={"model": model.name},
+        shards=len(starts),
         unit=what,
+        progress=progress,
+        overwrite=True,
     )
-    run_source(stage, run, progress=progress, overwrite=True)
     columns = [shard["vector"].combine_chunks() for shard in read_table(run, table, ["vector"])]
     return np.concatenate([part.flatten().to_numpy().reshape(len(part), -1) for part in columns])

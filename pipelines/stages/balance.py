@@ -11,6 +11,7 @@ from pydantic import Field
 from ...augment.settings import AtLeastOne, Cloze, MaxTrue, Place, Settings
 from ...augment.truth.estimates import MAX_P_TRUE
 from ...schemas.captions import BALANCE
+from ..engine.run import batches
 from ..engine.stage import ReduceStage, Spread, StageResult
 from ..engine.tables import WholeTable
 from ..tables.corpus import given_table, load_cloze, load_lexicon, load_truth
@@ -18,8 +19,6 @@ from .lexicon import TRAIN_SPLITS, OwnOrGiven
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from ...augment.caption import Caption
 
 TRAIN, ORDER = "train", "order"
 MIN_OWN_CAPTIONS = 5_000  # with fewer, the factors (and the calibration of truth) would fit chance
@@ -71,16 +70,12 @@ def first_images(tables: list[pa.Table], sample: int) -> pa.Table:
     `order` (see `sample_images`).
     """
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     table = pa.concat_tables(tables)
     table = table.sort_by([(TRAIN, "ascending"), (ORDER, "ascending"), ("caption_id", "ascending")])
-    if table.num_rows > sample:
-        last = table["image_id"][sample - 1]
-        end = sample
-        while end < table.num_rows and table["image_id"][end] == last:
-            end += 1
-        table = table.slice(0, end)
-    return table.combine_chunks()
+    first = table["image_id"].slice(0, sample).unique()
+    return table.filter(pc.is_in(table["image_id"], first)).combine_chunks()
 
 
 def in_train_splits(table: pa.Table) -> pa.Table:
@@ -88,25 +83,6 @@ def in_train_splits(table: pa.Table) -> pa.Table:
     import pyarrow.compute as pc
 
     return table.filter(pc.equal(table[TRAIN], table[TRAIN][0])) if table.num_rows else table
-
-
-def captions_by_image(table: pa.Table) -> list[list[Caption]]:
-    """The captions of a table of parses as one list per image; only those in train splits, if there are any."""
-    from ...augment.caption import by_image, from_parses
-
-    return by_image(from_parses(in_train_splits(table)))
-
-
-def cut_by_image(table: pa.Table, size: int) -> list[pa.Table]:
-    """Cut a table of captions into parts of at least `size` rows (the last may have fewer), never within an image."""
-    import numpy as np
-
-    images = table["image_id"].to_numpy()
-    starts = [0]
-    for start in np.flatnonzero(images[1:] != images[:-1]) + 1:
-        if start - starts[-1] >= size:
-            starts.append(int(start))
-    return [table.slice(start, end - start) for start, end in zip(starts, [*starts[1:], len(table)], strict=True)]
 
 
 def find_exchanges(table: pa.Table, config: BalanceConfig, lexicon: WholeTable, truth: WholeTable) -> pa.Table:
@@ -117,8 +93,9 @@ def find_exchanges(table: pa.Table, config: BalanceConfig, lexicon: WholeTable, 
     import pyarrow as pa
 
     from ...augment.balance import exchanges
+    from ...augment.caption import by_image, from_parses
 
-    images = captions_by_image(table)
+    images = by_image(from_parses(in_train_splits(table)))
     cloze = load_cloze(config.cloze)
     entries, known = load_lexicon(lexicon, cloze), load_truth(lexicon, truth, config.max_true, cloze)
     tables = []
@@ -146,7 +123,7 @@ def fit(table: pa.Table, config: BalanceConfig, spread: Spread, lexicon: WholeTa
         return StageResult({"balance": given_table(given, BALANCE)}, {"captions": 0, "given": 1})
     from ...augment.balance import BALANCED, Exchanges, fit_factors
 
-    parts = cut_by_image(table, PART)
+    parts = [*batches(table, PART)]
     found = spread(find_exchanges, [[part] for part in parts])
     first = np.cumsum([0, *map(len, parts)])
     entries = load_lexicon(lexicon, load_cloze(config.cloze))

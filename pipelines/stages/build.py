@@ -12,7 +12,6 @@ from pydantic import Field
 
 from ...augment.data import data_path
 from ...augment.settings import Settings
-from ..engine import provenance
 from ..engine.cluster import Executor, Synchronous
 from ..engine.lock import locked
 from ..engine.manifest import read_manifest
@@ -156,10 +155,7 @@ def ingest(
     """
     from ..tables.columns import not_english
 
-    metadata = provenance.package()
-    made = ingestion.ingest(
-        source, run, config, metadata=metadata, progress=progress, executor=executor, overwrite=overwrite
-    )
+    made = ingestion.ingest(source, run, config, progress=progress, executor=executor, overwrite=overwrite)
     return replace(made, warnings=(*made.warnings, *not_english(run)))
 
 
@@ -171,10 +167,8 @@ def make(verb: str, run: Path, config: Any, executor: Executor, progress: Progre
     """
     counts: dict[str, int] = {}
     for stage in STAGES[verb]:
-        inputs = (stage.input, *stage.whole)
-        metadata = provenance.of_stage(run, inputs, config)
-        if "truth" in inputs and (estimated := read_manifest(run / "truth")) is not None:
-            metadata["p_true_from"] = truth.origin(estimated.counts)
+        estimated = read_manifest(run / "truth") if "truth" in stage.whole else None
+        metadata = {} if estimated is None else {"p_true_from": truth.origin(estimated.counts)}
         execution = Execution(executor, progress, overwrite, statistics=not isinstance(executor, Synchronous))
         counts = run_stage(stage, run, config, execution, metadata=metadata)
     return counts
@@ -243,8 +237,7 @@ def judge_proposals(
     from ...augment.recovery import Judging
 
     config = Judging.of(options)
-    metadata = provenance.of_stage(run, (stage.input, *stage.whole), config)
-    return run_stage(stage, run, config, Execution(executor, progress, overwrite), metadata=metadata)
+    return run_stage(stage, run, config, Execution(executor, progress, overwrite))
 
 
 def check_options(options: Mapping[str, Any]) -> None:

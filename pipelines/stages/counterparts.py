@@ -16,13 +16,11 @@ from pydantic import Field
 from ...augment.reproducible import record_rng
 from ...augment.settings import Operators, Seed, Settings, ShareAboveZero, Splits
 from ...schemas.features import COUNTERPARTS
-from ..engine import provenance
-from ..engine.manifest import describe
 from ..engine.progress import Progress
-from ..engine.run import Parts, SourceStage, run_source
+from ..engine.run import Parts, run_source
 from ..engine.stage import StageResult
 from ..engine.storage import write_atomically
-from ..engine.tables import Shard, has_table, hash_inputs, read_table, shards_of
+from ..engine.tables import Shard, has_table, read_table, shards_of
 from ..tables.columns import stored_splits
 from .scenes import IMAGES, pictures_are_whole, require_pillow
 
@@ -54,7 +52,6 @@ def make_counterparts(
     if not has_table(run, "scenes"):
         raise FileNotFoundError(f"{run} must be a run of negcap scenes, has no table scenes")
     require_pillow()
-    inputs = hash_inputs(run, ("scenes", "captions", "negatives"))
     shards = shards_of(run, "negatives")
 
     def parts() -> Parts:
@@ -65,18 +62,18 @@ def make_counterparts(
         for shard in shards:
             yield partial(draw_counterparts, run, shard, scenes, config)
 
-    stage = SourceStage(
-        name=NAME,
-        module=__name__,
-        outputs={NAME: COUNTERPARTS},
-        config=describe(config),
-        inputs=inputs,
-        metadata=provenance.package(),
-        parts=parts,
+    return run_source(
+        run,
+        NAME,
+        {NAME: COUNTERPARTS},
+        parts(),
+        config,
+        inputs=("scenes", "captions", "negatives"),
         shards=len(shards),
         intact=lambda index: pictures_are_whole(run, NAME, index),
+        progress=progress,
+        overwrite=overwrite,
     )
-    return run_source(stage, run, progress=progress, overwrite=overwrite)
 
 
 def draw_counterparts(run: Path, shard: Shard, scenes: Mapping[str, Scene], config: CounterpartsConfig) -> StageResult:

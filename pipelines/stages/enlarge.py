@@ -10,10 +10,8 @@ from pydantic import Field
 
 from ...augment.settings import Settings
 from ...schemas.captions import CAPTIONS, ORIGINS
-from ..engine import provenance
-from ..engine.manifest import describe
 from ..engine.progress import Progress
-from ..engine.run import Parts, SourceStage, run_source
+from ..engine.run import Parts, run_source
 from ..engine.stage import StageResult
 from ..engine.storage import names
 from ..engine.tables import has_table, hash_inputs, read_table, shards_of
@@ -55,18 +53,19 @@ def enlarge(
     for table in ("captions", *features):
         schema, inherited = _described(source, table)
         read = (table, config.extra) if table == "captions" else (table,)
-        stage = SourceStage(
-            name=NAME,
-            module=__name__,
-            outputs={table: schema},
-            config=describe(config),
+        counts |= run_source(
+            run,
+            NAME,
+            {table: schema},
+            _parts(source, table, config.extra, schema),
+            config,
             inputs=hash_inputs(source, read),
-            metadata={**inherited, **provenance.package()},
-            parts=partial(_parts, source, table, config.extra, schema),
+            metadata=inherited,
             shards=len(shards_of(source, table)),
             unit="captions" if table == "captions" else "images",
+            progress=progress,
+            overwrite=overwrite,
         )
-        counts |= run_source(stage, run, progress=progress, overwrite=overwrite)
     return {name: counts[name] for name in ("captions", "images", "generated")}
 
 
@@ -98,6 +97,6 @@ def _described(run: Path, table: str) -> tuple[pa.Schema, dict[str, str]]:
     schema = next(read_table(run, table)).schema
     inherited = {key.decode(): value.decode() for key, value in (schema.metadata or {}).items()}
     own = {key: inherited.pop(key) for key in ("table", "schema_version") if key in inherited}
-    for key in ("stage", "config", "code"):
+    for key in ("negcap_version", "stage", "config", "code"):
         inherited.pop(key, None)
     return schema.with_metadata(own), inherited

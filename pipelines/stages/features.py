@@ -10,10 +10,9 @@ from math import prod
 from pathlib import Path
 
 from ...schemas.features import REJECTED_IMAGES, features
-from ..engine import provenance
 from ..engine.places import local_path
 from ..engine.progress import Progress
-from ..engine.run import SourceStage, run_source
+from ..engine.run import run_source
 from ..engine.stage import StageResult
 from ..features.photos import Photos
 from ..features.source import Arrays, FeaturesConfig, SourceImage, table_of
@@ -71,23 +70,21 @@ def make_features(
             reasons = {name: count for name, count in counts.items() if count}
             raise ValueError(f"{source}: must have images that can be read, has none: {json.dumps(reasons)}")
 
-    stage = SourceStage(
-        name=NAME,
-        module=__name__,
-        outputs={config.rejections: REJECTED_IMAGES, config.table: features(opened.shape, opened.dtype)},
-        config={
-            **{name: value for name, value in vars(config).items() if name not in _NOT_IDENTITY},
-            "dtype": opened.dtype,
-            "shard_size": size,
-        },
+    described = {name: value for name, value in vars(config).items() if name not in _NOT_IDENTITY}
+    return run_source(
+        run,
+        NAME,
+        {config.rejections: REJECTED_IMAGES, config.table: features(opened.shape, opened.dtype)},
+        (partial(make, start) for start in starts),
+        {**described, "dtype": opened.dtype, "shard_size": size},
         inputs=opened.inputs,
-        metadata={**provenance.package(), "backbone": opened.backbone, "shape": json.dumps(opened.shape)},
-        parts=lambda: (partial(make, start) for start in starts),
+        metadata={"backbone": opened.backbone, "shape": json.dumps(opened.shape)},
         shards=len(starts),
         unit="images",
         check=check,
+        progress=progress,
+        overwrite=overwrite,
     )
-    return run_source(stage, run, progress=progress, overwrite=overwrite)
 
 
 def _describe_rejected(source: Path, image: SourceImage) -> str:

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
 from ...augment.settings import AtLeastOne, Settings
 from ...schemas.captions import CAPTIONS, LANGUAGE, REJECTED_RECORDS
 from ...schemas.negatives import PROPOSALS
-from ..engine import provenance
-from ..engine.manifest import describe
 from ..engine.progress import Progress
-from ..engine.run import Parts, SourceStage, run_source
+from ..engine.run import Parts, run_source
 from ..engine.stage import StageResult
 from ..ingestion.grouping import ImageLimit, SourceName, Strict, shard_sizes
 from ..readers.files import content, name_in, naming
@@ -27,9 +24,10 @@ from ..readers.record import Rejected, image_id
 from .proposals import judging
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    import pandas as pd
 
 NAME = "import"
+COLUMNS = ("image_id", "image", "split", "text", "source", "asked", "negative")
 STAGE = judging(NAME)
 
 
@@ -40,15 +38,6 @@ class ImportConfig(Settings):
     limit: ImageLimit = None
     shard_size: AtLeastOne = Field(1000, description="captions per Parquet file, at most, of whole images")
     strict: Strict = False
-
-
-@dataclass
-class _Image:
-    """An image, its captions in order of appearance, and the proposals (file, label, text) for each."""
-
-    image: str
-    split: str
-    captions: dict[str, list[tuple[str, str, str]]] = field(default_factory=dict)
 
 
 def read_foreign(
@@ -70,40 +59,56 @@ def read_foreign(
         urls = pair_files(source)
         contents = [(name_in(source, url), content(url)) for url in urls]
         held = {name: f"{file['bytes']} bytes, sha256 {file['sha256']}" for name, file in contents}
-    described = {name: value for name, value in describe(config).items() if name != "strict"}
 
     def parts() -> Parts:
-        images, rejected = _read(source, urls, config)
-        if not images:
+        rows, rejected = _read(source, urls, config)
+        if rows.empty:
             first = f"; the first bad one: line {rejected[0].line}: {rejected[0].detail}" if rejected else ""
             raise ValueError(f"{source}: must have captions with negatives, has none{first}")
-        progress.advance(sum(len(some) for image in images.values() for some in image.captions.values()), 0)
-        yield from _shards(list(images.values()), rejected, config)
+        progress.advance(int(rows["negative"].notna().sum()), 0)
+        yield from _shards(rows, rejected, config)
 
-    stage = SourceStage(
-        name=NAME,
-        module=__name__,
-        outputs={"rejected_records": REJECTED_RECORDS, "proposals": PROPOSALS, "captions": CAPTIONS},
-        config=described,
+    return run_source(
+        run,
+        NAME,
+        {"rejected_records": REJECTED_RECORDS, "proposals": PROPOSALS, "captions": CAPTIONS},
+        parts(),
+        {name: value for name, value in config if name != "strict"},
         inputs=held,
-        metadata=provenance.package(),
-        parts=parts,
         unit="proposals",
+        progress=progress,
+        overwrite=overwrite,
     )
-    return run_source(stage, run, progress=progress, overwrite=overwrite)
 
 
-def _read(source: str, urls: Sequence[str], config: ImportConfig) -> tuple[dict[str, _Image], list[Rejected]]:
-    """The images by their id, and the records that cannot be kept."""
-    images: dict[str, _Image] = {}
+def _read(source: str, urls: Sequence[str], config: ImportConfig) -> tuple[pd.DataFrame, list[Rejected]]:
+    """The captions (with no negative) and their negatives as rows of COLUMNS, and the records that cannot be kept."""
+    import pandas as pd
+
+    images: dict[str, tuple[str, str]] = {}  # the file and the split that the first record of an image names
+    rows: list[tuple[str | None, ...]] = []
     rejected: list[Rejected] = []
     for record in _records(source, urls):
-        bad = record if isinstance(record, Rejected) else _add(images, record, config.limit)
-        if bad is not None:
-            if config.strict:
-                raise ValueError(f"{bad.source}:{bad.line}: {bad.reason}: {bad.detail}")
-            rejected.append(bad)
-    return images, rejected
+        bad = record if isinstance(record, Rejected) else None
+        if not isinstance(record, Rejected):
+            first = record.captions[0]
+            path = blake2b(first.encode(), digest_size=8).hexdigest() if record.image is None else record.image
+            key = image_id(path)
+            if key not in images and config.limit is not None and len(images) >= config.limit:
+                continue
+            image, split = images.setdefault(key, (path, record.split))
+            if image == path:
+                own = (key, image, split)
+                rows += [(*own, text, record.source, None, None) for text in record.captions]
+                rows += [(*own, first, record.source, label, text) for text, label in record.negatives]
+                continue
+            detail = f"image must differ from others in its file name, {path} is named as {image}"
+            bad = Rejected(record.source, record.line, "ambiguous_image", detail, first[:200])
+        assert bad is not None
+        if config.strict:
+            raise ValueError(f"{bad.source}:{bad.line}: {bad.reason}: {bad.detail}")
+        rejected.append(bad)
+    return pd.DataFrame(rows, columns=COLUMNS, dtype=object), rejected
 
 
 def _records(source: str, urls: Sequence[str]) -> Iterator[Foreign | Rejected]:
@@ -123,67 +128,33 @@ def _records(source: str, urls: Sequence[str]) -> Iterator[Foreign | Rejected]:
             yield Rejected(name_in(source, url), 1, "not_a_record", str(error).removeprefix(f"{url}: "), "")
 
 
-def _add(images: dict[str, _Image], record: Foreign, limit: int | None) -> Rejected | None:
-    """Add a record to its image; returns it rejected if another image has the same id."""
-    path = record.image
-    if path is None:
-        path = blake2b(record.captions[0].encode(), digest_size=8).hexdigest()
-    key = image_id(path)
-    if key not in images:
-        if limit is not None and len(images) >= limit:
-            return None
-        images[key] = _Image(path, record.split)
-    image = images[key]
-    if image.image != path:
-        detail = f"image must differ from others in its file name, {path} is named as {image.image}"
-        return Rejected(record.source, record.line, "ambiguous_image", detail, record.captions[0][:200])
-    first, *siblings = record.captions
-    image.captions.setdefault(first, []).extend((record.source, label, text) for text, label in record.negatives)
-    for text in siblings:
-        image.captions.setdefault(text, [])
-    return None
-
-
-def _shards(images: Sequence[_Image], rejected: Sequence[Rejected], config: ImportConfig) -> Parts:
+def _shards(rows: pd.DataFrame, rejected: Sequence[Rejected], config: ImportConfig) -> Parts:
     """Yield a function per shard; the first also has all rejected records."""
+    import pandas as pd
     import pyarrow as pa
 
+    rows["at"] = pd.factorize(rows["image_id"])[0]  # images in order of appearance
+    captions = rows.drop_duplicates(["at", "text"]).sort_values("at", kind="stable")
+    captions["number"] = captions.groupby("at").cumcount()
+    captions["caption_id"] = config.source_name + ":" + captions["image_id"] + ":" + captions["number"].astype(str)
+    captions = captions.assign(language=LANGUAGE, origin="human")
+    proposals = rows[rows["negative"].notna()].merge(
+        captions[["at", "text", "number", "caption_id"]], on=["at", "text"]
+    )
+    proposals = proposals.sort_values(["at", "number"], kind="stable").drop(columns="text")
+    proposals["number"] = proposals.groupby("caption_id").cumcount()
+    proposals = proposals.rename(columns={"negative": "text"})
+    proposals = proposals.assign(prompt="", temperature=None, fingerprint="", problem="")
     bad = pa.Table.from_pylist([one._asdict() for one in rejected], REJECTED_RECORDS)
-    counts = Counter({f"rejected.{reason}": n for reason, n in Counter(bad["reason"].to_pylist()).items()})
+    counts = Counter(f"rejected.{one.reason}" for one in rejected)
     tables = {"rejected_records": bad}
     start = 0
-    for _, number in shard_sizes([len(image.captions) for image in images], config.shard_size):
-        captions, proposals = _tables(images[start : start + number], config.source_name)
-        start += number
-        counts.update(captions=captions.num_rows, images=number, proposals=proposals.num_rows)
-        yield partial(StageResult, {**tables, "proposals": proposals, "captions": captions}, counts)
+    for _, images in shard_sizes(captions["at"].value_counts(sort=False), config.shard_size):
+        for name, frame, schema in (("proposals", proposals, PROPOSALS), ("captions", captions, CAPTIONS)):
+            part = frame[frame["at"].between(start, start + images - 1)]
+            tables[name] = pa.Table.from_pandas(part, schema, preserve_index=False).replace_schema_metadata()
+            counts[name] = len(part)
+        counts["images"] = images
+        start += images
+        yield partial(StageResult, tables, counts)
         counts, tables = Counter(), {}
-
-
-def _tables(images: Sequence[_Image], source_name: str) -> tuple[pa.Table, pa.Table]:
-    import pyarrow as pa
-
-    captions: list[dict[str, Any]] = []
-    proposals: list[dict[str, Any]] = []
-    for image in images:
-        key = image_id(image.image)
-        for n, (text, offered) in enumerate(image.captions.items()):
-            caption_id = f"{source_name}:{key}:{n}"
-            row = {"caption_id": caption_id, "image_id": key, "image": image.image, "split": image.split}
-            captions.append({**row, "language": LANGUAGE, "origin": "human", "text": text})
-            proposals += [
-                {
-                    "caption_id": caption_id,
-                    "image_id": key,
-                    "number": number,
-                    "asked": label,
-                    "text": negative,
-                    "source": file,
-                    "prompt": "",
-                    "temperature": None,
-                    "fingerprint": "",
-                    "problem": "",
-                }
-                for number, (file, label, negative) in enumerate(offered)
-            ]
-    return pa.Table.from_pylist(captions, CAPTIONS), pa.Table.from_pylist(proposals, PROPOSALS)

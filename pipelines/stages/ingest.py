@@ -30,6 +30,7 @@ from ..engine.manifest import Identity, check_code, code_of, describe
 from ..engine.output import Made, Output
 from ..engine.places import RemotePath
 from ..engine.progress import Progress, Reports
+from ..engine.provenance import package
 from ..engine.stage import StageResult
 from ..engine.storage import scratch_folder, sha256_file, write_json
 from ..engine.tables import read_table
@@ -116,7 +117,6 @@ def ingest(
     run: Path,
     config: IngestConfig,
     *,
-    metadata: Mapping[str, str],
     progress: Progress,
     executor: Executor | None = None,
     overwrite: bool = False,
@@ -130,10 +130,10 @@ def ingest(
     engine.storage.scratch_folder), which take about the space of the captions; an interrupted ingest goes on with what
     is there. No table is written before the whole source has been read.
 
-    Tables that were made from the same content and config are kept. metadata: provenance for the Parquet files. Raises
-    FileNotFoundError or ValueError, with one line that names the file, when the source cannot be read, has no captions
-    or, with `strict`, a bad record; OtherConfigError when `run` was made from something else and `overwrite` is not
-    set; OSError when a table cannot be written; EngineError when the workers are lost or the run is locked.
+    Tables that were made from the same content and config are kept. Raises FileNotFoundError or ValueError, with one
+    line that names the file, when the source cannot be read, has no captions or, with `strict`, a bad record;
+    OtherConfigError when `run` was made from something else and `overwrite` is not set; OSError when a table cannot be
+    written; EngineError when the workers are lost or the run is locked.
     """
     format = config.format or readers.detect(source)
     if config.language == "all" and format != "multi30k":
@@ -154,14 +154,14 @@ def ingest(
             outputs = {"source_columns": source_columns(kept), **outputs}
         described = {**describe(config), "format": format}
         del described["strict"]  # it decides whether there is output, but not what is in it
-        for package, asked in (("py3langid", config.languages), ("datasketch", config.near_duplicates)):
-            described |= {package: version(package)} if asked else {}
+        for library, asked in (("py3langid", config.languages), ("datasketch", config.near_duplicates)):
+            described |= {library: version(library)} if asked else {}
         names = [file["file"] for file in contents]
         if len(set(names)) < len(names):
             names = [readers.name_in(source, file) for file in files]
         held = (f"{file['bytes']} bytes, {name} {file[name]}" for file in contents for name in list(file)[2:])
         inputs = dict(zip(names, held, strict=True))
-        identity = Identity(NAME, described, dict(metadata), tuple(outputs), code_of(__name__), inputs)
+        identity = Identity(NAME, described, package(), tuple(outputs), code_of(__name__), inputs)
         output = Output(run.absolute(), identity, outputs, overwrite)
         if (made := output.finished()) is not None:
             with progress.stage(NAME, None, unit="records"):

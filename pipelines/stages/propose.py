@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -17,23 +16,25 @@ from ...schemas.captions import LANGUAGE
 from ...schemas.negatives import PROPOSALS
 from ..endpoint.client import Answers, Asker, collect
 from ..endpoint.messages import Answer, chat, negatives_in
-from ..engine import provenance
 from ..engine.manifest import describe, hash_value, read_manifest
 from ..engine.progress import Progress
-from ..engine.run import SourceStage, run_source
+from ..engine.run import run_source
 from ..engine.stage import StageResult
 from ..engine.tables import has_table, hash_inputs, shards_of
 from ..prompts import Prompt, load
-from ..tables.columns import UNSPLIT, check_splits
+from ..tables.columns import check_splits, stored_splits
 from .proposals import judging
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from ..models.filler import Filler
 
 NAME = "propose"
 STAGE = judging(NAME)
 EXCERPT = 200  # characters of an answer without negatives
 COLUMNS = ("caption_id", "image_id", "split", "language", "text")
+ROW = ("caption_id", "asked", "text", "source", "prompt", "temperature", "fingerprint", "problem")
 Row = Mapping[str, Any]
 
 
@@ -73,25 +74,24 @@ def propose(
     which the budget did not suffice have none. With a larger budget the same command continues: the answers that there
     are cost nothing. Raises FileNotFoundError without captions, EndpointError as `Endpoint.ask`, OtherConfigError.
     """
-    shards, chosen = _captions(run, config, overwrite)
+    captions = _captions(run, config, overwrite)
     prompts = [load(name, config.prompts) for name in config.kinds]
-    siblings = defaultdict(list)
-    for row in chain(*shards):
-        siblings[row["image_id"]].append(f"- {row['text']}")
-    asked = [(row, prompt) for row in chain(*shards) if row["caption_id"] in chosen for prompt in prompts]
+    siblings = ("- " + captions["text"]).groupby(captions["image_id"]).agg("\n".join)
+    chosen: list[Any] = captions[captions["asked"]].to_dict("records")
+    asked = [(row, prompt) for row in chosen for prompt in prompts]
     filled = (
-        prompt.filled(caption=row["text"], captions="\n".join(siblings[row["image_id"]]), k=str(config.k))
-        for row, prompt in asked
+        prompt.filled(caption=row["text"], captions=siblings[row["image_id"]], k=str(config.k)) for row, prompt in asked
     )
     answers = collect(NAME, asker, (chat(user, system) for system, user in filled), progress, len(asked))
     temperature = model.get("temperature")
     rows = (
         found
         for (row, prompt), answer in zip(asked, answers.answers, strict=True)
+        if answer.status != "budget"
         for found in _rows(row, prompt, answer, config.k, temperature)
     )
     own = {"model": dict(model), "prompts": {one.name: one.sha256 for one in prompts}, "answers": answers.sha256}
-    return Proposed(answers, _write(run, config, shards, rows, own, progress, overwrite))
+    return Proposed(answers, _write(run, config, captions, rows, own, progress, overwrite))
 
 
 def propose_words(
@@ -101,59 +101,59 @@ def propose_words(
 
     Writes the table proposals as `propose`; k: words per place. Raises FileNotFoundError without parses.
     """
-    shards, chosen = _captions(run, config, overwrite)
+    captions = _captions(run, config, overwrite)
+    chosen = set(captions["caption_id"][captions["asked"]])
     own = {"source": filler.name, "prompt": "", "temperature": None, "fingerprint": filler.fingerprint, "problem": ""}
-    rows: dict[str, list[Row]] = {}
+    rows: list[Row] = []
+    texts: dict[str, list[str]] = defaultdict(list)
     for shard in shards_of(run, "parses"):
         for caption_id, text, label in filler.propose(shard.read(), chosen, config.k):
-            rows.setdefault(caption_id, []).append({**own, "caption_id": caption_id, "asked": label, "text": text})
-    answers = hash_value([[row["text"] for row in some] for some in rows.values()])
-    made = {"filler": filler.fingerprint, "answers": answers}
-    found = chain.from_iterable(rows.values())
-    return Proposed(None, _write(run, config, shards, found, made, progress, overwrite))
+            rows.append({**own, "caption_id": caption_id, "asked": label, "text": text})
+            texts[caption_id].append(text)
+    made = {"filler": filler.fingerprint, "answers": hash_value([*texts.values()])}
+    return Proposed(None, _write(run, config, captions, rows, made, progress, overwrite))
 
 
-def _captions(run: Path, config: ProposeConfig, overwrite: bool) -> tuple[list[list[Row]], set[str]]:
-    """The captions of each shard, and the ids of those that are asked about.
+def _captions(run: Path, config: ProposeConfig, overwrite: bool) -> pd.DataFrame:
+    """The captions, with the number of their `shard`, and whether they are `asked` about.
 
     Raises ValueError for a split without captions, and if the run has negatives of operators, which proposals would
     replace, unless `overwrite`.
     """
+    import pandas as pd
+
     manifest = read_manifest(run / "negatives") if has_table(run, "negatives") else None
     if manifest is not None and manifest.identity.stage != NAME and not overwrite:
         raise ValueError(
             f"{run / 'negatives'} was made by negcap {manifest.identity.stage}: --overwrite replaces it, or propose in "
             "a run of its own (negcap build)"
         )
-    shards = [shard.read(COLUMNS).to_pylist() for shard in shards_of(run, "captions")]
-    check_splits(config.splits, (row["split"] for row in chain(*shards)), "captions")
-    ids = [
-        row["caption_id"]
-        for row in chain(*shards)
-        if row["language"] == LANGUAGE and (not config.splits or (row["split"] or UNSPLIT) in config.splits)
-    ]
+    shards = enumerate(shards_of(run, "captions"))
+    captions = pd.concat([shard.read(COLUMNS).to_pandas().assign(shard=number) for number, shard in shards])
+    check_splits(config.splits, captions["split"], "captions")
+    asked = captions["language"] == LANGUAGE
+    if config.splits:
+        asked &= captions["split"].isin(stored_splits(config.splits))
+    ids = captions["caption_id"][asked].tolist()
     if config.sample is not None and config.sample < len(ids):
         ids = Random(config.seed).sample(sorted(ids), config.sample)
-    return shards, set(ids)
+    return captions.assign(asked=captions["caption_id"].isin(ids))
 
 
 def _rows(row: Row, prompt: Prompt, answer: Answer, k: int, temperature: float | None) -> Iterator[Row]:
     """The proposals in one answer; one with a problem if there is none in it."""
     own = {"caption_id": row["caption_id"], "asked": prompt.name, "source": answer.model, "prompt": prompt.sha256}
     own |= {"temperature": temperature, "fingerprint": answer.fingerprint}
-    if answer.status == "answered":
-        try:
-            yield from ({**own, "text": text, "problem": ""} for text in negatives_in(answer.text, k))
-        except ValueError:
-            yield {**own, "text": answer.text[:EXCERPT], "problem": "malformed"}
-    elif answer.status == "refused":
-        yield {**own, "text": answer.detail[:EXCERPT], "problem": "refused"}
+    texts, problem = answer.read(lambda text: negatives_in(text, k))
+    if problem:
+        texts = [(answer.text or answer.detail)[:EXCERPT]]
+    yield from ({**own, "text": text, "problem": problem} for text in texts or ())
 
 
 def _write(
     run: Path,
     config: ProposeConfig,
-    shards: list[list[Row]],
+    captions: pd.DataFrame,
     rows: Iterable[Row],
     made: Mapping[str, Any],
     progress: Progress,
@@ -165,37 +165,34 @@ def _write(
     Proposals that only continue those that the run has (the same config and captions, other answers: the budget was
     raised) replace them without `overwrite`.
     """
+    import pandas as pd
+    import pyarrow as pa
+
     described = {name: value for name, value in describe(config).items() if name != "prompts"} | dict(made)
     inputs = hash_inputs(run, ("captions",))
     manifest = read_manifest(run / "proposals") if has_table(run, "proposals") else None
     if manifest is not None and manifest.identity.stage == NAME and dict(manifest.identity.inputs) == inputs:
         overwrite = overwrite or {**manifest.identity.config, "answers": ""} == {**described, "answers": ""}
-    of_caption = defaultdict(list)
-    for row in rows:
-        of_caption[row["caption_id"]].append(row)
-    stage = SourceStage(
-        name=NAME,
-        module=__name__,
-        outputs={"proposals": PROPOSALS},
-        config=described,
+    found = captions[["caption_id", "image_id", "shard"]].merge(pd.DataFrame(list(rows), columns=ROW), on="caption_id")
+    found["number"] = found.groupby("caption_id").cumcount()
+
+    def make(shard: int) -> StageResult:
+        table = pa.Table.from_pandas(found[found["shard"] == shard], PROPOSALS, preserve_index=False)
+        return StageResult({"proposals": table.replace_schema_metadata()}, {"proposals": len(table)})
+
+    shards = range(captions["shard"].max() + 1)
+    run_source(
+        run,
+        NAME,
+        {"proposals": PROPOSALS},
+        (partial(make, shard) for shard in shards),
+        described,
         inputs=inputs,
-        metadata=provenance.package(),
-        parts=lambda: (partial(_part, shard, of_caption) for shard in shards),
         shards=len(shards),
+        progress=progress,
+        overwrite=overwrite,
     )
-    run_source(stage, run, progress=progress, overwrite=overwrite)
     return overwrite
-
-
-def _part(shard: list[Row], of_caption: Mapping[str, list[Row]]) -> StageResult:
-    import pyarrow as pa
-
-    found = [
-        {**one, "image_id": row["image_id"], "number": number}
-        for row in shard
-        for number, one in enumerate(of_caption.get(row["caption_id"], ()))
-    ]
-    return StageResult({"proposals": pa.Table.from_pylist(found, PROPOSALS)}, {"proposals": len(found)})
 
 
 def acceptance(counts: Mapping[str, int], answers: Answers | None) -> str:

@@ -19,11 +19,10 @@ from ...schemas.negatives import NEGATIVES, POSITIVE, REFINED
 from ..engine import provenance
 from ..engine.cluster import Executor
 from ..engine.errors import StageError, TaskError
-from ..engine.manifest import describe
 from ..engine.progress import Progress
-from ..engine.run import Parts, SourceStage, run_source
+from ..engine.run import Parts, run_source
 from ..engine.stage import StageResult
-from ..engine.tables import hash_inputs, shards_of
+from ..engine.tables import shards_of
 from ..quality.accuracy import aligned
 from ..tables.columns import check_operators, check_splits, kinds_of, stored_splits
 from ..tables.pairs import NEGATION, accepted, earlier, has_denials, pair_tables
@@ -90,7 +89,6 @@ def refine(
     FileNotFoundError without negatives or captions, ValueError for operators or splits that the negatives lack,
     OtherConfigError as `run_stage`, StageError naming the operator that failed.
     """
-    inputs = hash_inputs(run, (*INPUTS, "verdicts") if config.vetted else INPUTS)
     operators = _operators(run, config)
     shards = shards_of(run, "negatives")
 
@@ -111,19 +109,20 @@ def refine(
             for index in of_group:
                 yield partial(make, index, group, first[index])
 
-    stage = SourceStage(
-        name=NAME,
-        module=__name__,
-        outputs={"refined": REFINED},
-        config={name: value for name, value in describe(dict(config)).items() if value or name != "vetted"},
-        inputs=inputs,
+    return run_source(
+        run,
+        NAME,
+        {"refined": REFINED},
+        parts(),
+        {name: value for name, value in config if value or name != "vetted"},
+        inputs=(*INPUTS, "verdicts") if config.vetted else INPUTS,
         metadata=provenance.of_stage(run, INPUTS, config),
-        parts=parts,
         shards=len(shards),
         steps=len(operators) * len(groups),
         unit="pairs",
+        progress=progress,
+        overwrite=overwrite,
     )
-    return run_source(stage, run, progress=progress, overwrite=overwrite)
 
 
 def groups_of(rows: Sequence[int], most: int | None = None) -> list[range]:

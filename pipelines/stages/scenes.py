@@ -13,10 +13,8 @@ from ...augment.reproducible import record_rng
 from ...augment.settings import AtLeastOne, Seed, Settings
 from ...schemas.captions import CAPTIONS, REJECTED_RECORDS
 from ...schemas.features import SCENES, features
-from ..engine import provenance
-from ..engine.manifest import describe
 from ..engine.progress import Progress
-from ..engine.run import Parts, SourceStage, run_source
+from ..engine.run import Parts, run_source
 from ..engine.shards import sealed, shard_path
 from ..engine.stage import StageResult
 from ..engine.storage import remove_leftovers, sha256_file, write_atomically
@@ -57,19 +55,19 @@ def make_scenes(run: Path, config: ScenesConfig, *, progress: Progress, overwrit
         for start in starts:
             yield partial(draw_scenes, run, config, range(start, min(start + SHARD_SIZE, config.images)), progress)
 
-    stage = SourceStage(
-        name="scenes",
-        module=__name__,
-        outputs={"scenes": SCENES, **schemas, "rejected_records": REJECTED_RECORDS, "captions": CAPTIONS},
-        config=describe(config),
-        inputs={},
-        metadata={**provenance.package(), "scenes_seed": str(config.seed), "backbone": BACKBONE},
-        parts=parts,
+    return run_source(
+        run,
+        "scenes",
+        {"scenes": SCENES, **schemas, "rejected_records": REJECTED_RECORDS, "captions": CAPTIONS},
+        parts(),
+        config,
+        metadata={"scenes_seed": str(config.seed), "backbone": BACKBONE},
         shards=len(starts),
         unit="images",
         intact=lambda index: pictures_are_whole(run, "scenes", index),
+        progress=progress,
+        overwrite=overwrite,
     )
-    return run_source(stage, run, progress=progress, overwrite=overwrite)
 
 
 def draw_scenes(run: Path, config: ScenesConfig, numbers: range, progress: Progress) -> StageResult:

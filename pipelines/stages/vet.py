@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -16,10 +16,9 @@ from ...augment.settings import AtLeastOne, Operators, Seed, Settings, Splits
 from ...schemas.negatives import POSITIVE, VERDICTS
 from ..endpoint.client import Answers, Asker, collect
 from ..endpoint.messages import Answer, Request, chat, json_in
-from ..engine import provenance
 from ..engine.manifest import describe, read_manifest
 from ..engine.progress import Progress
-from ..engine.run import SourceStage, run_source
+from ..engine.run import run_source
 from ..engine.stage import StageResult
 from ..engine.tables import has_table, hash_inputs, shards_of
 from ..prompts import Prompt, load
@@ -58,8 +57,9 @@ class VetConfig(Settings):
 
 
 class _Question(NamedTuple):
-    """One question: a negative, how it is read, and what stands first; or with the photo, its file, None if missing."""
+    """One question about a negative of a shard: how it is read, and what stands first; or with the photo, its file."""
 
+    shard: int
     row: Row
     prompt: Prompt
     first: str
@@ -104,35 +104,39 @@ def vet(
     paired = {row["negative_id"]: row for row in read}
     photos = {} if config.images is None else _photos(run, Images(config.images))
     asked = [
-        [
-            question
-            for row in shard
-            if row["negative_id"] in paired
-            for question in _questions(paired[row["negative_id"]], prompts, photos)
-        ]
-        for shard in shards
+        _Question(
+            number, paired[row["negative_id"]], prompts[name], first, None if first else photos.get(row["image_id"])
+        )
+        for number, shard in enumerate(shards)
+        for row in shard
+        if row["negative_id"] in paired
+        for name, first in (("blind", CAPTION), ("blind", NEGATIVE), ("image", ""))
+        if name in prompts
     ]
-    askable = [question for question in chain(*asked) if question.askable]
-    answers = collect(NAME, asker, (question.request() for question in askable), progress, len(askable))
+    requests = (question.request() for question in asked if question.askable)
+    answers = collect(NAME, asker, requests, progress, sum(question.askable for question in asked))
     given = iter(answers.answers)
-    made = [list(_verdicts([(one, next(given) if one.askable else None) for one in shard], model)) for shard in asked]
+    made = [(question, next(given) if question.askable else None) for question in asked]
     left_out = ("prompts", "images", "readings")
     described = {name: describe(value) for name, value in vars(config).items() if name not in left_out}
     described |= {"model": dict(model), "answers": answers.sha256}
     own = [{**described, "reading": name, "prompt": prompt.sha256} for name, prompt in prompts.items()]
     inputs = hash_inputs(run, (config.table,))
-    before, readers = _before(run, inputs, own, overwrite)
-    stage = SourceStage(
-        name=NAME,
-        module=__name__,
-        outputs={"verdicts": VERDICTS},
-        config={"readers": [*readers, *own]},
+    rows, readers = _before(run, inputs, own, overwrite)
+    for question, answer in made:
+        if answer is None or answer.status != "budget":
+            rows[question.shard].append(_verdict(question, answer, model))
+    run_source(
+        run,
+        NAME,
+        {"verdicts": VERDICTS},
+        (partial(_part, rows[number]) for number in range(len(shards))),
+        {"readers": [*readers, *own]},
         inputs=inputs,
-        metadata=provenance.package(),
-        parts=lambda: (partial(_part, [*before[number], *rows]) for number, rows in enumerate(made)),
         shards=len(shards),
+        progress=progress,
+        overwrite=True,
     )
-    run_source(stage, run, progress=progress, overwrite=True)
     return answers
 
 
@@ -192,34 +196,17 @@ def plain(text: str) -> str:
     return " ".join(text.split()).rstrip(" .").lower()
 
 
-def _questions(row: Row, prompts: Mapping[Any, Prompt], photos: Mapping[str, Path | None]) -> Iterator[_Question]:
-    if "blind" in prompts:
-        yield _Question(row, prompts["blind"], CAPTION)
-        yield _Question(row, prompts["blind"], NEGATIVE)
-    if "image" in prompts:
-        yield _Question(row, prompts["image"], "", photos.get(row["image_id"]))
-
-
-def _verdicts(answered: Iterable[tuple[_Question, Answer | None]], model: Mapping[str, Any]) -> Iterator[Row]:
-    """The rows of the questions that have an answer, or none because there is no image."""
-    for (row, prompt, first, _), answer in answered:
-        if answer is not None and answer.status == "budget":
-            continue
-        found: Row = dict.fromkeys(VERDICTS.names)
-        found |= {name: row[name] for name in ("negative_id", "caption_id", "image_id", "operator")}
-        found |= {"reading": prompt.name, "first": first, "reader": str(model["model"]), "prompt": prompt.sha256}
-        found |= {"temperature": model.get("temperature"), "fingerprint": "", "problem": ""}
-        if answer is None:
-            found["problem"] = "no_image"
-        elif answer.status == "refused":
-            found["problem"] = "refused"
-        else:
-            found["fingerprint"] = answer.fingerprint
-            try:
-                found |= read_verdict(answer.text, first)
-            except ValueError:
-                found["problem"] = "malformed"
-        yield found
+def _verdict(question: _Question, answer: Answer | None, model: Mapping[str, Any]) -> Row:
+    """The row of a question with its answer; None: it was not asked, since there is no image."""
+    row, prompt = question.row, question.prompt
+    found: Row = dict.fromkeys(VERDICTS.names)
+    found |= {name: row[name] for name in ("negative_id", "caption_id", "image_id", "operator")}
+    found |= {"reading": prompt.name, "first": question.first, "reader": str(model["model"]), "prompt": prompt.sha256}
+    found |= {"temperature": model.get("temperature"), "fingerprint": "", "problem": "no_image"}
+    if answer is not None:
+        verdict, problem = answer.read(lambda text: read_verdict(text, question.first))
+        found |= {"fingerprint": answer.fingerprint, "problem": problem, **(verdict or {})}
+    return found
 
 
 def read_verdict(text: str, first: str) -> Row:

@@ -17,7 +17,7 @@ import click
 import psutil
 import pytest
 
-from negcap.augment.operators import PRESETS
+from negcap.augment.operators import OPERATORS, PRESETS, Operator
 from negcap.augment.settings import words_of
 from negcap.pipelines.cli import group, main, negcap, options
 from negcap.pipelines.cli.group import Stopped, stopped_by_signals
@@ -186,12 +186,8 @@ def test_another_config_is_refused_and_named(sample_run: Path, run: Path, capsys
     assert manifest_path(run / "negatives").read_bytes() == before
     assert negcap_exits("build", SAMPLE, "--output", run, "--limit", 3, "--preset", "all", *HERE) == 2
     assert "limit was 40, is now 3" in capsys.readouterr().err
-    assert (
-        negcap_exits(
-            "build", "--output", run, "--only", "negatives", "--operator", "numeral,shuffle", "--overwrite", *HERE
-        )
-        == 0
-    )
+    two = ("--only", "negatives", "--operator", "numeral,shuffle")
+    assert negcap_exits("build", "--output", run, *two, "--overwrite", *HERE) == 0
     kept = [row for row in rows_of(sample_run, "negatives") if row["operator"] in ("numeral", "shuffle")]
     assert rows_of(run, "negatives") == kept  # operators do not disturb each other
     assert negcap_exits("info", run, "--verify") == 0
@@ -214,12 +210,6 @@ def test_build_goes_on_from_captions_that_are_there(
     assert capsys.readouterr().err == f"negcap: CAPTIONS must be given: {tmp_path / 'empty'} holds none\n"
 
 
-def test_an_interruption_says_how_to_go_on(monkeypatch, capsys, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
-    monkeypatch.setattr(build, "ingest", raising(KeyboardInterrupt()))
-    assert negcap_exits("build", SAMPLE, "--output", tmp_path / "out", "--scheduler", "synchronous") == 130
-    assert capsys.readouterr().err.strip() == "negcap: interrupted; the same command continues from here"
-
-
 @pytest.mark.parametrize(("name", "status"), [("SIGTERM", 143), ("SIGHUP", 129)])
 def test_a_signal_to_end_says_how_to_go_on_unless_it_is_ignored(
     name: str, status: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
@@ -238,7 +228,10 @@ def test_a_signal_to_end_says_how_to_go_on_unless_it_is_ignored(
             patch.setattr(signal, "getsignal", lambda _: signal.SIG_DFL)  # pytest's own handlers must not count
             assert negcap_exits(*command) == status
         assert capsys.readouterr().err == f"negcap: stopped by {name}; the same command continues from here\n"
-        assert not (tmp_path / "out").exists()
+        monkeypatch.setattr(build, "ingest", raising(KeyboardInterrupt()))
+        assert negcap_exits(*command) == 130
+        assert capsys.readouterr().err == "\nnegcap: interrupted; the same command continues from here\n"
+        monkeypatch.setattr(build, "ingest", stopped)
         waiting = [one for one in threading.enumerate() if isinstance(one, threading.Timer)]
         assert all(one.finished.is_set() for one in waiting)  # nothing ends this process later
         signal.signal(number, signal.SIG_IGN)  # as nohup does
@@ -359,21 +352,19 @@ def test_components_are_made_anew_as_asked(run: Path, capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize(
-    ("flags", "made"),
+    ("options", "made"),
     [
-        ("", 0),
-        ("--operator relation", 0),
-        ("--components", 1),
-        ("--set simple=true", 1),
-        ("--set simple=false", 0),
-        ("--preset univse", 1),
-        ("--preset vse-c", 0),
+        ({}, False),
+        ({"operators": ("relation",)}, False),
+        ({"components": True}, True),
+        ({"simple": "true"}, True),
+        ({"simple": "false"}, False),
+        ({"preset": "univse"}, True),
+        ({"preset": "vse-c"}, False),
     ],
 )
-def test_build_makes_components_where_they_are_asked_for(flags: str, made: int, tmp_path: Path) -> None:
-    few = ["--limit", 3, "--set", "lexicon=own", *HERE]
-    assert negcap_exits("build", SAMPLE, "--output", tmp_path / "run", *few, *flags.split()) == 0
-    assert [(tmp_path / "run" / table).exists() for table in COMPONENT_TABLES] == [bool(made)] * 3
+def test_build_makes_components_where_they_are_asked_for(options: dict, made: bool, tmp_path: Path) -> None:
+    assert ("components" in build.planned_verbs(tmp_path, options)) == made
 
 
 def test_captions_in_another_language_make_nothing_and_break_nothing(
@@ -386,18 +377,14 @@ def test_captions_in_another_language_make_nothing_and_break_nothing(
     assert rows_of(tmp_path / "run", "parses") == rows_of(tmp_path / "run", "negatives") == []
 
 
-def test_a_damaged_shard_is_found_and_rebuilt(sample_run: Path, run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    shard = shard_path(run / "negatives", 0)
-    shard.write_bytes(shard.read_bytes()[:-7])
+def test_a_damaged_shard_is_found(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert negcap_exits("info", run, "--verify") == 0
+    assert capsys.readouterr().err.endswith("rows: all as they were written\n")
+    shard_path(run / "negatives", 0).write_bytes(b"cut")
     assert negcap_exits("info", run, "--verify") == 1
     shown = capsys.readouterr()
     assert shown.out == "negatives/part-00000.parquet: damaged, its bytes are not those that were written\n"
     assert shown.err.endswith(": 1 problem\n")
-    assert negcap_exits("build", "--output", run, "--only", "negatives", "--preset", "all", *HERE) == 0
-    assert shard.read_bytes() == shard_path(sample_run / "negatives", 0).read_bytes()
-    capsys.readouterr()
-    assert negcap_exits("info", run, "--verify") == 0
-    assert capsys.readouterr().err.endswith("rows: all as they were written\n")
 
 
 def test_show_is_random_repeatable_and_selects(sample_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -440,27 +427,23 @@ def test_a_table_that_a_run_lacks_is_made_by_the_command_that_is_named(
     shutil.copytree(sample_run / "captions", tmp_path / "captions")
     (tmp_path / MANIFESTS).mkdir()
     shutil.copy(sample_run / MANIFESTS / "captions.json", tmp_path / MANIFESTS)
-    for arguments, lacking, command in [
-        (["show"], "negatives", f"build --output {tmp_path} --only negatives"),
-        (["show", "--operator", "paraphrase"], "positives", f"build --output {tmp_path} --only negatives"),
-        (["build", "--only", "lexicon", "--output"], "parses", f"build --output {tmp_path} --only parse"),
-        (["refine", "--vetted"], "negatives", f"build --output {tmp_path} --only negatives"),
-        (["train", "--output", str(tmp_path / "m"), "--model", "vse"], "features", "features"),
+    negatives = "build --output {} --only negatives"
+    for words, lacking, command in [
+        ("show {}", "negatives", negatives),
+        ("show {} --operator paraphrase", "positives", negatives),
+        ("build --only lexicon --output {}", "parses", "build --output {} --only parse"),
+        ("refine {} --vetted", "negatives", negatives),
+        ("train {0} --output {0}/m --model vse", "features", "features"),
     ]:
-        words = (
-            [*arguments, str(tmp_path)] if arguments[0] == "build" else [arguments[0], str(tmp_path), *arguments[1:]]
-        )
-        assert main(words) == 2
-        assert capsys.readouterr().err == f"negcap: {tmp_path} has no {lacking}: run negcap {command} first\n"
-    for arguments, said in [
-        (["show", "--split", "test", "--split", "val"], "has no rows with split test or val"),
-        (["show", "--refined"], f"has no refined: run negcap refine {sample_run} first"),
-        (
-            ["import", "--report"],
-            f"negcap blind {sample_run} and negcap audit {sample_run}",
-        ),  # a run is no set of others
+        assert negcap_exits(*words.format(tmp_path).split()) == 2
+        said = f"negcap: {{}} has no {lacking}: run negcap {command} first\n".replace("{}", str(tmp_path))
+        assert capsys.readouterr().err == said
+    for words, said in [
+        ("show {} --split test --split val", "has no rows with split test or val"),
+        ("show {} --refined", f"has no refined: run negcap refine {sample_run} first"),
+        ("import {} --report", f"negcap blind {sample_run} and negcap audit {sample_run}"),  # a run is no set of others
     ]:
-        assert main([arguments[0], str(sample_run), *arguments[1:]]) == 2
+        assert negcap_exits(*words.format(sample_run).split()) == 2
         assert said in capsys.readouterr().err
 
 
@@ -576,3 +559,26 @@ def test_closed_streams_take_nothing(sample_run: Path, tmp_path: Path, monkeypat
     assert negcap_exits("show", tmp_path / "nothing") == 2
     for name in ("stdin", "stdout", "stderr"):
         getattr(sys, name).close()
+
+
+@pytest.mark.filterwarnings("ignore:operator noun raised KeyError:RuntimeWarning")
+def test_strict_exits_with_1_if_an_operator_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "captions.csv").write_text("image,caption\n1,A dog runs .\n2,A cat sits on a table .\n")
+    run, here = str(tmp_path / "run"), ["--quiet", "--scheduler", "synchronous"]
+    lexicon = ["--set", "lexicon=reference", "--operator", "noun", "--operator", "verb"]
+    build = ["build", str(tmp_path / "captions.csv"), "--output", run, *lexicon, *here]
+    monkeypatch.setitem(OPERATORS, "noun", Operator(raising(KeyError("scarf")), "noun", 1.0))
+    assert main([*build, "--strict"]) == 1
+    shown = capsys.readouterr()
+    assert shown.err == (
+        f"negcap: operators failed on captions, 2 in all: negcap show {run} --reason operator_error lists them\n"
+    )
+    assert "operator_error 2" in shown.out
+    assert main(build) == 0  # the table is kept
+    assert main(["show", run, "--reason", "operator_error"]) == 0
+    assert "rejected: operator_error (operator noun raised KeyError: 'scarf')" in capsys.readouterr().out
+    verbs = ["build", "--output", run, "--only", "negatives", "--strict", "--overwrite", *here]
+    assert main([*verbs, "--operator", "noun"]) == 1
+    assert main([*verbs, "--operator", "verb"]) == 0

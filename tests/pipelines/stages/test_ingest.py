@@ -9,6 +9,7 @@ import random
 import subprocess
 import sys
 from collections import Counter
+from importlib.metadata import version
 from pathlib import Path
 
 import pyarrow as pa
@@ -34,12 +35,11 @@ from negcap.schemas.fields import check
 from tests.conftest import DATA, ROOT
 
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason=f"the real captions are not in {DATA} (NEGCAP_DATA)")
-PROVENANCE = {"negcap_version": "0"}
 
 
 def run_ingest(source: str | Path, run: Path, *, overwrite: bool = False, **config: object) -> Ingested:
     settings = IngestConfig(**config)  # type: ignore[arg-type]
-    return ingest(str(source), run, settings, metadata=PROVENANCE, progress=Progress(), overwrite=overwrite)
+    return ingest(str(source), run, settings, progress=Progress(), overwrite=overwrite)
 
 
 def csv(path: Path, rows: list[tuple[str, str]], header: str = "image,caption") -> Path:
@@ -91,7 +91,7 @@ def test_shards_say_what_they_were_made_from_and_not_where_or_when(kites, tmp_pa
     run_ingest(kites, tmp_path / "run", source_name="hill")
     metadata = pq.read_schema(tmp_path / "run/captions/part-00000.parquet").metadata
     assert metadata[b"stage"] == b"ingest"
-    assert metadata[b"negcap_version"] == b"0"
+    assert metadata[b"negcap_version"].decode() == version("negcap")
     config = json.loads(metadata[b"config"])
     assert (config["format"], config["source_name"], config["shard_size"]) == ("table", "hill", None)
     inputs = read_manifest(tmp_path / "run/captions").identity.inputs
@@ -250,9 +250,9 @@ def test_strict_stops_at_the_first_bad_record_also_of_a_finished_run(tmp_path):
     run_ingest(path, run)
     before = contents(run)
     with pytest.raises(ValueError, match=message):
-        ingest(str(path), run, IngestConfig(strict=True), metadata=PROVENANCE, progress=Progress(stream))
+        ingest(str(path), run, IngestConfig(strict=True), progress=Progress(stream))
     assert contents(run) == before and stream.getvalue() == ""
-    ingest(str(path), run, IngestConfig(), metadata=PROVENANCE, progress=Progress(stream))
+    ingest(str(path), run, IngestConfig(), progress=Progress(stream))
     assert stream.getvalue() == "ingest: up to date\n"
 
 
@@ -266,39 +266,28 @@ def test_strict_stops_at_the_first_bad_record_also_of_a_finished_run(tmp_path):
         ("a.csv", b"image,caption\n/x.jpg,Hen\n", r"has none; the first of its bad records: .*a\.csv:2: unsafe_path"),
         ("a.json", b'{"images": [{"id": 1}], "annotations": []}', "has none; it has no records"),
         ("a.csv", b"picture,words\n1.jpg,Hen\n", "found: picture, words"),
+        ("nothing.csv", None, "nothing.csv: no such file or folder"),
     ],
 )
 @pytest.mark.parametrize("there", [False, True])
 def test_nothing_is_written_when_the_source_is_bad(name, content, message, there, tmp_path):
-    (tmp_path / name).write_bytes(content)
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
     run = tmp_path / "deep/run"
     if there:
         run.mkdir(parents=True)
-    with pytest.raises(ValueError, match=message) as error:
+    with pytest.raises((ValueError, FileNotFoundError), match=message) as error:
         run_ingest(tmp_path / name, run)
     assert str(error.value).startswith(str(tmp_path / name))
     assert "\n" not in str(error.value)
     assert list(run.iterdir()) == [] if there else not run.exists()
 
 
-def test_a_missing_source_and_an_output_that_is_a_file(kites, tmp_path):
-    with pytest.raises(FileNotFoundError, match="nothing.csv: no such file or folder"):
-        run_ingest(tmp_path / "nothing.csv", tmp_path / "run")
-    with pytest.raises(ValueError, match="the output must be a folder, is a file"):
-        run_ingest(kites, kites)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"limit": 2}, "limit was unset, is now 2"),
-        ({"source_name": "hill"}, "source_name was .*, is now hill"),
-    ],
-)
-def test_another_config_is_refused_unless_overwritten(change, message, kites, tmp_path):
+def test_another_config_is_refused_unless_overwritten(kites, tmp_path):
+    change = {"limit": 2}
     run_ingest(kites, tmp_path / "run")
     before = contents(tmp_path / "run")
-    with pytest.raises(OtherConfigError, match=message):
+    with pytest.raises(OtherConfigError, match="limit was unset, is now 2"):
         run_ingest(kites, tmp_path / "run", **change)
     assert contents(tmp_path / "run") == before
     run_ingest(kites, tmp_path / "run", overwrite=True, **change)
@@ -328,8 +317,7 @@ class Killer(Progress):
         if self._steps == 3:
             os.kill(os.getpid(), signal.SIGKILL)
 
-stage.ingest({str(path)!r}, Path({str(tmp_path / "run")!r}), stage.IngestConfig(shard_size=50),
-             metadata={PROVENANCE!r}, progress=Killer())
+stage.ingest({str(path)!r}, Path({str(tmp_path / "run")!r}), stage.IngestConfig(shard_size=50), progress=Killer())
 """
     killed = subprocess.run([sys.executable, "-c", script], cwd=ROOT, timeout=60)
     assert killed.returncode == -9
@@ -384,8 +372,6 @@ def test_an_image_in_two_splits_has_distinct_ids_and_a_warning(tmp_path):
             {"format": "hats"},
             "format must be one of coco, karpathy, flickr, multi30k, vsepp, table, webdataset, lines, was: hats",
         ),
-        ({"limit": 0}, "limit must be >= 1, was: 0"),
-        ({"shard_size": 0}, "shard_size must be >= 1, was: 0"),
         ({"shard_mb": 0}, "shard_mb must be > 0, was: 0"),
         ({"shard_mb": 1, "shard_size": 9}, "shard_size and shard_mb exclude each other"),
         ({"language": "English"}, "language must be an ISO 639 code such as en, or all, was: English"),
@@ -400,7 +386,7 @@ def test_config_errors_name_rule_and_value(config, message):
 def test_progress_hears_of_captions_and_shards(kites, tmp_path, monkeypatch):
     monkeypatch.setattr(stage, "REPORT_EVERY", 4)
     progress = Progress()
-    ingest(str(kites), tmp_path / "run", IngestConfig(shard_size=3), metadata={}, progress=progress)
+    ingest(str(kites), tmp_path / "run", IngestConfig(shard_size=3), progress=progress)
     assert [(t.stage, t.captions, t.shards) for t in progress.timings] == [("ingest", 15, 5)]
 
 

@@ -25,24 +25,15 @@ REFERENCE = {verb: data_path("reference_lexicon") / f"{verb}.parquet" for verb i
 
 
 def captions(sentences: list[str], per_image: int = 1) -> pa.Table:
-    rows = [
-        {
-            **dict.fromkeys(CAPTIONS_SCHEMA.names, ""),
-            "caption_id": f"{n:03}",
-            "image_id": f"{n // per_image:03}",
-            "language": "en",
-            "text": text,
-        }
-        for n, text in enumerate(sentences)
-    ]
-    return pa.Table.from_pylist(rows, schema=CAPTIONS_SCHEMA)
+    rows = pd.DataFrame({"text": sentences, "image": "", "split": "", "origin": "", "language": "en"})
+    rows["caption_id"] = [f"{n:03}" for n in rows.index]
+    rows["image_id"] = [f"{n // per_image:03}" for n in rows.index]
+    return pa.Table.from_pandas(rows, CAPTIONS_SCHEMA, preserve_index=False)
 
 
 def count_of(table: pa.Table, entry: str) -> float:
     """The total count of a noun; 0 if the lexicon does not have it."""
-    rows = table.filter(
-        pc.and_(pc.equal(table["kind"], "noun"), pc.and_(pc.equal(table["entry"], entry), pc.equal(table["place"], "")))
-    )
+    rows = table.filter((pc.field("kind") == "noun") & (pc.field("entry") == entry) & (pc.field("place") == ""))
     return sum(rows["count"].to_pylist())
 
 

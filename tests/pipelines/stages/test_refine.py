@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from negcap.pipelines.cli import main
 from negcap.pipelines.engine.cluster import executor
-from negcap.pipelines.engine.errors import OtherConfigError, StageError
+from negcap.pipelines.engine.errors import StageError
 from negcap.pipelines.engine.manifest import Identity
 from negcap.pipelines.engine.output import Output
 from negcap.pipelines.engine.progress import Progress
@@ -45,6 +45,9 @@ def corpus(images: int, seed: int = 0) -> list[tuple[str, str]]:
     ]
 
 
+Make = Callable[[str, Random, int], list[str]]
+
+
 def uniform(caption: str, rng: Random, candidates: int) -> list[str]:
     """Negatives that replace the noun by any other, however rare: the frequent noun is the true one."""
     noun = caption.split()[2]
@@ -52,26 +55,19 @@ def uniform(caption: str, rng: Random, candidates: int) -> list[str]:
     return [caption.replace(noun, other, 1) for other in others]
 
 
-def marked(caption: str, rng: Random, candidates: int) -> list[str]:
-    """The same, three of four with a word that no true caption has."""
-    made = uniform(caption, rng, candidates)
-    return [text if rng.random() < 0.25 else text.replace("wall", "zebra") for text in made]
+def cued(share: float, old: str, *new: str) -> Make:
+    """The same, a share of them with one of the texts `new` in place of `old`."""
+
+    def make(caption: str, rng: Random, candidates: int) -> list[str]:
+        texts = uniform(caption, rng, candidates)
+        return [text.replace(old, rng.choice(new)) if rng.random() < share else text for text in texts]
+
+    return make
 
 
-def longer(caption: str, rng: Random, candidates: int) -> list[str]:
-    """The same, most of them longer than the caption, whatever the words."""
-    made = uniform(caption, rng, candidates)
-    return [
-        text if rng.random() < 0.3 else text.replace(" wall", rng.choice([" long wall", " wide wall"])) for text in made
-    ]
-
-
-def untidy(caption: str, rng: Random, candidates: int) -> list[str]:
-    """The same, half of them with a space before the full stop."""
-    return [text if rng.random() < 0.5 else text.replace(".", " .") for text in uniform(caption, rng, candidates)]
-
-
-Make = Callable[[str, Random, int], list[str]]
+marked = cued(0.75, "wall", "zebra")  # with a word that no true caption has
+longer = cued(0.7, " wall", " long wall", " wide wall")
+untidy = cued(0.5, ".", " .")
 
 
 def table(captions: list[tuple[str, str]], negatives: list[list[str]], true: list[list[str]] | None = None) -> pa.Table:
@@ -154,8 +150,10 @@ def rows_of(run: Path, name: str) -> list[dict[str, object]]:
     return pa.concat_tables(read_table(run, name)).to_pylist()
 
 
-def test_a_run_gets_a_table_of_its_own_rows(run: Path) -> None:
+def test_a_run_gets_a_table_of_its_own_rows(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["refine", str(run), "--scheduler", "synchronous", "--quiet"]) == 0
     counts = run_refine(run)
+    assert yields(counts) in capsys.readouterr().out
     kept, made = rows_of(run, "refined"), rows_of(run, "negatives")
     assert all(row in made for row in kept)
     assert len({(row["caption_id"], row["operator"]) for row in kept}) == len(kept)
@@ -167,6 +165,9 @@ def test_a_run_gets_a_table_of_its_own_rows(run: Path) -> None:
     assert metadata[b"stage"] == b"refine" and json.loads(metadata[b"config"])["seed"] == 0
     assert metadata[b"table"] == b"refined" and b"negcap_version" in metadata
     assert set(measure_run(run, BlindConfig(table="refined")).reports) == {"noun", "verb"}
+    counts = run_refine(run, overwrite=True, splits=("test",))
+    assert {row["split"] for row in rows_of(run, "refined")} == {"test"}
+    assert counts["noun.captions"] == 60
 
 
 def test_a_second_run_changes_nothing_and_mends_what_is_damaged(run: Path) -> None:
@@ -179,14 +180,6 @@ def test_a_second_run_changes_nothing_and_mends_what_is_damaged(run: Path) -> No
     (run / "refined" / "part-00001.parquet").write_bytes(b"cut")
     assert run_refine(run) == counts
     assert {path: path.read_bytes() for path in run.rglob("refined/*")} == shards
-
-
-def test_another_config_is_refused_and_overwritten(run: Path) -> None:
-    run_refine(run)
-    with pytest.raises(OtherConfigError, match="seed was 0, is now 1"):
-        run_refine(run, seed=1)
-    run_refine(run, overwrite=True, seed=1)
-    assert not verify(run).problems
 
 
 def test_groups_of_shards() -> None:
@@ -280,12 +273,8 @@ def test_too_few_images_keep_nothing(tmp_path: Path) -> None:
     ("config", "message"),
     [
         ({"operators": ("shuffle",)}, "operator must be one of noun, verb in .*negatives, was: shuffle"),
-        ({"operators": ("paraphrase",)}, "operator must be one of noun, verb in .*negatives, was: paraphrase"),
         ({"splits": ("val",)}, "split must be one of 'test', 'train' in .*negatives, was: 'val'"),
         ({"candidates": 0}, "candidates must be >= 1, was: 0"),
-        ({"rounds": 0}, "rounds must be >= 1, was: 0"),
-        ({"seed": -1}, "seed must be >= 0, was: -1"),
-        ({"most_plausible": 0.0}, "most_plausible must be > 0, was: 0.0"),
         ({"most_plausible": 1.5}, "most_plausible must be <= 1, was: 1.5"),
     ],
 )
@@ -312,24 +301,9 @@ def test_a_failure_names_the_operator(run: Path, monkeypatch: pytest.MonkeyPatch
         run_refine(run)
 
 
-def test_the_command_line(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["refine", str(run), "--scheduler", "synchronous", "--quiet"]) == 0
-    assert "noun" in (said := capsys.readouterr().out) and "yield" in said
-    assert main(["blind", str(run), "--refined"]) == 0
-    assert "n-gram regression" in capsys.readouterr().out
-    assert main(["blind", str(run), "--json", "--operator", "noun"]) == 0
-    report = json.loads(capsys.readouterr().out)
-    assert report["noun"]["ngrams"]["percent"] > 75 and ["zebra"] in [[cue["word"]] for cue in report["noun"]["words"]]
-    assert main(["blind", str(run), "--split", "dev"]) == 2
-    assert "split must be one of 'test', 'train'" in capsys.readouterr().err
-    assert main(["refine", str(run / "nowhere"), "--quiet"]) == 2
-
-
 def test_a_missing_column_is_named(run: Path) -> None:
     shard = run / "negatives" / "part-00000.parquet"
     replace_shard(shard, pq.read_table(shard).drop_columns(["family", "split"]))
-    with pytest.raises(ValueError, match="^negatives/part-00000.parquet lacks the columns family, split$"):
-        measure_run(run)
     with pytest.raises(ValueError, match="^negatives/part-00000.parquet lacks the columns family, split$"):
         run_refine(run)
 
@@ -344,9 +318,3 @@ def test_each_candidate_is_paired_with_its_own_true_text() -> None:
     alone = select(pool(table(captions, denials)))
     beside = select(pool(table(captions, denials, [some[::-1] for some in denials])))
     assert (alone >= 0).sum() < 0.1 * len(captions) < 0.6 * len(captions) < (beside >= 0).sum()
-
-
-def test_only_some_splits(run: Path) -> None:
-    counts = run_refine(run, splits=("test",))
-    assert {row["split"] for row in rows_of(run, "refined")} == {"test"}
-    assert counts["noun.captions"] == 60
