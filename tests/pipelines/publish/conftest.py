@@ -1,8 +1,10 @@
-"""The run that formats are published of."""
+"""The runs that are published."""
+
+from pathlib import Path
 
 import pytest
 
-from tests.pipelines.publish.fixtures import TOY_TESTS, TOYS, Toy, rows, write_images, write_run
+from tests.pipelines.publish.fixtures import IMAGES, TESTS, TOY_TESTS, TOYS, Toy, rows, write_images, write_run
 
 QUIRKS = {"“Wait,” she says": 0, 'A "quoted" sign; it\'s 1,5 m\\wide': 1}
 
@@ -19,3 +21,8 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Toy:
                     row[name] = f"{row[name]} {quirk}, 😀"
     images = write_images(folder / "images", [f"p{i:03d}.jpg" for i in range(TOYS)])
     return Toy(write_run(folder / "run", captions, negatives), images, captions, negatives)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return write_run(tmp_path / "run", *rows(IMAGES, TESTS))

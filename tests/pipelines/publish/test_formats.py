@@ -27,6 +27,7 @@ from tests.pipelines.publish.fixtures import TOY_TESTS as TESTS
 from tests.pipelines.publish.fixtures import TOYS as IMAGES
 from tests.pipelines.publish.fixtures import Toy, rows, size, write_run
 
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 MEASURED = {("noun", (k + 1) / 100, -1.25 - k, 0.75) for k in range(3)} | {("numeral", None, -1.25, None)}
 
 
@@ -160,7 +161,6 @@ def test_vse_c_leaves_images_with_fewer_captions_out(toy: Toy, tmp_path: Path) -
     assert (out / "noun" / "test_images.txt").read_text().split() == ["p004.jpg", "p005.jpg", "p006.jpg"]
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("with_images", [False, True])
 def test_huggingface_loads_the_folder(
     with_images: bool, toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -304,7 +304,6 @@ def folder(toy: Toy, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., 
     return published
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("format", sorted(PAIRS))
 def test_croissant_reads_the_pairs(format: str, croissant: Any, toy: Toy, folder: Any) -> None:
     records = croissant(folder(format, "test"))
@@ -323,7 +322,6 @@ def test_croissant_reads_the_pairs(format: str, croissant: Any, toy: Toy, folder
     assert not records
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_croissant_reads_the_columns_beside(croissant: Any, toy: Toy, folder: Any) -> None:
     coco = croissant(folder("coco", "test"))["captions_test"][0]
     assert coco["operators"] == ["noun"] * 3 + ["numeral"] and len(coco["replaced"]) == len(coco["replacements"]) == 4
@@ -333,7 +331,6 @@ def test_croissant_reads_the_columns_beside(croissant: Any, toy: Toy, folder: An
     )
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("format", ["sugarcrepe", "coco"])
 def test_croissant_has_images_that_are_copied(format: str, croissant: Any, toy: Toy, tmp_path: Path) -> None:
     out = toy.publish(tmp_path / "out", format, copy_images=True, **CITED)
@@ -345,7 +342,6 @@ def test_croissant_has_images_that_are_copied(format: str, croissant: Any, toy: 
     assert "| `image` | the image |" in (out / "README.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # it leaves closing to the collector
 def test_croissant_reads_archives(croissant: Any, toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("negcap.pipelines.publish.layout.SAMPLES", 10)

@@ -39,11 +39,6 @@ from tests.tables import replace_shard, write_table
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Path:
-    return write_run(tmp_path / "run", *rows(IMAGES, TESTS))
-
-
-@pytest.fixture
 def images(tmp_path: Path) -> Path:
     return write_images(tmp_path / "images", [f"p{i:03d}.jpg" for i in range(IMAGES)])
 
