@@ -15,10 +15,8 @@ from string import Template
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...augment.operators import UNCHECKED
-from ..tables.examples import Selection
-from .config import PublishConfig
 from .gate import LEAST_PAIRS, Verdict
-from .layout import Column, FileSet, Format, RecordSet
+from .layout import Column, FileSet, Publication, RecordSet
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,16 +32,14 @@ class File(NamedTuple):
 
 @dataclass(frozen=True)
 class Facts:
-    """A published set: its options, counts, results of the checks, and the files that were written.
+    """A published set: its counts, results of the checks, and the files that were written.
 
     counts: by (split, what), where what is "captions", "images" or an operator, whose negatives are counted; leaks,
     missing: number of captions left out because they are in the train split too, or because their image file is
     missing; provenance: the Parquet metadata of the source table; records, files: what was written.
     """
 
-    config: PublishConfig
-    kind: Format
-    selection: Selection
+    publication: Publication
     counts: Counter[tuple[str, str]]
     verdict: Verdict
     leaks: int
@@ -57,9 +53,9 @@ class Facts:
         """The counts: a row per split with captions, columns images, captions, and each operator with negatives."""
         import pandas as pd
 
-        columns = ["images", "captions", *self.selection.operators]
-        rows = [[self.counts[split, what] for what in columns] for split in self.selection.splits]
-        table = pd.DataFrame(rows, self.selection.splits, columns)
+        columns = ["images", "captions", *self.publication.operators]
+        rows = [[self.counts[split, what] for what in columns] for split in self.publication.splits]
+        table = pd.DataFrame(rows, self.publication.splits, columns)
         return table.loc[table["captions"] > 0, (table.sum() > 0) | table.columns.isin(["images", "captions"])]
 
     @property
@@ -75,7 +71,8 @@ class Facts:
     @property
     def name(self) -> str:
         """The name of the set: the one given, or `negcap-FORMAT`."""
-        return self.config.name or f"negcap-{self.config.format}"
+        config = self.publication.config
+        return config.name or f"negcap-{config.format}"
 
     @property
     def use(self) -> str:
@@ -83,7 +80,7 @@ class Facts:
         split = "test" if "test" in self.table.index else self.table.index[0]
         operator = next((name for name, splits in self.splits_of.items() if split in splits), "")
         file = next((record.name for record in self.records if record.files is None), "")
-        return Template(self.kind.use).substitute(file=file, split=split, operator=operator)
+        return Template(self.publication.format.use).substitute(file=file, split=split, operator=operator)
 
     @property
     def unchecked(self) -> list[str]:
@@ -159,14 +156,17 @@ def card(facts: Facts) -> str:
     layouts: dict[tuple[Column, ...], RecordSet] = {}
     for record in facts.records:
         layouts.setdefault(record.columns, record)  # `noun.json` stands for the files of all operators
-    license = facts.config.license
+    config = facts.publication.config
+    license = config.license
     known = SPDX.fullmatch(license) and license.lower() != "other"  # the Hugging Face hub expects lower-case ids
     head: dict[str, Any] = {"license": license.lower()} if known else {"license": "other", "license_name": license}
     head |= {"language": ["en"], "pretty_name": facts.name}
-    head |= facts.kind.card_fields(facts.splits_of)
+    head |= facts.publication.format.card_fields(facts.splits_of)
     return template.render(
         facts=facts,
-        config=facts.config,
+        config=config,
+        format=facts.publication.format,
+        per_caption=facts.publication.per_caption,
         head=head,
         shown=list(layouts.values()),
         listed=LISTED,
@@ -213,7 +213,7 @@ def croissant(facts: Facts) -> dict[str, Any]:
 
     url, creator, datePublished and citeAs are included if the config has them.
     """
-    config = facts.config
+    config = facts.publication.config
     given: dict[str, Any] = {"url": config.url, "datePublished": config.date, "citeAs": config.cite}
     if config.creator:
         given["creator"] = {"@type": "sc:Organization", "name": config.creator}

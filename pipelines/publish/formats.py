@@ -19,28 +19,14 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...augment.reproducible import record_rng
 from ..engine.tables import has_table, read_table
 from ..quality.annotation.agree import find_key, read_key, read_sheets
 from ..quality.annotation.sheet import NEGATIVE
-from ..tables.examples import (
-    OPTIONS,
-    POSITIVE,
-    Example,
-    Negative,
-    Question,
-    all_captions,
-    is_denial,
-    other_wordings,
-    questions,
-    shuffled,
-    source_of,
-    with_negatives,
-)
+from ..tables.examples import OPTIONS, POSITIVE, Question, Row, by_caption, negatives_of, other_wordings, questions
 from ..tables.pairs import MEASURES, NEGATION
 from .images import CLIP_BENCHMARK, HUGGINGFACE, LMMS_EVAL, WEBDATASET
 from .layout import (
@@ -56,9 +42,13 @@ from .layout import (
     RecordSet,
     Rows,
     TableFile,
+    with_negatives,
 )
 from .negclip import NEGCLIP
 from .snli import SNLI
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def _at(root: str, *columns: Column) -> tuple[Column, ...]:
@@ -87,74 +77,78 @@ PARTS = {  # of negcap's operators in SugarCrepe; those that only add to the cap
 }
 
 
-def file_name(negative: Negative, names: str) -> str:
-    """The name of the file for a negative: its operator or, if `names` is "sugarcrepe", a part of SugarCrepe.
+def file_of(publication: Publication, row: Row) -> str:
+    """The path of the file for a row: of its operator or, with SugarCrepe's names, of a part of SugarCrepe.
 
     Operators of which SugarCrepe has none keep their names: its readers do not ask for these files.
     """
-    if names != "sugarcrepe":
-        return negative.operator
-    part = PARTS.get(negative.operator, negative.operator)
-    return part if negative.replaced else part.replace("replace_obj", "add_obj").replace("replace_att", "add_att")
+    name = row.operator
+    if publication.config.names == "sugarcrepe":
+        name = PARTS.get(name, name)
+        if not row.replaced:
+            name = name.replace("replace_obj", "add_obj").replace("replace_att", "add_att")
+    return publication.file(row.split, f"{name}.json")
 
 
 def sugarcrepe_rows(publication: Publication) -> Rows:
     """`{operator}.json`: `{"0": {"filename", "caption", "negative_caption"}}`."""
-    rows = Counter[str]()
-    for example, negative in publication.pairs():
-        file = publication.file(example.split, f"{file_name(negative, publication.names)}.json")
-        row = {"filename": example.image, "caption": example.text, "negative_caption": negative.text}
-        yield file, row, str(rows[file])
-        rows[file] += 1
+    written = Counter[str]()
+    for row in publication.rows():
+        file = file_of(publication, row)
+        pair = {"filename": row.image, "caption": row.text, "negative_caption": row.negative}
+        yield file, pair, str(written[file])
+        written[file] += 1
 
 
 def sugarcrepe_pp_rows(publication: Publication) -> Rows:
     """`{operator}.json`: a list of `{"id", "filename", "caption", "caption2", "negative_caption"}`."""
-    seed, rows = publication.selection.draws.seed, Counter[str]()
-    for example, negative in publication.pairs():
-        file = publication.file(example.split, f"{file_name(negative, publication.names)}.json")
-        second = record_rng(seed, "caption2", example.caption_id).choice(other_wordings(example))
-        row = {"id": rows[file], "filename": example.image, "caption": example.text, "caption2": second}
-        yield file, {**row, "negative_caption": negative.text}
-        rows[file] += 1
+    written = Counter[str]()
+    for row in publication.rows():
+        file = file_of(publication, row)
+        second = record_rng(publication.config.seed, "caption2", row.caption_id).choice(other_wordings(row))
+        texts = {"caption": row.text, "caption2": second, "negative_caption": row.negative}
+        yield file, {"id": written[file], "filename": row.image, **texts}
+        written[file] += 1
 
 
-def with_another(examples: list[Example]) -> list[Example]:
-    """Those captions of an image that have negatives and another caption with a different text."""
-    return [example for example in with_negatives(examples) if other_wordings(example)]
+def with_another(rows: pd.DataFrame) -> pd.DataFrame:
+    """Those rows that have a negative and another caption with a different text."""
+    made = with_negatives(rows)
+    return made.loc[[bool(other_wordings(row)) for row in made.itertuples()]]
 
 
 def aro_rows(publication: Publication) -> Rows:
     """`{operator}.json`: a list of rows with `image_path`, a box, `true_caption` and `false_caption`."""
-    for example, negative in publication.pairs():
-        box = dict(zip(("bbox_x", "bbox_y", "bbox_w", "bbox_h"), publication.box(example), strict=True))
-        row = {"image_path": example.image, **box, "true_caption": example.text, "false_caption": negative.text}
-        row |= {"relation_name": negative.replaced, "attributes": [negative.replaced, negative.replacement]}
-        yield publication.file(example.split, f"{negative.operator}.json"), row
+    for row in publication.rows():
+        box = dict(zip(("bbox_x", "bbox_y", "bbox_w", "bbox_h"), publication.box(row), strict=True))
+        texts = {"true_caption": row.text, "false_caption": row.negative, "relation_name": row.replaced}
+        pair = {"image_path": row.image, **box, **texts, "attributes": [row.replaced, row.replacement]}
+        yield publication.file(row.split, f"{row.operator}.json"), pair
 
 
 def negbench_rows(publication: Publication) -> Rows:
     """`{split}.csv`: a row per caption with three false options."""
-    seed = publication.selection.draws.seed
-    for examples in publication.by_image():
-        for question in _questions(examples, seed):
-            example = question.example
-            texts, answer = shuffled(question, record_rng(seed, "options", example.caption_id))
-            image = publication.prefix + example.image
-            yield f"{example.split}.csv", [image, *texts, answer, question.template]
+    seed = publication.config.seed
+    for rows in publication.by_image():
+        for true, false, template in _questions(rows, seed):
+            texts = [true.text, *false]
+            record_rng(seed, "options", true.caption_id).shuffle(texts)
+            line = [publication.prefix + true.image, *texts, texts.index(true.text), template]
+            yield f"{true.split}.csv", line
 
 
-def _questions(examples: list[Example], seed: int) -> Iterator[Question]:
+def _questions(rows: list[Row], seed: int) -> Iterator[Question]:
     """The questions about the captions of an image, at most one each; those about two nouns first."""
     asked = set[str]()
-    for question in questions(examples):
-        asked.add(source_of(question.example))
+    for question in questions(rows):
+        asked.add(question.true.source)
         yield question
-    for example in examples:
-        options = {n.text for n in example.negatives if n.operator != NEGATION} - {example.text}
-        if example.caption_id not in asked and not is_denial(example) and len(options) >= OPTIONS - 1:
-            rng = record_rng(seed, "false options", example.caption_id)
-            yield Question(example, tuple(rng.sample(sorted(options), OPTIONS - 1)), POSITIVE)
+    for some in by_caption(rows):
+        true = some[0]
+        options = {row.negative for row in some if row.operator != NEGATION} - {true.text}
+        if true.caption_id == true.source and true.source not in asked and len(options) >= OPTIONS - 1:
+            rng = record_rng(seed, "false options", true.caption_id)
+            yield Question(true, tuple(rng.sample(sorted(options), OPTIONS - 1)), POSITIVE)
 
 
 NEGBENCH = (
@@ -172,12 +166,12 @@ VOTES = ("foil", "caption", "other")
 
 def valse_rows(publication: Publication) -> Rows:
     """`{operator}.json`: by negative_id the `image_file`, `caption`, `foil`, votes …"""
-    for example, negative in publication.pairs():
-        row = {"dataset": "negcap", "original_split": example.split, "dataset_idx": example.image_id}
-        row |= {"linguistic_phenomena": negative.operator, "image_file": example.image, "caption": example.text}
-        row |= {"classes": negative.replaced, "classes_foil": negative.replacement}
-        voted = {**row, "mturk": publication.votes[negative.negative_id], "foil": negative.text}
-        yield publication.file(example.split, f"{negative.operator}.json"), voted, negative.negative_id
+    for row in publication.rows():
+        pair = {"dataset": "negcap", "original_split": row.split, "dataset_idx": row.image_id}
+        pair |= {"linguistic_phenomena": row.operator, "image_file": row.image, "caption": row.text}
+        pair |= {"classes": row.replaced, "classes_foil": row.replacement}
+        pair |= {"mturk": publication.votes[row.negative_id], "foil": row.negative}
+        yield publication.file(row.split, f"{row.operator}.json"), pair, row.negative_id
 
 
 def votes(run: Path, sheets: Sequence[Path]) -> dict[str, Mapping[str, int]]:
@@ -219,25 +213,26 @@ EXTENDED = (
 CAPTIONS_PER_IMAGE = 5
 
 
-def first_five(examples: list[Example]) -> list[Example]:
-    """The first five captions of an image, all of one split; none if it has fewer, since all images need five."""
-    one = [example for example in examples if example.split == examples[0].split]
-    return one[:CAPTIONS_PER_IMAGE] if len(one) >= CAPTIONS_PER_IMAGE else []
+def first_five(rows: pd.DataFrame) -> pd.DataFrame:
+    """The first five captions of each image, all of one split; none if it has fewer, since all images need five."""
+    one = rows[rows["split"] == rows.groupby("image_id")["split"].transform("first")]
+    captions = one.drop_duplicates("caption_id").groupby("image_id")["caption_id"]
+    first = captions.head(CAPTIONS_PER_IMAGE)[captions.transform("size") >= CAPTIONS_PER_IMAGE]
+    return one[one["caption_id"].isin(first)]
 
 
 def vse_c_rows(publication: Publication) -> Rows:
     """A folder per family that has negatives: `{split}_caps.txt`, `{split}_images.txt`, and `{split}_ex/{i}.txt` with
     the negatives of line i.
     """
-    for family in sorted({negative.family for _, negative in publication.pairs()}):
+    for family in sorted({family for rows in publication.tables() for family in rows["family"].dropna()}):
         lines = Counter[str]()
-        for examples in publication.by_image():
-            stem = f"{family}/{examples[0].split}"
-            yield f"{stem}_images.txt", examples[0].image
-            for example in examples:
-                yield f"{stem}_caps.txt", example.text
-                negatives = (negative.text for negative in example.negatives if negative.family == family)
-                yield f"{stem}_ex/{lines[stem]}.txt", *negatives
+        for rows in publication.by_image():
+            stem = f"{family}/{rows[0].split}"
+            yield f"{stem}_images.txt", rows[0].image
+            for some in by_caption(rows):
+                yield f"{stem}_caps.txt", some[0].text
+                yield f"{stem}_ex/{lines[stem]}.txt", *(row.negative for row in some if row.family == family)
                 lines[stem] += 1
 
 
@@ -282,18 +277,18 @@ class CocoFile(JsonFile):
     def __init__(self, file: Path, publication: Publication) -> None:
         """Open the file; every image refers to the one license of the publication."""
         info = '{"info": {"description": "captions and negative captions"},'
-        licenses = f'"licenses": [{{"id": 1, "name": {json.dumps(publication.license)}}}],'
+        licenses = f'"licenses": [{{"id": 1, "name": {json.dumps(publication.config.license)}}}],'
         super().__init__(file, f'{info}\n{licenses}\n"annotations": [')
         self.publication = publication
         self.images: dict[int, str] = {}
 
-    def add(self, annotation: dict[str, Any], example: Example) -> None:  # type: ignore[override]
-        """Write an annotation of an image, of which `example` is the first one or any other."""
+    def add(self, annotation: dict[str, Any], row: Row) -> None:  # type: ignore[override]
+        """Write an annotation of the image of a row."""
         number = annotation["image_id"]
         if number not in self.images:
-            image: dict[str, Any] = {"id": number, "file_name": example.image, "license": 1}
+            image: dict[str, Any] = {"id": number, "file_name": row.image, "license": 1}
             if self.publication.images is not None:
-                box = self.publication.images.box(example.image)
+                box = self.publication.images.box(row.image)
                 image |= {"width": box.width, "height": box.height}
             self.images[number] = json.dumps(image)
         super().add(annotation)
@@ -309,15 +304,16 @@ def coco_rows(publication: Publication) -> Rows:
 
     An image's number is its image_id if all are distinct integers, else its position in the selection, from 1.
     """
-    bare = replace(publication, selection=replace(publication.selection, operators=()))
-    names = list(dict.fromkeys(example.image_id for example in bare.examples()))
+    names = list(dict.fromkeys(name for rows in publication.tables() for name in rows["image_id"].unique()))
     numeric = all(name.isascii() and name.isdigit() for name in names) and len({int(n) for n in names}) == len(names)
     numbers = {name: int(name) if numeric else i for i, name in enumerate(names, 1)}
     change = ("operator", "replaced", "replacement", *MEASURES)
-    for caption, example in enumerate(publication.examples(), 1):
-        negatives = [{"caption": n.text, **{name: getattr(n, name) for name in change}} for n in example.negatives]
-        keys = {"id": caption, "image_id": numbers[example.image_id], "caption": example.text}
-        yield f"captions_{example.split}.json", {**keys, "negatives": negatives}, example
+    for number, some in enumerate(publication.by_caption(), 1):
+        negatives = [
+            {"caption": row.negative, **{name: getattr(row, name) for name in change}} for row in negatives_of(some)
+        ]
+        keys = {"id": number, "image_id": numbers[some[0].image_id], "caption": some[0].text}
+        yield f"captions_{some[0].split}.json", {**keys, "negatives": negatives}, some[0]
 
 
 FORMATS: dict[str, Format] = {
@@ -397,7 +393,7 @@ FORMATS: dict[str, Format] = {
         "`pycocotools.coco.COCO('$file')`; every annotation has its `negatives` beside the `caption`.",
         "true captions with their negatives",
         COCO_COLUMNS,
-        prepare=all_captions,
+        prepare=lambda rows: rows,
     ),
     "clip_benchmark": CLIP_BENCHMARK,
     "lmms-eval": LMMS_EVAL,

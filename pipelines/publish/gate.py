@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import groupby
@@ -16,7 +16,7 @@ from ..quality.bias import BlindReport, Pair, Unmeasured, blind, measure_each, m
 from ..quality.bias.measure import Measure
 from ..report.summary import plain_table
 from ..tables.columns import columns_of
-from ..tables.examples import Example
+from ..tables.examples import Row, negatives_of
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -133,12 +133,13 @@ def cues_table(verdict: Verdict) -> Table:
     return table
 
 
-def pairs_of(example: Example, seed: int) -> Iterator[tuple[str, Pair]]:
-    """(operator, pair) for every operator with negatives of this caption; the negative is a random published one."""
-    for operator, some in groupby(example.negatives, key=lambda negative: negative.operator):
-        drawn = list(some)
-        chosen = record_rng(seed, "blind", drawn[0].negative_id.rpartition(":")[0]).choice(drawn)
-        yield operator, Pair(example.text, chosen.text, example.image_id)
+def pairs_of(rows: Iterable[Row], seed: int) -> Iterator[tuple[str, Pair]]:
+    """(operator, pair) for every caption and operator with negatives; the negative is a random published one."""
+    for (_, operator), some in groupby(rows, key=lambda row: (row.caption_id, row.operator)):
+        drawn = negatives_of(some)
+        if drawn:
+            chosen = record_rng(seed, "blind", drawn[0].negative_id.rpartition(":")[0]).choice(drawn)
+            yield operator, Pair(chosen.text, chosen.negative, chosen.image_id)
 
 
 @dataclass(frozen=True)
@@ -148,17 +149,18 @@ class TrainSplit:
     texts: frozenset[bytes] = frozenset()
     images: frozenset[str] = frozenset()
 
-    def leaks(self, example: Example, siblings: bool = False) -> Iterator[tuple[str, str, str]]:
-        """Which captions of an example are in the train split too; nothing for an example of the train split itself.
+    def leaks(self, row: Row, siblings: bool = False) -> Iterator[tuple[str, str, str]]:
+        """Which captions of a row are in the train split too; nothing for a row of the train split itself.
 
         siblings: check the other captions of its image too. Yields caption_id, "image" or "caption" (what of it is in
         the train split), and the image's path or the caption's text.
         """
-        if example.split in TRAIN:
+        if row.split in TRAIN:
             return
-        for caption_id, text in [(example.caption_id, example.text), *(example.siblings if siblings else ())]:
-            if example.image_id in self.images:
-                yield caption_id, "image", example.image
+        others = zip(row.sibling_ids, row.siblings, strict=True) if siblings else ()
+        for caption_id, text in [(row.caption_id, row.text), *others]:
+            if row.image_id in self.images:
+                yield caption_id, "image", row.image
             elif self.texts and text_hash(text) in self.texts:
                 yield caption_id, "caption", text
 

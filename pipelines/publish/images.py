@@ -20,7 +20,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ...augment.reproducible import record_rng
-from ..tables.examples import Example, all_captions
+from ..tables.examples import Row
 from ..tables.pairs import MEASURES
 from .layout import EMBEDDED, FLOAT, IMAGE, Column, FileSet, Format, ParquetFiles, Publication, RecordSet, Rows, Tars
 
@@ -78,33 +78,34 @@ def hub_configs(splits: Mapping[str, Sequence[str]]) -> dict[str, Any]:
 
 def hub_columns(publication: Publication) -> tuple[Column, ...]:
     """The columns of format huggingface: the image is the file if images are published too, else its path."""
-    return tuple(EMBEDDED if publication.with_images and column is PATH else column for column in COLUMNS)
+    return tuple(EMBEDDED if publication.config.copy_images and column is PATH else column for column in COLUMNS)
 
 
 def hub_rows(publication: Publication) -> Rows:
     """`data/{operator}/{split}`: a row per negative."""
-    for example in publication.examples():
-        image = picture(publication, example) if publication.with_images else publication.prefix + example.image
-        for n in example.negatives:
-            keys = (n.negative_id, example.caption_id, example.image_id, image, example.text, n.text)
-            change = (n.family, n.operator, n.replaced, n.replacement, *(getattr(n, name) for name in MEASURES))
-            yield f"data/{n.operator}/{split_name(example.split)}", (*keys, *change)
+    for rows in publication.by_caption():
+        embedded = picture(publication, rows[0]) if publication.config.copy_images else None
+        for row in rows:
+            keys = (row.negative_id, row.caption_id, row.image_id, embedded or publication.prefix + row.image)
+            change = (row.text, row.negative, row.family, row.operator, row.replaced, row.replacement)
+            measures = (getattr(row, name) for name in MEASURES)
+            yield f"data/{row.operator}/{split_name(row.split)}", (*keys, *change, *measures)
 
 
-def picture(publication: Publication, example: Example) -> dict[str, Any]:
-    """The image of an example as `datasets` reads it."""
-    return {"bytes": publication.read(example), "path": example.image}
+def picture(publication: Publication, row: Row) -> dict[str, Any]:
+    """The image of a row as `datasets` reads it."""
+    return {"bytes": publication.read(row), "path": row.image}
 
 
 def finish_hub(publication: Publication, folder: Path, files: Mapping[str, Any]) -> list[RecordSet]:
     """Write mteb's task file if there are images; one record set per operator."""
-    if publication.with_images:
+    if publication.config.copy_images:
         write_template(folder / "mteb_task.py", "mteb_task.py", splits=sorted({Path(name).name for name in files}))
     made = {Path(name).parent.name for name in files}
     columns = (*hub_columns(publication), SPLIT)
     return [
         RecordSet(name, f"negatives by {name} with their captions", columns, FileSet(f"data/{name}/*.parquet"))
-        for name in publication.selection.operators
+        for name in publication.operators
         if name in made
     ]
 
@@ -134,18 +135,18 @@ def question_rows(publication: Publication) -> Rows:
     """`data/{split}`: a question per caption and operator: the caption and at most three negatives, all different, in
     random order.
     """
-    seed = publication.selection.draws.seed
-    for example in publication.examples():
-        image = picture(publication, example)
-        for (operator, family), some in groupby(example.negatives, key=lambda n: (n.operator, n.family)):
-            wrong = [text for text in dict.fromkeys(n.text for n in some) if text != example.text]
-            texts = [example.text, *wrong[: len(LETTERS) - 1]]
-            question_id = f"{example.caption_id}#{operator}"
+    seed = publication.config.seed
+    for rows in publication.by_caption():
+        caption, image = rows[0], picture(publication, rows[0])
+        for (operator, family), some in groupby(rows, key=lambda row: (row.operator, row.family)):
+            wrong = [text for text in dict.fromkeys(row.negative for row in some) if text != caption.text]
+            texts = [caption.text, *wrong[: len(LETTERS) - 1]]
+            question_id = f"{caption.caption_id}#{operator}"
             record_rng(seed, "options", question_id).shuffle(texts)
             options = "\n".join(f"{letter}. {text}" for letter, text in zip(LETTERS, texts, strict=False))
             asked = f"{QUESTION}\n{options}\nAnswer with the letter only."
-            row = (question_id, image, asked, LETTERS[texts.index(example.text)], operator, family)
-            yield f"data/{split_name(example.split)}", row
+            answer = LETTERS[texts.index(caption.text)]
+            yield f"data/{split_name(caption.split)}", (question_id, image, asked, answer, operator, family)
 
 
 def finish_questions(publication: Publication, folder: Path, files: Mapping[str, Any]) -> list[RecordSet]:
@@ -166,11 +167,13 @@ CAPTIONS = {".txt": ("captions", Column("captions", "the captions of the image, 
 
 def caption_samples(publication: Publication) -> Rows:
     """`{split}-{}.tar`: a sample per caption."""
-    for example in publication.examples():
-        keys = {"caption_id": example.caption_id, "image_id": example.image_id, "image": example.image}
-        negatives = {**keys, "negatives": [negative._asdict() for negative in example.negatives]}
-        texts = {".txt": example.text.encode(), ".neg.json": json.dumps(negatives, ensure_ascii=False).encode()}
-        yield f"{example.split}-{{:05d}}.tar", _image_member(publication, example) | texts
+    of_negative = ("negative_id", "operator", "family", "negative", "replaced", "replacement", *MEASURES)
+    for rows in publication.by_caption():
+        keys = {name: getattr(rows[0], name) for name in ("caption_id", "image_id", "image")}
+        made = [{"text" if name == "negative" else name: getattr(row, name) for name in of_negative} for row in rows]
+        negatives = json.dumps({**keys, "negatives": made}, ensure_ascii=False)
+        texts = {".txt": rows[0].text.encode(), ".neg.json": negatives.encode()}
+        yield f"{rows[0].split}-{{:05d}}.tar", _image_member(publication, rows[0]) | texts
 
 
 def finish_captions(publication: Publication, folder: Path, files: Mapping[str, Tars]) -> list[RecordSet]:
@@ -182,11 +185,11 @@ def finish_captions(publication: Publication, folder: Path, files: Mapping[str, 
 
 def image_samples(publication: Publication) -> Rows:
     """`{split}/{}.tar`: a sample per image and split."""
-    for examples in publication.by_image():
-        for split in dict.fromkeys(example.split for example in examples):
-            texts = [" ".join(example.text.split()) for example in examples if example.split == split]
+    for rows in publication.by_image():
+        for split in dict.fromkeys(row.split for row in rows):
+            texts = [" ".join(row.text.split()) for row in rows if row.split == split]
             captions = {".txt": "\n".join(texts).encode()}
-            yield f"{split}/{{}}.tar", captions | _image_member(publication, examples[0])
+            yield f"{split}/{{}}.tar", captions | _image_member(publication, rows[0])
 
 
 def finish_images(publication: Publication, folder: Path, files: Mapping[str, Tars]) -> list[RecordSet]:
@@ -201,9 +204,9 @@ def finish_images(publication: Publication, folder: Path, files: Mapping[str, Ta
     ]
 
 
-def _image_member(publication: Publication, example: Example) -> dict[str, bytes]:
-    suffix = PurePosixPath(example.image).suffix.lower()
-    return {{".jpeg": ".jpg", "": ".jpg"}.get(suffix, suffix): publication.read(example)}
+def _image_member(publication: Publication, row: Row) -> dict[str, bytes]:
+    suffix = PurePosixPath(row.image).suffix.lower()
+    return {{".jpeg": ".jpg", "": ".jpg"}.get(suffix, suffix): publication.read(row)}
 
 
 def _records(
@@ -252,7 +255,7 @@ CLIP_BENCHMARK = Format(
     finish=finish_images,
     negatives=False,
     images="files",
-    prepare=all_captions,
+    prepare=lambda rows: rows,
     embeds=True,
 )
 LMMS_EVAL = Format(

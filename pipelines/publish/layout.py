@@ -10,12 +10,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
-from ..tables.examples import Example, Negative, Prepare, Selection, with_negatives
+from pydantic import Field
+
+from ...augment.settings import AtLeastOne, Operators, Photos, Refined, Seed, Settings, Splits, Vetted
+from ..tables.examples import Row, by_caption, by_image, example_tables
 from ..tables.images import Box, Images, safe_path
+from ..tables.pairs import Pick
 
 if TYPE_CHECKING:
+    import pandas as pd
     import pyarrow as pa
 
 IMAGES = "images"
@@ -61,78 +66,158 @@ class RecordSet(NamedTuple):
     files: FileSet | None = None
 
 
+class PublishOptions(Settings):
+    """What is published, and how."""
+
+    format: str = Field(description="format to write")
+    license: str = Field(description="terms for captions and images: an SPDX id, a URL or a name")
+    split: Splits = ()
+    operators: Operators = ()
+    refined: Refined = False
+    vetted: Vetted = False
+    per_caption: AtLeastOne | None = Field(
+        None, description="negatives per caption and operator; none: as usual in the format"
+    )
+    pick: Pick = Field("first", description="which of the negatives: the first drawn or random ones")
+    seed: Seed = 0
+    images: Photos = None
+    boxes: Path | None = Field(None, description="CSV of image_id,x,y,width,height instead of whole images")
+    copy_images: bool = Field(False, description="publish the image files too, in images/")
+    skip_missing: bool = Field(False, description="leave out captions whose image file is missing")
+    skip_leaks: bool = Field(False, description="leave out captions that are in the train split, too")
+    max_blind: Annotated[float, Field(ge=50, le=100)] = Field(
+        60.0,
+        description="highest allowed accuracy, in %, of models that never see the images: the limit is exceeded if "
+        "the 95 % interval lies above it",
+    )
+    allow_blind: bool = Field(False, description="publish even what can be guessed; the card says so")
+    allow_unchecked: bool = Field(
+        False,
+        description="publish negatives of presets vse-c-paper and univse-paper, which may be true; the card says so",
+    )
+    image_root: str = Field(
+        "", description="written before image paths that readers open as they are, e.g. an absolute folder"
+    )
+    names: Literal["negcap", "sugarcrepe"] = Field(
+        "negcap", description="of sugarcrepe's files: operators (negcap), or SugarCrepe's parts (sugarcrepe)"
+    )
+    votes: tuple[Path, ...] = Field(
+        (), description="annotation sheets, between commas, for valse; none: the verdicts in the run"
+    )
+    name: str = Field("", description="of the data set; by default negcap-FORMAT")
+    url: str = Field("", description="of the data set, for the Croissant metadata")
+    creator: str = Field("", description="who publishes the data set, for the Croissant metadata")
+    date: str = Field("", description="of publication, YYYY-MM-DD, for the Croissant metadata")
+    cite: str = Field("", description="how to cite the data set, for the Croissant metadata")
+
+
 @dataclass(frozen=True)
 class Publication:
-    """A selection of captions and negatives, with its images.
+    """The captions and negatives of a run that are published in a format, with their images.
 
-    images: the folder of the image files, or None; boxes: by image_id, the region of the image that its captions
-    describe; with_images: whether the image files are published too, in the folder `image_folder`; license: its name,
-    for formats that state it. root: what precedes an image's path in formats whose readers open it as it is written;
-    empty: see `prefix`. names: whose names files of operators have, "negcap" or "sugarcrepe". votes: by negative_id,
-    for formats with `votes`.
+    config: what is published, and how; splits, operators: of which. images: the folder of the image files, or None;
+    boxes: by image_id, the region of the image that its captions describe. votes: by negative_id, for formats with
+    `votes`. accepted: the only negative_ids, None for all; left_out: caption_ids that are not published; p_true: by
+    negative_id, instead of the estimate in the table.
     """
 
-    selection: Selection
+    run: Path
+    config: PublishOptions
+    format: Format
+    splits: tuple[str, ...]
+    operators: tuple[str, ...]
     images: Images | None = None
     boxes: Mapping[str, Box] = field(default_factory=dict)
-    with_images: bool = False
-    license: str = ""
-    root: str = ""
-    names: str = "negcap"
     votes: Mapping[str, Mapping[str, int]] = field(default_factory=dict, repr=False)
+    accepted: frozenset[str] | None = field(default=None, repr=False)
+    left_out: frozenset[str] = field(default=frozenset(), repr=False)
+    p_true: Mapping[str, float] = field(default_factory=dict, repr=False)
+
+    @property
+    def table(self) -> str:
+        """The table of the negatives; "" if there are none."""
+        return ("refined" if self.config.refined else "negatives") if self.operators else ""
+
+    @property
+    def per_caption(self) -> int | None:
+        """At most so many negatives of each caption and operator; None: all."""
+        return self.config.per_caption or self.format.per_caption
 
     @property
     def image_folder(self) -> str:
         """Where published image files are: in `images`, or where readers of SugarCrepe look, in `val2017`."""
-        return "val2017" if self.names == "sugarcrepe" else IMAGES
+        return "val2017" if self.config.names == "sugarcrepe" else IMAGES
 
     @property
     def prefix(self) -> str:
-        """What precedes an image's path in formats whose readers open it as it is written: `root`, `images/` or ""."""
-        if self.root:
-            return self.root.rstrip("/") + "/"
-        return f"{self.image_folder}/" if self.with_images else ""
-
-    def by_image(self) -> Iterator[list[Example]]:
-        """The examples of each image; image paths are as found in the image folder, if there is one.
-
-        Raises ValueError for a path that leads out of the image folder.
+        """What precedes an image's path in formats whose readers open it as it is written: the config's `image_root`,
+        else `images/` if the files are published too.
         """
-        for examples in self.selection.images():
-            yield [example._replace(image=self._located(example.image)) for example in examples]
+        if self.config.image_root:
+            return self.config.image_root.rstrip("/") + "/"
+        return f"{self.image_folder}/" if self.config.copy_images else ""
+
+    def tables(self) -> Iterator[pd.DataFrame]:
+        """The rows of each shard (see `example_tables`) that the format can hold; image paths are as found in the image
+        folder, if there is one.
+
+        Raises ValueError for a path that leads out of the image folder, and as `example_tables`.
+        """
+        for rows in example_tables(
+            self.run,
+            self.operators,
+            self.splits,
+            p_true=self.p_true,
+            table=self.table,
+            accepted=self.accepted,
+            left_out=self.left_out,
+            per_caption=self.per_caption,
+            pick=self.config.pick,
+            seed=self.config.seed,
+        ):
+            kept = self.format.prepare(rows)
+            images = {image: self._located(image) for image in kept["image"].unique()}
+            yield kept.assign(image=kept["image"].map(images))
 
     def _located(self, image: str) -> str:
         return safe_path(image) if self.images is None else self.images.find(image) or image
 
-    def examples(self) -> Iterator[Example]:
-        """All examples, one by one, in the order of the run."""
-        for examples in self.by_image():
-            yield from examples
+    def rows(self) -> Iterator[Row]:
+        """All rows, one by one."""
+        for table in self.tables():
+            yield from table.itertuples()
 
-    def pairs(self) -> Iterator[tuple[Example, Negative]]:
-        """Each example with each of its negatives."""
-        for example in self.examples():
-            for negative in example.negatives:
-                yield example, negative
+    def by_image(self) -> Iterator[list[Row]]:
+        """The rows of each image."""
+        return by_image(self.rows())
+
+    def by_caption(self) -> Iterator[list[Row]]:
+        """The rows of each caption."""
+        return by_caption(self.rows())
 
     def file(self, split: str, name: str) -> str:
         """The path of a split's file of this name: in a folder of the split, if several are published."""
-        return name if len(self.selection.splits) == 1 else f"{split}/{name}"
+        return name if len(self.splits) == 1 else f"{split}/{name}"
 
-    def box(self, example: Example) -> Box:
-        """The region of the image that an example describes: the box given for the image, else the whole image.
+    def box(self, row: Row) -> Box:
+        """The region of the image that a caption describes: the box given for the image, else the whole image.
 
         Raises ValueError if there is neither a box nor an image folder.
         """
-        given = self.boxes.get(example.image_id)
+        given = self.boxes.get(row.image_id)
         if given is None and self.images is None:
-            raise ValueError(f"no box for image {example.image_id}: give --images, or its box in --set boxes=FILE")
-        return given or self.images.box(example.image)  # type: ignore[union-attr]
+            raise ValueError(f"no box for image {row.image_id}: give --images, or its box in --set boxes=FILE")
+        return given or self.images.box(row.image)  # type: ignore[union-attr]
 
-    def read(self, example: Example) -> bytes:
-        """The bytes of the image file of an example, in formats with images."""
+    def read(self, row: Row) -> bytes:
+        """The bytes of the image file of a row, in formats with images."""
         assert self.images is not None
-        return self.images.read(example.image)
+        return self.images.read(row.image)
+
+
+def with_negatives(rows: pd.DataFrame) -> pd.DataFrame:
+    """Those rows that have a negative."""
+    return rows[rows["negative_id"].notna()]
 
 
 Rows = Iterator[tuple[Any, ...]]  # the path of a file, and what its `add` takes
@@ -153,7 +238,7 @@ class Format:
     negatives. images: what it needs to know of the images: only their names, their sizes, or their files. siblings:
     whether its rows contain other captions of the image too. votes: whether every negative has the votes of people or
     models on it, and others are left out. embeds: whether published image files are inside the format's own files.
-    prepare: keeps those captions of an image that the format can hold. card_fields: further fields for the head of the
+    prepare: keeps those rows of a shard that the format can hold. card_fields: further fields for the head of the
     data card, computed from the splits in which each operator has negatives.
     """
 
@@ -170,7 +255,7 @@ class Format:
     siblings: bool = False
     votes: bool = False
     embeds: bool = False
-    prepare: Prepare = with_negatives
+    prepare: Callable[[pd.DataFrame], pd.DataFrame] = with_negatives
     card_fields: Callable[[Mapping[str, Sequence[str]]], dict[str, Any]] = lambda _: {}
 
     def write(self, publication: Publication, folder: Path) -> list[RecordSet]:

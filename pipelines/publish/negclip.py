@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import accumulate
 
-from ..tables.examples import Example
+from ..tables.examples import Row, by_caption
 from .layout import Column, Format, Publication, Rows, TableFile
 
 COLUMNS = (
@@ -32,12 +32,13 @@ def rows(publication: Publication) -> Rows:
     The neighbours of an image are among TOGETHER images that follow each other in the run, so that time and memory do
     not grow with the square of their number.
     """
-    waiting: dict[str, list[list[Example]]] = {}
+    waiting: dict[str, list[list[list[Row]]]] = {}
     written = Counter[str]()
-    for examples in publication.by_image():
-        for split in dict.fromkeys(example.split for example in examples):
+    for some in publication.by_image():
+        captions = [*by_caption(some)]
+        for split in dict.fromkeys(rows[0].split for rows in captions):
             images = waiting.setdefault(split, [])
-            images.append([example for example in examples if example.split == split])
+            images.append([rows for rows in captions if rows[0].split == split])
             if len(images) == TOGETHER + NEIGHBOURS:  # the last images have neighbours, too
                 yield from _rows(images[:TOGETHER], publication.prefix, written)
                 waiting[split] = images[TOGETHER:]
@@ -47,16 +48,17 @@ def rows(publication: Publication) -> Rows:
         yield from _rows(images, publication.prefix, written)
 
 
-def _rows(images: Sequence[Sequence[Example]], prefix: str, written: Counter[str]) -> Rows:
-    """The rows of some images of a split; written: by split, how many rows are written."""
-    split = images[0][0].split
-    texts = (" ".join([examples[0].text, *(text for _, text in examples[0].siblings)]) for examples in images)
+def _rows(images: Sequence[Sequence[list[Row]]], prefix: str, written: Counter[str]) -> Rows:
+    """The rows of some images of a split, each by caption; written: by split, how many rows are written."""
+    firsts = [captions[0][0] for captions in images]
+    split = firsts[0].split
+    texts = [" ".join([caption.text, *caption.siblings]) for caption in firsts]
     first = [*accumulate(map(len, images), initial=written[split])]
-    for i, (examples, alike) in enumerate(zip(images, neighbours([*texts]), strict=True)):
-        for n, example in enumerate(examples):
-            negatives = [negative.text for negative in example.negatives]
+    for i, (captions, alike) in enumerate(zip(images, neighbours(texts), strict=True)):
+        for n, rows in enumerate(captions):
+            negatives = [row.negative for row in rows]
             positions = [first[j] + n % len(images[j]) for j in alike]
-            row = [first[i] + n, example.text, prefix + example.image, repr(negatives), repr(positions)]
+            row = [first[i] + n, rows[0].text, prefix + rows[0].image, repr(negatives), repr(positions)]
             yield f"{split}.tsv", row
     written[split] = first[-1]
 

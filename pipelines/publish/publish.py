@@ -18,7 +18,7 @@ from ..engine.tables import shards_of
 from ..quality.bias import CachedReports, Pair, of_random_images, read_corpus
 from ..quality.bias.measure import LIMIT
 from ..report.summary import console_of, print_table
-from ..tables.examples import Draws, select
+from ..tables.examples import chosen_names
 from ..tables.images import Images, abbreviate, read_boxes
 from ..tables.pairs import accepted, p_true_by_readers
 from .card import Facts, File, card, croissant
@@ -92,27 +92,25 @@ def publish(run: Path, output: Path, config: PublishConfig, *, overwrite: bool =
 
     say: called with each message for the user. Nothing is written unless all checks pass. Raises RefusedError when a
     check fails (guessable or unchecked negatives, train captions in another split), ValueError and OSError for bad
-    input: see `select`, `Images`, `PublishConfig`.
+    input: see `chosen_names`, `Images`, `PublishConfig`.
     """
     kind = format_named(config.format)
     check_output(output, overwrite)
     output = output.resolve()
     publication = prepare(run, config, kind)
-    selection = publication.selection
-    unchecked = [name for name in selection.operators if name in UNCHECKED]
+    unchecked = [name for name in publication.operators if name in UNCHECKED]
     if unchecked and not config.allow_unchecked:
         asked = "--operator chooses others; --set allow_unchecked=true publishes them anyway, as the data card says so"
         raise RefusedError([f"not checked to be false of their images: negatives of {', '.join(unchecked)}", asked])
-    train = read_train_split(run) if set(selection.splits) - set(TRAIN) else TrainSplit()
+    train = read_train_split(run) if set(publication.splits) - set(TRAIN) else TrainSplit()
     found = survey(publication, train, config.seed, kind.siblings)
     left_out = keep_out(found, config, say)
     if left_out:
-        selection = replace(selection, left_out=selection.left_out | left_out)
-        publication = replace(publication, selection=selection)
+        publication = replace(publication, left_out=left_out)
         again = survey(publication, TrainSplit(), config.seed)
         found = found._replace(counts=again.counts, pairs=again.pairs)
     if not found.counts:
-        splits = ", ".join(selection.splits)
+        splits = ", ".join(publication.splits)
         raise ValueError(f"nothing to publish of {run} ({splits}) as {config.format}: no caption is left")
     verdict = pass_gate(run, found, config, say)
     staged = staging_folder(output)
@@ -121,7 +119,7 @@ def publish(run: Path, output: Path, config: PublishConfig, *, overwrite: bool =
         if config.copy_images and not kind.embeds:
             records.append(copy_images(publication, staged))
         files = digests(staged)
-        facts = Facts(config, kind, selection, found.counts, verdict, len(found.leaks), len(found.missing),
+        facts = Facts(publication, found.counts, verdict, len(found.leaks), len(found.missing),
                       provenance(publication), tuple(records), files)  # fmt: skip
         _write(staged / SUMS, "".join(f"{file.sha256}  {file.path}\n" for file in files))
         _write(staged / CROISSANT, json.dumps(croissant(facts), indent=1, ensure_ascii=False) + "\n")
@@ -138,46 +136,54 @@ def _write(file: Path, text: str) -> None:
 
 
 def prepare(run: Path, config: PublishConfig, kind: Format) -> Publication:
-    """The selection that the config describes, with its images.
+    """The publication that the config describes.
 
-    Raises ValueError for operators with a format that has no negatives, and what `select`, `Images` and `read_boxes`
-    raise.
+    Raises ValueError for operators with a format that has no negatives, and what `chosen_names`, `Images` and
+    `read_boxes` raise.
     """
     if config.operators and not kind.negatives:
         raise ValueError(f"format {config.format} holds no negatives: operators cannot be chosen")
-    draws = Draws(config.per_caption or kind.per_caption, config.pick, config.seed)
     table = ("refined" if config.refined else "negatives") if kind.negatives else ""
-    selection = select(run, config.split, config.operators, draws, kind.prepare, table)
+    splits, operators = chosen_names(run, config.split, config.operators, table)
     given = votes(run, config.votes) if kind.votes else {}
     kept = accepted(run) if config.vetted else None
     if kind.votes:
         kept = frozenset(given) if kept is None else kept & frozenset(given)
-    selection = replace(selection, p_true=p_true_by_readers(run), accepted=kept)
-    images = None if config.images is None else Images(config.images)
-    boxes = {} if config.boxes is None else read_boxes(config.boxes)
-    about = config.copy_images, config.license, config.image_root, config.names
-    return Publication(selection, images, boxes, *about, given)
+    return Publication(
+        run,
+        config,
+        kind,
+        splits,
+        operators,
+        images=None if config.images is None else Images(config.images),
+        boxes={} if config.boxes is None else read_boxes(config.boxes),
+        votes=given,
+        accepted=kept,
+        p_true=p_true_by_readers(run),
+    )
 
 
 def survey(publication: Publication, train: TrainSplit, seed: int, siblings: bool = False) -> Survey:
-    """Count a publication's examples, collect one pair per caption and operator, and find leaks and missing images.
+    """Count a publication's captions, collect one pair per caption and operator, and find leaks and missing images.
 
     train: the train split to compare with; siblings: compare the other captions of an image too.
     """
-    found = Survey(Counter(), {name: [] for name in publication.selection.operators}, {}, {})
-    for examples in publication.by_image():
-        found.counts.update((split, "images") for split in {example.split for example in examples})
-        for example in examples:
-            found.leaks.update((id, (what, name)) for id, what, name in train.leaks(example, siblings))
-            if publication.images is not None and publication.images.find(example.image) is None:
-                found.missing[example.caption_id] = example.image
-            found.counts[example.split, "captions"] += 1
-            found.counts.update((example.split, negative.operator) for negative in example.negatives)
-            for operator, pair in pairs_of(example, seed):
-                pairs = found.pairs[operator]
-                pairs.append(pair)
-                if len(pairs) > 2 * LIMIT:
-                    found.pairs[operator] = of_random_images(pairs, LIMIT, seed)
+    found = Survey(Counter(), {name: [] for name in publication.operators}, {}, {})
+    for rows in publication.tables():
+        captions, images = rows.drop_duplicates("caption_id"), rows.drop_duplicates(["image_id", "split"])
+        found.counts.update((split, "images") for split in images["split"])
+        found.counts.update((split, "captions") for split in captions["split"])
+        found.counts.update(rows[["split", "operator"]].dropna().itertuples(index=False, name=None))
+        for caption in captions.itertuples():
+            found.leaks.update((id, (what, name)) for id, what, name in train.leaks(caption, siblings))
+        if publication.images is not None:
+            missing = captions[captions["image"].map(publication.images.find).isna()]
+            found.missing.update(zip(missing["caption_id"], missing["image"], strict=True))
+        for operator, pair in pairs_of(rows.itertuples(), seed):
+            found.pairs[operator].append(pair)
+        for operator, pairs in found.pairs.items():
+            if len(pairs) > 2 * LIMIT:
+                found.pairs[operator] = of_random_images(pairs, LIMIT, seed)
     return found._replace(pairs={name: pairs for name, pairs in found.pairs.items() if pairs})
 
 
@@ -227,10 +233,11 @@ def pass_gate(run: Path, found: Survey, config: PublishConfig, say: Say) -> Verd
 def copy_images(publication: Publication, folder: Path) -> RecordSet:
     """Copy a publication's images to its image folder, keeping their relative paths; returns their RecordSet."""
     place = publication.image_folder
-    for examples in publication.by_image():
-        target = folder / place / examples[0].image
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(publication.read(examples[0]))
+    for row in publication.rows():
+        target = folder / place / row.image
+        if not target.exists():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(publication.read(row))
     columns = (
         Column("path", f"the image's path in {place}/", property="fullpath", regex=f"^{place}/(.+)$"),
         Column("image", "the image", IMAGE, property="content"),
@@ -240,8 +247,7 @@ def copy_images(publication: Publication, folder: Path) -> RecordSet:
 
 def provenance(publication: Publication) -> dict[str, str]:
     """The Parquet metadata of the published table: the versions, parser, seed and configuration it was made with."""
-    selection = publication.selection
-    metadata = shards_of(selection.run, selection.table or "captions")[0].read([]).schema.metadata or {}
+    metadata = shards_of(publication.run, publication.table or "captions")[0].read([]).schema.metadata or {}
     found = {key.decode(): value.decode() for key, value in sorted(metadata.items())}
     return {key: value for key, value in found.items() if key not in TECHNICAL}
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from ...augment.reproducible import record_rng
 from ..engine.tables import has_table
 from ..tables.columns import columns_of
-from ..tables.examples import Example, is_denial
+from ..tables.examples import Row
 from .layout import Column, Format, JsonFile, Publication, Rows
 
 COLUMNS = (
@@ -40,7 +40,7 @@ def rows(publication: Publication) -> Rows:
 
     Raises ValueError for a run without parses or components, or if no negative lies in a relation of its caption.
     """
-    run = publication.selection.run
+    run = publication.run
     for table, verb in (("parses", "parse"), ("components", "components")):
         if not has_table(run, table):
             made = f"negcap build --only {verb} makes it"
@@ -48,40 +48,42 @@ def rows(publication: Publication) -> Rows:
     cuts_of_shards = _cuts_of_run(run)
     known: Mapping[str, list[Span]] = {}
     found = False
-    for example in publication.examples():
-        if is_denial(example):
-            continue  # it has no parse
-        while example.caption_id not in known:
+    for negatives in publication.by_caption():
+        caption_id = negatives[0].caption_id
+        if caption_id != negatives[0].source:
+            continue  # a denial, which has no parse
+        while caption_id not in known:
             known = next(cuts_of_shards, {})
             if not known:
-                raise ValueError(f"components must have the captions in their order, lack: {example.caption_id}")
-        for row in _pairs(example, known[example.caption_id]):
+                raise ValueError(f"components must have the captions in their order, lack: {caption_id}")
+        for row in _pairs(negatives, known[caption_id]):
             found = True
-            yield f"{example.split}.jsonl", row
+            yield f"{negatives[0].split}.jsonl", row
     if not found:
         raise ValueError(f"format snli needs negatives within a relation of their caption, {run} has none")
 
 
-def _pairs(example: Example, cuts: list[Span]) -> Iterator[dict[str, str]]:
+def _pairs(negatives: list[Row], cuts: list[Span]) -> Iterator[dict[str, str]]:
     """The pairs of a caption: for each cut an entailed one, and one with a negative that changes only this part.
 
     A cut without such a negative is left out; of several, one is drawn by the ids.
     """
+    caption_id, text = negatives[0].caption_id, negatives[0].text
     for cut in cuts:
-        fitting = [negative for negative in example.negatives if _changed(example.text, negative.text, cut)]
+        fitting = [row for row in negatives if _changed(text, row.negative, cut)]
         if not fitting:
             continue
-        negative = record_rng(0, "snli", f"{example.caption_id}#{cut.start}").choice(fitting)
-        end = cut.end + len(negative.text) - len(example.text)
-        parts = {"entailment": example.text[cut.start : cut.end], "contradiction": negative.text[cut.start : end]}
+        drawn = record_rng(0, "snli", f"{caption_id}#{cut.start}").choice(fitting)
+        end = cut.end + len(drawn.negative) - len(text)
+        parts = {"entailment": text[cut.start : cut.end], "contradiction": drawn.negative[cut.start : end]}
         for label, part in parts.items():
             yield {
                 "gold_label": label,
-                "sentence1": example.text,
-                "sentence2": _sentence(part, example.text),
-                "captionID": example.caption_id,
-                "pairID": f"{example.caption_id}#{cut.start}-{cut.end}{label[0]}",
-                "operator": negative.operator,
+                "sentence1": text,
+                "sentence2": _sentence(part, text),
+                "captionID": caption_id,
+                "pairID": f"{caption_id}#{cut.start}-{cut.end}{label[0]}",
+                "operator": drawn.operator,
             }
 
 

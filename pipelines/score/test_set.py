@@ -35,7 +35,7 @@ from ..readers.files import raw_lines
 from ..readers.pairs import Foreign, NoColumnError, read_pairs
 from ..readers.record import Rejected
 from ..tables.columns import check_operators
-from ..tables.examples import Draws, other_wordings, questions, select
+from ..tables.examples import by_caption, by_image, chosen_names, example_tables, other_wordings, questions
 from ..tables.images import Images, abbreviate
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def read_test_set(source: Path, config: ScoreConfig) -> TestSet:
 
     Raises FileNotFoundError for a source without negatives and for missing image files (unless `skip_missing`),
     ValueError for a split or operator that there is none of, for a published set without a file in a known format or
-    with a damaged one, and what `select` raises.
+    with a damaged one, and what `chosen_names` raises.
     """
     if not source.exists():
         raise FileNotFoundError(f"{source}: no such run or published set")
@@ -241,20 +241,22 @@ def is_run(source: Path) -> bool:
 
 
 def _of_run(run: Path, config: ScoreConfig) -> Items:
-    draws = Draws(config.per_caption, "first", config.seed)
     table = "refined" if config.refined else "negatives"
-    for examples in select(run, config.splits, config.operators, draws, table=table).images():
-        for example in examples:
-            image = example.image_id, Path(example.image)
-            others = other_wordings(example)  # of which one is chosen as format sugarcrepe++ does
-            second = [record_rng(config.seed, "caption2", example.caption_id).choice(others)] if others else []
-            true = [Row(*image, CAPTION, example.text), *(Row(*image, SECOND, text) for text in second)]
-            yield true + [
-                Row(*image, NEGATIVE, one.text, one.operator, one.family, not one.replaced) for one in example.negatives
-            ]
-        for of, false, template in questions(examples):
-            image = of.image_id, Path(of.image)
-            yield [Row(*image, TRUE, of.text, template), *(Row(*image, FALSE, text, template) for text in false)]
+    splits, operators = chosen_names(run, config.splits, config.operators, table)
+    for shard in example_tables(run, operators, splits, table=table, per_caption=config.per_caption):
+        shard["file"] = shard["image"].map(Path)
+        for rows in by_image(shard.dropna(subset="negative_id").itertuples()):
+            for some in by_caption(rows):
+                true, others = some[0], other_wordings(some[0])  # of which one is chosen as format sugarcrepe++ does
+                image = true.image_id, true.file
+                second = [record_rng(config.seed, "caption2", true.caption_id).choice(others)] if others else []
+                texts = [Row(*image, CAPTION, true.text), *(Row(*image, SECOND, text) for text in second)]
+                yield texts + [
+                    Row(*image, NEGATIVE, row.negative, row.operator, row.family, not row.replaced) for row in some
+                ]
+            for true, false, template in questions(rows):
+                options = ((TRUE, true.text), *((FALSE, text) for text in false))
+                yield [Row(true.image_id, true.file, role, text, template) for role, text in options]
 
 
 def _of_published(source: Path, config: ScoreConfig) -> pd.DataFrame:

@@ -92,12 +92,12 @@ def pair_tables(
     """The pairs of each shard; see `pairs`.
 
     table: "negatives", "refined", or with `every_caption` "" for none. columns: of COLUMNS, or `row`, the row in the
-    table, from 0, or `text`, of the caption itself; `image` and `siblings` (the texts of the other captions of its
-    image and split) need the table captions. `draw` counts the negatives of a caption and operator in the order in
-    which they were drawn, from 0. accepted: the only negative_ids, None for all; left_out: no captions of these ids.
-    per_caption: at most so many of each caption and operator: the first drawn ("first"), or a random choice ("random")
-    by seed, `purpose` and the ids. shards: only these shards of the table. every_caption: captions without a negative
-    have a row, too, in which what is of the negative is null.
+    table, from 0, or `text`, of the caption itself; `image`, `siblings` (the texts of the other captions of its image
+    and split) and `sibling_ids` need the table captions. `draw` counts the negatives of a caption and operator in the
+    order in which they were drawn, from 0. accepted: the only negative_ids, None for all; left_out: no captions of
+    these ids. per_caption: at most so many of each caption and operator: the first drawn ("first"), or a random choice
+    ("random") by seed, `purpose` and the ids. shards: only these shards of the table. every_caption: captions without a
+    negative have a row, too, in which what is of the negative is null.
 
     If the run has true denials, and unless `denials` is False, a negative of the operator negation is paired with the
     true sentence that it contradicts: `caption` is its text and `positive_id` its id, "" for the caption itself; it is
@@ -115,7 +115,7 @@ def pair_tables(
 
     if pick not in get_args(Pick):
         raise ValueError(f"pick must be one of {', '.join(get_args(Pick))}, was: {pick}")
-    joined = every_caption or bool({"image", "siblings"} & {*columns})
+    joined = every_caption or bool({"image", "siblings", "sibling_ids"} & {*columns})
     owners = {shard.path.name: shard for shard in shards_of(run, "captions")} if joined else {}
     every = shards_of(run, table) if table else []
     made = {shard.path.name: shard for shard in every[shards]}
@@ -231,8 +231,9 @@ def _joined(
     owner, at = np.concatenate([owner[at], bare]), np.concatenate([at, np.full(len(bare), -1)])
     order = np.argsort(owner, kind="stable")
     owner, at = owner[order], at[order]
-    if "siblings" in columns:
-        captions = captions.append_column("siblings", pa.array(_siblings(captions), pa.list_(pa.string())))
+    for name, of in (("siblings", "text"), ("sibling_ids", "caption_id")):
+        if name in columns:
+            captions = captions.append_column(name, pa.array(_siblings(captions, of), pa.list_(pa.string())))
     captions, rows = captions.take(owner), rows.take(pa.array(at, mask=at < 0))
     true = pc.coalesce(rows["caption"], captions["text"])
     rows = rows.set_column(rows.schema.get_field_index("caption"), "caption", true)
@@ -240,13 +241,13 @@ def _joined(
     return pa.Table.from_arrays([*rows, *captions], names=[*rows.column_names, *captions.column_names])
 
 
-def _siblings(captions: pa.Table) -> list[list[str]]:
-    """For each caption the texts of the others of its image and split."""
+def _siblings(captions: pa.Table, column: str) -> list[list[str]]:
+    """For each caption the values that the others of its image and split have in a column."""
     together: dict[tuple[str, str], list[tuple[int, str]]] = {}
     keys = list(zip(captions["image_id"].to_pylist(), captions["split"].to_pylist(), strict=True))
-    for number, (key, text) in enumerate(zip(keys, captions["text"].to_pylist(), strict=True)):
-        together.setdefault(key, []).append((number, text))
-    return [[text for other, text in together[key] if other != number] for number, key in enumerate(keys)]
+    for number, (key, value) in enumerate(zip(keys, captions[column].to_pylist(), strict=True)):
+        together.setdefault(key, []).append((number, value))
+    return [[value for other, value in together[key] if other != number] for number, key in enumerate(keys)]
 
 
 # denials

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from PIL import Image
@@ -14,6 +14,7 @@ from negcap.schemas.negatives import NEGATIVES
 from tests.tables import write_table
 
 IMAGES, TESTS = 24, 9
+TOYS, TOY_TESTS = 14, 5
 COLOURS = "red green blue yellow black white".split()
 THINGS = "kite boat lamp bench drum cart sled tent".split()
 PLACES = "by the river|in the yard|on the hill|under the bridge|at the fair".split("|")
@@ -104,3 +105,31 @@ def changed(tmp_path: Path, edit: Any) -> Path:
     captions, negatives = rows(IMAGES, TESTS)
     edit(captions, negatives)
     return write_run(tmp_path / "changed", captions, negatives)
+
+
+def size(file: str | Path) -> tuple[int, int]:
+    with Image.open(file) as image:
+        return image.size
+
+
+class Toy(NamedTuple):
+    run: Path
+    images: Path
+    captions: list[dict[str, Any]]
+    negatives: list[dict[str, Any]]
+
+    def texts(self, operator: str = "", split: str = "test") -> list[tuple[str, str, str]]:
+        """(image, caption, negative) of every negative, as they were written into the run."""
+        image = {row["image_id"]: row["image"] for row in self.captions}
+        kept = [row for row in self.negatives if row["split"] == split and operator in ("", row["operator"])]
+        return [(image[row["image_id"]], row["caption"], row["text"]) for row in kept]
+
+    def first(self, operator: str) -> list[tuple[str, str, str]]:
+        """The same of first draws."""
+        ids = [n for n in self.negatives if n["split"] == "test" and n["operator"] == operator]
+        return [row for row, n in zip(self.texts(operator), ids, strict=True) if n["negative_id"].endswith(":0")]
+
+    def publish(self, output: Path, format: str, **given: Any) -> Path:
+        options = {"license": "CC0-1.0", "allow_blind": True, "split": ("test",), "images": self.images, **given}
+        publish(self.run, output, PublishConfig(format=format, **options), say=lambda _: None)
+        return output

@@ -13,20 +13,12 @@ import pytest
 from negcap.pipelines.publish.config import PublishConfig
 from negcap.pipelines.quality.annotation.sheet import SheetConfig, write_sheet
 from negcap.schemas.negatives import VERDICTS
-from tests.pipelines.publish.fixtures import rows, write_images, write_run
-from tests.pipelines.publish.test_formats import Toy, published, size
+from tests.pipelines.publish.fixtures import TOY_TESTS as TESTS
+from tests.pipelines.publish.fixtures import TOYS as IMAGES
+from tests.pipelines.publish.fixtures import Toy, rows, size, write_run
 from tests.tables import write_table
 
-IMAGES, TESTS = 14, 5
 pytestmark = pytest.mark.filterwarnings("ignore")
-
-
-@pytest.fixture(scope="module")
-def toy(tmp_path_factory: pytest.TempPathFactory) -> Toy:
-    folder = tmp_path_factory.mktemp("toy")
-    captions, negatives = rows(IMAGES, TESTS)
-    images = write_images(folder / "images", [f"p{i:03d}.jpg" for i in range(IMAGES)])
-    return Toy(write_run(folder / "run", captions, negatives), images, captions, negatives)
 
 
 def named(toy: Toy, operators: dict[str, str], tmp_path: Path) -> Toy:
@@ -51,7 +43,7 @@ def test_sugarcrepe_under_its_own_names(toy: Toy, tmp_path: Path) -> None:
         )
     ):
         one = named(toy, operators, tmp_path / str(number))
-        out = published(one, tmp_path / f"out{number}", "sugarcrepe", names="sugarcrepe")
+        out = one.publish(tmp_path / f"out{number}", "sugarcrepe", names="sugarcrepe")
         assert (
             sorted(file.name for file in out.glob("*_*.json")) + sorted(f.name for f in out.glob("numeral.json"))
             == files
@@ -66,7 +58,7 @@ def test_sugarcrepe_under_its_own_names(toy: Toy, tmp_path: Path) -> None:
 def test_sugarcrepe_in_clip_benchmark(toy: Toy, tmp_path: Path) -> None:
     from clip_benchmark.datasets.sugar_crepe import SugarCrepe
 
-    out = published(toy, tmp_path / "out", "sugarcrepe", names="sugarcrepe", copy_images=True)
+    out = toy.publish(tmp_path / "out", "sugarcrepe", names="sugarcrepe", copy_images=True)
     found = SugarCrepe(root=str(out / "val2017"), ann_file=str(out / "replace_obj.json"))  # as its builder calls it
     assert [tuple(texts) for _, texts in found] == [(caption, text) for _, caption, text in toy.first("noun")]
     assert [image.size for image, _ in found] == [size(toy.images / name) for name, _, _ in toy.first("noun")]
@@ -77,7 +69,7 @@ def test_clip_benchmark_reads_its_webdataset(toy: Toy, tmp_path: Path, monkeypat
     from clip_benchmark.datasets.builder import build_wds_dataset
 
     monkeypatch.setattr("negcap.pipelines.publish.layout.SAMPLES", 2)
-    out = published(toy, tmp_path / "out", "clip_benchmark")
+    out = toy.publish(tmp_path / "out", "clip_benchmark")
     found = list(build_wds_dataset("this", lambda image: image.size, "test", str(out)))
     wanted: dict[str, list[str]] = {}
     for row in toy.captions:
@@ -92,7 +84,7 @@ def test_open_clip_knows_the_size_of_shards(toy: Toy, tmp_path: Path, monkeypatc
     from open_clip_train.data import get_dataset_size
 
     monkeypatch.setattr("negcap.pipelines.publish.layout.SAMPLES", 10)
-    out = published(toy, tmp_path / "out", "webdataset")
+    out = toy.publish(tmp_path / "out", "webdataset")
     assert get_dataset_size(str(out / "test-{00000..00002}.tar")) == (5 * TESTS, 3)
 
 
@@ -118,13 +110,13 @@ def valse(out: Path, images: Path, file: str = "noun") -> list[tuple[str, str]]:
 def test_valse_has_the_votes_of_readers(toy: Toy, tmp_path: Path) -> None:
     copy = toy._replace(run=write_run(tmp_path / "run", toy.captions, toy.negatives))
     with pytest.raises(ValueError, match="format valse holds votes on every negative, .* --reading image, or --votes"):
-        published(copy, tmp_path / "out", "valse")
+        copy.publish(tmp_path / "out", "valse")
     first, second, third, fourth = [
         row for row in toy.negatives if row["split"] == "test" and row["negative_id"].endswith("#noun:0")
     ][:4]
     said: list[list[bool | None]] = [[True, True], [True, False], [True, None], [True, True, None]]
     vote(copy.run, {row["negative_id"]: some for row, some in zip((first, second, third, fourth), said, strict=True)})
-    out = published(copy, tmp_path / "out", "valse")
+    out = copy.publish(tmp_path / "out", "valse")
     assert valse(out, toy.images) == [(row["caption"], row["text"]) for row in (first, fourth)]
     votes = [pair["mturk"] for pair in json.loads((out / "noun.json").read_text()).values()]
     assert votes == [{"foil": f, "caption": c, "other": o} for f, c, o in ((0, 2, 0), (1, 1, 0), (0, 1, 1), (0, 2, 1))]
@@ -141,7 +133,7 @@ def test_valse_has_the_votes_of_people(toy: Toy, tmp_path: Path) -> None:
         writer = csv.DictWriter(file, list(lines[0]))
         writer.writeheader()
         writer.writerows(lines)
-    out = published(toy, tmp_path / "out", "valse", votes=(sheet,), per_caption=3)
+    out = toy.publish(tmp_path / "out", "valse", votes=(sheet,), per_caption=3)
     voted = {item.id: (item.caption, item.text) for item in items if item.kind == "negative"}
     read = {**json.loads((out / "noun.json").read_text()), **json.loads((out / "numeral.json").read_text())}
     assert {id: (pair["caption"], pair["foil"]) for id, pair in read.items()} == voted
@@ -151,7 +143,7 @@ def test_valse_has_the_votes_of_people(toy: Toy, tmp_path: Path) -> None:
 
 
 def test_negbench_as_its_dataset_reads_it(toy: Toy, tmp_path: Path) -> None:
-    out = published(toy, tmp_path / "out", "negbench", image_root=str(toy.images))
+    out = toy.publish(tmp_path / "out", "negbench", image_root=str(toy.images))
     frame = pd.read_csv(out / "test.csv")
     false: dict[str, set[str]] = {}
     for _, caption, text in toy.texts():
@@ -168,7 +160,7 @@ def test_the_functions_of_the_lmms_eval_task(toy: Toy, tmp_path: Path, monkeypat
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     import datasets
 
-    out = published(toy, tmp_path / "out", "lmms-eval")
+    out = toy.publish(tmp_path / "out", "lmms-eval")
     functions: dict[str, Any] = {}
     exec((out / "utils.py").read_text(), functions)
     found = datasets.load_dataset("parquet", data_files={"test": str(out / "data" / "test-*.parquet")}, split="test",
@@ -187,7 +179,7 @@ def test_the_functions_of_the_lmms_eval_task(toy: Toy, tmp_path: Path, monkeypat
 @pytest.mark.consumer("mteb")
 def test_mteb_evaluates_the_task_file(toy: Toy, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    monkeypatch.syspath_prepend(published(toy, tmp_path / "out", "huggingface", copy_images=True))
+    monkeypatch.syspath_prepend(toy.publish(tmp_path / "out", "huggingface", copy_images=True))
     module = importlib.import_module("mteb_task")
     task = module.NegcapPairs()
     monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")

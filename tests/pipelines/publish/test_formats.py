@@ -7,65 +7,34 @@ import json
 import random
 import re
 from collections import Counter
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from negcap.pipelines.publish.config import PublishConfig
 from negcap.pipelines.publish.formats import FORMATS
 from negcap.pipelines.publish.negclip import neighbours
-from negcap.pipelines.publish.publish import publish
 from negcap.pipelines.readers import ReadOptions, Record, read
 from negcap.pipelines.readers.pairs import pair_files
 from negcap.pipelines.stages.imports import ImportConfig, _read
 from tests.conftest import ROOT
-from tests.pipelines.publish.fixtures import rows, write_images, write_run
+from tests.pipelines.publish.fixtures import TOY_TESTS as TESTS
+from tests.pipelines.publish.fixtures import TOYS as IMAGES
+from tests.pipelines.publish.fixtures import Toy, rows, size, write_run
 
-IMAGES, TESTS = 14, 5
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 MEASURED = {("noun", (k + 1) / 100, -1.25 - k, 0.75) for k in range(3)} | {("numeral", None, -1.25, None)}
-QUIRKS = {"“Wait,” she says": 0, 'A "quoted" sign; it\'s 1,5 m\\wide': 1}
 
 
 def measures(row: dict[str, Any]) -> tuple[Any, ...]:
     """The operator of a negative, and the numbers that the run has of it."""
     found = [row[name] for name in ("p_true", "plausibility", "concreteness")]
     return row["operator"], *(number and round(number, 4) for number in found)
-
-
-class Toy(NamedTuple):
-    run: Path
-    images: Path
-    captions: list[dict[str, Any]]
-    negatives: list[dict[str, Any]]
-
-    def texts(self, operator: str = "", split: str = "test") -> list[tuple[str, str, str]]:
-        """(image, caption, negative) of every negative, as they were written into the run."""
-        image = {row["image_id"]: row["image"] for row in self.captions}
-        kept = [row for row in self.negatives if row["split"] == split and operator in ("", row["operator"])]
-        return [(image[row["image_id"]], row["caption"], row["text"]) for row in kept]
-
-    def first(self, operator: str) -> list[tuple[str, str, str]]:
-        """The same of first draws."""
-        ids = [n for n in self.negatives if n["split"] == "test" and n["operator"] == operator]
-        return [row for row, n in zip(self.texts(operator), ids, strict=True) if n["negative_id"].endswith(":0")]
-
-
-@pytest.fixture(scope="module")
-def toy(tmp_path_factory: pytest.TempPathFactory) -> Toy:
-    """A run with quotes, commas, backslashes and signs beyond ASCII in its captions."""
-    folder = tmp_path_factory.mktemp("toy")
-    captions, negatives = rows(IMAGES, TESTS)
-    for row in [*captions, *negatives]:
-        for quirk, n in QUIRKS.items():
-            if row["caption_id"].endswith(f":{n}"):
-                for name in {"text", "caption"} & row.keys():
-                    row[name] = f"{row[name]} {quirk}, 😀"
-    images = write_images(folder / "images", [f"p{i:03d}.jpg" for i in range(IMAGES)])
-    return Toy(write_run(folder / "run", captions, negatives), images, captions, negatives)
 
 
 def test_the_files_of_every_format_are_those_written_before(
@@ -75,7 +44,7 @@ def test_the_files_of_every_format_are_those_written_before(
     golden = Path(__file__).parent / "golden_formats.json"
     made = {}
     for format in sorted(FORMATS.keys() - {"snli", "valse"}):  # these need components or votes
-        out = published(toy, tmp_path / format, format, split=(), per_caption=2, pick="random", seed=3)
+        out = toy.publish(tmp_path / format, format, split=(), per_caption=2, pick="random", seed=3)
         found = hashlib.sha256()
         for path in sorted(path for path in out.rglob("*") if path.is_file()):
             name = path.relative_to(out).as_posix()
@@ -109,19 +78,8 @@ def test_the_recipes_for_other_formats_run(toy: Toy, tmp_path: Path, monkeypatch
     assert len(pd.read_csv("open_clip.tsv", sep="\t")) == 5 * TESTS and Path("cc_neg.pt").stat().st_size > 1000
 
 
-def size(file: str | Path) -> tuple[int, int]:
-    with Image.open(file) as image:
-        return image.size
-
-
-def published(toy: Toy, output: Path, format: str, **given: Any) -> Path:
-    options = {"license": "CC0-1.0", "allow_blind": True, "split": ("test",), "images": toy.images, **given}
-    publish(toy.run, output, PublishConfig(format=format, **options), say=lambda _: None)
-    return output
-
-
 def test_sugarcrepe_pp_has_a_sibling_as_second_caption(toy: Toy, tmp_path: Path) -> None:
-    found = json.loads((published(toy, tmp_path / "out", "sugarcrepe++") / "noun.json").read_text(encoding="utf-8"))
+    found = json.loads((toy.publish(tmp_path / "out", "sugarcrepe++") / "noun.json").read_text(encoding="utf-8"))
     image_of = {row["text"]: row["image"] for row in toy.captions}
     for number, data in enumerate(found):
         assert list(data) == ["id", "filename", "caption", "caption2", "negative_caption"] and data["id"] == number
@@ -134,15 +92,15 @@ def test_aro_takes_boxes(toy: Toy, tmp_path: Path) -> None:
     names = sorted({row["image_id"] for row in toy.captions})
     boxes = tmp_path / "boxes.csv"
     boxes.write_text("image_id,x,y,width,height\n" + "".join(f"{name},1,2,3,4\n" for name in names))
-    aro = json.loads((published(toy, tmp_path / "aro", "aro", images=None, boxes=boxes) / "noun.json").read_text())
+    aro = json.loads((toy.publish(tmp_path / "aro", "aro", images=None, boxes=boxes) / "noun.json").read_text())
     assert {tuple(row[f"bbox_{side}"] for side in "xywh") for row in aro} == {(1, 2, 3, 4)}
     boxes.write_text("image_id,x,y,width,height\n")
     with pytest.raises(ValueError, match="no box for image p009: give --images, or its box in --set boxes=FILE"):
-        published(toy, tmp_path / "none", "aro", images=None, boxes=boxes)
+        toy.publish(tmp_path / "none", "aro", images=None, boxes=boxes)
 
 
 def test_negclip_as_its_dataset_reads_it(toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(published(toy, tmp_path / "out", "negclip", copy_images=True))
+    monkeypatch.chdir(toy.publish(tmp_path / "out", "negclip", copy_images=True))
     converters = {"neg_caption": ast.literal_eval, "neg_image": ast.literal_eval}
     frame = pd.read_csv("test.tsv", sep="\t", converters=converters)
     assert list(frame.columns) == ["Unnamed: 0", "title", "filepath", "neg_caption", "neg_image"]
@@ -175,11 +133,11 @@ def test_neighbours_share_rare_words() -> None:
 def test_negclip_needs_two_images(toy: Toy, tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", *rows(1, 1))
     with pytest.raises(ValueError, match="negclip needs at least two images per split, test has 1"):
-        published(toy._replace(run=run), tmp_path / "out", "negclip", images=None)
+        toy._replace(run=run).publish(tmp_path / "out", "negclip", images=None)
 
 
 def test_vse_c_as_a_precomp_folder(toy: Toy, tmp_path: Path) -> None:
-    out = published(toy, tmp_path / "out", "vse-c", split=())
+    out = toy.publish(tmp_path / "out", "vse-c", split=())
     assert sorted(path.name for path in out.iterdir() if path.is_dir()) == ["noun", "numeral"]
     for family in ("noun", "numeral"):
         for split in ("train", "test"):
@@ -199,11 +157,10 @@ def test_vse_c_leaves_images_with_fewer_captions_out(toy: Toy, tmp_path: Path) -
     captions, negatives = rows(8, 4)
     gone = captions.pop()["caption_id"]
     run = write_run(tmp_path / "run", captions, [row for row in negatives if row["caption_id"] != gone])
-    out = published(toy._replace(run=run), tmp_path / "out", "vse-c", images=None)
+    out = toy._replace(run=run).publish(tmp_path / "out", "vse-c", images=None)
     assert (out / "noun" / "test_images.txt").read_text().split() == ["p004.jpg", "p005.jpg", "p006.jpg"]
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("with_images", [False, True])
 def test_huggingface_loads_the_folder(
     with_images: bool, toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -213,7 +170,7 @@ def test_huggingface_loads_the_folder(
 
     for name, number in {"ROWS": 50, "ROWS_WITH_IMAGES": 50, "GROUP": 20, "GROUP_WITH_IMAGES": 20}.items():
         monkeypatch.setattr(f"negcap.pipelines.publish.layout.{name}", number)
-    out = published(toy, tmp_path / "out", "huggingface", split=(), copy_images=with_images)
+    out = toy.publish(tmp_path / "out", "huggingface", split=(), copy_images=with_images)
     assert sorted(path.name for path in (out / "data" / "noun").glob("test-*")) == [
         "test-00000-of-00002.parquet",
         "test-00001-of-00002.parquet",
@@ -240,7 +197,7 @@ def test_a_config_has_no_split_without_rows(toy: Toy, tmp_path: Path) -> None:
     captions, negatives = rows(8, 4)
     kept = [row for row in negatives if (row["operator"], row["split"]) != ("numeral", "train")]
     run = write_run(tmp_path / "run", captions, kept)
-    out = published(toy._replace(run=run), tmp_path / "out", "huggingface", split=(), images=None)
+    out = toy._replace(run=run).publish(tmp_path / "out", "huggingface", split=(), images=None)
     configs = json.loads(re.findall(r"^configs: (.+)$", (out / "README.md").read_text(encoding="utf-8"), re.M)[0])
     splits = {config["config_name"]: [file["split"] for file in config["data_files"]] for config in configs}
     assert splits == {"default": ["train", "test"], "noun": ["train", "test"], "numeral": ["test"]}
@@ -252,7 +209,7 @@ def test_a_config_has_no_split_without_rows(toy: Toy, tmp_path: Path) -> None:
 def test_coco_loads_in_pycocotools_and_here(toy: Toy, tmp_path: Path) -> None:
     from pycocotools.coco import COCO
 
-    file = published(toy, tmp_path / "out", "coco") / "captions_test.json"
+    file = toy.publish(tmp_path / "out", "coco") / "captions_test.json"
     coco = COCO(str(file))
     images = coco.loadImgs(coco.getImgIds())
     assert len(images) == TESTS and len(coco.getAnnIds()) == 5 * TESTS
@@ -278,7 +235,7 @@ def test_coco_keeps_numbers_that_are_ids(toy: Toy, tmp_path: Path) -> None:
         row["image_id"] = row["image_id"].replace("p", "000")
     run = write_run(tmp_path / "run", captions, negatives)
     dataset = json.loads(
-        (published(toy._replace(run=run), tmp_path / "out", "coco", images=None) / "captions_test.json").read_text()
+        (toy._replace(run=run).publish(tmp_path / "out", "coco", images=None) / "captions_test.json").read_text()
     )
     assert [image["id"] for image in dataset["images"]] == [4, 5, 6, 7]
 
@@ -336,10 +293,20 @@ PAIRS = {
 }
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.fixture(scope="module")
+def folder(toy: Toy, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """The published folder of a format and splits, made once."""
+
+    @cache
+    def published(format: str, *splits: str) -> Path:
+        return toy.publish(tmp_path_factory.mktemp("out") / "out", format, split=splits, **CITED)
+
+    return published
+
+
 @pytest.mark.parametrize("format", sorted(PAIRS))
-def test_croissant_reads_the_pairs(format: str, croissant: Any, toy: Toy, tmp_path: Path) -> None:
-    records = croissant(published(toy, tmp_path / "out", format, **CITED))
+def test_croissant_reads_the_pairs(format: str, croissant: Any, toy: Toy, folder: Any) -> None:
+    records = croissant(folder(format, "test"))
     true, false = PAIRS[format]
     together = {"negclip": {"test": ""}, "coco": {"captions_test": ""}}
     for name, operator in together.get(format, {"noun": "noun", "numeral": "numeral"}).items():
@@ -355,20 +322,18 @@ def test_croissant_reads_the_pairs(format: str, croissant: Any, toy: Toy, tmp_pa
     assert not records
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_croissant_reads_the_columns_beside(croissant: Any, toy: Toy, tmp_path: Path) -> None:
-    coco = croissant(published(toy, tmp_path / "coco", "coco", **CITED))["captions_test"][0]
+def test_croissant_reads_the_columns_beside(croissant: Any, toy: Toy, folder: Any) -> None:
+    coco = croissant(folder("coco", "test"))["captions_test"][0]
     assert coco["operators"] == ["noun"] * 3 + ["numeral"] and len(coco["replaced"]) == len(coco["replacements"]) == 4
-    hub = croissant(published(toy, tmp_path / "hub", "huggingface", split=(), **CITED))
+    hub = croissant(folder("huggingface"))
     assert Counter(record["split"] for record in hub["noun"]) == Counter(
         row["split"] for row in toy.negatives if row["operator"] == "noun"
     )
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("format", ["sugarcrepe", "coco"])
 def test_croissant_has_images_that_are_copied(format: str, croissant: Any, toy: Toy, tmp_path: Path) -> None:
-    out = published(toy, tmp_path / "out", format, copy_images=True, **CITED)
+    out = toy.publish(tmp_path / "out", format, copy_images=True, **CITED)
     records = croissant(out)["images"]
     assert {record["path"]: record["image"] for record in records} == {
         path.name: size(path) for path in toy.images.iterdir() if int(path.stem[1:]) >= IMAGES - TESTS
@@ -377,11 +342,10 @@ def test_croissant_has_images_that_are_copied(format: str, croissant: Any, toy: 
     assert "| `image` | the image |" in (out / "README.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # it leaves closing to the collector
 def test_croissant_reads_archives(croissant: Any, toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("negcap.pipelines.publish.layout.SAMPLES", 10)
-    records = croissant(published(toy, tmp_path / "out", "webdataset", **CITED))
+    records = croissant(toy.publish(tmp_path / "out", "webdataset", **CITED))
     assert sorted(records) == ["test-captions", "test-images-jpg", "test-negatives"]
     by_key = {name: {record["key"]: record for record in some} for name, some in records.items()}
     assert len(by_key["test-captions"]) == 5 * TESTS
@@ -399,9 +363,9 @@ UNNAMED = ("huggingface", "aro", "clip_benchmark", "lmms-eval", "negbench")  # n
 
 # snli needs parses and components, valse votes
 @pytest.mark.parametrize("format", sorted(FORMATS.keys() - {"snli", "valse"}))
-@pytest.mark.parametrize("split", [("train",), ()])
-def test_cards_name_files_that_are_there(format: str, split: tuple[str, ...], toy: Toy, tmp_path: Path) -> None:
-    out = published(toy, tmp_path / "out", format, split=split)
+@pytest.mark.parametrize("splits", [("test",), ()])
+def test_cards_name_files_that_are_there(format: str, splits: tuple[str, ...], folder: Any) -> None:
+    out = folder(format, *splits)
     use = (out / "README.md").read_text(encoding="utf-8").partition("## How to read it")[2].partition("\n|")[0]
     named = re.findall(r"['`]([\w/.-]+\.(?:jsonl?|csv|tsv|tar|txt|pt))['`]", use) + re.findall(
         r"--train-data (\S+)", use
@@ -446,8 +410,8 @@ IMPORTED = {"sugarcrepe", "sugarcrepe++", "aro", "negclip", "huggingface"}
 
 
 @pytest.mark.parametrize("format", sorted(IMPORTED))
-def test_what_is_published_is_read_by_import(format: str, toy: Toy, tmp_path: Path) -> None:
-    out = published(toy, tmp_path / "out", format, split=(), copy_images=format == "huggingface")
+def test_what_is_published_is_read_by_import(format: str, toy: Toy, folder: Any) -> None:
+    out = folder(format)
     images, rejected = _read(str(out), pair_files(str(out)), ImportConfig())
     first = FORMATS[format].per_caption == 1
     expected = {

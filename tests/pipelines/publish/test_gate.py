@@ -27,12 +27,6 @@ from negcap.pipelines.quality.bias import BlindReport, Pair
 from negcap.pipelines.quality.bias.measure import FOLDER
 from tests.pipelines.publish.fixtures import IMAGES, TESTS, changed, published, rows, write_run
 
-
-@pytest.fixture
-def run(tmp_path: Path) -> Path:
-    return write_run(tmp_path / "run", *rows(IMAGES, TESTS))
-
-
 # the gate
 
 

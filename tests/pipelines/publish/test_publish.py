@@ -21,7 +21,7 @@ from negcap.pipelines.publish.config import PublishConfig
 from negcap.pipelines.publish.formats import FORMATS
 from negcap.pipelines.publish.publish import publish
 from negcap.pipelines.score.test_set import ScoreConfig, read_test_set
-from negcap.pipelines.tables.examples import select
+from negcap.pipelines.tables.examples import chosen_names, example_tables
 from negcap.pipelines.tables.images import Box, Images, read_boxes, safe_path
 from negcap.schemas.negatives import POSITIVES
 from tests.conftest import ROOT
@@ -39,11 +39,6 @@ from tests.tables import replace_shard, write_table
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Path:
-    return write_run(tmp_path / "run", *rows(IMAGES, TESTS))
-
-
-@pytest.fixture
 def images(tmp_path: Path) -> Path:
     return write_images(tmp_path / "images", [f"p{i:03d}.jpg" for i in range(IMAGES)])
 
@@ -51,12 +46,13 @@ def images(tmp_path: Path) -> Path:
 # which rows
 
 
-def test_an_example_knows_its_siblings_and_no_other_split(run: Path) -> None:
-    for examples in select(run).images():
-        assert len(examples) == (5 if any(e.negatives for e in examples) else 0)
-        for example in examples:
-            assert len(example.siblings) == 4 and example.caption_id not in {id for id, _ in example.siblings}
-    assert {e.split for examples in select(run, ["test"]).images() for e in examples} == {"test"}
+def test_a_caption_knows_its_siblings_and_no_other_split(run: Path) -> None:
+    splits, operators = chosen_names(run, ["test"], [])
+    rows = [row for table in example_tables(run, operators, splits) for row in table.itertuples()]
+    assert len({row.caption_id for row in rows}) == 5 * TESTS and {row.split for row in rows} == {"test"}
+    for row in rows:
+        assert len(row.sibling_ids) == 4 and row.caption_id not in row.sibling_ids
+        assert row.negative_id.startswith(row.caption_id) and row.text not in row.siblings
 
 
 def test_shards_do_not_matter(tmp_path: Path) -> None:
