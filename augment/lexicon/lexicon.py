@@ -73,14 +73,11 @@ def observe(caption: Caption) -> Iterator[tuple[str, str, str]]:
 
 def count(captions: Iterable[Caption]) -> pa.Table:
     """Lexicon counts over `captions`: an unsorted `lexicon` table."""
-    import pyarrow as pa
-
     from ...schemas.captions import LEXICON
+    from ...schemas.fields import table_of
 
     counter = Counter(chain.from_iterable(map(observe, captions)))
-    columns = [*zip(*counter, strict=True)] if counter else [()] * 3
-    arrays = [pa.array(values, field.type) for values, field in zip([*columns, counter.values()], LEXICON, strict=True)]
-    return pa.Table.from_arrays(arrays, schema=LEXICON)
+    return table_of(((*key, times) for key, times in counter.items()), LEXICON)
 
 
 def select(

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from negcap.augment.caption import MAX_TOKENS, Caption, from_parses
-from negcap.augment.edits import Accepted, Candidate, Edit, Rejected, apply
+from negcap.augment.edits import Candidate, Edit, Judged, apply
 from negcap.augment.generate import OPERATOR_ERROR, TOO_LONG, NegativesConfig, Rows, concreteness, generate_tables
 from negcap.augment.language.concreteness import Concreteness
 from negcap.augment.language.grammar import article
@@ -180,10 +180,10 @@ def test_rows_of_several_captions_and_operators() -> None:
     noun = Candidate("noun", (Edit(0, 1, "The"), Edit(2, 4, "Zoë's")), (1,), "dog", "cat", "dog.n.01", None)
     swap = Candidate("swap", (), (1, 2), "dog | beach", "beach | dog")
     rows = Rows()
-    rows.add(0, "noun", [Accepted(noun, "one", 0.5, -1.5), Accepted(noun, "two", None, None)])
+    rows.add(0, "noun", [Judged(noun, "one", 0.5, -1.5), Judged(noun, "two", None, None)])
     rows.add(0, "shuffle", [])
-    rows.add(2, "noun", [Accepted(noun, "three", 0.25, 2.0)])
-    rows.add(2, "shuffle", [Accepted(swap, "four", None, -3.0)])
+    rows.add(2, "noun", [Judged(noun, "three", 0.25, 2.0)])
+    rows.add(2, "shuffle", [Judged(swap, "four", None, -3.0)])
     table = rows.table(parses, NEGATIVES)
     check(table, NEGATIVES)
     first, last = (parses["caption_id"][i].as_py() for i in (0, 2))
@@ -219,7 +219,7 @@ def test_concreteness_is_that_of_the_noun_put_in(change: str, replacement: str, 
 def test_no_rows() -> None:
     check(Rows().table(sample_parses(), REJECTIONS), REJECTIONS)
     only_empty = Rows()
-    only_empty.add(0, "shuffle", [Rejected(Candidate("swap", (), (1, 2), "a", "b"), "interchangeable", None)])
+    only_empty.add(0, "shuffle", [Judged(Candidate("swap", (), (1, 2), "a", "b"), "", None, reason="interchangeable")])
     table = only_empty.table(sample_parses(), REJECTIONS)
     check(table, REJECTIONS)
     assert table["edits"].to_pylist() == [[]]

@@ -5,7 +5,7 @@ from itertools import permutations
 
 import pytest
 
-from negcap.augment.edits import Accepted, Edit, apply
+from negcap.augment.edits import Edit, Judged, apply
 from negcap.augment.generate import NegativesConfig, apply_operator, generate_tables
 from negcap.augment.language.semantic_classes import attributes, prepositions
 from negcap.augment.language.wordnet import WordNet
@@ -15,7 +15,7 @@ from tests.augment.fixtures import first_of, sample_lexicon, sample_parses
 PAPERS = (*PRESETS["vse-c-paper"], *PRESETS["univse-paper"])
 
 
-def made(name: str, *texts: str, per_family: int = 20) -> list[Accepted]:
+def made(name: str, *texts: str, per_family: int = 20) -> list[Judged]:
     """The negatives of the first text; the others are captions of the same image."""
     caption, context = first_of(texts)
     return apply_operator(name, caption, context, NegativesConfig(operators=(name,), per_family=per_family)).accepted
