@@ -96,8 +96,8 @@ def recover(caption: Caption, negative: Caption) -> Recovered:
         before, after = exchange
         senses = (first_sense(before.entry), first_sense(after.entry)) if before.kind == "noun" else (None, None)
         change: Any = "quantity" if before.kind == "numeral" else before.kind
-        place = (before.noun,) if before.kind in ("noun", "numeral", "verb") else (before.start, before.noun)
-        candidate = Candidate(change, edits, place, before.entry, after.entry, *senses)
+        slots = (before.noun,) if before.kind in ("noun", "numeral", "verb") else (before.start, before.noun)
+        candidate = Candidate(change, edits, slots, before.entry, after.entry, *senses)
         return Recovered(f"replace_{before.kind}", candidate)
     if not any(old):
         return Recovered("add", plain._replace(replaced=""))

@@ -52,17 +52,17 @@ _AN = re.compile(r"hour(?!i)|honest|honou?r|heir|herb(?!iv|ic|er)|hors[ -]d|y[^a
 _NUMBER = re.compile(r"8|1[18](?:\d\d)?(?!\d)|1[18](?:,?\d{3})+(?!\d)")  # eight, eleven, eighteen and their thousands
 
 
-def singular_form(own: Sequence[Token], possessed: bool) -> str:
+def singular_form(dependents: Sequence[Token], possessed: bool) -> str:
     """The form of a singular noun: "a", "some", "the" or "bare" (no determiner).
 
-    own: the dependents before it. possessed: whether a possessive precedes it.
+    dependents: those before it. possessed: whether a possessive precedes it.
     """
-    words = [token.lower for token in own]
+    words = [token.lower for token in dependents]
     if not SINGULAR_DETERMINERS.isdisjoint(words):
         return "a"
     if not MASS_DETERMINERS.isdisjoint(words):
         return "some"
-    return "the" if possessed or any(token.dep in ("det", "nummod", "poss") for token in own) else "bare"
+    return "the" if possessed or any(token.dep in ("det", "nummod", "poss") for token in dependents) else "bare"
 
 
 @cached_on_caption
@@ -158,14 +158,14 @@ def _verbs(caption: Caption, noun: Token, *, plural: bool) -> Iterator[Token]:
     """
     head, listed = caption.tokens[noun.head], caption.has(noun.index, "conj")
     is_subject = noun.dep in ("nsubj", "nsubjpass")
-    own: list[Token] = []
+    agreeing: list[Token] = []
     if not listed and noun.dep != "conj":
         if (is_subject and head.index != noun.index) or (noun.dep == "attr" and caption.has(head.index, "expl")):
-            own.append(head)
+            agreeing.append(head)
     for clause in caption.dependents(noun.index, "relcl"):
         if any(c.lower in ("that", "who", "which") for c in caption.dependents(clause.index, "nsubj", "nsubjpass")):
-            own.append(clause)
-    for verb in own:
+            agreeing.append(clause)
+    for verb in agreeing:
         yield verb
         while following := next(caption.dependents(verb.index, "conj"), None):
             if caption.has(following.index, "nsubj", "nsubjpass"):

@@ -214,18 +214,16 @@ def uniform_relation(caption: Caption, context: Context, rng: Random, draws: int
 
     uses = [use for use in preposition_uses(caption) if use.start in words]
     verbs = [slot for slot in verb_slots(caption) if slot.start in words]
-    parts: list[
-        tuple[tuple[Sequence[Any], ...], Callable[..., Candidate | None]]
-    ] = [  # what is drawn, and with it made
+    parts: list[tuple[tuple[Sequence[Any], ...], Callable[..., Candidate | None]]] = [
         (([end for end in ends if end.tag in ("NN", "NNS")], new_nouns), partial(_noun_candidate, caption, lexicon)),
         ((uses, new_prepositions), preposition),
         ((verbs, new_verbs), partial(verb_candidate, caption, context)),
         ((nouns, new_prepositions, new_nouns), partial(_appended, caption, lexicon)),
     ]
-    parts = [part for part in parts if part[0][0]]  # the parts that this caption has
-    for _ in range(draws if parts else 0):
-        drawn_from, candidate_with = rng.choice(parts)
-        if all(drawn_from) and (candidate := candidate_with(*map(rng.choice, drawn_from))) is not None:
+    present = [part for part in parts if part[0][0]]
+    for _ in range(draws if present else 0):
+        lists, candidate_of = rng.choice(present)
+        if all(lists) and (candidate := candidate_of(*map(rng.choice, lists))) is not None:
             yield candidate
 
 
