@@ -206,10 +206,8 @@ class Network:
             end = start + 1
             while end < min(len(captions), start + most) and (len(captions[end]), len(places[end])) == shape:
                 end += 1
-            state_rows, beside = (
-                np.array(rows[start:end]),
-                np.array(places[start:end], int).reshape(end - start, count, 2),
-            )
+            state_rows = np.array(rows[start:end])
+            beside = np.array(places[start:end], int).reshape(end - start, count, 2)
             rows_of_group = slice(done, done + (end - start) * count)
             if count:
                 self._attend(state_rows, beside, states, around[rows_of_group], attended[rows_of_group])
@@ -224,19 +222,19 @@ class Network:
         return np.split(vectors, np.cumsum([len(of_caption) for of_caption in places])[:-1]) if len(places) else []
 
     def _attend(
-        self, rows: np.ndarray, at: np.ndarray, states: States, around: np.ndarray, attended: np.ndarray
+        self, rows: np.ndarray, beside: np.ndarray, states: States, around: np.ndarray, attended: np.ndarray
     ) -> None:
         """Write what the places of captions get from the states next to them, and what their attention finds.
 
-        rows: (captions, 2 (units - 1)) numbers of states, forward and then backward ones. at: (captions, places, 2).
+        rows: (captions, 2 (units - 1)) numbers of states, forward, then backward ones. beside: (captions, places, 2).
         around: (captions * places, states + hidden). attended: (captions * places, states).
         """
-        count, places, _ = at.shape
+        count, places, _ = beside.shape
         units, size = rows.shape[1] // 2 + 1, self._size
         heads, width = len(self.arrays["distance"]), size // len(self.arrays["distance"])
         number = np.arange(count)[:, None]
-        np.take(states.around, rows[number, at[..., 0]].ravel(), axis=0, out=around, mode="clip")
-        behind = rows[number, units - 2 + at[..., 1]].ravel()
+        np.take(states.around, rows[number, beside[..., 0]].ravel(), axis=0, out=around, mode="clip")
+        behind = rows[number, units - 2 + beside[..., 1]].ravel()
         around += np.take(states.around, behind, axis=0, out=buffer("behind", around.shape), mode="clip")
         memory = buffer("seen", (count, 2 * units - 2, 2 * size))
         np.take(states.memory, rows, axis=0, out=memory, mode="clip")
@@ -246,7 +244,7 @@ class Network:
         query = query.reshape(count, places, heads, width).transpose(0, 2, 1, 3)
         weights = query @ memory[..., :width].transpose(0, 2, 3, 1)
         weights *= np.float32(2.0 ** -(bits + MEMORY))
-        weights += self._biases(at, units)
+        weights += self._biases(beside, units)
         weights -= weights.max(-1, keepdims=True)
         weights *= np.float32(EXP.scale)
         weights += np.float32(EXP.offset)
@@ -258,12 +256,12 @@ class Network:
         attended *= np.float32(2.0 ** -(SHARE + MEMORY))
         rounded(attended, FOUND)
 
-    def _biases(self, at: np.ndarray, units: int) -> np.ndarray:
+    def _biases(self, beside: np.ndarray, units: int) -> np.ndarray:
         """What the distance of a place to a state adds to the attention: (captions or 1, heads, places, states)."""
         before, after = self._near(units)
-        if (at == at[:1]).all():
-            at = at[:1]
-        biases = np.concatenate([before[:, at[..., 0]], after[:, at[..., 1] - 1]], -1)
+        if (beside == beside[:1]).all():
+            beside = beside[:1]
+        biases = np.concatenate([before[:, beside[..., 0]], after[:, beside[..., 1] - 1]], -1)
         return biases.transpose(1, 0, 2, 3)
 
     @cached(LENGTHS)
