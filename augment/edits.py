@@ -60,33 +60,23 @@ class Candidate(NamedTuple):
         return self.replacement == NO + self.replaced
 
 
-class Accepted(NamedTuple):
-    """A candidate that passed all checks, and the text of the negative.
+class Judged(NamedTuple):
+    """A candidate, what was found about it, and whether it was accepted: `reason` is None, or why it was rejected.
 
-    p_true: the estimated probability that one more caption of the image would make it true; None if not estimated.
-    plausibility: its log-odds to the caption; None if not computed yet. loss: what the words that both texts have lose
-    in log probability, see negcap.augment.plausibility.Change; None if the text was not read as a whole.
+    text: the negative; it may be empty if the candidate was rejected. p_true: the estimated probability that one more
+    caption of the image would make it true; None if not estimated. plausibility: its log-odds to the caption; None if
+    not computed. loss: what the words that both texts have lose in log probability, see
+    negcap.augment.plausibility.Change; None if the text was not read as a whole. reason: one of
+    negcap.schemas.negatives.REASONS. detail: of a caption that is rejected whole, with the candidate NOTHING: which
+    rule it breaks, or which operator failed and how.
     """
 
     candidate: Candidate
     text: str
     p_true: float | None
-    plausibility: float | None
-    loss: float | None = None
-
-
-class Rejected(NamedTuple):
-    """A candidate that was rejected; `reason` is one of negcap.schemas.negatives.REASONS.
-
-    p_true, plausibility, loss: as in `Accepted`; the last two only if they may be the reason. detail: of a caption that
-    is rejected whole, with the candidate NOTHING: which rule it breaks, or which operator failed and how.
-    """
-
-    candidate: Candidate
-    reason: str
-    p_true: float | None
     plausibility: float | None = None
     loss: float | None = None
+    reason: str | None = None
     detail: str | None = None
 
 
@@ -96,8 +86,8 @@ NOTHING = Candidate("none", (), (), "", "")  # stands for all that could have be
 class Generated(NamedTuple):
     """What one operator made of one caption: accepted candidates (positives for a paraphrase) and rejected ones."""
 
-    accepted: list[Accepted]
-    rejected: list[Rejected]
+    accepted: list[Judged]
+    rejected: list[Judged]
 
 
 def apply(text: str, edits: Sequence[Edit]) -> str:

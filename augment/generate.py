@@ -7,19 +7,18 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain, compress
+from collections.abc import Mapping, Sequence
+from itertools import compress
 from math import ceil
 from typing import TYPE_CHECKING, Self
 
-import numpy as np
 from pydantic import Field, model_validator
 
 from ..schemas.negatives import EDITS, NEGATIVES, POSITIVE, POSITIVES, REJECTIONS
 from .caption import MAX_TOKENS, Caption, by_image, cached, from_parses
 from .cloze.network import single_threaded
 from .context import Context, batches, contexts
-from .edits import NOTHING, Accepted, Edit, Generated, Rejected, apply
+from .edits import NOTHING, Generated, Judged, apply
 from .language.concreteness import Concreteness
 from .operators import OPERATORS, PRESETS, Limits, operator
 from .plausibility import Change, SentenceScorer, compare
@@ -38,6 +37,8 @@ if TYPE_CHECKING:
 DRAWS_PER_NEGATIVE, EXTRA_DRAWS = 4, 16
 IMPLAUSIBLE, OPERATOR_ERROR, TOO_LONG = "implausible", "operator_error", "too_long"  # reasons of rejections
 KEYS = ("caption_id", "image_id", "split", "origin")
+# The columns of the fields of `Judged` after the candidate, and of the fields of `Candidate` that say what it changes.
+OUTCOMES = ("text", "p_true", "plausibility", "context_loss", "reason", "detail")
 CHANGES = ("replaced", "replacement", "replaced_synset", "replacement_synset")
 NOUNS = 1 << 14  # number of replacements whose concreteness is cached
 FAMILIES = FAMILIES_OF | {name: operator.family for name, operator in OPERATORS.items()}
@@ -155,7 +156,7 @@ def try_operator(name: str, caption: Caption, context: Context, settings: Negati
             detail = " ".join(f"operator {name} raised {type(error).__name__}: {error}".split())
             reason = OPERATOR_ERROR
             warnings.warn(f"{detail}; its caption is rejected as {reason}", RuntimeWarning, stacklevel=2)
-    return Generated([], [Rejected(NOTHING, reason, None, detail=detail)])
+    return Generated([], [Judged(NOTHING, "", None, reason=reason, detail=detail)])
 
 
 def apply_operator(name: str, caption: Caption, context: Context, settings: NegativesConfig) -> Generated:
@@ -167,7 +168,7 @@ def apply_operator(name: str, caption: Caption, context: Context, settings: Nega
     """
     quota = settings.quota(name)
     rng = record_rng(settings.seed, name, caption.caption_id)
-    accepted, rejected, texts, operator = list[Accepted](), list[Rejected](), set[str](), OPERATORS[name]
+    accepted, rejected, texts, operator = list[Judged](), list[Judged](), set[str](), OPERATORS[name]
     for propose in (operator.propose, operator.fallback):
         for candidate in propose(caption, context, rng, DRAWS_PER_NEGATIVE * quota + EXTRA_DRAWS):
             reason, p_true = assess(candidate, caption, context, context.image) if operator.checked else (None, None)
@@ -178,12 +179,12 @@ def apply_operator(name: str, caption: Caption, context: Context, settings: Nega
                     continue
                 if lower not in context.texts:
                     texts.add(lower)
-                    accepted.append(Accepted(candidate, text, p_true, candidate.plausibility))
+                    accepted.append(Judged(candidate, text, p_true, candidate.plausibility))
                     if len(texts) == quota:
                         break
                     continue
                 reason, p_true = "sibling_says_so", None
-            rejected.append(Rejected(candidate, reason, p_true))
+            rejected.append(Judged(candidate, "", p_true, reason=reason))
         if texts:
             break
     return Generated(accepted, rejected)
@@ -209,7 +210,7 @@ def reject_implausible(
     - Last, negatives whose plausibility is below `minimum` are rejected.
     """
     results: list[dict[str, Generated]] = []
-    limited: list[tuple[Context, Generated, Accepted, Limits]] = []
+    limited: list[tuple[Context, Generated, Judged, Limits]] = []
     for context, of_caption in zip(contexts, generated, strict=True):
         results.append({})
         for name, (accepted, rejected) in of_caption.items():
@@ -223,7 +224,7 @@ def reject_implausible(
     read = [limits.read_whole or negative.plausibility is None for _, _, negative, limits in limited]
     compared = [(context.caption, context.reading, one.candidate) for context, _, one, _ in compress(limited, read)]
     changes = iter(compare(*zip(*compared, strict=True)) if compared else [])
-    left: list[tuple[Caption, Generated, Accepted]] = []
+    left: list[tuple[Caption, Generated, Judged]] = []
     for (context, kept, negative, limits), is_read in zip(limited, read, strict=True):
         change = next(changes) if is_read else Change(negative.plausibility or 0.0)
         loss = change.loss if is_read else None
@@ -231,16 +232,16 @@ def reject_implausible(
             left.append((context.caption, kept, negative._replace(plausibility=change.log_odds, loss=loss)))
         else:
             log_odds = change.log_odds if scorer is None else None
-            kept.rejected.append(Rejected(negative.candidate, IMPLAUSIBLE, negative.p_true, log_odds, loss))
+            kept.rejected.append(negative._replace(plausibility=log_odds, loss=loss, reason=IMPLAUSIBLE))
     odds: list[float | None] = [negative.plausibility for _, _, negative in left]
     if scorer is not None:
         new = scorer.log_likelihoods([negative.text for _, _, negative in left])
         odds = (new - scorer.log_likelihoods([caption.text for caption, _, _ in left])).tolist()
-    for (_, kept, (candidate, text, p_true, _, loss)), log_odds in zip(left, odds, strict=True):
+    for (_, kept, negative), log_odds in zip(left, odds, strict=True):
         if minimum is not None and log_odds is not None and log_odds < minimum:
-            kept.rejected.append(Rejected(candidate, IMPLAUSIBLE, p_true, log_odds, loss))
+            kept.rejected.append(negative._replace(plausibility=log_odds, reason=IMPLAUSIBLE))
         else:
-            kept.accepted.append(Accepted(candidate, text, p_true, log_odds, loss))
+            kept.accepted.append(negative._replace(plausibility=log_odds))
     return results
 
 
@@ -250,22 +251,21 @@ class Rows:
     def __init__(self) -> None:
         # Of each candidate: its caption's row in the parses, operator, and number among those of caption and operator.
         self._rows, self._operators, self._numbers = list[int](), list[str](), list[int]()
-        self._candidates: list[Accepted | Rejected] = []
+        self._judged: list[Judged] = []
 
-    def add(self, row: int, operator: str, candidates: Sequence[Accepted] | Sequence[Rejected]) -> None:
+    def add(self, row: int, operator: str, judged: Sequence[Judged]) -> None:
         """Add the results of one operator for the caption in row number `row` of the parses."""
-        count = len(candidates)
-        self._rows += [row] * count
-        self._operators += [operator] * count
-        self._numbers += range(count)
-        self._candidates += candidates
+        self._rows += [row] * len(judged)
+        self._operators += [operator] * len(judged)
+        self._numbers += range(len(judged))
+        self._judged += judged
 
     def table(self, parses: pa.Table, schema: pa.Schema) -> pa.Table:
         """The rows as a table of `schema` (negatives or rejections); ids count those of a caption and operator."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        if not self._candidates:
+        if not self._judged:
             return schema.empty_table()
         rows = pa.array(self._rows, pa.int32())
         columns = {name: parses[name].combine_chunks().take(rows) for name in (*KEYS, "text")}
@@ -275,15 +275,16 @@ class Rows:
         made_by = pc.binary_join_element_wise(columns["caption_id"], columns["operator"], "#")
         label = pc.binary_join_element_wise(made_by, pa.array(self._numbers).cast(pa.string()), ":")
         columns |= {"negative_id": label, "positive_id": label}
-        candidates, texts, *numbers = zip(*self._candidates, strict=True)
-        columns |= dict.fromkeys(("text", "reason"), pa.array(texts, pa.string()))
+        candidates, *outcomes = zip(*self._judged, strict=True)
         kinds, edits, _, *changes, _, _, _ = zip(*candidates, strict=True)
-        columns |= {name: pa.array(column, pa.string()) for name, column in zip(CHANGES, changes, strict=True)}
-        for name, values in zip(("p_true", "plausibility", "context_loss", "detail"), numbers, strict=False):
-            columns[name] = pa.array(values, pa.string() if name == "detail" else pa.float32())
+        for name, values in zip((*OUTCOMES, *CHANGES), (*outcomes, *changes), strict=True):
+            if name in schema.names:
+                columns[name] = pa.array(values, schema.field(name).type)
         if "concreteness" in schema.names:
             columns["concreteness"] = pa.array(map(concreteness, kinds, changes[1]), pa.float32())
-        columns["edits"] = _edits(edits, columns["caption"].to_pylist())
+        given = zip(edits, columns["caption"].to_pylist(), strict=True)
+        old_and_new = [[(start, end, text[start:end], new) for start, end, new in its] for its, text in given]
+        columns["edits"] = pa.array(old_and_new, EDITS)
         return pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema)
 
 
@@ -297,15 +298,3 @@ def concreteness(change: str, replacement: str) -> float | None:
     scores = [Concreteness.load().score(noun) for noun in nouns]
     known = [score for score in scores if score is not None]
     return min(known) if known and len(known) == len(scores) else None
-
-
-def _edits(edits: Sequence[Sequence[Edit]], captions: Iterable[str]) -> pa.Array:
-    """The edits of each caption as lists of structs, as in `negcap.schemas.negatives`."""
-    import pyarrow as pa
-
-    old = [caption[start:end] for caption, its in zip(captions, edits, strict=True) for start, end, _ in its]
-    start, end, new = zip(*chain.from_iterable(edits), strict=True) if old else [()] * 3
-    values = [pa.array(v, f.type) for v, f in zip((start, end, old, new), EDITS.value_type, strict=True)]
-    offsets = pa.array(np.cumsum([0, *map(len, edits)]), pa.int32())
-    structs = pa.StructArray.from_arrays(values, fields=list(EDITS.value_type))
-    return pa.ListArray.from_arrays(offsets, structs, type=EDITS)

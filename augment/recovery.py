@@ -17,7 +17,7 @@ from pydantic import Field
 
 from .caption import Caption
 from .context import Context
-from .edits import Accepted, Candidate, Edit, Rejected, exchanged
+from .edits import Candidate, Edit, Judged, exchanged
 from .language.coreference import coreference, may_corefer
 from .language.grammar import article
 from .language.semantic_classes import prepositions
@@ -96,8 +96,8 @@ def recover(caption: Caption, negative: Caption) -> Recovered:
         before, after = exchange
         senses = (first_sense(before.entry), first_sense(after.entry)) if before.kind == "noun" else (None, None)
         change: Any = "quantity" if before.kind == "numeral" else before.kind
-        place = (before.noun,) if before.kind in ("noun", "numeral", "verb") else (before.start, before.noun)
-        candidate = Candidate(change, edits, place, before.entry, after.entry, *senses)
+        slots = (before.noun,) if before.kind in ("noun", "numeral", "verb") else (before.start, before.noun)
+        candidate = Candidate(change, edits, slots, before.entry, after.entry, *senses)
         return Recovered(f"replace_{before.kind}", candidate)
     if not any(old):
         return Recovered("add", plain._replace(replaced=""))
@@ -253,20 +253,14 @@ class Judging(Settings):
     spacy_model: SpacyModel = None
 
 
-class Judged(NamedTuple):
-    """What became of a negative: its operator (see `recover`), and the negative, or why it is rejected."""
-
-    operator: str
-    outcome: Accepted | Rejected
-
-
 def judge(
     contexts: Sequence[Context],
     negatives: Sequence[Sequence[Caption]],
     settings: Judging,
     scorer: SentenceScorer | None = None,
-) -> list[list[Judged]]:
-    """Judge the negatives of some captions; for each caption, the results in the order of its negatives.
+) -> list[list[tuple[str, Judged]]]:
+    """Judge the negatives of some captions: for each caption, in the order of its negatives, the operator that would
+    make it (see `recover`), and whether it is accepted.
 
     contexts: of each caption, with the truth estimates of its image. negatives: of each caption, parsed. A negative is
     rejected if it is its caption (`unchanged`), an earlier negative of it (`repeated`) or another caption of the image
@@ -300,10 +294,7 @@ def judge(
                 allowed = False
             reason = reason or (None if allowed else "implausible")
         candidate = candidate._replace(plausibility=log_odds)
-        if reason is None:
-            judged.append(Judged(operator, Accepted(candidate, negative.text, p_true, log_odds, loss)))
-        else:
-            judged.append(Judged(operator, Rejected(candidate, reason, p_true, log_odds, loss)))
+        judged.append((operator, Judged(candidate, negative.text, p_true, log_odds, loss, reason)))
     results = iter(judged)
     return [[next(results) for _ in of_caption] for of_caption in negatives]
 

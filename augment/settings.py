@@ -88,8 +88,8 @@ class Settings(BaseModel):
     @classmethod
     def of(cls, given: Mapping[str, Any], **more: Any) -> Self:
         """The settings with those values of `given` that they have a field for and that are not None, and `more`."""
-        own = {name: value for name, value in given.items() if name in cls.model_fields and value is not None}
-        return cls(**{**own, **more})
+        known = {name: value for name, value in given.items() if name in cls.model_fields and value is not None}
+        return cls(**{**known, **more})
 
     def changed(self, **given: Any) -> Self:
         """These settings with other values for some fields, which are checked."""

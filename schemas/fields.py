@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 
@@ -42,6 +43,13 @@ def schema(table: str, version: int, /, **columns: pa.Field) -> pa.Schema:
 def description(column: pa.Field) -> str:
     """The description that `column` stored with a column; "" if it has none."""
     return (column.metadata or {}).get(b"description", b"").decode()
+
+
+def table_of(rows: Iterable[Sequence[Any]], schema: pa.Schema) -> pa.Table:
+    """A table of rows, each with a value for each column of the schema, in order; a struct is a tuple, too."""
+    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
+    arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=schema)
 
 
 def check(table: pa.Table, schema: pa.Schema) -> None:

@@ -72,10 +72,10 @@ class ClozeModel:
             all_places.append(places)
             rows.append(row)
         results = self.network.read([units for units, _ in encoded], all_places)
-        owns = self._own([units for units, _ in encoded], [vectors for vectors, _ in results])
+        scores = self._unit_scores([units for units, _ in encoded], [vectors for vectors, _ in results])
         return [
             Reading(self, units, of_token, its, vectors, row, states)
-            for (units, of_token), row, (vectors, states), its in zip(encoded, rows, results, owns, strict=True)
+            for (units, of_token), row, (vectors, states), its in zip(encoded, rows, results, scores, strict=True)
         ]
 
     def read_edited(self, readings: Sequence[Reading], texts: Sequence[Sequence[str]]) -> list[Reading]:
@@ -85,26 +85,27 @@ class ClozeModel:
         not computed again, so it takes half the time. No spans of tokens can be asked for.
         """
         encoded = [self.units.read(words) for words in texts]
-        every = [units for units, _ in encoded]
+        encoded_units = [units for units, _ in encoded]
         shared = []
-        for units, reading in zip(every, readings, strict=True):
+        for units, reading in zip(encoded_units, readings, strict=True):
             if reading.states is None:
                 raise ValueError("readings must be made by `read`, was one of an edited text")
             start, end = _common(reading.units, units)
             shared.append(Shared(reading.states, start, end))
-        found = self.network.read_edited(every, shared)
+        vectors = self.network.read_edited(encoded_units, shared)
+        all_scores = self._unit_scores(encoded_units, vectors)
         return [
-            Reading(self, units, of_token, own, vectors)
-            for (units, of_token), vectors, own in zip(encoded, found, self._own(every, found), strict=True)
+            Reading(self, units, of_token, scores, vectors_of_text)
+            for (units, of_token), vectors_of_text, scores in zip(encoded, vectors, all_scores, strict=True)
         ]
 
-    def _own(self, texts: Sequence[Sequence[int]], vectors: Sequence[np.ndarray]) -> list[list[float]]:
+    def _unit_scores(self, texts: Sequence[Sequence[int]], vectors: Sequence[np.ndarray]) -> list[list[float]]:
         """log p(unit | rest) of the units of each text but START and END; vectors: of their places, perhaps others."""
         if not texts:
             return []
         units = np.array([unit for text in texts for unit in text[1:-1]], np.int64)
         sizes = [len(text) - 2 for text in texts]
-        rows = np.concatenate([own[:size] for size, own in zip(sizes, vectors, strict=True)])
+        rows = np.concatenate([of_text[:size] for size, of_text in zip(sizes, vectors, strict=True)])
         scores = self.scores(rows, units).tolist()
         return [scores[end - size : end] for size, end in zip(sizes, accumulate(sizes), strict=True)]
 

@@ -94,7 +94,7 @@ class Network:
         self.arrays, self._size = arrays, size
         self._sides = Recurrent.of(arrays, 0), Recurrent.of(arrays, 1)  # the forward and the backward GRU
         # Hidden layer of what attention finds, (states, hidden), to points of GELU; the last layer, (hidden, width).
-        self._found = transposed(arrays["hidden.weight"][:, 2 * size :]) * np.float32(2.0**-FOUND * GELU.scale)
+        self._from_attended = transposed(arrays["hidden.weight"][:, 2 * size :]) * np.float32(2.0**-FOUND * GELU.scale)
         self._output = transposed(arrays["output.weight"]) * np.float32(2.0**-HIDDEN)
 
     @single_threaded()
@@ -116,8 +116,8 @@ class Network:
             behind = [rows[::-1] for rows in behind]
             rows = [np.concatenate(both) for both in zip(ahead, behind, strict=True)]
             vectors = self._vectors(group, [places[i] for i in numbers], states, rows)
-            for number, found, forward, backward in zip(numbers, vectors, ahead, behind, strict=True):
-                results[number] = found, Read(states, forward, backward)
+            for number, vectors_of_places, forward, backward in zip(numbers, vectors, ahead, behind, strict=True):
+                results[number] = vectors_of_places, Read(states, forward, backward)
         return [results[i] for i in range(len(captions))]
 
     @single_threaded()
@@ -198,7 +198,7 @@ class Network:
         """
         total, size = sum(map(len, places)), self._size
         around = buffer("both", (total, states.around.shape[1]))
-        found = buffer("found", (total, size))
+        attended = buffer("attended", (total, size))
         start = done = 0
         while start < len(captions):
             shape = units, count = len(captions[start]), len(places[start])
@@ -206,32 +206,35 @@ class Network:
             end = start + 1
             while end < min(len(captions), start + most) and (len(captions[end]), len(places[end])) == shape:
                 end += 1
-            own, at = np.array(rows[start:end]), np.array(places[start:end], int).reshape(end - start, count, 2)
-            here = slice(done, done + (end - start) * count)
+            state_rows = np.array(rows[start:end])
+            beside = np.array(places[start:end], int).reshape(end - start, count, 2)
+            rows_of_group = slice(done, done + (end - start) * count)
             if count:
-                self._look(own, at, states, around[here], found[here])
-            start, done = end, here.stop
-        hidden = np.matmul(found, self._found, out=buffer("hidden", (total, self._found.shape[1])))
+                self._attend(state_rows, beside, states, around[rows_of_group], attended[rows_of_group])
+            start, done = end, rows_of_group.stop
+        hidden = np.matmul(attended, self._from_attended, out=buffer("hidden", (total, self._from_attended.shape[1])))
         hidden += around[:, size:]
         GELU.take(hidden, out=hidden)
         vectors = np.matmul(hidden, self._output)
         vectors += self.arrays["output.bias"]
         rounded(vectors, VECTOR)
         vectors *= np.float32(2.0**-VECTOR)
-        return np.split(vectors, np.cumsum([len(own) for own in places])[:-1]) if len(places) else []
+        return np.split(vectors, np.cumsum([len(of_caption) for of_caption in places])[:-1]) if len(places) else []
 
-    def _look(self, rows: np.ndarray, at: np.ndarray, states: States, around: np.ndarray, found: np.ndarray) -> None:
+    def _attend(
+        self, rows: np.ndarray, beside: np.ndarray, states: States, around: np.ndarray, attended: np.ndarray
+    ) -> None:
         """Write what the places of captions get from the states next to them, and what their attention finds.
 
-        rows: (captions, 2 (units - 1)) numbers of states, forward and then backward ones. at: (captions, places, 2).
-        around: (captions * places, states + hidden). found: (captions * places, states).
+        rows: (captions, 2 (units - 1)) numbers of states, forward, then backward ones. beside: (captions, places, 2).
+        around: (captions * places, states + hidden). attended: (captions * places, states).
         """
-        count, places, _ = at.shape
+        count, places, _ = beside.shape
         units, size = rows.shape[1] // 2 + 1, self._size
         heads, width = len(self.arrays["distance"]), size // len(self.arrays["distance"])
         number = np.arange(count)[:, None]
-        np.take(states.around, rows[number, at[..., 0]].ravel(), axis=0, out=around, mode="clip")
-        behind = rows[number, units - 2 + at[..., 1]].ravel()
+        np.take(states.around, rows[number, beside[..., 0]].ravel(), axis=0, out=around, mode="clip")
+        behind = rows[number, units - 2 + beside[..., 1]].ravel()
         around += np.take(states.around, behind, axis=0, out=buffer("behind", around.shape), mode="clip")
         memory = buffer("seen", (count, 2 * units - 2, 2 * size))
         np.take(states.memory, rows, axis=0, out=memory, mode="clip")
@@ -241,24 +244,24 @@ class Network:
         query = query.reshape(count, places, heads, width).transpose(0, 2, 1, 3)
         weights = query @ memory[..., :width].transpose(0, 2, 3, 1)
         weights *= np.float32(2.0 ** -(bits + MEMORY))
-        weights += self._biases(at, units)
+        weights += self._biases(beside, units)
         weights -= weights.max(-1, keepdims=True)
         weights *= np.float32(EXP.scale)
         weights += np.float32(EXP.offset)
         EXP.take(weights, out=weights)
         weights /= weights.sum(-1, keepdims=True, dtype=np.float64).astype(np.float32)
         rounded(weights, SHARE, ROW)
-        out = found.reshape(count, places, heads, width).transpose(0, 2, 1, 3)
+        out = attended.reshape(count, places, heads, width).transpose(0, 2, 1, 3)
         np.matmul(weights, memory[..., width:].transpose(0, 2, 1, 3), out=out)
-        found *= np.float32(2.0 ** -(SHARE + MEMORY))
-        rounded(found, FOUND)
+        attended *= np.float32(2.0 ** -(SHARE + MEMORY))
+        rounded(attended, FOUND)
 
-    def _biases(self, at: np.ndarray, units: int) -> np.ndarray:
+    def _biases(self, beside: np.ndarray, units: int) -> np.ndarray:
         """What the distance of a place to a state adds to the attention: (captions or 1, heads, places, states)."""
         before, after = self._near(units)
-        if (at == at[:1]).all():
-            at = at[:1]
-        biases = np.concatenate([before[:, at[..., 0]], after[:, at[..., 1] - 1]], -1)
+        if (beside == beside[:1]).all():
+            beside = beside[:1]
+        biases = np.concatenate([before[:, beside[..., 0]], after[:, beside[..., 1] - 1]], -1)
         return biases.transpose(1, 0, 2, 3)
 
     @cached(LENGTHS)

@@ -146,13 +146,13 @@ class Recurrent(NamedTuple):
     def step(self, state: np.ndarray, units: np.ndarray, new: np.ndarray) -> None:
         """Write the states after one more unit to `new`: state, new (rows, S), units (rows,)."""
         rows, size = state.shape
-        made = np.matmul(state, self.weight, out=buffer("recurrent", (rows, 3 * size)))
-        gates = np.take(self.gates, units, axis=0, out=buffer("gates", made.shape), mode="clip")
-        both = np.add(made[:, : 2 * size], gates[:, : 2 * size], out=buffer("both gates", (rows, 2 * size)))
+        from_state = np.matmul(state, self.weight, out=buffer("recurrent", (rows, 3 * size)))
+        gates = np.take(self.gates, units, axis=0, out=buffer("gates", from_state.shape), mode="clip")
+        both = np.add(from_state[:, : 2 * size], gates[:, : 2 * size], out=buffer("both gates", (rows, 2 * size)))
         SIGMOID.take(both, out=both)
         both *= np.float32(2.0**-SIGMOID.unit)
         reset, update = both[:, :size], both[:, size:]
-        candidate = np.add(made[:, 2 * size :], self.bias, out=buffer("candidate", (rows, size)))
+        candidate = np.add(from_state[:, 2 * size :], self.bias, out=buffer("candidate", (rows, size)))
         candidate *= reset
         candidate += gates[:, 2 * size :]
         TANH.take(candidate, out=candidate)
@@ -194,12 +194,12 @@ def run(
         new = states.state[start : start + count]
         side.step(state[:count], units[step, :count], new)
         state = new
-    made = States(*(rows[row : starts[-1]] for rows in states))
-    np.matmul(made.state, side.memory, out=made.memory)
-    np.add(made.memory, side.memory_bias, out=made.memory)
-    rounded(made.memory, MEMORY)
-    np.matmul(made.state, side.around, out=made.around)
-    np.add(made.around, side.around_bias, out=made.around)
+    new_states = States(*(rows[row : starts[-1]] for rows in states))
+    np.matmul(new_states.state, side.memory, out=new_states.memory)
+    np.add(new_states.memory, side.memory_bias, out=new_states.memory)
+    rounded(new_states.memory, MEMORY)
+    np.matmul(new_states.state, side.around, out=new_states.around)
+    np.add(new_states.around, side.around_bias, out=new_states.around)
     ranks = np.empty(len(order), np.int64)
     ranks[order] = np.arange(len(order))
     return [starts[:length] + rank for length, rank in zip(lengths.tolist(), ranks.tolist(), strict=True)]

@@ -12,11 +12,11 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...schemas.captions import (
-    COMPONENT_EXCLUSIONS,
     COMPONENT_KINDS,
     COMPONENT_VOCABULARY,
     COMPONENTS,
 )
+from ...schemas.fields import table_of
 from ..caption import Caption, cached
 from ..language import semantic_classes
 from ..language.concreteness import Concreteness
@@ -142,7 +142,6 @@ def select(counts: pa.Table, min_count: int, concreteness: Concreteness, theta: 
     persons count as concrete. Attributes and relations need `min_count`. Pairs and triples consist of selected words
     and occur at least twice. Raises ValueError if min_count is below 1.
     """
-    import pyarrow as pa
 
     if min_count < 1:
         raise ValueError(f"min_count must be >= 1, was: {min_count}")
@@ -168,9 +167,7 @@ def select(counts: pa.Table, min_count: int, concreteness: Concreteness, theta: 
                 others = enumerate(number[kind]) if kind in incompatible else ()
                 rivals = [other for other, word in others if incompatible[kind](word, words[0])]
                 kept.append((kind, len(kept) - first, words, ids, n, rivals))
-    columns = zip(*kept, strict=True) if kept else [()] * len(COMPONENT_VOCABULARY)
-    arrays = [pa.array(values, field.type) for values, field in zip(columns, COMPONENT_VOCABULARY, strict=True)]
-    return pa.Table.from_arrays(arrays, schema=COMPONENT_VOCABULARY)
+    return table_of(kept, COMPONENT_VOCABULARY)
 
 
 def are_incompatible(one: str, other: str) -> bool:
@@ -200,29 +197,19 @@ class ComponentVocabulary:
 
 def tabulate(parses: pa.Table, graphs: Sequence[SceneGraph]) -> pa.Table:
     """The table `components` for the captions of a `parses` table; `graphs` are their scene graphs, in table order."""
-    import pyarrow as pa
 
-    rows: dict[str, list[tuple[Any, ...]]] = {"objects": [], "attributes": [], "relations": []}
-    ends: dict[str, list[int]] = {name: [0] for name in rows}
-    for graph in graphs:
+    rows: list[tuple[Any, ...]] = []
+    keys = zip(*(parses[name].to_pylist() for name in ("caption_id", "image_id", "split")), strict=True)
+    for key, graph in zip(keys, graphs, strict=True):
         names = {thing.token: thing.name for thing in graph.objects}
-        rows["objects"] += [(name, token) for token, name in names.items()]
-        rows["attributes"] += [(value, names[object], token, object) for object, token, _, _, value in graph.attributes]
-        rows["relations"] += [
+        objects = [(name, token) for token, name in names.items()]
+        attributes = [(value, names[object], token, object) for object, token, _, _, value in graph.attributes]
+        relations = [
             (names[subject], name, names[object], tokens, subject, object)
             for subject, object, tokens, name in graph.relations
         ]
-        for name, its in ends.items():
-            its.append(len(rows[name]))
-    columns = [parses[name] for name in ("caption_id", "image_id", "split")]
-    for name in rows:
-        type = COMPONENTS.field(name).type
-        struct = list(type.value_type)
-        values = list(zip(*rows[name], strict=True)) or [()] * len(struct)
-        arrays = [pa.array(column, field.type) for column, field in zip(values, struct, strict=True)]
-        items = pa.StructArray.from_arrays(arrays, fields=struct)
-        columns.append(pa.ListArray.from_arrays(pa.array(ends[name], pa.int32()), items, type=type))
-    return pa.Table.from_arrays(columns, schema=COMPONENTS)
+        rows.append((*key, objects, attributes, relations))
+    return table_of(rows, COMPONENTS)
 
 
 class Exclusion(NamedTuple):
@@ -236,15 +223,6 @@ class Exclusion(NamedTuple):
     kind: str
     of: str
     ids: list[int]
-
-
-def exclusion_table(rows: Sequence[Exclusion]) -> pa.Table:
-    """Rows of `Exclusions.rows` as a table `component_exclusions` (negcap.schemas.captions)."""
-    import pyarrow as pa
-
-    columns = list(zip(*rows, strict=True)) or [()] * 4
-    arrays = [pa.array(values, field.type) for values, field in zip(columns, COMPONENT_EXCLUSIONS, strict=True)]
-    return pa.Table.from_arrays(arrays, schema=COMPONENT_EXCLUSIONS)
 
 
 class Exclusions:

@@ -71,8 +71,8 @@ class Concreteness:
             if self.norms is not None:
                 if word in self.norms:
                     return self.norms[word]
-            elif (found := features(word)) is not None:
-                return self.intercept + sum(self.weights.get(name, 0.0) * value for name, value in found.items())
+            elif (known := features(word)) is not None:
+                return self.intercept + sum(self.weights.get(name, 0.0) * value for name, value in known.items())
         return None
 
 

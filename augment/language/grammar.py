@@ -10,6 +10,7 @@ from string import ascii_letters
 from typing import Any
 
 from ..caption import Caption, Casing, Token, cached_on_caption
+from ..data import data_path, word_lists
 from ..edits import Edit, cased, cased_like
 from .semantic_classes import Gender, gender
 
@@ -23,30 +24,19 @@ SINGULAR_DETERMINERS = {"a", "an", "another", "one", "each", "every"}
 PLURAL_DETERMINERS = {"several", "many", "few", "these", "those", "both", "various", *NUMBERS} - {"one"}
 MASS_DETERMINERS = {"some", "any", "enough", "more", "much", "most", "all"}
 NEGATIONS = {"no", "not", "never", "without", "neither", "nor"}
-_BE = {"is": "are", "was": "were", "'s": "are", "has": "have", "does": "do", "isn't": "aren't", "wasn't": "weren't"}
-_BE_SINGULAR = {"are": "is", "were": "was", "have": "has", "do": "does", "aren't": "isn't", "weren't": "wasn't"}
-# The pronouns of each gender or number as subject, object, possessive and reflexive.
-_ROLES = ("subject", "object", "possessive", "reflexive")
-_PRONOUNS_OF = {
-    "male": ("he", "him", "his", "himself"),
-    "female": ("she", "her", "her", "herself"),
-    "thing": ("", "it", "its", "itself"),
-    "plural": ("they", "them", "their", "themselves"),
+_WORDS = word_lists(data_path("grammar.toml"))
+_PLURAL_VERBS: dict[str, str] = _WORDS["plural_verbs"]
+_SINGULAR_VERBS = {plural: singular for singular, plural in _PLURAL_VERBS.items()}
+# The pronoun of each gender or number as subject, object, possessive or reflexive; and what each pronoun is.
+_FORMS: dict[tuple[str, str], str] = {
+    (kind, role): word for kind, words in _WORDS["pronouns"].items() for role, word in words.items()
 }
-_FORMS = {(kind, role): word for kind, words in _PRONOUNS_OF.items() for role, word in zip(_ROLES, words, strict=True)}
 _PRONOUNS = {word: form for form, word in _FORMS.items()} | {
     "hers": ("female", "object"),
     "theirs": ("plural", "object"),
 }
 _PLACES = frozenset(["top", "front", "back", "side", "middle"])  # within prepositions: "on top of it"
-VOWEL_NAMES = "aefhilmnorsx"  # letters whose names begin with a vowel: "an F", "an X-ray", but "a U-turn"
-# Abbreviations that are read letter by letter though they could be words; `_LETTERS` matches the others.
-SPELLED = set(
-    """eu hiv hov led leds nypd nyu sos suv suvs uab uae ucl ucla ufc ufo ufos uhf uk unc url urls usa usaf usb usc usda
-    usmc uss ussr utv utvs uv ymca ywca""".split()
-)
-SPELLED_IN_CAPITALS = {"FAQ", "LA", "MIT", "RAF", "SAT", "UC", "UN", "UPS", "US"}
-READ_AS_WORDS = set("ft hm hmm hz lb lbs ltd mm mr mrs ms mt sgt shh sr st".split())
+_LISTED: dict[str, frozenset[str]] = _WORDS["letters"]
 # No English word matches: no vowel (tv, lcd), or two initial consonants that English does not combine (fbi, mri).
 _LETTERS = re.compile(
     r"[^aeiouy]+$|f[bcdfghkmnpqstvwxz]|h(?!mong)[b-df-hj-np-tv-xz]|l[bcdfgkmnpqrstvwxz]|m[bdfghjklmpqrstvxz]"
@@ -62,17 +52,17 @@ _AN = re.compile(r"hour(?!i)|honest|honou?r|heir|herb(?!iv|ic|er)|hors[ -]d|y[^a
 _NUMBER = re.compile(r"8|1[18](?:\d\d)?(?!\d)|1[18](?:,?\d{3})+(?!\d)")  # eight, eleven, eighteen and their thousands
 
 
-def singular_form(own: Sequence[Token], possessed: bool) -> str:
+def singular_form(dependents: Sequence[Token], possessed: bool) -> str:
     """The form of a singular noun: "a", "some", "the" or "bare" (no determiner).
 
-    own: the dependents before it. possessed: whether a possessive precedes it.
+    dependents: those before it. possessed: whether a possessive precedes it.
     """
-    words = [token.lower for token in own]
+    words = [token.lower for token in dependents]
     if not SINGULAR_DETERMINERS.isdisjoint(words):
         return "a"
     if not MASS_DETERMINERS.isdisjoint(words):
         return "some"
-    return "the" if possessed or any(token.dep in ("det", "nummod", "poss") for token in own) else "bare"
+    return "the" if possessed or any(token.dep in ("det", "nummod", "poss") for token in dependents) else "bare"
 
 
 @cached_on_caption
@@ -145,15 +135,15 @@ def agreement_edits(caption: Caption, noun: int, *, plural: bool) -> list[Edit] 
     for verb in _verbs(caption, caption.tokens[noun], plural=plural):
         finite = next(caption.dependents(verb.index, "aux", "auxpass"), verb)  # the word that shows agreement
         lower, new = finite.lower, None
-        if finite is not verb and lower not in _BE and lower not in _BE_SINGULAR:
+        if finite is not verb and lower not in _PLURAL_VERBS and lower not in _SINGULAR_VERBS:
             continue
         if plural:
-            if lower in _BE or finite.tag == "VBZ":
-                new = _BE.get(lower, finite.lemma)
+            if lower in _PLURAL_VERBS or finite.tag == "VBZ":
+                new = _PLURAL_VERBS.get(lower, finite.lemma)
                 if lower in ("'s", new):
                     return None
-        elif lower in _BE_SINGULAR:
-            new = _BE_SINGULAR[lower]
+        elif lower in _SINGULAR_VERBS:
+            new = _SINGULAR_VERBS[lower]
         elif finite.tag == "VBP" or (finite.tag == "VB" and not caption.has(finite.index, "aux")):
             new = None if finite.dep in ("aux", "auxpass") else third_person(lower)
         if new is not None:
@@ -168,14 +158,14 @@ def _verbs(caption: Caption, noun: Token, *, plural: bool) -> Iterator[Token]:
     """
     head, listed = caption.tokens[noun.head], caption.has(noun.index, "conj")
     is_subject = noun.dep in ("nsubj", "nsubjpass")
-    own: list[Token] = []
+    agreeing: list[Token] = []
     if not listed and noun.dep != "conj":
         if (is_subject and head.index != noun.index) or (noun.dep == "attr" and caption.has(head.index, "expl")):
-            own.append(head)
+            agreeing.append(head)
     for clause in caption.dependents(noun.index, "relcl"):
         if any(c.lower in ("that", "who", "which") for c in caption.dependents(clause.index, "nsubj", "nsubjpass")):
-            own.append(clause)
-    for verb in own:
+            agreeing.append(clause)
+    for verb in agreeing:
         yield verb
         while following := next(caption.dependents(verb.index, "conj"), None):
             if caption.has(following.index, "nsubj", "nsubjpass"):
@@ -270,9 +260,9 @@ def article(word: str) -> str:
         return "an" if _NUMBER.match(lower) else "a"
     first = plain[: len(plain) - len(plain.lstrip(ascii_letters))]
     word = first.lower()  # a word of several letters may be read letter by letter: "TV", "MRI", "suv"; not "NASA"
-    listed = word in SPELLED or first in SPELLED_IN_CAPITALS
-    if len(first) == 1 or (first and word not in READ_AS_WORDS and (listed or _LETTERS.match(word))):
-        return "an" if lower[0] in VOWEL_NAMES else "a"
+    listed = word in _LISTED["spelled"] or first in _LISTED["spelled_in_capitals"]
+    if len(first) == 1 or (first and word not in _LISTED["read_as_words"] and (listed or _LETTERS.match(word))):
+        return "an" if lower[0] in _LISTED["vowels"] else "a"
     if lower[:1] in "aeiou":
         return "a" if _A.match(lower) else "an"
     return "an" if _AN.match(lower) else "a"

@@ -90,10 +90,10 @@ class Entries:
         return replace(self, balance=read_only(np.array(balance)))
 
     @cached(SLOTS)
-    def gains(self, contexts: tuple[str, ...], own: int | None = None) -> np.ndarray:
+    def gains(self, contexts: tuple[str, ...], old: int | None = None) -> np.ndarray:
         """Log lift of each entry in the contexts of a slot, in nats, up to a constant: shape (entries,), read-only.
 
-        own: the number of the entry that is in the slot now, whose occurrence there is not counted; None: none is.
+        old: the number of the entry that is in the slot now, whose occurrence there is not counted; None: none is.
         """
         gains, at = np.zeros(len(self.names)), self.at.data
         for context in contexts:
@@ -101,10 +101,10 @@ class Entries:
                 continue
             dense, start, end = self._dense_gain(context)
             gains += dense
-            if own is not None:
-                row = bisect_left(at, own, start, end)
-                if row < end and at[row] == own:
-                    gains[own] += self.without[row]
+            if old is not None:
+                row = bisect_left(at, old, start, end)
+                if row < end and at[row] == old:
+                    gains[old] += self.without[row]
         return read_only(gains)
 
     @cached(CONTEXTS)
@@ -136,14 +136,14 @@ class Entries:
             seen[self.at[start:end]] = self.seen[start:end]
         return seen
 
-    def probabilities(self, contexts: tuple[str, ...], form: str = "", own: int | None = None) -> np.ndarray:
+    def probabilities(self, contexts: tuple[str, ...], form: str = "", old: int | None = None) -> np.ndarray:
         """Probability of each entry in a slot: shape (entries,); all zeros if no entry has the form.
 
-        own: the number of the entry that is in the slot now, as in `gains`.
+        old: the number of the entry that is in the slot now, as in `gains`.
         """
         if form not in self.priors:
             return np.zeros(len(self.names))
-        logits = self.priors[form] + self.gains(contexts, own)
+        logits = self.priors[form] + self.gains(contexts, old)
         peak = np.maximum.reduce(logits, initial=-inf)
         if peak == -inf:
             return np.zeros(len(logits))
@@ -153,13 +153,13 @@ class Entries:
         return weights
 
     def balanced(
-        self, probabilities: np.ndarray, own: int | None, *, plural: bool = False, at: np.ndarray | slice = slice(None)
+        self, probabilities: np.ndarray, old: int | None, *, plural: bool = False, at: np.ndarray | slice = slice(None)
     ) -> np.ndarray:
-        """Probabilities of replacements for entry number `own`, times the ratio of the balance factors; at: their
+        """Probabilities of replacements for entry number `old`, times the ratio of the balance factors; at: their
         numbers.
         """
         factors = self.balance[int(plural)]
-        return probabilities * (factors[at] if own is None else factors[at] / factors[own])
+        return probabilities * (factors[at] if old is None else factors[at] / factors[old])
 
 
 def read_entries(rows: pa.Table, *, nouns: bool) -> Entries:
@@ -253,11 +253,11 @@ def blend(counts: pa.Table, usable: pa.Table, reference: pa.Table, weight: float
     import pyarrow.compute as pc
 
     entries = pa.concat_tables([usable.select(ENTRY), reference.select(ENTRY)]).group_by(ENTRY).aggregate([])
-    own = counts.join(entries, ENTRY, join_type="left semi").cast(counts.schema)
-    known = pc.or_(pc.greater(own["count"], 1), pc.equal(own["kind"], "surface"))
+    of_corpus = counts.join(entries, ENTRY, join_type="left semi").cast(counts.schema)
+    known = pc.or_(pc.greater(of_corpus["count"], 1), pc.equal(of_corpus["kind"], "surface"))
     scaled = reference.set_column(3, reference.schema.field("count"), pc.multiply(reference["count"], weight))
     of_reference = scaled.append_column("known", pa.repeat(True, len(scaled)))
-    rows = pa.concat_tables([own.append_column("known", known), of_reference])
+    rows = pa.concat_tables([of_corpus.append_column("known", known), of_reference])
     added = rows.group_by(KEY, use_threads=False).aggregate([("count", "sum"), ("known", "any")])
     added = added.filter(added["known_any"]).rename_columns({"count_sum": "count"}).select([*KEY, "count"])
     return added.sort_by([(name, "ascending") for name in KEY]).cast(counts.schema).combine_chunks()

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, chain
-from math import inf
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +22,7 @@ from ..language.grammar import plural
 from ..language.semantic_classes import head, is_person, overlaps
 from ..slots.nouns import attribute_slots, noun_slots, quantity_slots
 from ..slots.verbs import preposition_slots, verb_slots
-from .entries import KEY, Entries, read_entries
+from .entries import ENTRY, KEY, Entries, read_entries
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -73,14 +72,11 @@ def observe(caption: Caption) -> Iterator[tuple[str, str, str]]:
 
 def count(captions: Iterable[Caption]) -> pa.Table:
     """Lexicon counts over `captions`: an unsorted `lexicon` table."""
-    import pyarrow as pa
-
     from ...schemas.captions import LEXICON
+    from ...schemas.fields import table_of
 
     counter = Counter(chain.from_iterable(map(observe, captions)))
-    columns = [*zip(*counter, strict=True)] if counter else [()] * 3
-    arrays = [pa.array(values, field.type) for values, field in zip([*columns, counter.values()], LEXICON, strict=True)]
-    return pa.Table.from_arrays(arrays, schema=LEXICON)
+    return table_of(((*key, times) for key, times in counter.items()), LEXICON)
 
 
 def select(
@@ -99,22 +95,15 @@ def select(
 
     if min_count < 1:
         raise ValueError(f"min_count must be >= 1, was: {min_count}")
-    plain = counts.filter(pc.equal(counts["place"], ""))
-    least = {"noun": min_count, "attribute": min_count, "verb": min_count, "preposition": 3, "numeral": 3}
-    kept: dict[str, list[str]] = {kind: [] for kind in KINDS}
-    for kind, entry, n in zip(*(plain[c].to_pylist() for c in ("kind", "entry", "count")), strict=True):
-        often = n >= least.get(kind, inf)
-        if kind == "attribute" and attributes is not None:
-            often = entry in attributes
-        if often and (kind != "noun" or is_concrete(entry, concreteness, theta)):
-            kept[kind].append(entry)
-    surface = pc.equal(counts["kind"], "surface")
-    mask = surface
-    for kind, entries in kept.items():
-        known = pc.is_in(counts["entry"], value_set=pa.array(entries, pa.string()))
-        mask = pc.or_(mask, pc.and_(pc.equal(counts["kind"], kind), known))
-    often = pc.or_(pc.greater(counts["count"], 1), surface)
-    return counts.filter(pc.and_(mask, often)).sort_by([(name, "ascending") for name in KEY]).combine_chunks()
+    kind, times = pc.field("kind"), pc.field("count")
+    often = kind.isin(["noun", "verb"]) & (times >= min_count) | kind.isin(["preposition", "numeral"]) & (times >= 3)
+    described = times >= min_count if attributes is None else pc.field("entry").isin(pa.array(attributes, pa.string()))
+    usable = counts.filter((pc.field("place") == "") & (often | (kind == "attribute") & described)).select(ENTRY)
+    words = zip(usable["kind"].to_pylist(), usable["entry"].to_pylist(), strict=True)
+    concrete = pa.array((name != "noun" or is_concrete(word, concreteness, theta) for name, word in words), pa.bool_())
+    known = counts.filter(times > 1).join(usable.filter(concrete), ENTRY, join_type="left semi").cast(counts.schema)
+    rows = pa.concat_tables([known, counts.filter(kind == "surface")])
+    return rows.sort_by([(name, "ascending") for name in KEY]).combine_chunks()
 
 
 def is_concrete(noun: str, concreteness: Concreteness, theta: float) -> bool:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterator
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ...schemas.negatives import POSITIVE
 from ..caption import Caption
@@ -12,9 +12,10 @@ from ..edits import Candidate
 from ..plausibility import Change
 from .negation import corrected, negation, true_negation, truly_corrected
 from .numeral import numeral_choices
-from .replacement import Choice, attribute_choices, draw, noun_choices, preposition_choices, verb_choices
+from .replacement import attribute_choices, draw, noun_choices, preposition_choices, verb_choices
 from .swap import paraphrase, shuffle, swap_attribute
 from .uniform import (
+    draw_evenly,
     uniform_attribute,
     uniform_noun,
     uniform_numeral,
@@ -74,8 +75,8 @@ class Operator(NamedTuple):
     checked: bool = True
 
 
-def replacing(choices: Callable[[Caption, Context], list[Choice]]) -> Propose:
-    """The operator that draws from what may replace the words of a caption."""
+def replacing(choices: Callable[[Caption, Context], Any], draw: Callable[..., Iterator[Candidate]] = draw) -> Propose:
+    """The operator that draws from what may replace the words of a caption: by weight, or `draw_evenly`."""
 
     def propose(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
         return draw(choices(caption, context), rng, draws)
@@ -102,12 +103,12 @@ OPERATORS: dict[str, Operator] = {
     "negation": Operator(negation, "negation", 0.3, corrected, limits=Limits(-60.0, 5.0)),
     "true_negation": Operator(true_negation, POSITIVE, 0.6, truly_corrected, limits=None),
     "paraphrase": Operator(paraphrase, POSITIVE, 0.1, limits=None),
-    "uniform_noun": _as_in_paper(uniform_noun, "noun", 1.0),
-    "uniform_numeral": _as_in_paper(uniform_numeral, "numeral", 1.0),
+    "uniform_noun": _as_in_paper(replacing(uniform_noun, draw_evenly), "noun", 1.0),
+    "uniform_numeral": _as_in_paper(replacing(uniform_numeral, draw_evenly), "numeral", 1.0),
     "uniform_shuffle": _as_in_paper(uniform_shuffle, "relation", 1.0),
-    "uniform_preposition": _as_in_paper(uniform_preposition, "relation", 1.0),
+    "uniform_preposition": _as_in_paper(replacing(uniform_preposition, draw_evenly), "relation", 1.0),
     "uniform_object": _as_in_paper(uniform_object, "object", 0.25),
-    "uniform_attribute": _as_in_paper(uniform_attribute, "attribute", 0.25),
+    "uniform_attribute": _as_in_paper(replacing(uniform_attribute, draw_evenly), "attribute", 0.25),
     "uniform_relation": _as_in_paper(uniform_relation, "relation", 0.25),
 }
 UNCHECKED = tuple(name for name, operator in OPERATORS.items() if not operator.checked)

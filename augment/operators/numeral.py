@@ -43,7 +43,7 @@ def numeral_choices(caption: Caption, context: Context) -> list[Choice]:
         if slot.entry not in entries.number or not _counts(caption, slot, context.lexicon):
             continue
         old = entries.number[slot.entry]
-        likely = entries.probabilities(slot.contexts, own=old)
+        likely = entries.probabilities(slot.contexts, old=old)
         values, digits = [quantity_value(name) for name in entries.names], slot.entry.isdigit()
         pairs = zip(values, entries.names, strict=True)
         likely[[value == slot.value or name.isdigit() != digits for value, name in pairs]] = 0.0

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...schemas.captions import TRUTH, TRUTH_KINDS
+from ...schemas.fields import table_of
 from ..caption import Caption, by_image, cached, from_parses
 from ..context import Context, batches
 from ..edits import Candidate
@@ -302,10 +303,8 @@ def label(parses: pa.Table, counts: pa.Table, lexicon: Lexicon) -> pa.Table:
             context = Context(lexicon, Mentions(shown[:1]), Mentions(shown[1:]), reading)
             for kind, candidate, values in _proposed(context, known.of_image(shown), rng):
                 rows.append((kind, values, is_true(candidate, shown[0], held_out, entailed)))
-    kinds, features, labels = zip(*rows, strict=True) if rows else ((), (), ())
-    types = {"kind": pa.string(), "features": pa.list_(pa.float64()), "true": pa.bool_()}
-    columns = zip((kinds, features, labels), types.values(), strict=True)
-    return pa.table([pa.array(column, type) for column, type in columns], list(types))
+    columns = {"kind": pa.string(), "features": pa.list_(pa.float64()), "true": pa.bool_()}
+    return table_of(rows, pa.schema(columns))
 
 
 def calibrated(counts: pa.Table, labelled: Sequence[pa.Table]) -> pa.Table:
@@ -328,12 +327,11 @@ def _with_coefficients(counts: pa.Table, coefficients: Mapping[str, Iterable[flo
     """A `truth` table: a row of coefficients for each kind, then the counts."""
     import pyarrow as pa
 
-    blank = {"said": "", "of": "", "entry": "", "count": 0}
-    rows = [{"kind": kind, **blank, "coefficients": list(own)} for kind, own in sorted(coefficients.items())]
+    fitted = table_of(((kind, "", "", "", 0, its) for kind, its in sorted(coefficients.items())), TRUTH)
     columns = [*counts.columns, pa.nulls(len(counts), TRUTH.field("coefficients").type)]
     arrays = [column.cast(field.type) for column, field in zip(columns, TRUTH, strict=True)]
     counted = pa.Table.from_arrays(arrays, schema=TRUTH)
-    return pa.concat_tables([pa.Table.from_pylist(rows, schema=TRUTH), counted]).combine_chunks()
+    return pa.concat_tables([fitted, counted]).combine_chunks()
 
 
 def _held_out(captions: Sequence[Caption]) -> tuple[tuple[Caption, ...], Caption, Random]:

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from ...augment.settings import Settings
 from ...schemas.captions import COMPONENT_EXCLUSIONS, COMPONENT_VOCABULARY, COMPONENTS
+from ...schemas.fields import table_of
 from ..engine.stage import ReduceStage, Stage, StageResult
 from ..engine.tables import WholeTable
 from .lexicon import TRAIN, MinCount, Norms, Theta, counted_by_split, of_train_splits
@@ -102,7 +103,7 @@ def load_exclusions(vocabulary: WholeTable) -> Exclusions:
 
 def find_exclusions(parses: pa.Table, config: ComponentsConfig, component_vocabulary: WholeTable) -> StageResult:
     """The components that may be true of each image of a shard. Counters: captions, images, rows."""
-    from ...augment.components.vocabulary import Exclusion, exclusion_table
+    from ...augment.components.vocabulary import Exclusion
 
     exclusions = load_exclusions(component_vocabulary)
     rows: list[Exclusion] = []
@@ -112,7 +113,7 @@ def find_exclusions(parses: pa.Table, config: ComponentsConfig, component_vocabu
         rows += exclusions.rows(*zip(*group, strict=True))
         images += 1
     return StageResult(
-        {"component_exclusions": exclusion_table(rows)},
+        {"component_exclusions": table_of(rows, COMPONENT_EXCLUSIONS)},
         {"captions": len(captions), "images": images, "rows": len(rows)},
     )
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from ...augment.caption import by_image, from_parses
 from ...augment.context import batches, contexts
-from ...augment.edits import Accepted
+from ...augment.edits import Judged
 from ...augment.generate import Rows
 from ...augment.language.parse import parse
-from ...augment.recovery import Judged, Judging, judge
+from ...augment.recovery import Judging, judge
 from ...schemas.negatives import JUDGED, NEGATIVES, POSITIVES, REJECTIONS
 from ..engine.stage import Stage, StageResult
 from ..engine.tables import WholeTable
@@ -48,7 +48,7 @@ def make(
     return _tables(parses, own, judge(every, negatives, config, scorer))
 
 
-def _tables(parses: pa.Table, proposed: list[list[Row]], results: list[list[Judged]]) -> StageResult:
+def _tables(parses: pa.Table, proposed: list[list[Row]], results: list[list[tuple[str, Judged]]]) -> StageResult:
     """The tables of a shard. results: for each caption, those of its proposals that have a text."""
     import pyarrow as pa
 
@@ -56,8 +56,8 @@ def _tables(parses: pa.Table, proposed: list[list[Row]], results: list[list[Judg
     counts = Counter({"captions": len(proposed)})
     records: list[Row] = []
     for row, (rows, judged) in enumerate(zip(proposed, results, strict=True)):
-        kept: dict[str, list[Accepted]] = defaultdict(list)  # by operator, as refused
-        refused: dict[str, list[Any]] = defaultdict(list)
+        kept: dict[str, list[Judged]] = defaultdict(list)  # by operator, as refused
+        refused: dict[str, list[Judged]] = defaultdict(list)
         waiting = iter(judged)
         for record in rows:
             record = {**record, "operator": "", "negative_id": None, "p_true": None, "plausibility": None}
@@ -65,9 +65,9 @@ def _tables(parses: pa.Table, proposed: list[list[Row]], results: list[list[Judg
             if record["problem"]:
                 counts[f"problem.{record['problem']}"] += 1
                 continue
-            operator, outcome = (one := next(waiting)).operator, one.outcome
+            operator, outcome = next(waiting)
             found = {"operator": operator, "p_true": outcome.p_true, "plausibility": outcome.plausibility}
-            if isinstance(outcome, Accepted):
+            if outcome.reason is None:
                 found |= {"negative_id": f"{record['caption_id']}#{operator}:{len(kept[operator])}", "reason": None}
                 kept[operator].append(outcome)
             else:

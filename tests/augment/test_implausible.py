@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from negcap.augment.context import Context, contexts
-from negcap.augment.edits import Accepted, Candidate, Edit, Rejected, apply
+from negcap.augment.edits import Candidate, Edit, Judged, apply
 from negcap.augment.generate import IMPLAUSIBLE, Generated, NegativesConfig, generate_tables, reject_implausible
 from negcap.augment.language.parse import parse
 from negcap.augment.operators import OPERATORS, PRESETS, Limits
@@ -29,9 +29,9 @@ def context() -> Context:
     return contexts([parse([TEXT])], sample_lexicon())[0]
 
 
-def accepted(start: int, end: int, new: str, plausibility: float | None) -> Accepted:
+def accepted(start: int, end: int, new: str, plausibility: float | None) -> Judged:
     candidate = Candidate("noun", (Edit(start, end, new),), (1,), "dog", new, plausibility=plausibility)
-    return Accepted(candidate, apply(TEXT, candidate.edits), 0.01, plausibility)
+    return Judged(candidate, apply(TEXT, candidate.edits), 0.01, plausibility)
 
 
 def set_limits(monkeypatch: pytest.MonkeyPatch, name: str, limits: Limits | None) -> None:
@@ -46,7 +46,7 @@ def test_negatives_below_the_limit_are_rejected(monkeypatch: pytest.MonkeyPatch)
         return reject_implausible([context()], [{"noun": Generated([kept, bad, at_limit], [])}], *given)[0]["noun"]
 
     made = judged(Limits(-2.0))
-    assert made == Generated([kept, at_limit], [Rejected(bad.candidate, IMPLAUSIBLE, 0.01, -2.5)])
+    assert made == Generated([kept, at_limit], [bad._replace(reason=IMPLAUSIBLE)])
     assert judged(None) == Generated([kept, bad, at_limit], [])
     made = judged(Limits(-2.0), None, 1.0)  # the lowest plausibility asked for, where there is no scorer
     assert made.accepted == [kept] and {one.plausibility for one in made.rejected} == {-2.0, -2.5}

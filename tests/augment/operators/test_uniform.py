@@ -3,7 +3,7 @@
 from collections import Counter
 from itertools import permutations
 
-from negcap.augment.edits import Accepted
+from negcap.augment.edits import Judged
 from negcap.augment.generate import NegativesConfig, apply_operator
 from negcap.augment.language.semantic_classes import attributes, prepositions
 from negcap.augment.language.wordnet import WordNet
@@ -13,7 +13,7 @@ from tests.augment.fixtures import first_of, sample_lexicon
 PAPERS = (*PRESETS["vse-c-paper"], *PRESETS["univse-paper"])
 
 
-def made(name: str, *texts: str, per_family: int = 20) -> list[Accepted]:
+def made(name: str, *texts: str, per_family: int = 20) -> list[Judged]:
     """The negatives of the first text; the others are captions of the same image."""
     caption, context = first_of(texts)
     return apply_operator(name, caption, context, NegativesConfig(operators=(name,), per_family=per_family)).accepted
