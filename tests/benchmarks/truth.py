@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from negcap.augment.balance import BALANCED, exchanges
-from negcap.augment.caption import Caption, Token, from_parses
+from negcap.augment.caption import Caption, Token, by_image, from_parses
 from negcap.augment.generate import NegativesConfig, generate_tables
 from negcap.augment.language.coreference import may_corefer
 from negcap.augment.language.wordnet import WordNet
@@ -42,7 +42,7 @@ from negcap.pipelines.engine.progress import report
 from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.quality.bias import Pair, blind
 from negcap.pipelines.stages import build
-from negcap.pipelines.stages.balance import BalanceConfig, captions_by_image, in_train_splits, sample_images
+from negcap.pipelines.stages.balance import BalanceConfig, in_train_splits, sample_images
 from negcap.pipelines.stages.lexicon import LexiconConfig, choose, count_shard
 from negcap.pipelines.stages.truth import TruthConfig
 
@@ -150,7 +150,7 @@ def corpus_of(table: pa.Table, most: Sequence[float]) -> list[tuple[float, Lexic
         in_train_splits(sample_images(table, TruthConfig().truth_sample)), in_turn(Lexicon.from_table(entries))
     )
     print(f"truth estimated in {time.perf_counter() - began:.1f} s, {truth.num_rows:,} rows")
-    sample = captions_by_image(sample_images(table, BalanceConfig().sample))
+    sample = by_image(from_parses(in_train_splits(sample_images(table, BalanceConfig().sample))))
     made = []
     for limit in most:
         lexicon = Lexicon.from_table(entries)

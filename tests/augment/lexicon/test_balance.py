@@ -14,8 +14,9 @@ from negcap.augment.context import contexts
 from negcap.augment.lexicon.lexicon import Lexicon
 from negcap.augment.reproducible import record_rng
 from negcap.augment.truth.contradiction import check
+from negcap.pipelines.engine.run import batches
 from negcap.pipelines.engine.tables import WholeTable, hash_table, read_table
-from negcap.pipelines.stages.balance import TRAIN, BalanceConfig, cut_by_image, first_images, fit, sample_shard
+from negcap.pipelines.stages.balance import TRAIN, BalanceConfig, first_images, fit, sample_shard
 from tests.augment.fixtures import proposed, sample_lexicon, sample_parses
 
 
@@ -90,7 +91,7 @@ def test_the_sample_is_of_whole_images_whatever_the_shards() -> None:
 def test_a_sample_is_cut_between_images() -> None:
     table = first_images([sample_shard(parses(dict.fromkeys("abcdefg", "test")), BalanceConfig())], 100)
     for size in (1, 3, 4, 7, 100):
-        parts = cut_by_image(table, size)
+        parts = list(batches(table, size))
         assert pa.concat_tables(parts).equals(table)
         assert all(len(part) >= size for part in parts[:-1])
         assert sum(len(set(part["image_id"].to_pylist())) for part in parts) == 7
