@@ -70,7 +70,10 @@ RULES |= {"less_than": ("<", "lt")}
 
 
 class Settings(BaseModel):
-    """A frozen config. Values may also be texts, see `from_text`. A field without a description is set by the program.
+    """Base of all configs, whose instances do not change.
+
+    Values may be texts: "3", "a,b" for several, "none" (see `from_text`). A field with a description is a setting of
+    users, by a flag or --set; those without are set by the code that calls.
 
     Raises ValueError with one line that names the first wrong field, the rule and the value.
     """

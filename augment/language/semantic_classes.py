@@ -210,9 +210,10 @@ def has_other_sense_of_persons(word: str) -> bool:
 
 
 @cache
-def is_part_of_name(word: str, noun: str) -> bool:
-    """Whether an adjective and its noun are a WordNet compound such as "hot dog"; never for a visible attribute ("young
-    man").
+def is_compound(word: str, noun: str) -> bool:
+    """Whether an adjective and its noun are one noun of WordNet, such as "hot dog".
+
+    Never for a visible attribute ("young man"). Warmth is none: "hot" may be part of a compound, as unknown words may.
     """
     dimensions = attributes().dimensions.get(word, WARMTH)
     return dimensions == WARMTH and bool(WordNet.load().senses(f"{word} {noun}", "n"))

@@ -105,7 +105,7 @@ class Contrast(NamedTuple):
     plural: bool
 
     def candidate(self, edits: tuple[Edit, ...], replaced: str, replacement: str) -> Candidate:
-        """The candidate with these edits, which says `replacement`."""
+        """The candidate with these edits, which says `replacement` ("hat | not dog") instead of `replaced`."""
         # The senses are of the nouns that are asserted, or else negated: "hat | not dog" -> "hat", "not dog" -> "dog".
         old, new = (said.partition(BOTH)[0].removeprefix(NO) for said in (replaced, replacement))
         senses = first_sense(old) if old else None, first_sense(new) if new else None
@@ -308,7 +308,7 @@ class Correction(NamedTuple):
     exchange: Candidate
 
     def candidate(self, edits: tuple[Edit, ...], replaced: str, replacement: str) -> Candidate:
-        """The candidate with these edits, which says `replacement`."""
+        """The candidate with these edits, which says `replacement` ("hat | not dog") instead of `replaced`."""
         return self.exchange._replace(
             change="negated_verb" if self.exchange.change == "verb" else "negated_noun",
             edits=edits,

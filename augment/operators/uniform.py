@@ -113,7 +113,7 @@ def uniform_preposition(caption: Caption, context: Context) -> list[Options]:
 
 @cached(8)
 def _frequent_prepositions(lexicon: Lexicon) -> tuple[str, ...]:
-    """The prepositions that are as frequent as a noun of the lexicon must be: as often as its rarest noun."""
+    """The prepositions of the lexicon that were counted at least as often as its rarest noun."""
     entries, least = lexicon.prepositions, lexicon.nouns.counts.min(initial=math.inf)
     return tuple(name for name, count in zip(entries.names, entries.counts, strict=True) if count >= least)
 

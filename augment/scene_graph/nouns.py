@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ..caption import Caption, Token
 from ..data import data_path, word_lists
-from ..language.semantic_classes import WARMTH, attributes, is_part_of_name, is_person
+from ..language.semantic_classes import WARMTH, attributes, is_compound, is_person
 
 WORDS: dict[str, frozenset[str]] = word_lists(data_path("scene_graph.toml"))
 MATERIALS, COLOURS, LOOKS = WORDS["materials"], WORDS["colours"], WORDS["looks"]
@@ -120,7 +120,7 @@ class Nouns:
             adjective = tokens[start - 1]
             if start > 0 and adjective.dep == "amod" and adjective.head == index:
                 # "Hot dog", which WordNet has; not "young man", since young is visible.
-                compound = start == index and is_part_of_name(adjective.lower, token.lemma)
+                compound = start == index and is_compound(adjective.lower, token.lemma)
                 if compound or adjective.lower in WORDS["sides"]:
                     start -= 1
                     named.add(start)

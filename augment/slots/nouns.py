@@ -15,7 +15,7 @@ from ..language.grammar import ARTICLES, NUMBERS, PLURAL_DETERMINERS, SINGULAR_D
 from ..language.semantic_classes import (
     attributes,
     has_other_sense_of_persons,
-    is_part_of_name,
+    is_compound,
     is_person,
     semantic_class,
     verb_class,
@@ -124,7 +124,7 @@ def noun_slots(caption: Caption) -> tuple[Slot, ...]:
         if not all(token.text.replace("-", "").isalpha() for token in tokens[start : chunk.root + 1]):
             continue
         if start == chunk.root > chunk.start and tokens[start - 1].dep == "amod":
-            start -= is_part_of_name(lowered[start - 1], root.lemma)
+            start -= is_compound(lowered[start - 1], root.lemma)
         entry = " ".join([*lowered[start : chunk.root], root.lemma])
         dependents = [token for token in tokens[chunk.start : start] if token.head == root.index]
         plural = root.tag == "NNS" or not PLURAL_DETERMINERS.isdisjoint([token.lower for token in dependents])
@@ -182,7 +182,7 @@ def attribute_slots(caption: Caption) -> tuple[Slot, ...]:
         noun, form = owner
         if _hyphened(caption, token.index) or (is_person(noun.lemma) and has_other_sense_of_persons(word)):
             continue
-        if form == "attributive" and token.index + 1 == noun.index and is_part_of_name(word, noun.lemma):
+        if form == "attributive" and token.index + 1 == noun.index and is_compound(word, noun.lemma):
             continue
         if token.dep == "compound" and WordNet.load().senses(f"{word} {noun.lemma}", "n"):
             continue

@@ -48,8 +48,8 @@ def negatives(
 ) -> pd.DataFrame | tuple[pd.DataFrame, pd.DataFrame]:
     """Make negatives of captions in memory: the same rows that `negcap build` writes for this input and settings.
 
-    It is for a whole set of captions: for other captions than those of the last call they are counted, and the counts
-    read, anew, which takes about half a second, unless `lexicon` is given. `Augmenter` is for many small batches.
+    It is for a whole set of captions: a call with new captions first counts their words, which takes about half a
+    second; `lexicon` saves that. `Augmenter` is for many small batches.
 
     Args:
         captions: a list of sentences, each with an image of its own; or a pandas DataFrame, Arrow table or
@@ -58,11 +58,12 @@ def negatives(
         operators: a preset (`vse-c`, `univse`, `negation`, `all`), an operator's name, or several names; None: `vse-c`.
         lexicon: where replacements and their weights come from: `own`, counted from these captions; `reference`,
             shipped with negcap; or the folder of a run. `auto` means both: the counts of these captions plus those of
-            the reference lexicon, which weigh as much as 5,000 captions; or `own`, if a setting says how to count.
+            the reference lexicon, which weigh as much as 5,000 captions; or `own`, if a setting says how to count
+            (min_count, theta, concreteness, attributes).
         rejections: whether to return the rejected candidates too, each with its `reason`.
         settings: other options of `negcap build`, as keywords: seed, per_family, max_true, min_count, image_column,
             caption_column, split_column, keep_columns, spacy_model, cloze, scorer, min_plausibility, max_loss, limit,
-            strict …; `preset` is another word for `operators`, of which only one may be given.
+            strict … (`negcap build --help` says what each means). `preset` may be given instead of `operators`.
 
     Returns:
         A DataFrame with the columns of the table `negatives`, one row per negative; with `rejections`, a pair of
@@ -145,7 +146,10 @@ def build(
     progress: bool = False,
     **settings: Any,
 ) -> Path:
-    """Make a whole run as `negcap build` does: captions, parses, lexicon, truth, balance and negatives, as Parquet.
+    """Make a whole run as `negcap build` does: its captions, their parses, and their negatives, as Parquet tables.
+
+    Between these it makes the counts that decide what is drawn: lexicon (which words captions use, and where), truth
+    (what is true although no caption says so) and balance (weights, so that no word is typical of negatives).
 
     Args:
         captions: a file, folder or URL in any format that `negcap build` reads, or captions in memory as `negatives`

@@ -165,12 +165,17 @@ class Sample:
 
 
 def caption_pool(config: MhadConfig, corpus: Corpus, train: Tensor) -> CaptionPool:
-    """The pool of the captions train (n,). Raises ValueError if negatives are wanted and there are none."""
+    """The captions `train` (n,), by image and language, from which the further captions of each batch are drawn.
+
+    Raises ValueError if negatives are wanted and there are none.
+    """
     captions, image = corpus.captions, corpus.captions.image
     by_image = train[image[train].argsort(stable=True)]
     rows = {language: captions.in_language(by_image, language) for language in captions.languages}
     image_numbers = torch.arange(len(captions.image_ids) + 1)
     starts = {language: torch.searchsorted(image[own], image_numbers) for language, own in rows.items()}
+    # Captions of the first language are what a batch is made of: of these, the place among those of their image is
+    # kept, by which they are paired with the captions of the others, which are drawn.
     first = rows.pop(captions.languages[0])
     position = torch.zeros(len(image), dtype=torch.long)
     position[first] = torch.arange(len(first)) - starts[captions.languages[0]][image[first]]

@@ -88,10 +88,12 @@ class Published(NamedTuple):
 
 
 def publish(run: Path, output: Path, config: PublishConfig, *, overwrite: bool = False, say: Say = print) -> Published:
-    """Write a run's captions and negatives to the folder `output` in a format.
+    """Write a run's captions and negatives to the folder `output` in a published format (`config.format`).
 
-    say: called with each message for the user. Nothing is written unless all checks pass. Raises RefusedError when a
-    check fails (guessable or unchecked negatives, train captions in another split), ValueError and OSError for bad
+    overwrite: replace an `output` that another config or run has written. say: called with each message for the user.
+    Nothing is written unless all checks pass. Raises RefusedError when one fails: models without images tell too many
+    negatives, operators did not check that theirs are false, or captions of the train split are in a test split, too;
+    ValueError and OSError for bad
     input: see `chosen_names`, `Images`, `PublishConfig`.
     """
     kind = format_named(config.format)

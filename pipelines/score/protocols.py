@@ -168,11 +168,12 @@ def _quads(vectors: Vectors, tests: TestSet) -> Iterator[Measured]:
     `text`: for both images, the own caption scores above the other. `image`: for both captions, the own image does.
     `group`: both.
     """
-    first, second, said, other, operator = (column.to_numpy() for _, column in tests.quads.items())
-    own, across = vectors.similarity(first, said), vectors.similarity(second, other)
-    wrong_text, wrong_image = vectors.similarity(first, other) + TIE, vectors.similarity(second, said) + TIE
-    text = (own > wrong_text) & (across > wrong_image)
-    image = (own > wrong_image) & (across > wrong_text)
+    first, second, of_first, of_second, operator = (column.to_numpy() for _, column in tests.quads.items())
+    first_right, second_right = vectors.similarity(first, of_first), vectors.similarity(second, of_second)
+    # a tie counts as wrong
+    first_wrong, second_wrong = vectors.similarity(first, of_second) + TIE, vectors.similarity(second, of_first) + TIE
+    text = (first_right > first_wrong) & (second_right > second_wrong)
+    image = (first_right > second_wrong) & (second_right > first_wrong)
     for name, right in (("text", text), ("image", image), ("group", text & image)):
         yield from grouped(tests.groups, name, operator, first, right)
 

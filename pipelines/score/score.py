@@ -56,11 +56,12 @@ Scores = dict[str, Any]  # of a model, see above
 
 
 def score(source: Path, models: Sequence[str], config: ScoreConfig, progress: Progress) -> list[Scores]:
-    """Score models (as `kind:rest`) on the captions and negatives of a run or published set.
+    """How often each model puts a caption above its negatives, and more protocols, on a run or a published set.
 
-    Vectors and answers are kept in the run, or beside the set. Raises FileNotFoundError or ValueError for a source,
-    model or image that cannot be used, ImportError if a model needs a library that is not installed. What was computed
-    until then is kept.
+    models: as `kind:rest`, such as hf:FOLDER (see `negcap score --help`). Returns, of each model, its figures with 95 %
+    intervals by protocol and group, as plain JSON. Vectors and answers are kept in the run, or beside the set. Raises
+    FileNotFoundError or ValueError for a source, model or image that cannot be used, ImportError if a model needs a
+    library that is not installed. What was computed until then is kept.
     """
     for model in models:
         kind, _, rest = model.partition(":")

@@ -45,8 +45,11 @@ def pairs(
 ) -> pa.Table:
     """The pairs of a run, a row each, in the order of its captions, then of its negatives.
 
-    operators, splits: only of these, all if empty; "unsplit" stands for captions without a split. refined: those that
-    `negcap refine` kept; vetted: those that all readers accept. per_caption, pick, seed, columns: see `pair_tables`.
+    A pair is a negative with the true sentence that it contradicts: its caption or, of the operator negation, where the
+    run has true denials, one of these. operators, splits: only of these, all if empty; "unsplit" stands for captions
+    without a split. refined: those that `negcap refine` kept; vetted: those that all readers accept. per_caption: at
+    most so many of each caption and operator, those drawn first or, with pick="random", random ones by `seed`. columns:
+    some of those that `pair_tables` describes.
     Paraphrases, which are true, are no negatives. Raises FileNotFoundError if the run lacks a table, ValueError for an
     operator or split that the table lacks, and as `pair_tables`.
 

@@ -230,9 +230,10 @@ def summarize(name: str, evaluations: Sequence[Evaluation], image: Mapping[str, 
 
 
 def describe_settings(configs: Mapping[str, TrainConfig], seeds: int, split: str) -> str:
-    """A sentence with the split, the number of seeds, and all settings that differ from the defaults.
+    """The text above a comparison: the split, the number of seeds, and which settings differ from the defaults.
 
-    configs: one for each kind of model and recipe, by its name.
+    configs: one for each kind of model and recipe, by its name. Settings that every training has of its own (seed,
+    folders …) are left out.
     """
     changed: dict[str, dict[str, str]] = {}
     for kind, config in configs.items():

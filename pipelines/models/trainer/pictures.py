@@ -148,6 +148,7 @@ def to_plane(vectors: Tensor, seed: int) -> np.ndarray:
 
 
 def _draw_univse(subject: Subject, output: Path, config: PictureConfig) -> list[Path]:
+    """Draw the most frequent words in the plane and, of a run with photos, where each query is; returns the files."""
     model, vocabulary, trained, run, captions, features, files = subject
     neighbours, relevance = output / "neighbours.png", output / "relevance.png"
     _draw_frequent_words(model, vocabulary, run, neighbours, config.seed)

@@ -203,7 +203,7 @@ def _word_encoder_inputs(
 ) -> list[tuple[Tensor, Tensor]]:
     """The input of φ as (words, modifiers): objects, pairs, absent nouns (B · 16,), false pairs (m · 24,).
 
-    Any word stands for one that there is not.
+    A missing word (-1) is replaced by word 0; who adds the costs leaves it out. m: number of pairs, B: of captions.
     """
     nouns = graphs.objects.words[to_device(sampled.objects.rows, device), 0]
     pairs = graphs.pairs.words[to_device(sampled.pairs.rows, device)]

@@ -205,11 +205,11 @@ def test_the_code_of_a_stage_is_all_that_can_make_rows(monkeypatch: pytest.Monke
         "tests/conftest.py": False,
     }.items():
         assert (ROOT / changed).exists()
-        manifest._package_code.cache_clear()
+        manifest._package_code_hash.cache_clear()
         assert (manifest.code_of(describe) != before) == counts, changed
         if counts:
             with pytest.raises(RuntimeError, match="this worker has another version of negcap's code"):
                 manifest.check_code(before, describe)
     monkeypatch.undo()
-    manifest._package_code.cache_clear()
+    manifest._package_code_hash.cache_clear()
     manifest.check_code(before, describe)
