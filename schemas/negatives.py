@@ -134,7 +134,6 @@ JUDGED = schema(
 )
 
 
-READINGS = ("blind", "image")
 ODD = ("none", "caption", "negative", "both")
 
 VERDICTS = schema(

@@ -27,13 +27,13 @@ def _columns(ctx: click.Context, flag: click.Parameter, values: tuple[str, ...])
 
 @negcap.command(
     configs=[
-        *(
-            "stages.build:BuildConfig",
-            "ingestion.grouping:IngestConfig",
-            "stages.parse:ParseConfig",
-            "stages.lexicon:LexiconConfig",
-        ),
-        *("stages.components:ComponentsConfig", "stages.truth:TruthConfig", "stages.balance:BalanceConfig"),
+        "stages.build:BuildConfig",
+        "ingestion.grouping:IngestConfig",
+        "stages.parse:ParseConfig",
+        "stages.lexicon:LexiconConfig",
+        "stages.components:ComponentsConfig",
+        "stages.truth:TruthConfig",
+        "stages.balance:BalanceConfig",
         "stages.negatives:NegativesConfig",
     ],
     flags={

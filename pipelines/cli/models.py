@@ -136,7 +136,8 @@ def train(
 
 @negcap.command(
     configs=[
-        *("models.config:EvaluateConfig", "models.config:SimilarityConfig"),
+        "models.config:EvaluateConfig",
+        "models.config:SimilarityConfig",
         "models.captioner.config:CaptionerEvaluateConfig",
     ],
     flags="split limit captions_per_image complete per_family per_attack components alpha drop_components instances "
@@ -187,7 +188,9 @@ def evaluate(model: Path, source: Path, output: Path | None, **given: Any) -> No
 
 @negcap.command(
     configs=[
-        *("models.probe.config:ProbeConfig", "models.probe.config:SaliencyConfig", "models.config:PictureConfig"),
+        "models.probe.config:ProbeConfig",
+        "models.probe.config:SaliencyConfig",
+        "models.config:PictureConfig",
         "models.order.config:LengthConfig",
     ],
     flags="vectors split train_splits operators limit best epochs hidden seed threads",
