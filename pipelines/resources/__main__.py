@@ -67,11 +67,11 @@ def cloze(**given: Any) -> None:
 @click.option("--captions", type=Path, help="COCO caption annotations, for self-training and for the speed.")
 @click.option("--output", type=Path, default=DATA / "english_parser", help="Folder of the pipeline.")
 @click.option("--evaluate", is_flag=True, help="Do not train; print accuracy and speed of --output.")
-@number("--seed", "Default: 1.", default=1)
-@number("--epochs", "Default: 14.", default=14)
-@number("--width", "Width of the tok2vec; default: 96.", default=96)
-@number("--depth", "Depth of the tok2vec; default: 4.", default=4)
-def parser(treebanks: Path, captions: Path | None, output: Path, evaluate: bool, **sizes: int) -> None:
+@number("--seed", "Default: 1.")
+@number("--epochs", "Default: 14.")
+@number("--width", "Width of the tok2vec; default: 96.")
+@number("--depth", "Depth of the tok2vec; default: 4.")
+def parser(treebanks: Path, captions: Path | None, output: Path, evaluate: bool, **given: int | None) -> None:
     """Train the parser on English treebanks.
 
     TREEBANKS: a folder with the CoNLL-U files of en_ewt and en_gum, plain or gzipped. Trained on are all of EWT, and
@@ -82,7 +82,8 @@ def parser(treebanks: Path, captions: Path | None, output: Path, evaluate: bool,
     if evaluate:
         evaluate_saved(output, treebanks, captions)
     else:
-        train_on(treebanks, captions, output, TrainingConfig(**sizes))
+        config = TrainingConfig(**{name: value for name, value in given.items() if value is not None})
+        train_on(treebanks, captions, output, config)
 
 
 @resources.command()
