@@ -24,7 +24,7 @@ MAX_TOKENS = 250
 STYLED = 0.7  # share of a caption's words in capitals, or beginning with one, that makes this its style
 # Number of captions and contexts whose results are kept: enough for those that the cloze model reads together. More
 # cost memory and slow down garbage collection.
-CAPTIONS, CONTEXTS = 256, 64
+CAPTIONS, CONTEXTS = 320, 64
 
 
 class Token(NamedTuple):

@@ -48,9 +48,10 @@ def buffer(name: str, shape: tuple[int, ...], dtype: DTypeLike = np.float32) -> 
     return known[:size].reshape(shape)
 
 
-def rounded(numbers: np.ndarray, bits: int, largest: int = LARGEST) -> np.ndarray:
+def rounded(numbers: np.ndarray, bits: int = 0, largest: int = LARGEST) -> np.ndarray:
     """Round numbers to whole units of 2^-bits, cut at `largest` units, in place; returns the number of units."""
-    numbers *= np.float32(2.0**bits)
+    if bits:
+        numbers *= np.float32(2.0**bits)
     np.rint(numbers, out=numbers)
     return np.clip(numbers, -largest, largest, out=numbers)
 
@@ -121,7 +122,7 @@ class Table(NamedTuple):
         flat, values = points.reshape(-1), out.reshape(-1)
         for start in range(0, len(flat), TAKEN):
             part = flat[start : start + TAKEN]
-            index = buffer("index", part.shape, np.int64)
+            index = buffer("index", part.shape, np.int32)
             np.copyto(index, part, casting="unsafe")
             np.take(self.values, index, out=values[start : start + TAKEN], mode="clip")
         return out

@@ -157,8 +157,9 @@ class Network:
         memory = buffer("seen", (count, 2 * reach, 2 * size))
         np.take(states.memory, rows, axis=0, out=memory, mode="clip")
         memory = memory.reshape(count, 2 * reach, heads, 2 * width)
-        query, bits = around[:, :size] * np.float32(width**-0.5), int(np.log2(ROW // width))
-        rounded(query, bits, ROW // width)  # the query of a head is a row, too
+        bits = int(np.log2(ROW // width))
+        query = around[:, :size] * np.float32(width**-0.5 * 2.0**bits)
+        rounded(query, largest=ROW // width)  # the query of a head is a row, too
         query = query.reshape(count, places, heads, width).transpose(0, 2, 1, 3)
         weights = query @ memory[..., :width].transpose(0, 2, 3, 1)
         weights *= np.float32(2.0 ** -(bits + MEMORY))
@@ -172,8 +173,7 @@ class Network:
         attended = buffer("attended", (total, size))
         out = attended.reshape(count, places, heads, width).transpose(0, 2, 1, 3)
         np.matmul(weights, memory[..., width:].transpose(0, 2, 1, 3), out=out)
-        attended *= np.float32(2.0 ** -(SHARE + MEMORY))
-        rounded(attended, FOUND)
+        rounded(attended, FOUND - SHARE - MEMORY)
         hidden = np.matmul(attended, self._from_attended, out=buffer("hidden", (total, self._from_attended.shape[1])))
         hidden += around[:, size:]
         GELU.take(hidden, out=hidden)

@@ -25,7 +25,7 @@ Place = tuple[int, int]  # the numbers of the units before and after a place, ST
 START, END, UNKNOWN = "<s>", "</s>", "<unk>"
 SPECIAL = (START, END, UNKNOWN)
 FINAL = frozenset({".", "!"})
-TOGETHER = 512  # number of states that are computed together: they fit into a core's cache
+TOGETHER = 256  # number of states that are computed together: they fit into a core's cache
 
 
 def normalised(word: str) -> str:
@@ -108,8 +108,9 @@ class Recurrent(NamedTuple):
 
     gates: what each unit adds to the gates, with the biases of the first two, (units, 3 S). weight, bias: what a state
     adds to the gates, (S, 3 S), and the bias of that for the third, (S,). The gates are points of the tables SIGMOID
-    and TANH. memory, memory_bias: keys and values of each head in turn, (S, 2 S). around, around_bias: of the query,
-    and of the hidden layer in points of GELU, (S, S + hidden). The weights expect states in units of 2^-STATE.
+    and TANH. memory, memory_bias: keys and values of each head in turn, in units of 2^-MEMORY, (S, 2 S). around,
+    around_bias: of the query, and of the hidden layer in points of GELU, (S, S + hidden). The weights expect states in
+    units of 2^-STATE.
     """
 
     gates: np.ndarray
@@ -143,8 +144,8 @@ class Recurrent(NamedTuple):
             gates,
             transposed(arrays[f"{name}.weight_hh_l0"]) * unit * scales,
             from_state[2 * size :] * np.float32(TANH.scale),
-            transposed(arrays[f"memory.{side}.weight"]) * unit,
-            arrays[f"memory.{side}.bias"],
+            transposed(arrays[f"memory.{side}.weight"]) * unit * np.float32(2.0**MEMORY),
+            arrays[f"memory.{side}.bias"] * np.float32(2.0**MEMORY),
             transposed(around) * unit * to_points,
             biases if side == 0 else np.zeros_like(biases),
         )
@@ -252,7 +253,7 @@ def run(side: Recurrent, levels: Sequence[Level], states: States, row: int) -> N
         state, memory, around = (rows[first : min(first + TOGETHER, row)] for rows in states)
         np.matmul(state, side.memory, out=memory)
         memory += side.memory_bias
-        rounded(memory, MEMORY)
+        rounded(memory)
         np.matmul(state, side.around, out=around)
         around += side.around_bias
 
