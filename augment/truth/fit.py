@@ -31,7 +31,7 @@ from ..lexicon.lexicon import Lexicon
 from ..mentions import Mentions, mentioned_nouns, mentioned_verbs
 from ..operators import OPERATORS
 from ..plausibility import read
-from ..reproducible import record_rng
+from ..reproducible import record_rng, sigmoid
 from .contradiction import check
 from .estimates import (
     ASSERTIONS,
@@ -42,7 +42,6 @@ from .estimates import (
     Transition,
     Truth,
     is_same_thing,
-    sigmoid,
     value,
     values_of,
 )
