@@ -11,10 +11,10 @@ from negcap.augment.generate import NegativesConfig, generate_tables
 from negcap.augment.language.concreteness import Concreteness
 from negcap.augment.language.parse import parse
 from negcap.augment.lexicon.lexicon import Lexicon, count, select
-from negcap.augment.reproducible import record_rng
+from negcap.augment.reproducible import record_rng, sigmoid
 from negcap.augment.truth import fit
 from negcap.augment.truth.contradiction import assess
-from negcap.augment.truth.estimates import Associations, Transitions, Truth, sigmoid
+from negcap.augment.truth.estimates import Associations, Transitions, Truth
 from negcap.augment.truth.fit import EntailedEntries, add, count_pairs, count_transitions, estimate, in_turn, total
 from negcap.pipelines.stages.balance import BalanceConfig
 from negcap.pipelines.stages.truth import TruthConfig
