@@ -217,7 +217,7 @@ def uniform_relation(caption: Caption, context: Context, rng: Random, draws: int
     parts: list[tuple[tuple[Sequence[Any], ...], Callable[..., Candidate | None]]] = [
         (([end for end in ends if end.tag in ("NN", "NNS")], new_nouns), partial(_noun_candidate, caption, lexicon)),
         ((uses, new_prepositions), preposition),
-        ((verbs, new_verbs), partial(verb_candidate, caption, context)),
+        ((verbs, new_verbs), partial(verb_candidate, caption, lexicon)),
         ((nouns, new_prepositions, new_nouns), partial(_appended, caption, lexicon)),
     ]
     present = [part for part in parts if part[0][0]]
