@@ -65,7 +65,7 @@ class Judged(NamedTuple):
 
     text: the negative; it may be empty if the candidate was rejected. p_true: the estimated probability that one more
     caption of the image would make it true; None if not estimated. plausibility: its log-odds to the caption; None if
-    not computed. p_odd: the estimated probability that a reader calls it odd, see negcap.augment.operators.Oddness;
+    not computed. p_odd: the estimated probability that a reader calls it odd, see negcap.augment.oddness;
     None if not estimated. reason: one of negcap.schemas.negatives.REASONS. detail: of a caption that is rejected whole,
     with the candidate NOTHING: which rule it breaks, or which operator failed and how.
     """

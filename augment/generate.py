@@ -19,7 +19,8 @@ from .cloze.network import single_threaded
 from .context import Context, batches, contexts
 from .edits import NOTHING, Generated, Judged, apply
 from .language.concreteness import Concreteness
-from .operators import MAX_P_ODD, OPERATORS, PRESETS, Oddness, operator
+from .oddness import MAX_P_ODD, p_odd
+from .operators import OPERATORS, PRESETS, operator
 from .plausibility import SentenceScorer, compare
 from .recovery import FAMILIES_OF
 from .reproducible import record_rng
@@ -197,27 +198,27 @@ def reject_implausible(
     contexts: one for each caption. generated: for each caption, the results by operator; the result has the same form.
 
     - First the cloze model compares each negative with its caption, and those that are odd with a probability above
-      `max_odd` are rejected (see `negcap.augment.operators.Oddness`), whether or not there is a scorer. Operators
-      without oddness keep all their negatives, unchanged.
+      `max_odd` are rejected (see `negcap.augment.oddness`), whether or not there is a scorer. Operators that are not
+      compared keep all their negatives, unchanged.
     - Then a scorer, if there is one, scores what is left: `plausibility` becomes its log-likelihood of the negative
       minus that of the caption. Negatives rejected before have none.
     - Last, negatives whose plausibility is below `minimum` are rejected.
     """
     results: list[dict[str, Generated]] = []
-    read: list[tuple[Context, Generated, Judged, Oddness]] = []
+    read: list[tuple[str, Context, Generated, Judged]] = []
     for context, of_caption in zip(contexts, generated, strict=True):
         results.append({})
         for name, (accepted, rejected) in of_caption.items():
-            oddness = OPERATORS[name].oddness
-            results[-1][name] = kept = Generated([] if oddness else accepted, rejected)
-            if oddness is not None:
-                read += [(context, kept, negative, oddness) for negative in accepted]
-    compared = [(context.caption, context.reading, negative.candidate) for context, _, negative, _ in read]
-    changes = compare(*zip(*compared, strict=True)) if compared else []
+            compared = OPERATORS[name].compared
+            results[-1][name] = kept = Generated([] if compared else accepted, rejected)
+            read += [(name, context, kept, negative) for negative in accepted if compared]
+    pairs = [(context.caption, context.reading, negative.candidate) for _, context, _, negative in read]
+    changes = compare(*zip(*pairs, strict=True)) if pairs else []
+    odd = p_odd([name for name, *_ in read], changes)
     left: list[tuple[Caption, Generated, Judged]] = []
-    for (context, kept, negative, oddness), change in zip(read, changes, strict=True):
-        judged = negative._replace(plausibility=change.log_odds, p_odd=oddness.p_odd(change))
-        if judged.p_odd <= max_odd:
+    for (_, context, kept, negative), change, likely in zip(read, changes, odd, strict=True):
+        judged = negative._replace(plausibility=change.log_odds, p_odd=likely)
+        if likely <= max_odd:
             left.append((context.caption, kept, judged))
         else:
             log_odds = change.log_odds if scorer is None else None

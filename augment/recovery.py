@@ -23,7 +23,7 @@ from .language.grammar import article
 from .language.semantic_classes import prepositions
 from .language.wordnet import first_sense
 from .mentions import Mentions
-from .operators import MAX_P_ODD, OPERATORS
+from .oddness import ANY, MAX_P_ODD, p_odd
 from .plausibility import SentenceScorer, compare
 from .settings import Cloze, LeastPlausibility, MaxTrue, Scorer, Settings, SpacyModel
 from .slots.nouns import Slot, attribute_slots, noun_slots, quantity_slots
@@ -49,7 +49,7 @@ FAMILIES_OF = {
     REWRITE: "other",
 }
 _PIECE = re.compile(r"\s+|[^\W_]+(?:['’][^\W_]+)*|[^\w\s]|_")
-# The operator whose oddness a recovered change has; others have that of `noun`.
+# The operator whose negatives a recovered change is as odd as.
 LIKE = {
     "replace_noun": "noun",
     "replace_numeral": "numeral",
@@ -282,19 +282,19 @@ def judge(
         odds = scorer.log_likelihoods([negative.text for _, negative, *_ in compared])
         odds = odds - scorer.log_likelihoods([context.caption.text for context, *_ in compared])
         changes = [change._replace(log_odds=float(value)) for change, value in zip(changes, odds, strict=True)]
-    following, judged = iter(changes), []
+    odd = p_odd([LIKE.get(recovered.operator, ANY) for _, _, recovered, *_ in compared], changes)
+    following, judged = iter(zip(changes, odd, strict=True)), []
     for _, negative, (operator, candidate), reason, p_true in items:
-        log_odds = p_odd = None
+        log_odds = likely = None
         if reason not in NOT_COMPARED:
-            change = next(following)
-            oddness = OPERATORS[LIKE.get(operator, "noun")].oddness
-            log_odds, p_odd = change.log_odds, None if oddness is None else oddness.p_odd(change)
-            allowed = not settings.plausible or p_odd is None or p_odd <= MAX_P_ODD
+            change, likely = next(following)
+            log_odds = change.log_odds
+            allowed = not settings.plausible or likely <= MAX_P_ODD
             if settings.min_plausibility is not None and log_odds < settings.min_plausibility:
                 allowed = False
             reason = reason or (None if allowed else "implausible")
         candidate = candidate._replace(plausibility=log_odds)
-        judged.append((operator, Judged(candidate, negative.text, p_true, log_odds, p_odd, reason)))
+        judged.append((operator, Judged(candidate, negative.text, p_true, log_odds, likely, reason)))
     results = iter(judged)
     return [[next(results) for _ in of_caption] for of_caption in negatives]
 

@@ -4,14 +4,10 @@ from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ...schemas.negatives import POSITIVE
 from ..caption import Caption
 from ..context import Context
 from ..edits import Candidate
-from ..plausibility import Change
-from ..reproducible import log, sigmoid
 from .negation import corrected, negation, true_negation, truly_corrected
 from .numeral import numeral_choices
 from .replacement import attribute_choices, draw, noun_choices, preposition_choices, verb_choices
@@ -29,7 +25,6 @@ from .uniform import (
 from .univse import added_attribute, object_, relation
 
 Propose = Callable[[Caption, Context, Random, int], Iterator[Candidate]]
-MAX_P_ODD = 0.35
 UNIFORM = "uniform_"  # before the name of an operator: the one as its paper describes it
 
 
@@ -38,39 +33,20 @@ def propose_nothing(caption: Caption, context: Context, rng: Random, draws: int)
     return iter(())
 
 
-class Oddness(NamedTuple):
-    """The log-odds that a reader calls a negative of an operator odd, as a linear function of how the cloze model
-    compares it with its caption (see `negcap.augment.plausibility.Change`).
-
-    bias: where the rest is 0. loss, lowest, log_odds: the coefficients of log(1 + loss), of the lowest log p and of the
-    log-odds. Fitted by logistic regression to what readers said of negatives drawn without limit.
-    """
-
-    bias: float
-    loss: float = 1.27
-    lowest: float = -0.22
-    log_odds: float = -0.12
-
-    def p_odd(self, change: Change) -> float:
-        """The probability that a reader calls a negative odd, rounded to 4 digits."""
-        lost = float(log(np.array(1.0 + change.loss)))
-        logit = self.bias + self.loss * lost + self.lowest * change.lowest + self.log_odds * change.log_odds
-        return round(float(sigmoid(np.array(logit))), 4)
-
-
 class Operator(NamedTuple):
     """An operator, its family, and its maximum number of negatives per caption as a share of `per_family`.
 
     propose(caption, context, rng, draws) yields at most `draws` candidates. fallback: another such function with the
-    same random stream, used only if no candidate of `propose` is accepted. oddness: how odd a negative is; None
-    if it is not compared with its caption. checked: whether candidates that may be true of the image are rejected.
+    same random stream, used only if no candidate of `propose` is accepted. compared: whether negatives are
+    compared with their caption, and odd ones rejected. checked: whether candidates that may be true of the image are
+    rejected.
     """
 
     propose: Propose
     family: str
     share: float
     fallback: Propose = propose_nothing
-    oddness: Oddness | None = Oddness(-3.4)
+    compared: bool = True
     checked: bool = True
 
 
@@ -86,22 +62,22 @@ def replacing(choices: Callable[[Caption, Context], Any], draw: Callable[..., It
 
 def _as_in_paper(propose: Propose, family: str, share: float) -> Operator:
     """An operator that keeps whatever it proposes."""
-    return Operator(propose, family, share, oddness=None, checked=False)
+    return Operator(propose, family, share, compared=False, checked=False)
 
 
 OPERATORS: dict[str, Operator] = {
-    "noun": Operator(replacing(noun_choices), "noun", 1.0, oddness=Oddness(-3.1, log_odds=0.0)),
-    "numeral": Operator(replacing(numeral_choices), "numeral", 1.0, oddness=Oddness(-4.0)),
-    "shuffle": Operator(shuffle, "relation", 0.5, oddness=Oddness(-3.4, log_odds=-0.32)),
-    "preposition": Operator(replacing(preposition_choices), "relation", 0.5, oddness=Oddness(-4.0)),
-    "object": Operator(object_, "object", 0.25, oddness=Oddness(-3.4, log_odds=0.0)),
-    "attribute": Operator(replacing(attribute_choices), "attribute", 0.25, added_attribute, oddness=Oddness(-3.6)),
-    "relation": Operator(relation, "relation", 0.25, oddness=Oddness(-3.4, log_odds=0.0)),
-    "swap_attribute": Operator(swap_attribute, "attribute", 0.25, oddness=Oddness(-4.5, log_odds=-0.32)),
-    "verb": Operator(replacing(verb_choices), "relation", 0.25, oddness=Oddness(-4.0)),
-    "negation": Operator(negation, "negation", 0.3, corrected, oddness=Oddness(-2.9, lowest=0.0, log_odds=0.0)),
-    "true_negation": Operator(true_negation, POSITIVE, 0.6, truly_corrected, oddness=None),
-    "paraphrase": Operator(paraphrase, POSITIVE, 0.1, oddness=None),
+    "noun": Operator(replacing(noun_choices), "noun", 1.0),
+    "numeral": Operator(replacing(numeral_choices), "numeral", 1.0),
+    "shuffle": Operator(shuffle, "relation", 0.5),
+    "preposition": Operator(replacing(preposition_choices), "relation", 0.5),
+    "object": Operator(object_, "object", 0.25),
+    "attribute": Operator(replacing(attribute_choices), "attribute", 0.25, added_attribute),
+    "relation": Operator(relation, "relation", 0.25),
+    "swap_attribute": Operator(swap_attribute, "attribute", 0.25),
+    "verb": Operator(replacing(verb_choices), "relation", 0.25),
+    "negation": Operator(negation, "negation", 0.3, corrected),
+    "true_negation": Operator(true_negation, POSITIVE, 0.6, truly_corrected, compared=False),
+    "paraphrase": Operator(paraphrase, POSITIVE, 0.1, compared=False),
     "uniform_noun": _as_in_paper(replacing(uniform_noun, draw_evenly), "noun", 1.0),
     "uniform_numeral": _as_in_paper(replacing(uniform_numeral, draw_evenly), "numeral", 1.0),
     "uniform_shuffle": _as_in_paper(uniform_shuffle, "relation", 1.0),
