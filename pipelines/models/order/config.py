@@ -30,8 +30,9 @@ class HypernymConfig(Settings):
     rows: tuple[Row, ...] = Field(ROWS, description="row of the table to make")
     false_pairs: tuple[FalsePairs, ...] = Field(
         get_args(FalsePairs),
-        description="column of the table to make; as-drawn, as the paper: false pairs are not checked, so that some are "
-        "true, and a true pair counts once for each chain that connects it; clean: false pairs are false, true ones differ",
+        description="column of the table to make; as-drawn, as the paper: false pairs are not checked, so that some "
+        "are true, and a true pair counts once for each chain that connects it; clean: false ones are false, true ones "
+        "differ",
     )
     seeds: AtLeastOne = Field(1, description="trainings of each, with seeds 0, 1, …")
     wordnet: Path | None = Field(None, description="taxonomy in Parquet; none: the shipped WordNet 3.0")

@@ -45,8 +45,9 @@ def predict_hypernyms(config: HypernymConfig, output: Path, say: Say = lambda li
 
     Writes to `output` hypernyms.md, hypernyms.json, concepts.json (the names of the concepts), the vectors of each row,
     kind of false pairs and seed as safetensors, and hypernyms.png, a picture of some concepts in two dimensions (Figure
-    2). What `output` has vectors of, trained with the same settings on the same pairs, is not trained again. say: called
-    with each line of progress. Raises ValueError for a WordNet without nouns, too few pairs, or an unknown concept.
+    2). What `output` has vectors of, trained with the same settings on the same pairs, is not trained again. say:
+    called with each line of progress. Raises ValueError for a WordNet without nouns, too few pairs, or an unknown
+    concept.
     """
     from safetensors.torch import save
 

@@ -156,16 +156,11 @@ def _time(settings: Settings) -> str:
 
 def _training(settings: Settings) -> str:
     """How the trainings of the parts vse-c and univse went: the loss and rsum on validation, by quarters of them."""
-    head = [
-        "",
-        "steps",
-        "best epochs",
-        *(f"{what}, {quarter}/4" for what in ("loss ÷ 2 margins", "rsum") for quarter in range(1, 5)),
-    ]
+    parts = (f"{what}, {quarter}/4" for what in ("loss ÷ 2 margins", "rsum") for quarter in range(1, 5))
     rows = []
     for (recipe, title), model in product(RECIPES.items(), PAPERS["models"]):
-        files = [folder / METRICS for folder in settings.trained(model, recipe)]
-        if not (seeds := [_history(file) for file in files if file.exists()]):
+        files = [file for folder in settings.trained(model, recipe) if (file := folder / METRICS).exists()]
+        if not (seeds := [_history(file) for file in files]):
             continue
         rsum = [[line["validation"]["rsum"] for line in lines] for lines in seeds]
         best = " ".join(str(1 + its.index(max(its))) for its in rsum)
@@ -175,7 +170,7 @@ def _training(settings: Settings) -> str:
         means = [f"{mean(its[n] for its in each):.2f}" for each in (losses, rsum) for n in at]
         steps = str(sum(line["steps"] for line in seeds[0]))
         rows.append([f"{TITLES[model]}, {title}", steps, f"{best} of {len(rsum[0])}", *means])
-    return markdown_table(head, rows)
+    return markdown_table(["", "steps", "best epochs", *parts], rows)
 
 
 def _history(file: Path) -> list[dict[str, Any]]:

@@ -89,9 +89,8 @@ def test_univse_relations_change_a_noun_in_two_of_three_cases_and_add_either_sid
     replaced = Counter(candidate.replaced for candidate in drawn)
     assert {word: round(count / 200) for word, count in replaced.items()} == {"man": 1, "horse": 1, "ride": 1}
     texts = [one.text for one in made("uniform_relation", "Two dogs run.", per_family=200)]
-    assert any(text.startswith("Two dogs ") for text in texts) and any(
-        text.endswith(" two dogs run.") for text in texts
-    )
+    assert any(text.startswith("Two dogs ") for text in texts)
+    assert any(text.endswith(" two dogs run.") for text in texts)
 
 
 def test_univse_objects_are_not_said_of_the_image() -> None:
