@@ -226,7 +226,7 @@ class Prepositions:
     entries: those that may be replaced. phrases: by first word, prepositions of several words. same: variant -> entry.
     idioms, adverbs, governors, owned: words that form a set phrase with a preposition. worn, visible: nouns that
     WordNet fails to class as clothing or things. directional: entries of direction ("into"), which are only exchanged
-    for their opposites. unfit: by class of object, entries that do not fit it. sets: the numbers of the sets in VSE-C's
+    for their opposites. synonyms: pairs that mean the same. unfit: by class of object, entries that do not fit it. sets: the numbers of the sets in VSE-C's
     Table 8 that contain an entry. overlaps: pairs that may both be true. only: entry -> the only entries that it may be
     exchanged with. places: noun -> entries that may all be true of it at once.
     """
@@ -245,6 +245,7 @@ class Prepositions:
     holding: frozenset[str]
     next_to: frozenset[str]
     symmetric: frozenset[str]
+    synonyms: frozenset[tuple[str, str]]
     opposites: frozenset[tuple[str, str]]
     unfit: dict[str, frozenset[str]]
     sets: dict[str, tuple[int, ...]]
@@ -288,6 +289,7 @@ def prepositions() -> Prepositions:
     computed = {
         "phrases": by_first_word(phrases),
         "opposites": pairs(table["opposites"]),
+        "synonyms": pairs(table["synonyms"]),
         "sets": dict(sets),
         "overlaps": pairs(table8, overlaps),
         "places": {noun: frozenset(place["overlaps"]) for place in table["places"] for noun in place["nouns"]},

@@ -77,8 +77,8 @@ def test_grammatical_faults() -> None:
 def test_what_is_too_long_to_be_parsed_is_not_kept(pair: tuple[str, str]) -> None:
     caption, negative = parse(pair)
     every = contexts([[caption]], sample_lexicon(), Truth({}, {}, {}))
-    (((_, judged),),) = judge(every, [[negative]], Judging())
-    assert (judged.reason, judged.plausibility) == ("too_long", None)
+    (((_, verdict, judged),),) = judge(every, [[negative]], Judging())
+    assert (verdict, judged.reason, judged.plausibility) == (None, "too_long", None)
 
 
 def test_every_recovered_operator_has_a_family() -> None:
