@@ -1,7 +1,7 @@
-"""Negatives that others wrote: find what they change in their caption, and judge them as the operators' are judged.
+"""Negatives that others wrote: find what they change in their caption, and whether the captions make them true.
 
-`recover` tells which word is replaced by which, or what is swapped; `judge` applies the checks that operators'
-candidates pass: truth, grammar, plausibility.
+`recover` tells which word is replaced by which, or what is swapped; `judge` whether that is true, false or undecidable
+by the captions of the image, and whether the negative is kept.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Make what negcap ships: `python -m negcap.pipelines.resources cloze|parser|reference|wordnet|concreteness …`."""
+"""Make what negcap ships: `python -m negcap.pipelines.resources cloze|parser|reference|wordnet|senses|concreteness …`."""
 
 from __future__ import annotations
 
@@ -109,6 +109,16 @@ def wordnet(source: Path, output: Path) -> None:
     from .wordnet import build
 
     build(source, output)
+
+
+@resources.command()
+@click.option("--model", type=Path, default=DATA / "cloze" / "model.npz", help="The cloze model with the word vectors.")
+@click.option("--output", type=Path, default=DATA / "senses.toml", help="The TOML file to write.")
+def senses(model: Path, output: Path) -> None:
+    """Find the senses that nouns mostly have in captions, where they are not the first in WordNet."""
+    from .senses import build
+
+    build(model, output)
 
 
 @resources.command()
