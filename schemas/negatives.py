@@ -121,11 +121,19 @@ PROPOSALS = schema(
     problem=text("why there is no text to judge: malformed or refused; empty if there is one"),
 )
 
+TRUTH_VALUES = ("false", "true", "undecidable")
+
 JUDGED = schema(
     "judged",
-    1,
+    2,
     **_PROPOSED,
     operator=text("what the text does to its caption, as in negatives; empty if there is no text"),
+    verdict=text(
+        "whether the captions make the text true (it says only what one of them says, in its words, synonyms or "
+        "hypernyms), false, or do not decide it; null if it was not parsed; ",
+        words=TRUTH_VALUES,
+        nullable=True,
+    ),
     negative_id=text("key into negatives; null if it was refused", nullable=True),
     p_true=float32("as in negatives", nullable=True),
     plausibility=float32("as in negatives, also of refused texts", nullable=True),

@@ -225,7 +225,8 @@ class Prepositions:
 
     entries: those that may be replaced. phrases: by first word, prepositions of several words. same: variant -> entry.
     idioms, adverbs, governors, owned: words that form a set phrase with a preposition. worn, visible: nouns that
-    WordNet fails to class as clothing or things. unfit: by class of object, entries that do not fit it. sets: the
+    WordNet fails to class as clothing or things. synonyms: pairs that mean the same. unfit: by class of object, entries
+    that do not fit it. sets: the
     numbers of the sets in VSE-C's Table 8 that contain an entry. overlaps: pairs that may both be true. only: entry ->
     the only entries that it may be exchanged with. places: noun -> entries that may all be true of it at once.
     """
@@ -243,6 +244,7 @@ class Prepositions:
     holding: frozenset[str]
     next_to: frozenset[str]
     symmetric: frozenset[str]
+    synonyms: frozenset[tuple[str, str]]
     unfit: dict[str, frozenset[str]]
     sets: dict[str, tuple[int, ...]]
     overlaps: frozenset[tuple[str, str]]
@@ -282,6 +284,7 @@ def prepositions() -> Prepositions:
     overlaps = ([word, other] for word, others in table["overlaps"].items() for other in others)
     computed = {
         "phrases": by_first_word(phrases),
+        "synonyms": pairs(table["synonyms"]),
         "sets": dict(sets),
         "overlaps": pairs(table8, overlaps),
         "places": {noun: frozenset(place["overlaps"]) for place in table["places"] for noun in place["nouns"]},

@@ -112,6 +112,16 @@ def wordnet(source: Path, output: Path) -> None:
 
 
 @resources.command()
+@click.option("--model", type=Path, default=DATA / "cloze" / "model.npz", help="The cloze model with the word vectors.")
+@click.option("--output", type=Path, default=DATA / "senses.toml", help="The TOML file to write.")
+def senses(model: Path, output: Path) -> None:
+    """Find the senses that nouns mostly have in captions, where they are not the first in WordNet."""
+    from .senses import build
+
+    build(model, output)
+
+
+@resources.command()
 @click.argument("scores", type=Path)
 @click.argument("captions", nargs=-1, required=True)
 @click.option("--output", type=Path, default=DATA / "concreteness.json", help="The JSON file to write.")

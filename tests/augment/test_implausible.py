@@ -12,7 +12,8 @@ from negcap.augment.context import Context, contexts
 from negcap.augment.edits import Candidate, Edit, Judged, apply
 from negcap.augment.generate import IMPLAUSIBLE, Generated, NegativesConfig, generate_tables, reject_implausible
 from negcap.augment.language.parse import parse
-from negcap.augment.operators import OPERATORS, PRESETS, Oddness
+from negcap.augment.oddness import features, p_odd
+from negcap.augment.operators import OPERATORS, PRESETS
 from negcap.augment.plausibility import Change, compare
 from tests.augment.fixtures import sample_lexicon, sample_parses
 
@@ -36,35 +37,40 @@ def accepted(start: int, end: int, new: str, plausibility: float | None) -> Judg
 
 
 def test_a_negative_is_odder_the_more_its_caption_loses_and_the_less_likely_it_is() -> None:
-    odd, change = Oddness(-3.0), Change(-2.0, 1.0, -4.0)
-    logit = -3.0 + 1.27 * math.log(2.0) - 0.22 * -4.0 - 0.12 * -2.0
-    assert odd.p_odd(change) == pytest.approx(1 / (1 + math.exp(-logit)), abs=1e-4)
-    for other in (change._replace(loss=2.0), change._replace(lowest=-6.0), change._replace(log_odds=-4.0)):
-        assert odd.p_odd(other) > odd.p_odd(change)
+    change = Change(-2.0, 1.0, -4.0, -3.0)
+    assert features(change) == pytest.approx((math.log(2.0), -0.8, -0.6))
+    assert features(change._replace(whole=-99.0, lowest=-99.0)) == pytest.approx((math.log(2.0), -2.4, -3.0))
+    others = [change, change._replace(loss=2.0), change._replace(lowest=-6.0)]
+    for name in OPERATORS:
+        odd = p_odd([name] * 3, others)
+        assert odd[0] < min(odd[1:]) and all(0 < p < 1 for p in odd)
+    assert p_odd([], []) == []
 
 
 def test_odd_negatives_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     own = context()
     given = [accepted(2, 5, new, value) for new, value in (("cat", 1.0), ("boy", -2.0), ("car", None))]
     changes = compare([own.caption] * 3, [own.reading] * 3, [one.candidate for one in given])
-    odd = [Oddness(-3.0).p_odd(change) for change in changes]
+    odd = p_odd(["noun"] * 3, changes)
     assert len(set(odd)) == 3
     read = [
         one._replace(plausibility=change.log_odds, p_odd=p) for one, change, p in zip(given, changes, odd, strict=True)
     ]
 
-    def judged(oddness: Oddness | None, *limits: object) -> Generated:
-        monkeypatch.setitem(OPERATORS, "noun", OPERATORS["noun"]._replace(oddness=oddness))
+    def judged(*limits: object) -> Generated:
         return reject_implausible([own], [{"noun": Generated(list(given), [])}], *limits)[0]["noun"]
 
     limit = sorted(odd)[1]
-    made = judged(Oddness(-3.0), None, None, limit)
+    made = judged(None, None, limit)
     assert made.accepted == [one for one in read if one.p_odd <= limit]
     assert made.rejected == [one._replace(reason=IMPLAUSIBLE) for one in read if one.p_odd > limit]
-    assert judged(Oddness(-3.0), None, None, 1.0) == Generated(read, [])
-    assert judged(None) == Generated(given, [])
-    made = judged(Oddness(-3.0), None, 0.0, 1.0)  # the lowest plausibility asked for, where there is no scorer
-    assert {one.candidate.replacement for one in made.accepted} == {"cat"}
+    assert judged(None, None, 1.0) == Generated(read, [])
+    made = judged(None, 0.0, 1.0)  # the lowest plausibility asked for, where there is no scorer
+    assert {one.candidate.replacement for one in made.accepted} == {
+        one.candidate.replacement for one in read if one.plausibility >= 0.0
+    }
+    monkeypatch.setitem(OPERATORS, "noun", OPERATORS["noun"]._replace(compared=False))
+    assert judged() == Generated(given, [])
 
 
 def test_a_scorer_changes_nothing_but_the_plausibility() -> None:
