@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -250,6 +249,7 @@ class NegativesByKey:
         number = np.repeat(np.arange(len(hashes), dtype=np.int32), [*map(len, hashes)])
         order = np.argsort(np.concatenate([*hashes, _hashes([])]), kind="stable")
         self._hashes, self._number = np.concatenate([*hashes, _hashes([])])[order], number[order]
+        self._recent: dict[int, dict[tuple[str, str], list[str]]] = {}  # by shard
         self._misses = 0  # samples without negatives, until one has some
 
     def __call__(self, sample: Mapping[str, Any]) -> dict[str, Any]:
@@ -280,8 +280,12 @@ class NegativesByKey:
         at = int(np.searchsorted(self._hashes, wanted))
         if at == len(self._hashes) or self._hashes[at] != wanted:
             return ()
-        made = _negatives_of(self._shards[self._number[at]], self._operators)
-        return made.get((caption.id, caption.text), ())
+        number = int(self._number[at])
+        if number not in self._recent:
+            while len(self._recent) >= SHARDS:
+                del self._recent[next(iter(self._recent))]
+            self._recent[number] = _by_caption(self._shards[number], self._operators)
+        return self._recent[number].get((caption.id, caption.text), ())
 
 
 def _hashes(ids: Sequence[str]) -> np.ndarray:
@@ -291,8 +295,7 @@ def _hashes(ids: Sequence[str]) -> np.ndarray:
     return hash_array(np.array(ids, object), categorize=False)
 
 
-@lru_cache(maxsize=SHARDS)
-def _negatives_of(shard: Shard, operators: Sequence[str]) -> dict[tuple[str, str], list[str]]:
+def _by_caption(shard: Shard, operators: Sequence[str]) -> dict[tuple[str, str], list[str]]:
     """The negatives of each caption in a shard, by image_id and text."""
     made: dict[tuple[str, str], list[str]] = {}
     columns = read_columns(shard, ("image_id", "caption", "text", "operator", "family"))
