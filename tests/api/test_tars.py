@@ -1,11 +1,13 @@
 """Two processes (gloo), of two workers each, train on the tars of a WebDataset with negatives joined by key."""
 
+import io
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torch.utils.data import DataLoader
 
 from negcap import NegativesByKey
@@ -32,9 +34,9 @@ def tokens(texts: list[str]) -> torch.Tensor:
 
 
 def prepared(sample: dict[str, Any]) -> dict[str, Any]:
-    pixels = torch.from_numpy(np.array(sample["png"].convert("RGB").resize((4, 4)))).float() / 255
-    negatives = {name: sample[name] for name in ("negatives", "mask")}
-    return {"text": sample["txt"], "image": pixels, "caption": tokens([sample["txt"]])[0], **negatives}
+    pixels = np.array(Image.open(io.BytesIO(sample["png"])).convert("RGB").resize((4, 4)))
+    text, negatives = sample["txt"].decode(), {name: sample[name] for name in ("negatives", "mask")}
+    return {"text": text, "image": torch.from_numpy(pixels).float() / 255, "caption": tokens([text])[0], **negatives}
 
 
 def step(model: torch.nn.Module, batch: dict[str, Any]) -> torch.Tensor:
@@ -58,7 +60,7 @@ def train(rank: int, run: Path, folder: Path) -> None:
     urls = [str(folder / f"{n:05d}.tar") for n in range(TARS)]
     join = NegativesByKey(run, negatives=NEGATIVES, tokenize=tokens)
     samples = wds.WebDataset(urls, nodesplitter=wds.split_by_node, shardshuffle=TARS).map(join).shuffle(8)
-    samples = samples.decode("pil").map(prepared).batched(BATCH, partial=False)
+    samples = samples.map(prepared).batched(BATCH, partial=False)
     read: list[str] = []
     for batch in DataLoader(samples, batch_size=None, num_workers=2):
         read += batch["text"]
@@ -78,7 +80,6 @@ def train(rank: int, run: Path, folder: Path) -> None:
 @pytest.mark.consumer("webdataset")
 def test_two_processes_train_on_tars_as_one_would(tmp_path: Path) -> None:
     import webdataset as wds
-    from PIL import Image
 
     from tests.pipelines.publish.fixtures import rows, write_run
 
