@@ -1,6 +1,7 @@
 """Two processes (gloo), of two workers each, train on the tars of a WebDataset with negatives joined by key."""
 
 import io
+import os
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,7 @@ def train(rank: int, run: Path, folder: Path) -> None:
     """Some steps of one of the two processes; what it read, and its last step, are saved."""
     import webdataset as wds
 
+    os.environ |= {"RANK": str(rank), "WORLD_SIZE": "2"}  # as torchrun does
     torch.distributed.init_process_group("gloo", f"file://{folder}/meeting", rank=rank, world_size=2)
     torch.manual_seed(0)
     model = torch.nn.parallel.DistributedDataParallel(TinyClip())
@@ -62,7 +64,7 @@ def train(rank: int, run: Path, folder: Path) -> None:
     samples = wds.WebDataset(urls, nodesplitter=wds.split_by_node, shardshuffle=TARS).map(join).shuffle(8)
     samples = samples.map(prepared).batched(BATCH, partial=False)
     read: list[str] = []
-    for batch in DataLoader(samples, batch_size=None, num_workers=2):
+    for batch in DataLoader(samples, batch_size=None, num_workers=2, multiprocessing_context="fork"):
         read += batch["text"]
         weights = {name: value.clone() for name, value in model.module.state_dict().items()}
         loss = step(model, batch)
