@@ -86,8 +86,10 @@ class TrainConfig(Settings):
     min_count: AtLeastOne = Field(4, description="occurrences in train captions that a word of the vocabulary needs")
     train_splits: tuple[str, ...] = Field(("train", "restval"), description="splits to train on")
     validation_split: str = Field("val", description="split whose rsum (the sum of the recalls) selects the epoch")
-    validation_images: NotNegative = Field(
-        500, description="train images held out where there is no such split, the same ones for every seed"
+    validation_images: NotNegative | None = Field(
+        None,
+        description="train images held out where there is no such split, the same ones for every seed; by default a "
+        "tenth, at most 500",
     )
     train_captions: AtLeastOne | None = Field(
         None, description="train on only this many first captions of each image, besides those of `extra`"

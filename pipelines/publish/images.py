@@ -235,6 +235,7 @@ WEBDATASET = Format(
     finish=finish_captions,
     images="files",
     embeds=True,
+    training=True,
 )
 HUGGINGFACE = Format(
     hub_rows,

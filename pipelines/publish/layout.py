@@ -238,6 +238,7 @@ class Format:
     negatives. images: what it needs to know of the images: only their names, their sizes, or their files. siblings:
     whether its rows contain other captions of the image too. votes: whether every negative has the votes of people or
     models on it, and others are left out. embeds: whether published image files are inside the format's own files.
+    training: whether it is what models are trained on, which may be guessable without the images.
     prepare: keeps those rows of a shard that the format can hold. card_fields: further fields for the head of the
     data card, computed from the splits in which each operator has negatives.
     """
@@ -255,6 +256,7 @@ class Format:
     siblings: bool = False
     votes: bool = False
     embeds: bool = False
+    training: bool = False
     prepare: Callable[[pd.DataFrame], pd.DataFrame] = with_negatives
     card_fields: Callable[[Mapping[str, Sequence[str]]], dict[str, Any]] = lambda _: {}
 

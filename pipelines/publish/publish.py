@@ -214,12 +214,13 @@ def keep_out(found: Survey, config: PublishConfig, say: Say) -> frozenset[str]:
 def pass_gate(run: Path, found: Survey, config: PublishConfig, say: Say) -> Verdict:
     """Measure how well captions can be told from negatives without the images; see `gate.finding`.
 
-    Raises RefusedError if an operator is refused and the config does not allow it (`allow_blind`).
+    Raises RefusedError if an operator is refused, unless the config allows it (`allow_blind`), or the format is one to
+    train on.
     """
     if not found.pairs:
         return Verdict(config.max_blind)
     verdict = judge_negatives(found.pairs, config.max_blind, CachedReports(run, config.seed, read_corpus(run)))
-    if verdict.refused and not config.allow_blind:
+    if verdict.refused and not (config.allow_blind or format_named(config.format).training):
         lines = ["--allow-blind publishes them all the same, and the data card says so"]
         if not config.refined:
             lines.insert(0, f"negcap refine {run}, then --refined, publishes the negatives that can be guessed least")
