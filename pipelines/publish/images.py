@@ -36,10 +36,11 @@ MEASURED = {
 }
 COLUMNS = (
     Column("negative_id", "`<caption_id>#<operator>:<k>`"),
-    Column("caption_id", "the caption"),
+    Column("caption_id", "the caption that the negative was made of"),
+    Column("text_id", "the true text: the caption_id or, of a denial that was made of the caption, its own"),
     Column("image_id", "the image"),
     PATH,
-    Column("caption", "the true caption"),
+    Column("caption", "the true text: the caption, or the denial"),
     Column("negative_caption", "the negative caption"),
     Column("family", "family of the operator"),
     Column("operator", "the operator that made the negative"),
@@ -86,7 +87,7 @@ def hub_rows(publication: Publication) -> Rows:
     for rows in publication.by_caption():
         embedded = picture(publication, rows[0]) if publication.config.copy_images else None
         for row in rows:
-            keys = (row.negative_id, row.caption_id, row.image_id, embedded or publication.prefix + row.image)
+            keys = (row.negative_id, row.caption_id, row.text_id, row.image_id, embedded or publication.prefix + row.image)
             change = (row.text, row.negative, row.family, row.operator, row.replaced, row.replacement)
             measures = (getattr(row, name) for name in MEASURES)
             yield f"data/{row.operator}/{split_name(row.split)}", (*keys, *change, *measures)
@@ -141,7 +142,7 @@ def question_rows(publication: Publication) -> Rows:
         for (operator, family), some in groupby(rows, key=lambda row: (row.operator, row.family)):
             wrong = [text for text in dict.fromkeys(row.negative for row in some) if text != caption.text]
             texts = [caption.text, *wrong[: len(LETTERS) - 1]]
-            question_id = f"{caption.caption_id}#{operator}"
+            question_id = f"{caption.text_id}#{operator}"
             record_rng(seed, "options", question_id).shuffle(texts)
             options = "\n".join(f"{letter}. {text}" for letter, text in zip(LETTERS, texts, strict=False))
             asked = f"{QUESTION}\n{options}\nAnswer with the letter only."

@@ -173,11 +173,12 @@ def survey(publication: Publication, train: TrainSplit, seed: int, siblings: boo
     found = Survey(Counter(), {name: [] for name in publication.operators}, {}, {})
     for rows in publication.tables():
         captions, images = rows.drop_duplicates("caption_id"), rows.drop_duplicates(["image_id", "split"])
+        texts = rows.drop_duplicates("text_id")
         found.counts.update((split, "images") for split in images["split"])
         found.counts.update((split, "captions") for split in captions["split"])
         found.counts.update(rows[["split", "operator"]].dropna().itertuples(index=False, name=None))
-        for caption in captions.itertuples():
-            found.leaks.update((id, (what, name)) for id, what, name in train.leaks(caption, siblings))
+        for text in texts.itertuples():
+            found.leaks.update((id, (what, name)) for id, what, name in train.leaks(text, siblings))
         if publication.images is not None:
             missing = captions[captions["image"].map(publication.images.find).isna()]
             found.missing.update(zip(missing["caption_id"], missing["image"], strict=True))

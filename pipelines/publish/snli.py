@@ -50,7 +50,7 @@ def rows(publication: Publication) -> Rows:
     found = False
     for negatives in publication.by_caption():
         caption_id = negatives[0].caption_id
-        if caption_id != negatives[0].source:
+        if caption_id != negatives[0].text_id:
             continue  # a denial, which has no parse
         while caption_id not in known:
             known = next(cuts_of_shards, {})

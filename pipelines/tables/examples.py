@@ -42,8 +42,8 @@ def example_tables(
     """The captions of each shard in order, a row per negative; one in which OF_NEGATIVE is None if there is none.
 
     The negatives of the operator negation are those of the true sentence that they contradict (see `pair_tables`): if
-    it is not the caption, it comes after the caption, with its positive_id as caption_id. The columns: `text`, of the
-    caption or this sentence; `source`, the id of the caption; `siblings` and `sibling_ids`, of the other captions of
+    it is not the caption, it comes after the caption. The columns: `text`, of the caption or this sentence, and
+    `text_id`, the caption_id or the positive_id of the sentence; `siblings` and `sibling_ids`, of the other captions of
     its image and split; measures rounded to DIGITS decimals; and others of COLUMNS.
 
     p_true: by negative_id, instead of the estimate in the table. chosen, what is raised: as of `pair_tables`.
@@ -57,7 +57,7 @@ def example_tables(
             known = zip(part["negative_id"].to_pylist(), measured["p_true"], strict=True)
             measured["p_true"] = [p_true.get(name, estimate) for name, estimate in known]
         rows = part.drop_columns([*MEASURES]).to_pandas().astype(object)
-        rows = rows.assign(number=pd.factorize(rows["caption_id"])[0], source=rows["caption_id"])
+        rows = rows.assign(number=pd.factorize(rows["caption_id"])[0])
         for name, numbers in measured.items():
             rounded = [None if number is None else round(number, DIGITS) for number in numbers]
             rows[name] = pd.Series(rounded, rows.index, object)
@@ -65,17 +65,17 @@ def example_tables(
         bare = rows[~rows["number"].isin(rows["number"][~rows["denial"]])].drop_duplicates("number")
         rows = pd.concat([rows, bare.assign(denial=False, **dict.fromkeys(OF_NEGATIVE))])
         rows = rows.assign(place=rows["operator"].map(place)).sort_values(["number", "place", "draw"], kind="stable")
-        rows["caption_id"] = rows["positive_id"].where(rows["denial"], rows["caption_id"])
+        rows["text_id"] = rows["positive_id"].where(rows["denial"], rows["caption_id"])
         rows["text"] = rows["caption"].where(rows["denial"], rows["text"])
         rows["split"] = rows["split"].replace("", UNSPLIT)
-        rows["sentence"] = pd.factorize(rows["caption_id"])[0]
+        rows["sentence"] = pd.factorize(rows["text_id"])[0]
         rows = rows.sort_values(["number", "denial", "sentence"], kind="stable").astype(object)
         yield rows.where(rows.notna(), None).drop(columns=["number", "denial", "place", "sentence"])
 
 
 def by_caption(rows: Iterable[Row]) -> Iterator[list[Row]]:
     """The rows of each caption or other true sentence."""
-    return (list(some) for _, some in groupby(rows, key=lambda row: row.caption_id))
+    return (list(some) for _, some in groupby(rows, key=lambda row: row.text_id))
 
 
 def by_image(rows: Iterable[Row]) -> Iterator[list[Row]]:
@@ -143,7 +143,7 @@ def questions(rows: Iterable[Row]) -> Iterator[Question]:
     """The question of each caption that has one about two nouns: all three false sentences, and what they contradict,
     must be there.
     """
-    for source, some in groupby(rows, key=lambda row: row.source):
+    for caption_id, some in groupby(rows, key=lambda row: row.caption_id):
         said: dict[str, Row] = {}
         for row in some:
             if row.operator == NEGATION:
@@ -157,5 +157,5 @@ def questions(rows: Iterable[Row]) -> Iterator[Question]:
                     false = tuple(part.negative for part in parts)
                     about_two.append([Question(part, false, template(part.replaced)) for part in parts])
         if about_two:
-            rng = record_rng(0, "question", source)
+            rng = record_rng(0, "question", caption_id)
             yield rng.choice(rng.choice(about_two))

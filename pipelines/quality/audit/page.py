@@ -26,7 +26,7 @@ from ...report.summary import component_lines, corpus_lines, percent
 from ...tables.columns import columns_of, stored_splits
 from ...tables.images import Images
 from ..accuracy import Accuracy
-from ..bias import ALL, FIXED, BlindConfig, Blindness, Unmeasured, measure_table, most_telling
+from ..bias import ALL, BlindConfig, Blindness, Unmeasured, measure_table, most_telling
 from ..strata import Row, sample_strata
 from . import charts
 from .figures import BINS, AuditConfig, Figures, Made, collect, to_table
@@ -180,7 +180,6 @@ def _page(
             tiles=[(name, *found) for name, measured in blindness.items() if (found := most_guessed(measured))],
             all=ALL,
             limits=charts.LIMITS,
-            fixed=FIXED,
         )
     )
 
@@ -286,11 +285,8 @@ def most_guessed(blindness: Blindness) -> tuple[str, str, Accuracy] | None:
 
     As `publish` decides: by the lower bound of the 95 % interval (see `most_telling`).
     """
-    found = [(name, *most_telling(report)) for name, report in blindness.reports.items()]
-    if not found:
-        return None
-    name, baseline, accuracy, turned = max(found, key=lambda one: (one[2].low, one[2].percent))
-    return name, f"{baseline}, reversed" if turned else baseline, accuracy
+    found = ((name, *most_telling(report.baselines)) for name, report in blindness.reports.items())
+    return max(found, key=lambda one: (one[2].low, one[2].percent), default=None)
 
 
 def spoken(reason: Any) -> str:

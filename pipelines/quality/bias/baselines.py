@@ -8,7 +8,7 @@ per n-gram: the score (gap) of a pair is the weighted sum of the n-gram counts o
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from .ngrams import Texts
 
 NEEDED = 'the blind baselines need scikit-learn: pip install "negcap[quality]"'
-FIXED = ("format rule", "shorter is true", "language model")  # not trained on negatives; inverted, equally informative
 CUES = 15
 SIGNIFICANT = 2.0
 FOLDS = 5
@@ -79,18 +78,13 @@ class BlindReport:
         }
 
 
-def most_telling(report: BlindReport) -> tuple[str, Accuracy, bool]:
-    """The baseline whose 95 % interval has the highest lower bound: its name, accuracy, and whether it is inverted.
+def most_telling(baselines: Mapping[str, Accuracy]) -> tuple[str, Accuracy]:
+    """The baseline whose 95 % interval has the highest lower bound, and its accuracy.
 
-    Baselines that are not trained on negatives are inverted if they are wrong more often than right: 30 % for "the
-    shorter is true" is 70 % for "the longer is true".
+    Each counts as the cue that it is (`Accuracy.cue`): 30 % for "the shorter is true" is 70 % for "shorter is true,
+    reversed".
     """
-    tried = []
-    for name, found in report.baselines.items():
-        turned = name in FIXED and found.percent < 50
-        if turned:
-            found = Accuracy(100 - found.percent, 100 - found.high, 100 - found.low, found.pairs)
-        tried.append((name, found, turned))
+    tried = ((f"{name}, reversed" if found.reversed else name, found.cue) for name, found in baselines.items())
     return max(tried, key=lambda one: (one[1].low, one[1].percent))
 
 

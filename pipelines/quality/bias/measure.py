@@ -24,7 +24,7 @@ from ...engine.storage import scratch_folder, write_atomically
 from ...engine.tables import has_table, shards_of
 from ...tables.columns import check_operators, check_splits, kinds_of, read_columns
 from ...tables.pairs import Pick, pair_tables
-from ..accuracy import aligned, wrapped
+from ..accuracy import Accuracy, aligned, wrapped
 from .baselines import BlindReport, Pair, blind, check_libraries
 
 ALL = "all"
@@ -263,7 +263,7 @@ def to_text(found: Blindness) -> str:
         if isinstance(one, Unmeasured):
             rows.append([name, f"{one.pairs:,}", *("–" for _ in names)])
         else:
-            cells = [f"{a.percent:.1f} ±{(a.high - a.low) / 2:.1f}" for a in one.baselines.values()]
+            cells = [_brief(accuracy) for accuracy in one.baselines.values()]
             rows.append([name, f"{one.ngrams.pairs:,}", *cells])
     lines = aligned(rows)
     for name, left in found.unmeasured.items():
@@ -271,6 +271,11 @@ def to_text(found: Blindness) -> str:
     for report in found.reports.values():
         lines += ["", *_cues(report)]
     return "\n".join(lines)
+
+
+def _brief(accuracy: Accuracy) -> str:
+    cue = accuracy.cue
+    return f"{cue.percent:.1f} ±{(cue.high - cue.low) / 2:.1f}" + " reversed" * accuracy.reversed
 
 
 def _cues(report: BlindReport) -> Iterator[str]:
