@@ -381,6 +381,7 @@ FORMATS: dict[str, Format] = {
         "if there are none; lines 5j to 5j + 4 belong to line j of `${split}_images.txt`. All count from 0. With image "
         "features as `${split}_ims.npy`, the folder is VSE-C's `--data_path`/`--data_name`.",
         finish=finish_vse_c,
+        ordered=True,
         prepare=first_five,
     ),
     "webdataset": WEBDATASET,

@@ -138,4 +138,5 @@ SNLI = Format(
     "`entailment` or `contradiction`, as often the one as the other. `negcap entail` reads it.",
     "captions and what they entail or contradict",
     COLUMNS,
+    ordered=True,
 )

@@ -127,8 +127,8 @@ def percentages(measured: Sequence[Measured], tests: TestSet, config: ScoreConfi
 def baselines(tests: TestSet, source: Path, seed: int) -> dict[tuple[str, str], Scores]:
     """By protocol (`pairs`, `half-truth`) and group of operators, the most telling of the blind baselines.
 
-    For pairs it is one of those of `negcap blind`; of groups that are too small to train one, and for half-truths, where the shorter
-    text is the true one by construction, only rules are tried. Reports are cached in `source`.
+    For pairs it is one of those of `negcap blind`; of groups that are too small to train one, and for half-truths,
+    where the shorter text is the true one by construction, only rules are tried. Reports are cached in `source`.
     """
     corpus = read_corpus(source) if is_run(source) else []
     reports = CachedReports(source if source.is_dir() else source.parent, seed, corpus)

@@ -10,17 +10,21 @@ that neither the words of denial nor the nouns tell which is true.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from itertools import groupby
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...augment.reproducible import record_rng
+from ...augment.reproducible import record_rng, shuffle_key
+from ..engine.tables import shards_of
 from .columns import UNSPLIT, check_file_name, check_operators, check_splits, kinds_of, splits_of
 from .pairs import BOTH, DENIED, MEASURES, NEGATION, pair_tables
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
 
 DIGITS = 4  # decimals of the measures of a negative
 OF_NEGATIVE = ("negative_id", "negative", "operator", "family", "draw", "replaced", "replacement", *MEASURES)
@@ -28,6 +32,7 @@ COLUMNS = (
     *("caption_id", "image_id", "image", "split", "text", "caption", "positive_id", *OF_NEGATIVE),
     *("siblings", "sibling_ids"),
 )
+MOST_ROWS = 100_000  # that are in memory together
 Row = Any  # of `example_tables`, a named tuple of its columns
 
 
@@ -37,6 +42,7 @@ def example_tables(
     splits: Sequence[str] = (),
     *,
     p_true: Mapping[str, float] = MappingProxyType({}),
+    shuffle: int | None = None,
     **chosen: Any,
 ) -> Iterator[pd.DataFrame]:
     """The captions of each shard in order, a row per negative; one in which OF_NEGATIVE is None if there is none.
@@ -46,12 +52,16 @@ def example_tables(
     `text_id`, the caption_id or the positive_id of the sentence; `siblings` and `sibling_ids`, of the other captions of
     its image and split; measures rounded to DIGITS decimals; and others of COLUMNS.
 
-    p_true: by negative_id, instead of the estimate in the table. chosen, what is raised: as of `pair_tables`.
+    p_true: by negative_id, instead of the estimate in the table. shuffle: the seed of a random order of all images
+    instead of shards (`shuffled`). chosen, what is raised: as of `pair_tables`.
     """
     import pandas as pd
 
     place = {name: number for number, name in enumerate(operators)}
-    for part in pair_tables(run, operators, splits, columns=COLUMNS, every_caption=True, **chosen):
+    parts = pair_tables(run, operators, splits, columns=COLUMNS, every_caption=True, **chosen)
+    if shuffle is not None:
+        parts = shuffled(parts, shuffle, sum(shard.rows for shard in shards_of(run, chosen["table"] or "captions")))
+    for part in parts:
         measured = {name: part[name].to_pylist() for name in MEASURES}
         if p_true:
             known = zip(part["negative_id"].to_pylist(), measured["p_true"], strict=True)
@@ -71,6 +81,35 @@ def example_tables(
         rows["sentence"] = pd.factorize(rows["text_id"])[0]
         rows = rows.sort_values(["number", "denial", "sentence"], kind="stable").astype(object)
         yield rows.where(rows.notna(), None).drop(columns=["number", "denial", "place", "sentence"])
+
+
+def shuffled(tables: Iterable[pa.Table], seed: int, rows: int, most: int = MOST_ROWS) -> Iterator[pa.Table]:
+    """The rows of tables with the column image_id, the images in random order; those of an image stay in theirs.
+
+    rows: about how many there are. They wait in temporary files, and come in tables of about `most` rows.
+    """
+    import numpy as np
+    import pyarrow as pa
+
+    parts = 1 + rows // most
+    with TemporaryDirectory(prefix="negcap-") as folder, ExitStack() as writing:
+        files: dict[int, Any] = {}
+        for table in tables:
+            images = table["image_id"].combine_chunks().dictionary_encode()
+            keys = np.array([shuffle_key(image, seed) for image in images.dictionary.to_pylist()], np.uint64)
+            key = keys[images.indices.to_numpy()]
+            part = (key >> np.uint64(32)) * np.uint64(parts) >> np.uint64(32)
+            keyed = table.append_column("key", pa.array(key))
+            for number in np.unique(part).tolist():
+                if number not in files:
+                    files[number] = writing.enter_context(pa.ipc.new_file(f"{folder}/{number}", keyed.schema))
+                files[number].write_table(keyed.take(np.flatnonzero(part == number)))
+        writing.close()
+        for number in sorted(files):
+            with pa.ipc.open_file(f"{folder}/{number}") as reader:
+                found = reader.read_all()
+            order = np.argsort(found["key"].to_numpy(), kind="stable")
+            yield found.take(order).drop_columns("key")
 
 
 def by_caption(rows: Iterable[Row]) -> Iterator[list[Row]]:

@@ -13,6 +13,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ....augment.operators import does
 from ....schemas.captions import LANGUAGE
 from ....schemas.negatives import AUDIT, POSITIVE
 from ...engine.manifest import read_manifest
@@ -145,7 +146,7 @@ def _page(
         {
             **section(name, table, made),
             "number": number,
-            "says": description(name),
+            "says": does(name),
             "refined": figures.made.get("refined", {}).get(name),
         }
         for number, name in enumerate(negative)
@@ -270,14 +271,6 @@ def _photo(images: Images, path: str) -> Photo | None:
     data = io.BytesIO()
     image.save(data, "JPEG", quality=QUALITY)
     return Photo(f"data:image/jpeg;base64,{base64.b64encode(data.getvalue()).decode()}", *image.size)
-
-
-def description(operator: str) -> str:
-    """The first sentence of an operator's docstring; empty for an unknown operator."""
-    from ....augment.operators import OPERATORS
-
-    said = (OPERATORS[operator].propose.__doc__ or "") if operator in OPERATORS else ""
-    return " ".join(said.split("\n\n")[0].split())
 
 
 def most_guessed(blindness: Blindness) -> tuple[str, str, Accuracy] | None:

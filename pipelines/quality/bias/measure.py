@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
-from hashlib import blake2b
 from importlib.metadata import version
 from itertools import accumulate
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from pydantic import Field
 
+from ....augment.reproducible import shuffle_key
 from ....augment.settings import AtLeastOne, Operators, Seed, Settings, Splits
 from ...engine.manifest import code_of
 from ...engine.progress import Progress
@@ -191,7 +191,7 @@ def of_random_images(rows: Sequence[Row], limit: int, seed: int = 0) -> list[Row
     if len(rows) <= limit:
         return list(rows)
     sizes = Counter(row[-1] for row in rows)
-    images = sorted(sizes, key=lambda image: (blake2b(f"{seed}:{image}".encode(), digest_size=8).digest(), image))
+    images = sorted(sizes, key=lambda image: (shuffle_key(image, seed), image))
     totals = accumulate(sizes[image] for image in images)
     kept = {image for image, total in zip(images, totals, strict=True) if total <= limit}
     return [row for row in rows if row[-1] in kept]

@@ -19,7 +19,7 @@ from negcap.pipelines.engine.progress import Progress
 from negcap.pipelines.engine.shards import shard_path
 from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.quality.accuracy import accuracy
-from negcap.pipelines.quality.audit import PAGE, TABLE, AuditConfig, audit, charts, page
+from negcap.pipelines.quality.audit import PAGE, TABLE, AuditConfig, audit, page
 from negcap.pipelines.quality.audit.figures import CHANGE, exchanges, word_changes
 from negcap.pipelines.quality.bias import Blindness, BlindReport
 from negcap.schemas.fields import check
