@@ -52,6 +52,11 @@ def log(x: np.ndarray) -> np.ndarray:
     return np.where(x > 0, logarithm, -np.inf)
 
 
+def sigmoid(log_odds: np.ndarray) -> np.ndarray:
+    """The probabilities that belong to log odds."""
+    return 1.0 / (1.0 + exp(-log_odds))
+
+
 def _polynomial(coefficients: list[float], x: np.ndarray) -> np.ndarray:
     total = np.full(np.shape(x), coefficients[-1])
     for coefficient in coefficients[-2::-1]:

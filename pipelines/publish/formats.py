@@ -260,9 +260,9 @@ COCO_COLUMNS = (
             ("p_true", "estimated probability that one more caption of the image makes each true", "p_true", FLOAT),
             ("plausibility", "log-odds of each negative to the caption, in nats", "plausibility", FLOAT),
             (
-                "context_loss",
+                "p_odd",
                 "loss in log probability of the words that each shares with the caption, in nats",
-                "context_loss",
+                "p_odd",
                 FLOAT,
             ),
             ("concreteness", "concreteness of the noun that was put in", "concreteness", FLOAT),
