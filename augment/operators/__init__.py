@@ -105,6 +105,12 @@ def operator(name: str) -> Operator:
     return OPERATORS[name]
 
 
+def does(name: str) -> str:
+    """What an operator does: the first sentence of its docstring; empty for an unknown operator."""
+    said = (OPERATORS[name].propose.__doc__ or "") if name in OPERATORS else ""
+    return " ".join(said.split("\n\n")[0].split())
+
+
 def preset(name: str) -> tuple[str, ...]:
     """The operators of this preset. Raises ValueError listing the valid names."""
     if name not in PRESETS:

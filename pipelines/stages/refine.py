@@ -186,9 +186,10 @@ def choose(run: Path, operator: str, config: RefineConfig, group: range | None =
 
 
 def both_ways(flows: Sequence[tuple[str, str]], seed: int = 0) -> list[int]:
-    """The positions in `flows` to keep, so that (a, b) and (b, a) are kept equally often; chosen at random.
+    """The positions in `flows` to keep, so that (a, b) and (b, a) are kept equally often but for chance.
 
-    If (a, b) occurs three times and (b, a) once, one of each is kept.
+    Each that is kept is one or the other by a coin flip: were they exactly equal, half of the pairs would tell of the
+    other half.
     """
     positions: dict[tuple[str, str], list[int]] = {}
     for position, flow in enumerate(flows):
@@ -196,7 +197,11 @@ def both_ways(flows: Sequence[tuple[str, str]], seed: int = 0) -> list[int]:
     kept: list[int] = []
     rng = Random(seed)
     for (old, new), here in sorted(positions.items()):
-        kept += rng.sample(here, min(len(here), len(positions.get((new, old), ()))))
+        there = positions.get((new, old), [])
+        if old < new and there:
+            least = min(len(here), len(there))
+            flips = sum(rng.getrandbits(1) for _ in range(2 * least))
+            kept += rng.sample(here, min(len(here), flips)) + rng.sample(there, min(len(there), 2 * least - flips))
     return sorted(kept)
 
 
