@@ -34,7 +34,7 @@ def features(change: Change) -> tuple[float, float, float]:
 
 def p_odd(operators: Sequence[str], changes: Sequence[Change]) -> list[float]:
     """The probability that a reader calls each negative odd, to 4 digits; operators: that made them."""
-    model = _model()
+    model = coefficients()
     terms = np.array([features(change) for change in changes]).reshape(-1, 3)
     known = [model[name if name in model else ANY] for name in operators]
     weights = np.array(known).reshape(-1, 4)
@@ -42,7 +42,7 @@ def p_odd(operators: Sequence[str], changes: Sequence[Change]) -> list[float]:
 
 
 @cache
-def _model() -> dict[str, tuple[float, float, float, float]]:
+def coefficients() -> dict[str, tuple[float, float, float, float]]:
     """For each operator, its bias and the coefficients of the `features`."""
     model = json.loads(data_path("oddness.json").read_text("utf-8"))
     return {name: (bias, model["loss"], model["lowest"], whole) for name, (bias, whole) in model["operators"].items()}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -15,7 +14,7 @@ from pathlib import PurePosixPath
 from string import Template
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...augment.operators import OPERATORS, PRESETS, UNCHECKED, does
+from ...augment.operators import PRESETS, UNCHECKED, does
 from ..quality.accuracy import as_cue
 from .gate import LEAST_PAIRS, Verdict
 from .layout import Column, FileSet, Publication, RecordSet
@@ -163,15 +162,6 @@ def meaning(column: Column) -> str:
     return column.description
 
 
-def limits(operator: str) -> str:
-    """The limits of an operator's plausibility, in nats; see `negcap.augment.operators.Limits`."""
-    known = OPERATORS[operator].limits if operator in OPERATORS else None
-    if known is None:
-        return "none"
-    bounds = {"log-odds ≥": known.min_log_odds, "loss ≤": known.max_loss, "lowest word ≥": known.min_lowest}
-    return ", ".join(f"{name} {bound:g}" for name, bound in bounds.items() if math.isfinite(bound))
-
-
 def card(facts: Facts) -> str:
     """The data card: description, how to read the set, counts, blind accuracies, provenance and digests."""
     from jinja2 import Environment, StrictUndefined
@@ -184,7 +174,7 @@ def card(facts: Facts) -> str:
         keep_trailing_newline=True,
     )
     environment.filters |= {"plain": plain, "code": code, "meaning": meaning, "yaml": yaml, "as_cue": as_cue}
-    environment.filters |= {"does": does, "limits": limits}
+    environment.filters |= {"does": does}
     template = environment.from_string(files(__package__).joinpath("card.md.jinja").read_text(encoding="utf-8"))
     layouts: dict[tuple[Column, ...], RecordSet] = {}
     for record in facts.records:
