@@ -69,7 +69,8 @@ class WordNet:
     def load() -> WordNet:
         """The shipped WordNet, loaded once per process."""
         with data_path("wordnet.parquet").open("rb") as file:
-            wordnet = WordNet(pq.ParquetFile(file).read(), tomllib.loads(data_path("senses.toml").read_text("utf-8")))
+            senses = tomllib.loads(data_path("senses.toml").read_text("utf-8"))
+            wordnet = WordNet(pq.ParquetFile(file).read(), {**senses["by_neighbours"], **senses["by_hand"]})
         pa.default_memory_pool().release_unused()
         return wordnet
 

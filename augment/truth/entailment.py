@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import cache
 
 from ..caption import Caption, Token
-from ..language.semantic_classes import head, overlaps, prepositions
+from ..language.semantic_classes import head, prepositions
 from ..language.wordnet import WordNet
 from ..slots.nouns import quantity_value
 from ..slots.verbs import preposition_uses
@@ -21,8 +21,9 @@ KINDS = {"NOUN": "noun", "VERB": "verb", "ADJ": "attribute", "ADP": "preposition
 PLACES = ("on", "in", "at")  # "a dog next to a cat on a couch": both are on it
 
 
-# Words for the same persons, the first more or less general in WordNet than the second.
-SAME_PERSON = ({"man", "guy"}, {"man", "gentleman"}, {"woman", "lady"})
+# What WordNet does not have: synonyms, and words with their hypernyms.
+SYNONYMS = ({"man", "guy"}, {"man", "gentleman"}, {"woman", "lady"})
+HYPERNYMS = {"bus": {"vehicle"}, "train": {"vehicle"}, "boy": {"child", "kid"}, "girl": {"child", "kid"}}
 
 
 def _first(lemma: str, pos: str) -> tuple[int, ...]:
@@ -33,10 +34,7 @@ def _first(lemma: str, pos: str) -> tuple[int, ...]:
 
 def _is_noun_of(old: str, new: str) -> bool:
     """Whether what a noun names is also what `new` names: dog~animal, bike~bicycle, boy~child; not bedroom~kitchen."""
-    persons = overlaps().persons
-    if {old, new} in SAME_PERSON or (new in ("child", "kid") and old in persons["child"]):
-        return True
-    return _is_below(old, new, "n")
+    return {old, new} in SYNONYMS or new in HYPERNYMS.get(old, ()) or _is_below(old, new, "n")
 
 
 def _is_below(old: str, new: str, pos: str) -> bool:
@@ -50,7 +48,10 @@ def _is_attribute_of(old: str, new: str) -> bool:
     """Whether attributes are synonyms, or WordNet has the old one among those similar to the new one: tiny~small."""
     wordnet = WordNet.load()
     senses = _first(old, "a")
-    above = {*senses, *(other for sense in senses if ".s." in wordnet.name(sense) for other in wordnet.relation("similar", sense))}
+    above = {
+        *senses,
+        *(other for sense in senses if ".s." in wordnet.name(sense) for other in wordnet.relation("similar", sense)),
+    }
     return not above.isdisjoint(_first(new, "a"))
 
 
@@ -121,6 +122,10 @@ def _beside(caption: Caption, token: Token) -> tuple[tuple[int, int], Token] | N
         above, other = caption.tokens[use.start], caption.tokens[use.noun]
         while use.start <= above.index < use.end:
             above = caption.tokens[above.head]
-        if above.index == token.index and (use.entry, "near") in prepositions().synonyms and not caption.has(other.index, "conj"):
+        if (
+            above.index == token.index
+            and (use.entry, "near") in prepositions().synonyms
+            and not caption.has(other.index, "conj")
+        ):
             return (use.start, use.end), other
     return None

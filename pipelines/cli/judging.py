@@ -53,7 +53,9 @@ local = options.section(
 )
 
 
-@negcap.command(name="import", configs=["stages.imports:ImportConfig", *JUDGED], flags="limit strict plausible cautious")
+@negcap.command(
+    name="import", configs=["stages.imports:ImportConfig", *JUDGED], flags="limit strict plausible cautious"
+)
 @click.argument("source")
 @click.option(
     "--output",
