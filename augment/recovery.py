@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from difflib import SequenceMatcher
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
@@ -364,7 +364,7 @@ def _entails(caption: Caption, negative: Caption, recovered: Recovered) -> bool:
 
 
 def _doubt(candidate: Candidate, context: Context) -> tuple[str | None, float | None]:
-    """Why one word in place of another may be true, for the reasons of `assess`, or None; and its p_true, if estimated."""
+    """Why one word in place of another may be true, for the reasons of `assess`, or None; its p_true, if estimated."""
     caption, image = context.caption, context.image
     assert image is not None  # `judge` asks for it
     known = context.lexicon.nouns.number

@@ -243,9 +243,9 @@ class Prepositions:
     entries: those that may be replaced. phrases: by first word, prepositions of several words. same: variant -> entry.
     idioms, adverbs, governors, owned: words that form a set phrase with a preposition. worn, visible: nouns that
     WordNet fails to class as clothing or things. directional: entries of direction ("into"), which are only exchanged
-    for their opposites. synonyms: pairs that mean the same. unfit: by class of object, entries that do not fit it. sets: the numbers of the sets in VSE-C's
-    Table 8 that contain an entry. overlaps: pairs that may both be true. only: entry -> the only entries that it may be
-    exchanged with. places: noun -> entries that may all be true of it at once.
+    for their opposites. synonyms: pairs that mean the same. unfit: by class of object, entries that do not fit it.
+    sets: the numbers of the sets in VSE-C's Table 8 that contain an entry. overlaps: pairs that may both be true. only:
+    entry -> the only entries that it may be exchanged with. places: noun -> entries that may all be true of it at once.
     """
 
     entries: frozenset[str]

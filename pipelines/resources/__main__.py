@@ -1,4 +1,4 @@
-"""Make what negcap ships: `python -m negcap.pipelines.resources cloze|parser|reference|wordnet|senses|concreteness …`."""
+"""Make what negcap ships: `python -m negcap.pipelines.resources cloze|parser|reference|wordnet|senses|…`."""
 
 from __future__ import annotations
 

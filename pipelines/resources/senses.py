@@ -1,4 +1,4 @@
-"""Find the senses that nouns mostly have in captions: `plate` is crockery and no base, `van` a vehicle and no avant-garde.
+"""Find the senses that nouns mostly have in captions: a van is a vehicle there, and no avant-garde.
 
 WordNet orders senses by a small corpus of essays and news. The predominant sense in other texts is found as McCarthy,
 Koeling, Weeds and Carroll (ACL 2004) do: the words that are used most alike vote for the senses to which they are
@@ -63,9 +63,8 @@ def predominant(wordnet: WordNet, model: ClozeModel) -> dict[str, str]:
         if len(senses) < 2:
             continue
         cosine = np.where(votes, vectors @ vector, -1.0)
-        alike = [
-            i for i in np.argsort(-cosine) if word not in words[i].split() and words[i] not in (f"{word}s", f"{word}es")
-        ]
+        same = {word, f"{word}s", f"{word}es"}
+        alike = [i for i in np.argsort(-cosine).tolist() if same.isdisjoint(words[i].split())]
         scores = np.zeros(len(senses))
         for i in alike[:NEIGHBOURS]:
             similar = np.array([similarity.to_word(sense, words[i]) for sense in senses])
