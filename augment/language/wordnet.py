@@ -3,8 +3,8 @@
 Built by `negcap.pipelines.resources.wordnet`; Fellbaum (ed.), WordNet: An Electronic Lexical Database (1998). The first
 sense in use of a noun is the one that it mostly has in captions, by data/senses.toml: "van" is a vehicle, no
 avant-garde. A synset is an int, its row in the table. Lemmas are looked up in lower case; "hot dog" and "hot_dog" are
-the same. Parts of speech are "n", "v", "a" (satellite adjectives included) and "r"; others raise ValueError. An unknown lemma has no
-senses and raises no error.
+the same. Parts of speech are "n", "v", "a" (satellite adjectives included) and "r"; others raise ValueError. An
+unknown lemma has no senses and raises no error.
 """
 
 from __future__ import annotations
