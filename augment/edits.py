@@ -65,17 +65,16 @@ class Judged(NamedTuple):
 
     text: the negative; it may be empty if the candidate was rejected. p_true: the estimated probability that one more
     caption of the image would make it true; None if not estimated. plausibility: its log-odds to the caption; None if
-    not computed. loss: what the words that both texts have lose in log probability, see
-    negcap.augment.plausibility.Change; None if the text was not read as a whole. reason: one of
-    negcap.schemas.negatives.REASONS. detail: of a caption that is rejected whole, with the candidate NOTHING: which
-    rule it breaks, or which operator failed and how.
+    not computed. p_odd: the estimated probability that a reader calls it odd, see negcap.augment.oddness;
+    None if not estimated. reason: one of negcap.schemas.negatives.REASONS. detail: of a caption that is rejected whole,
+    with the candidate NOTHING: which rule it breaks, or which operator failed and how.
     """
 
     candidate: Candidate
     text: str
     p_true: float | None
     plausibility: float | None = None
-    loss: float | None = None
+    p_odd: float | None = None
     reason: str | None = None
     detail: str | None = None
 

@@ -23,13 +23,13 @@ from .language.grammar import article
 from .language.semantic_classes import prepositions
 from .language.wordnet import first_sense
 from .mentions import Mentions
-from .operators import OPERATORS, Limits
+from .oddness import ANY, MAX_P_ODD, p_odd
 from .plausibility import SentenceScorer, compare
 from .settings import Cloze, LeastPlausibility, MaxTrue, Scorer, Settings, SpacyModel
 from .slots.nouns import Slot, attribute_slots, noun_slots, quantity_slots
 from .slots.verbs import preposition_uses
 from .truth.contradiction import assess, relation_said
-from .truth.entailment import is_kind_of, meaning, says_less
+from .truth.entailment import follows, is_kind_of, meaning
 from .truth.estimates import KIND_OF_CHANGE, MAX_P_TRUE
 
 Span = tuple[int, int, int, int]  # tokens of the caption, start and end; of the negative, start and end
@@ -51,7 +51,7 @@ FAMILIES_OF = {
     REWRITE: "other",
 }
 _PIECE = re.compile(r"\s+|[^\W_]+(?:['’][^\W_]+)*|[^\w\s]|_")
-# The operator whose limits a recovered change must keep to, if limits hold; others keep to the default limits.
+# The operator whose negatives a recovered change is as odd as.
 LIKE = {
     "replace_noun": "noun",
     "replace_numeral": "numeral",
@@ -310,19 +310,19 @@ def judge(
         odds = scorer.log_likelihoods([negative.text for _, negative, *_ in compared])
         odds = odds - scorer.log_likelihoods([context.caption.text for context, *_ in compared])
         changes = [change._replace(log_odds=float(value)) for change, value in zip(changes, odds, strict=True)]
-    following, judged = iter(changes), []
+    odd = p_odd([LIKE.get(recovered.operator, ANY) for _, _, recovered, *_ in compared], changes)
+    following, judged = iter(zip(changes, odd, strict=True)), []
     for _, negative, (operator, candidate), verdict, reason, p_true in items:
-        log_odds = loss = None
+        log_odds = likely = None
         if reason not in NOT_COMPARED:
-            change = next(following)
-            log_odds, loss = change.log_odds, change.loss
-            limits = OPERATORS[LIKE[operator]].limits if operator in LIKE else Limits()
-            allowed = not settings.plausible or limits is None or limits.allow(change)
+            change, likely = next(following)
+            log_odds = change.log_odds
+            allowed = not settings.plausible or likely <= MAX_P_ODD
             if settings.min_plausibility is not None and log_odds < settings.min_plausibility:
                 allowed = False
             reason = reason or (None if allowed else "implausible")
         candidate = candidate._replace(plausibility=log_odds)
-        judged.append(Verdict(operator, verdict, Judged(candidate, negative.text, p_true, log_odds, loss, reason)))
+        judged.append(Verdict(operator, verdict, Judged(candidate, negative.text, p_true, log_odds, likely, reason)))
     results = iter(judged)
     return [[next(results) for _ in of_caption] for of_caption in negatives]
 
@@ -360,7 +360,7 @@ def _entails(caption: Caption, negative: Caption, recovered: Recovered) -> bool:
         return meaning(caption) == meaning(negative)
     if operator.startswith("replace_"):
         return is_kind_of(operator.removeprefix("replace_"), candidate.replaced, candidate.replacement)
-    return all(says_less(caption, negative, *span) for span in _main(caption, negative, candidate.edits))
+    return all(follows(caption, negative, *span) for span in _main(caption, negative, candidate.edits))
 
 
 def _doubt(candidate: Candidate, context: Context) -> tuple[str | None, float | None]:

@@ -47,17 +47,16 @@ _MEASURES = dict(
         "language model of the setting `scorer`; null if not computed",
         nullable=True,
     ),
-    context_loss=float32(
-        "what the words that caption and negative share lose in log probability under the cloze model, "
-        "added up, in nats: of all columns the one that tells best what readers call odd; null if the "
-        "negative was not read as a whole",
+    p_odd=float32(
+        "estimated probability that a reader calls it odd: ungrammatical, or hardly ever seen or said; comparable "
+        "across operators; null if not estimated",
         nullable=True,
     ),
 )
 
 NEGATIVES = schema(
     "negatives",
-    4,
+    5,
     negative_id=text(
         "`<caption_id>#<operator>:<k>`; k numbers the negatives of a caption and operator from 0, in sampling order"
     ),
@@ -72,7 +71,7 @@ NEGATIVES = schema(
     ),
 )
 
-REFINED = pa.schema(NEGATIVES).with_metadata({"table": "refined", "schema_version": "4"})
+REFINED = pa.schema(NEGATIVES).with_metadata({"table": "refined", "schema_version": "5"})
 
 POSITIVES = schema(
     "positives",

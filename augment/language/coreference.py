@@ -73,6 +73,18 @@ def related_or_same_person(one: str, other: str) -> bool:
 
 
 @lru_cache(maxsize=PAIRS)
+def says_less(general: str, noun: str) -> bool:
+    """Whether what a noun names is also named by a more general one: "animal" of a dog, "person" or "player" of a man.
+
+    A hypernym in WordNet, or a word for persons of any kind.
+    """
+    a, b = meaning(general), meaning(noun)
+    if not a.synsets.isdisjoint(b.above):
+        return a.synsets.isdisjoint(b.synsets) and b.synsets.isdisjoint(a.above)
+    return head(general) in overlaps().persons["any"] and general != noun and persons_may_be_same(general, noun)
+
+
+@lru_cache(maxsize=PAIRS)
 def may_corefer(one: str, other: str) -> bool:
     """Whether two nouns may name the same thing in an image: dog and animal, couch and sofa, man and player."""
     return related_or_same_person(one, other) or not meaning(one).words.isdisjoint(meaning(other).same)

@@ -69,7 +69,7 @@ def is_kind_of(kind: str, old: str, new: str) -> bool:
     return old == new or MORE_GENERAL[kind](old, new)
 
 
-def says_less(caption: Caption, text: Caption, a: int, b: int, c: int, d: int) -> bool:
+def follows(caption: Caption, text: Caption, a: int, b: int, c: int, d: int) -> bool:
     """Whether one word of the caption gives way to a synonym or hypernym, or words are left out that only describe.
 
     a, b: the tokens of the caption that differ, start and end. c, d: those of the text.

@@ -24,6 +24,8 @@ from .device import to_device
 from .features import Features
 from .vocabulary import UNKNOWN_ID, WordVocabulary
 
+HELD_OUT = 500  # images, at most, that are held out for validation
+
 
 class Captions(NamedTuple):
     """The C captions of a run in some languages, in the run's order.
@@ -143,26 +145,32 @@ def read_captions(run: Path, extra: str = "", languages: tuple[str, ...] = (LANG
 
 
 def split_captions(
-    captions: Captions, train: Sequence[str], validation: str, held_out: int, available: Tensor
+    captions: Captions, train: Sequence[str], validation: str, held_out: int | None, available: Tensor
 ) -> tuple[Tensor, Tensor]:
     """The indices of the captions to train on, and of those to validate on.
 
     train: the splits to train on. validation: the split to validate on; if the run has no captions in it, `held_out`
-    images of the train splits are validated on instead, chosen by a hash of their ids. available: (I,) bool, images
-    with features; captions of other images are left out. Raises ValueError if either result is empty.
+    images of the train splits (None: a tenth, at most 500) are validated on instead, chosen by a hash of their ids.
+    available: (I,) bool, images with features; captions of other images are left out. Raises ValueError if either
+    result is empty.
     """
     train_rows, validation_rows = (
         rows[available[captions.image[rows]]]
         for rows in (captions.of_splits(train), captions.for_metrics(captions.of_splits([validation])))
     )
-    if not len(validation_rows):
-        images = captions.image[train_rows].unique().tolist()
-        images.sort(key=lambda image: record_rng(0, "validation", captions.image_ids[image]).random())
-        held = torch.isin(captions.image[train_rows], torch.tensor(images[:held_out], dtype=torch.long))
-        train_rows, validation_rows = train_rows[~held], captions.for_metrics(train_rows[held])
     if not len(train_rows):
         known = ", ".join(repr(name or UNSPLIT) for name in pc.unique(captions.splits).to_pylist())
         raise ValueError(f"train_splits must have captions of images with features, have none: the splits are {known}")
+    if not len(validation_rows):
+        images = captions.image[train_rows].unique().tolist()
+        images.sort(key=lambda image: record_rng(0, "validation", captions.image_ids[image]).random())
+        held_out = min(HELD_OUT, -(-len(images) // 10)) if held_out is None else held_out
+        if held_out >= len(images):
+            raise ValueError(
+                f"validation_images must be fewer than the {len(images):,} to train on, were: {held_out:,}"
+            )
+        held = torch.isin(captions.image[train_rows], torch.tensor(images[:held_out], dtype=torch.long))
+        train_rows, validation_rows = train_rows[~held], captions.for_metrics(train_rows[held])
     if not len(validation_rows):
         raise ValueError(f"validation needs captions: there is no split {validation!r} and validation_images is 0")
     return train_rows, validation_rows

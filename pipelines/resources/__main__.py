@@ -1,4 +1,4 @@
-"""Make what negcap ships: `python -m negcap.pipelines.resources cloze|parser|reference|wordnet|senses|…`."""
+"""Make what negcap ships: `python -m negcap.pipelines.resources COMMAND …`; --help lists the commands."""
 
 from __future__ import annotations
 
@@ -135,6 +135,21 @@ def concreteness(scores: Path, captions: tuple[str, ...], output: Path) -> None:
     from .concreteness import build
 
     build(scores, captions, output)
+
+
+@resources.command()
+@click.argument("labels", type=Path)
+@click.option("--cloze", type=Path, help="The cloze model; default: that of the package.")
+@click.option("--output", type=Path, default=DATA / "oddness.json", help="The JSON file to write.")
+def oddness(labels: Path, cloze: Path | None, output: Path) -> None:
+    """Fit the probability that a reader calls a negative odd.
+
+    LABELS: a tab-separated file with the columns operator, caption, text (the negative) and odd (1 or 0), one row for
+    what a reader said of a pair. The regression's accuracy on folds that were left out is written, too.
+    """
+    from .oddness import build
+
+    print(build(labels, output, cloze))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

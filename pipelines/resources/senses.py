@@ -63,8 +63,8 @@ def predominant(wordnet: WordNet, model: ClozeModel) -> dict[str, str]:
         if len(senses) < 2:
             continue
         cosine = np.where(votes, vectors @ vector, -1.0)
-        same = {word, f"{word}s", f"{word}es"}
-        alike = [i for i in np.argsort(-cosine).tolist() if same.isdisjoint(words[i].split())]
+        own = (word, f"{word}s", f"{word}es")
+        alike = [i for i in np.argsort(-cosine).tolist() if words[i] not in own and word not in words[i].split()]
         scores = np.zeros(len(senses))
         for i in alike[:NEIGHBOURS]:
             similar = np.array([similarity.to_word(sense, words[i]) for sense in senses])

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Pick = Literal["first", "random"]  # of the negatives of a caption and operator: the first drawn, or random ones
-MEASURES = ("p_true", "plausibility", "context_loss", "concreteness")  # of a negative
+MEASURES = ("p_true", "plausibility", "p_odd", "concreteness")  # of a negative
 COLUMNS = (
     *("caption_id", "image_id", "image", "split", "caption", "positive_id"),
     *("negative_id", "negative", "operator", "family", "draw", "replaced", "replacement", *MEASURES, "siblings"),
