@@ -29,7 +29,7 @@ from .settings import Cloze, LeastPlausibility, MaxTrue, Scorer, Settings, Spacy
 from .slots.nouns import Slot, attribute_slots, noun_slots, quantity_slots
 from .slots.verbs import preposition_uses
 from .truth.contradiction import assess, relation_said
-from .truth.entailment import is_kind_of, meaning, says_less
+from .truth.entailment import follows, is_kind_of, meaning
 from .truth.estimates import KIND_OF_CHANGE, MAX_P_TRUE
 
 Span = tuple[int, int, int, int]  # tokens of the caption, start and end; of the negative, start and end
@@ -360,11 +360,11 @@ def _entails(caption: Caption, negative: Caption, recovered: Recovered) -> bool:
         return meaning(caption) == meaning(negative)
     if operator.startswith("replace_"):
         return is_kind_of(operator.removeprefix("replace_"), candidate.replaced, candidate.replacement)
-    return all(says_less(caption, negative, *span) for span in _main(caption, negative, candidate.edits))
+    return all(follows(caption, negative, *span) for span in _main(caption, negative, candidate.edits))
 
 
 def _doubt(candidate: Candidate, context: Context) -> tuple[str | None, float | None]:
-    """Why one word in place of another may be true, for the reasons of `assess`, or None; and its p_true, if estimated."""
+    """Why one word in place of another may be true, for the reasons of `assess`, or None; its p_true, if estimated."""
     caption, image = context.caption, context.image
     assert image is not None  # `judge` asks for it
     known = context.lexicon.nouns.number

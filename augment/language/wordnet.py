@@ -1,10 +1,10 @@
 """WordNet 3.0 as arrays: senses by frequency, the hypernym taxonomy and antonyms.
 
-Of nouns, the first sense in use is the one that captions mostly mean, by data/senses.toml: "plate" is crockery, no base.
-Built by `negcap.pipelines.resources.wordnet`; Fellbaum (ed.), WordNet: An Electronic Lexical Database (1998). A synset
-is an int, its row in the table. Lemmas are looked up in lower case; "hot dog" and "hot_dog" are the same. Parts of
-speech are "n", "v", "a" (satellite adjectives included) and "r"; others raise ValueError. An unknown lemma has no
-senses and raises no error.
+Built by `negcap.pipelines.resources.wordnet`; Fellbaum (ed.), WordNet: An Electronic Lexical Database (1998). The first
+sense in use of a noun is the one that it mostly has in captions, by data/senses.toml: "van" is a vehicle, no
+avant-garde. A synset is an int, its row in the table. Lemmas are looked up in lower case; "hot dog" and "hot_dog" are
+the same. Parts of speech are "n", "v", "a" (satellite adjectives included) and "r"; others raise ValueError. An
+unknown lemma has no senses and raises no error.
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ class WordNet:
     def load() -> WordNet:
         """The shipped WordNet, loaded once per process."""
         with data_path("wordnet.parquet").open("rb") as file:
-            wordnet = WordNet(pq.ParquetFile(file).read(), tomllib.loads(data_path("senses.toml").read_text("utf-8")))
+            senses = tomllib.loads(data_path("senses.toml").read_text("utf-8"))
+            wordnet = WordNet(pq.ParquetFile(file).read(), {**senses["by_neighbours"], **senses["by_hand"]})
         pa.default_memory_pool().release_unused()
         return wordnet
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import cache
 
 from ..caption import Caption, Token
-from ..language.semantic_classes import head, overlaps, prepositions
+from ..language.semantic_classes import head, prepositions
 from ..language.wordnet import WordNet
 from ..slots.nouns import quantity_value
 from ..slots.verbs import preposition_uses
@@ -21,8 +21,9 @@ KINDS = {"NOUN": "noun", "VERB": "verb", "ADJ": "attribute", "ADP": "preposition
 PLACES = ("on", "in", "at")  # "a dog next to a cat on a couch": both are on it
 
 
-# Words for the same persons, the first more or less general in WordNet than the second.
-SAME_PERSON = ({"man", "guy"}, {"man", "gentleman"}, {"woman", "lady"})
+# What WordNet does not have: synonyms, and words with their hypernyms.
+SYNONYMS = ({"man", "guy"}, {"man", "gentleman"}, {"woman", "lady"})
+HYPERNYMS = {"bus": {"vehicle"}, "train": {"vehicle"}, "boy": {"child", "kid"}, "girl": {"child", "kid"}}
 
 
 def _first(lemma: str, pos: str) -> tuple[int, ...]:
@@ -33,10 +34,7 @@ def _first(lemma: str, pos: str) -> tuple[int, ...]:
 
 def _is_noun_of(old: str, new: str) -> bool:
     """Whether what a noun names is also what `new` names: dog~animal, bike~bicycle, boy~child; not bedroom~kitchen."""
-    persons = overlaps().persons
-    if {old, new} in SAME_PERSON or (new in ("child", "kid") and old in persons["child"]):
-        return True
-    return _is_below(old, new, "n")
+    return {old, new} in SYNONYMS or new in HYPERNYMS.get(old, ()) or _is_below(old, new, "n")
 
 
 def _is_below(old: str, new: str, pos: str) -> bool:
@@ -49,11 +47,10 @@ def _is_below(old: str, new: str, pos: str) -> bool:
 def _is_attribute_of(old: str, new: str) -> bool:
     """Whether attributes are synonyms, or WordNet has the old one among those similar to the new one: tiny~small."""
     wordnet = WordNet.load()
-    senses = _first(old, "a")
-    above = {
-        *senses,
-        *(other for sense in senses if ".s." in wordnet.name(sense) for other in wordnet.relation("similar", sense)),
-    }
+    above = set(_first(old, "a"))
+    for sense in _first(old, "a"):
+        if ".s." in wordnet.name(sense):  # a satellite, which is similar to one adjective only
+            above.update(wordnet.relation("similar", sense))
     return not above.isdisjoint(_first(new, "a"))
 
 
@@ -72,7 +69,7 @@ def is_kind_of(kind: str, old: str, new: str) -> bool:
     return old == new or MORE_GENERAL[kind](old, new)
 
 
-def says_less(caption: Caption, text: Caption, a: int, b: int, c: int, d: int) -> bool:
+def follows(caption: Caption, text: Caption, a: int, b: int, c: int, d: int) -> bool:
     """Whether one word of the caption gives way to a synonym or hypernym, or words are left out that only describe.
 
     a, b: the tokens of the caption that differ, start and end. c, d: those of the text.
@@ -87,11 +84,11 @@ def says_less(caption: Caption, text: Caption, a: int, b: int, c: int, d: int) -
 
 
 def meaning(caption: Caption) -> list[str]:
-    """The dependency trees of a caption, without articles and punctuation, and regardless of the order of conjuncts and
+    """The dependency trees of a caption, without articles and punctuation, regardless of the order of conjuncts and
     of the two sides of a symmetric preposition.
 
-    Equal for "a dog and a cat on a bed" and "a cat and a dog on a bed", for "a red car near a bus" and "a bus near a red
-    car"; not for "a red car near a bus" and "a red bus near a car".
+    Equal for "a dog and a cat on a bed" and "a cat and a dog on a bed", for "a red car near a bus" and "a bus near a
+    red car"; not for "a red car near a bus" and "a red bus near a car".
     """
     return sorted(_tree(caption, token) for token in caption.tokens if token.head == token.index)
 
@@ -119,15 +116,12 @@ def _tree(caption: Caption, token: Token) -> str:
 
 
 def _beside(caption: Caption, token: Token) -> tuple[tuple[int, int], Token] | None:
-    """The preposition that says what a thing is near, as a span of tokens, and that other thing; None if there is none."""
+    """What a thing is said to be near, after the span of tokens of the preposition; None if there is nothing."""
     for use in preposition_uses(caption):
         above, other = caption.tokens[use.start], caption.tokens[use.noun]
-        while use.start <= above.index < use.end:
+        while use.start <= above.index < use.end and above.head != above.index:
             above = caption.tokens[above.head]
-        if (
-            above.index == token.index
-            and (use.entry, "near") in prepositions().synonyms
-            and not caption.has(other.index, "conj")
-        ):
+        near = use.entry == "near" or (use.entry, "near") in prepositions().synonyms
+        if near and above.index == token.index and not caption.has(other.index, "conj"):
             return (use.start, use.end), other
     return None

@@ -1,4 +1,4 @@
-"""Find the senses that nouns mostly have in captions: `plate` is crockery and no base, `van` a vehicle and no avant-garde.
+"""Find the senses that nouns mostly have in captions: a van is a vehicle there, and no avant-garde.
 
 WordNet orders senses by a small corpus of essays and news. The predominant sense in other texts is found as McCarthy,
 Koeling, Weeds and Carroll (ACL 2004) do: the words that are used most alike vote for the senses to which they are
@@ -22,11 +22,7 @@ from ...augment.language.wordnet import WordNet
 NEIGHBOURS = 20
 PRIOR = 0.3  # exponent of a sense's share of the lemma's tags in WordNet's corpora
 LEAST_LETTERS = 3
-HEADER = """\
-# The senses that nouns mostly have in captions, where these are not the first in WordNet. Edit freely.
-# Made by `python -m negcap.pipelines.resources senses` from the word vectors of the cloze model.
-
-"""
+FOUND = "[by_neighbours]\n"  # the table of the file that is made; what stands before it is kept
 
 
 class Similarity:
@@ -67,9 +63,8 @@ def predominant(wordnet: WordNet, model: ClozeModel) -> dict[str, str]:
         if len(senses) < 2:
             continue
         cosine = np.where(votes, vectors @ vector, -1.0)
-        alike = [
-            i for i in np.argsort(-cosine) if word not in words[i].split() and words[i] not in (f"{word}s", f"{word}es")
-        ]
+        own = (word, f"{word}s", f"{word}es")
+        alike = [i for i in np.argsort(-cosine).tolist() if words[i] not in own and word not in words[i].split()]
         scores = np.zeros(len(senses))
         for i in alike[:NEIGHBOURS]:
             similar = np.array([similarity.to_word(sense, words[i]) for sense in senses])
@@ -83,11 +78,12 @@ def predominant(wordnet: WordNet, model: ClozeModel) -> dict[str, str]:
 
 
 def build(model: Path, output: Path) -> None:
-    """Write the predominant senses by the cloze model in a file to the TOML file `output`.
+    """Write the predominant senses by the cloze model in a file to the table `by_neighbours` of the TOML file `output`.
 
-    Raises as `ClozeModel.load`.
+    Keeps what the file has before that table. Raises as `ClozeModel.load`.
     """
     found = predominant(WordNet.load(), ClozeModel.load(model))
+    kept = output.read_text("utf-8").partition(FOUND)[0] if output.exists() else ""
     lines = [f'"{word}" = "{name}"\n' for word, name in sorted(found.items())]
-    output.write_text(HEADER + "".join(lines), "utf-8")
+    output.write_text(kept + FOUND + "".join(lines), "utf-8")
     print(f"{output}: {len(found)} nouns")

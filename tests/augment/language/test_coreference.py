@@ -36,6 +36,13 @@ def test_a_general_word_may_name_what_is_in_its_list() -> None:
     assert coreference("pizza", "dessert") is coreference("pizza", "cake") is None
 
 
+def test_a_fan_may_be_a_person() -> None:
+    assert (
+        coreference("fan", "people") == "overlap"
+        and coreference("pole", "people") is coreference("fan", "table") is None
+    )
+
+
 def test_related_goes_before_overlap() -> None:
     index = CoreferenceIndex(("puppy", "boy"))
     assert index.with_any(frozenset({"dog", "girl", "player"})) == union(map(index.with_noun, ("dog", "player")))
