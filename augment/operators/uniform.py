@@ -8,7 +8,7 @@ told without the image, and some are true of it; the operators without `uniform_
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import accumulate, pairwise, permutations
 from random import Random
@@ -158,7 +158,7 @@ def _orders(groups: Sequence[int], rng: Random, limit: int) -> Iterator[tuple[in
     many permutations as that number has.
     """
     identity = tuple(range(len(groups)))
-    orders = permutations(identity)
+    orders: Iterable[tuple[int, ...]] = permutations(identity)
     if len(groups) > ENUMERATED:
         orders = (tuple(rng.sample(identity, len(identity))) for _ in range(math.factorial(ENUMERATED)))
     good = [

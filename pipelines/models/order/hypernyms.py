@@ -168,7 +168,7 @@ def _shares(penalties: Tensor, related: Tensor, threshold: float) -> Shares:
 
 def to_markdown(results: Results, config: HypernymConfig) -> str:
     """Table 1: per row and kind of false pairs the means over seeds, with the lowest and highest accuracy."""
-    rows = {row: [row, f"{PAPER[row]:.1f}"] for row in config.rows}
+    rows: dict[str, list[str]] = {row: [row, f"{PAPER[row]:.1f}"] for row in config.rows}
     head = ["hypernyms, accuracy in %", "paper"]
     for kind, made in results.items():
         head += [kind, f"{kind}: true pairs found · false ones refused"]
