@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -15,7 +14,7 @@ from pathlib import PurePosixPath
 from string import Template
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...augment.operators import OPERATORS, PRESETS, UNCHECKED, does
+from ...augment.operators import PRESETS, UNCHECKED, does
 from ..quality.accuracy import as_cue
 from .gate import LEAST_PAIRS, Verdict
 from .layout import Column, FileSet, Publication, RecordSet
@@ -37,8 +36,8 @@ class Facts:
     """A published set: its counts, results of the checks, and the files that were written.
 
     counts: by (split, what), where what is "captions", "images" or an operator, whose negatives are counted; examples:
-    by operator, true texts with negatives; p_true: by operator, the sum of the estimates and their number; leaks,
-    missing: number of captions left out because they are in the train split too, or because their image file is
+    by operator, true texts with negatives; means: by operator and measure, the sum of the values and their number;
+    leaks, missing: number of captions left out because they are in the train split too, or because their image file is
     missing; provenance: the Parquet metadata of the source table; made_with: the source, and the settings by table;
     records, files: what was written.
     """
@@ -46,7 +45,7 @@ class Facts:
     publication: Publication
     counts: Counter[tuple[str, str]]
     examples: Mapping[str, Sequence[tuple[str, str]]]
-    p_true: Mapping[str, tuple[float, int]]
+    means: Mapping[tuple[str, str], tuple[float, int]]
     verdict: Verdict
     leaks: int
     missing: int
@@ -100,9 +99,9 @@ class Facts:
         """Those of the operators that may add words, as UniVSE's attack does."""
         return [name for name in self.operators if name in PRESETS["univse"]]
 
-    def mean_p_true(self, operator: str) -> str:
-        """The mean of the estimates of an operator's negatives in %, a dash if there are none."""
-        total, known = self.p_true[operator]
+    def mean(self, operator: str, measure: str) -> str:
+        """The mean of a measure of an operator's negatives in %, a dash if it is not estimated."""
+        total, known = self.means[operator, measure]
         return f"{100 * total / known:.1f}" if known else "–"
 
     @property
@@ -163,15 +162,6 @@ def meaning(column: Column) -> str:
     return column.description
 
 
-def limits(operator: str) -> str:
-    """The limits of an operator's plausibility, in nats; see `negcap.augment.operators.Limits`."""
-    known = OPERATORS[operator].limits if operator in OPERATORS else None
-    if known is None:
-        return "none"
-    bounds = {"log-odds ≥": known.min_log_odds, "loss ≤": known.max_loss, "lowest word ≥": known.min_lowest}
-    return ", ".join(f"{name} {bound:g}" for name, bound in bounds.items() if math.isfinite(bound))
-
-
 def card(facts: Facts) -> str:
     """The data card: description, how to read the set, counts, blind accuracies, provenance and digests."""
     from jinja2 import Environment, StrictUndefined
@@ -184,7 +174,7 @@ def card(facts: Facts) -> str:
         keep_trailing_newline=True,
     )
     environment.filters |= {"plain": plain, "code": code, "meaning": meaning, "yaml": yaml, "as_cue": as_cue}
-    environment.filters |= {"does": does, "limits": limits}
+    environment.filters["does"] = does
     template = environment.from_string(files(__package__).joinpath("card.md.jinja").read_text(encoding="utf-8"))
     layouts: dict[tuple[Column, ...], RecordSet] = {}
     for record in facts.records:
