@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
 # An operator proposes at most DRAWS_PER_NEGATIVE * quota + EXTRA_DRAWS candidates for a caption.
 DRAWS_PER_NEGATIVE, EXTRA_DRAWS = 4, 16
-IMPLAUSIBLE, OPERATOR_ERROR, TOO_LONG = "implausible", "operator_error", "too_long"  # reasons of rejections
+# reasons of rejections
+IMPLAUSIBLE, NO_CANDIDATE, OPERATOR_ERROR, TOO_LONG = "implausible", "no_candidate", "operator_error", "too_long"
 KEYS = ("caption_id", "image_id", "split", "origin")
 # The columns of the fields of `Judged` after the candidate, and of the fields of `Candidate` that say what it changes.
 OUTCOMES = ("text", "p_true", "plausibility", "p_odd", "reason", "detail")
@@ -183,6 +184,8 @@ def apply_operator(name: str, caption: Caption, context: Context, settings: Nega
             rejected.append(Judged(candidate, "", p_true, reason=reason))
         if texts:
             break
+    if not accepted and not rejected:
+        rejected.append(Judged(NOTHING, "", None, reason=NO_CANDIDATE))
     return Generated(accepted, rejected)
 
 
@@ -222,14 +225,16 @@ def reject_implausible(
             left.append((context.caption, kept, judged))
         else:
             log_odds = change.log_odds if scorer is None else None
-            kept.rejected.append(judged._replace(plausibility=log_odds, reason=IMPLAUSIBLE))
+            detail = f"p_odd must be <= {max_odd:g}"
+            kept.rejected.append(judged._replace(plausibility=log_odds, reason=IMPLAUSIBLE, detail=detail))
     odds: list[float | None] = [negative.plausibility for _, _, negative in left]
     if scorer is not None:
         new = scorer.log_likelihoods([negative.text for _, _, negative in left])
         odds = (new - scorer.log_likelihoods([caption.text for caption, _, _ in left])).tolist()
     for (_, kept, negative), log_odds in zip(left, odds, strict=True):
         if minimum is not None and log_odds is not None and log_odds < minimum:
-            kept.rejected.append(negative._replace(plausibility=log_odds, reason=IMPLAUSIBLE))
+            detail = f"plausibility must be >= {minimum:g}"
+            kept.rejected.append(negative._replace(plausibility=log_odds, reason=IMPLAUSIBLE, detail=detail))
         else:
             kept.accepted.append(negative._replace(plausibility=log_odds))
     return results
@@ -272,7 +277,10 @@ class Rows:
                 columns[name] = pa.array(values, schema.field(name).type)
         if "concreteness" in schema.names:
             columns["concreteness"] = pa.array(map(concreteness, kinds, changes[1]), pa.float32())
-        given = zip(edits, columns["caption"].to_pylist(), strict=True)
+        given = list(zip(edits, columns["caption"].to_pylist(), strict=True))
+        texts = zip(outcomes[0], given, strict=True)  # of what is rejected, none was made yet
+        columns["text"] = pa.array([made or (apply(text, its) if its else "") for made, (its, text) in texts])
+        columns["draw"] = pa.array(self._numbers, pa.int32())
         old_and_new = [[(start, end, text[start:end], new) for start, end, new in its] for its, text in given]
         columns["edits"] = pa.array(old_and_new, EDITS)
         return pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema)

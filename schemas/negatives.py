@@ -30,9 +30,7 @@ _CHANGE = dict(
     edits=column(EDITS, "disjoint edits of caption, in order"),
     replaced=text("lemma, quantity or preposition that was replaced, both of a swap; empty if a word is added"),
     replacement=text("what replaces it, in the same form"),
-    replaced_synset=text(
-        "WordNet synset of what was replaced; for a preposition, its sets in Table 8 of VSE-C", nullable=True
-    ),
+    replaced_synset=text("WordNet synset of what was replaced; null if it has none", nullable=True),
     replacement_synset=text("the same of the replacement", nullable=True),
 )
 
@@ -56,11 +54,12 @@ _MEASURES = dict(
 
 NEGATIVES = schema(
     "negatives",
-    5,
+    6,
     negative_id=text(
         "`<caption_id>#<operator>:<k>`; k numbers the negatives of a caption and operator from 0, in sampling order"
     ),
     **_KEYS,
+    draw=int32("the k of negative_id: how many negatives its operator drew of the caption before"),
     text=text("the negative caption"),
     **_CHANGE,
     **_MEASURES,
@@ -71,7 +70,7 @@ NEGATIVES = schema(
     ),
 )
 
-REFINED = pa.schema(NEGATIVES).with_metadata({"table": "refined", "schema_version": "5"})
+REFINED = pa.schema(NEGATIVES).with_metadata({"table": "refined", "schema_version": "6"})
 
 POSITIVES = schema(
     "positives",
@@ -85,18 +84,20 @@ POSITIVES = schema(
 REASONS = tuple(
     "related_in_caption related_in_sibling overlap_in_caption overlap_in_sibling same_quantity sibling_quantity "
     "preposition_overlap interchangeable dangling_pronoun ungrammatical unchanged caption_says_so sibling_says_so "
-    "likely_true implausible repeated too_long operator_error".split()
+    "likely_true implausible repeated no_candidate too_long operator_error".split()
 )
 
 REJECTIONS = schema(
     "rejections",
-    5,
+    6,
     **_KEYS,
     reason=text(words=REASONS),
+    text=text("the sentence that was rejected; empty if the caption is, whole"),
     **_CHANGE,
     **_MEASURES,
     detail=text(
-        "of a caption that is rejected whole: the rule that it breaks, or the operator and its error; else null",
+        "of what is implausible, the limit that it does not keep; of a caption that is rejected whole, the rule that "
+        "it breaks, or the operator and its error; else null",
         nullable=True,
     ),
 )

@@ -282,11 +282,6 @@ class Prepositions:
         """Whether two prepositions may both be true of the same two things."""
         return a == b or (a, b) in self.overlaps
 
-    def table8_sets(self, entry: str) -> str | None:
-        """The sets in VSE-C's Table 8 that contain `entry`, as provenance: "prepositions:5"; None if there is none."""
-        numbers = self.sets.get(entry)
-        return f"prepositions:{','.join(map(str, numbers))}" if numbers else None
-
 
 @cache
 def prepositions() -> Prepositions:

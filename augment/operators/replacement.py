@@ -270,8 +270,7 @@ def preposition_candidate(caption: Caption, start: int, end: int, object: int, o
     """The candidate that puts the preposition `new` in place of `old`, at tokens `start` to `end` (exclusive); object:
     the token of its noun, or another for the check of truth (see `Candidate.slots`).
     """
-    sets = prepositions().table8_sets(old), prepositions().table8_sets(new)
-    return Candidate("preposition", (replace(caption, start, end, new),), (start, object), old, new, *sets)
+    return Candidate("preposition", (replace(caption, start, end, new),), (start, object), old, new)
 
 
 @computed_together

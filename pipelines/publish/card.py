@@ -36,8 +36,8 @@ class Facts:
     """A published set: its counts, results of the checks, and the files that were written.
 
     counts: by (split, what), where what is "captions", "images" or an operator, whose negatives are counted; examples:
-    by operator, true texts with negatives; p_true: by operator, the sum of the estimates and their number; leaks,
-    missing: number of captions left out because they are in the train split too, or because their image file is
+    by operator, true texts with negatives; means: by operator and measure, the sum of the values and their number;
+    leaks, missing: number of captions left out because they are in the train split too, or because their image file is
     missing; provenance: the Parquet metadata of the source table; made_with: the source, and the settings by table;
     records, files: what was written.
     """
@@ -45,7 +45,7 @@ class Facts:
     publication: Publication
     counts: Counter[tuple[str, str]]
     examples: Mapping[str, Sequence[tuple[str, str]]]
-    p_true: Mapping[str, tuple[float, int]]
+    means: Mapping[tuple[str, str], tuple[float, int]]
     verdict: Verdict
     leaks: int
     missing: int
@@ -99,9 +99,9 @@ class Facts:
         """Those of the operators that may add words, as UniVSE's attack does."""
         return [name for name in self.operators if name in PRESETS["univse"]]
 
-    def mean_p_true(self, operator: str) -> str:
-        """The mean of the estimates of an operator's negatives in %, a dash if there are none."""
-        total, known = self.p_true[operator]
+    def mean(self, operator: str, measure: str) -> str:
+        """The mean of a measure of an operator's negatives in %, a dash if it is not estimated."""
+        total, known = self.means[operator, measure]
         return f"{100 * total / known:.1f}" if known else "–"
 
     @property
@@ -174,7 +174,7 @@ def card(facts: Facts) -> str:
         keep_trailing_newline=True,
     )
     environment.filters |= {"plain": plain, "code": code, "meaning": meaning, "yaml": yaml, "as_cue": as_cue}
-    environment.filters |= {"does": does}
+    environment.filters["does"] = does
     template = environment.from_string(files(__package__).joinpath("card.md.jinja").read_text(encoding="utf-8"))
     layouts: dict[tuple[Column, ...], RecordSet] = {}
     for record in facts.records:

@@ -8,6 +8,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any, NamedTuple, TextIO
@@ -42,6 +43,7 @@ from .layout import IMAGE, IMAGES, Column, FileSet, Format, Publication, RecordS
 CARD, CROISSANT, SUMS = "README.md", "croissant.json", "SHA256SUMS"
 STEPS = ("captions", "parses", "lexicon", "truth", "balance", "negatives", "refined")  # tables with settings
 EXAMPLES = 5
+ESTIMATES = ("p_true", "p_odd")  # probabilities of a negative whose means the card gives
 TECHNICAL = (
     "table",
     "schema_version",
@@ -80,16 +82,15 @@ class Survey(NamedTuple):
     """What one pass over a selection found.
 
     counts: by (split, what), where what is "images", "captions" or an operator, whose negatives are counted; examples:
-    by operator, the first EXAMPLES true texts and negatives, of different images; p_true: by operator, the sum and the
-    number of the estimates. pairs: by operator, one pair per caption, of random images if there are more pairs than the
-    gate measures; leaks: by
-    caption_id, "image" or "caption" (what of it is in the train split too) and the path or text; missing: by
-    caption_id, the path of an image whose file is missing.
+    by operator, the first EXAMPLES true texts and negatives, of different images; means: by operator and one of
+    ESTIMATES, the sum and the number of its values; pairs: by operator, one pair per caption, of random images if there
+    are more pairs than the gate measures; leaks: by caption_id, "image" or "caption" (what of it is in the train split
+    too) and the path or text; missing: by caption_id, the path of an image whose file is missing.
     """
 
     counts: Counter[tuple[str, str]]
     examples: dict[str, list[tuple[str, str]]]
-    p_true: dict[str, tuple[float, int]]
+    means: dict[tuple[str, str], tuple[float, int]]
     pairs: dict[str, list[Pair]]
     leaks: dict[str, tuple[str, str]]
     missing: dict[str, str]
@@ -142,7 +143,7 @@ def publish(run: Path, output: Path, config: PublishConfig, *, overwrite: bool =
             records.append(copy_images(publication, staged))
         files = digests(staged)
         facts = Facts(
-            publication, found.counts, found.examples, found.p_true, verdict, len(found.leaks), len(found.missing),
+            publication, found.counts, found.examples, found.means, verdict, len(found.leaks), len(found.missing),
             provenance(publication), made_with(publication), tuple(records), files,
         )  # fmt: skip
         _write(staged / SUMS, "".join(f"{file.sha256}  {file.path}\n" for file in files))
@@ -194,7 +195,7 @@ def survey(publication: Publication, train: TrainSplit, seed: int, siblings: boo
     """
     names = publication.operators
     lists: tuple[dict[str, list[Any]], ...] = ({name: [] for name in names}, {name: [] for name in names})
-    found = Survey(Counter(), lists[0], dict.fromkeys(names, (0.0, 0)), lists[1], {}, {})
+    found = Survey(Counter(), lists[0], dict.fromkeys(product(names, ESTIMATES), (0.0, 0)), lists[1], {}, {})
     for rows in publication.tables():
         captions, images = rows.drop_duplicates("caption_id"), rows.drop_duplicates(["image_id", "split"])
         texts = rows.drop_duplicates("text_id")
@@ -207,11 +208,12 @@ def survey(publication: Publication, train: TrainSplit, seed: int, siblings: boo
             missing = captions[captions["image"].map(publication.images.find).isna()]
             found.missing.update(zip(missing["caption_id"], missing["image"], strict=True))
         for operator, some in rows.groupby("operator"):
-            shown, (total, known) = found.examples[operator], found.p_true[operator]
+            shown = found.examples[operator]
             first = some.drop_duplicates("image_id")[["text", "negative"]].head(EXAMPLES - len(shown))
             shown += first.itertuples(index=False, name=None)
-            estimates = some["p_true"].dropna()
-            found.p_true[operator] = total + math.fsum(estimates), known + len(estimates)
+            for name in ESTIMATES:
+                (total, known), values = found.means[operator, name], some[name].dropna()
+                found.means[operator, name] = total + math.fsum(values), known + len(values)
         for operator, pair in pairs_of(rows.itertuples(), seed):
             found.pairs[operator].append(pair)
         for operator, pairs in found.pairs.items():

@@ -123,7 +123,7 @@ def write_run(run: Path, make: Make = marked, images: int = 60, operators: tuple
                 rows["negatives"].append({
                     **keys, "negative_id": f"{keys['caption_id']}#{operator}:{draw}", "operator": operator,
                     "family": "positive" if operator == "paraphrase" else "noun", "caption": text, "text": negative,
-                    "edits": [], "replaced": text.split()[2],
+                    "draw": draw, "edits": [], "replaced": text.split()[2],
                     "replacement": negative.split()[2], "replaced_synset": None,
                     "replacement_synset": None,
                 })  # fmt: skip
