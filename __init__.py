@@ -5,8 +5,9 @@
 
 `negatives` makes negatives of sentences or tables; `Augmenter` makes them of batches during training; `build` writes a
 whole run as Parquet; `read` reads a table of a run; `graph` returns the scene graph of a sentence; `Negatives` is a
-PyTorch data set of batches of captions with negatives. Importing this package is cheap: pandas, spaCy, PyTorch and
-other large packages are imported by the functions that need them.
+PyTorch data set of batches of captions with negatives, and `NegativesByKey` joins negatives to the samples of another.
+Importing this package is cheap: pandas, spaCy, PyTorch and other large packages are imported by the functions that need
+them.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .pipelines.api.augmenter import Augmenter
-    from .pipelines.api.batches import Batch, Negatives
+    from .pipelines.api.batches import Batch, Negatives, NegativesByKey
     from .pipelines.api.functions import build, graph, negatives, read
 
     __version__: str
@@ -25,12 +26,13 @@ _MODULES = {
     "Augmenter": "augmenter",
     "Batch": "batches",
     "Negatives": "batches",
+    "NegativesByKey": "batches",
     "build": "functions",
     "graph": "functions",
     "negatives": "functions",
     "read": "functions",
 }
-__all__ = ["Augmenter", "Batch", "Negatives", "__version__", "build", "graph", "negatives", "read"]
+__all__ = ["Augmenter", "Batch", "Negatives", "NegativesByKey", "__version__", "build", "graph", "negatives", "read"]
 
 
 def __getattr__(name: str) -> Any:

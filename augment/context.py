@@ -11,7 +11,7 @@ import numpy as np
 
 from .caption import Caption
 from .cloze.model import Reading
-from .language.coreference import Coreferent
+from .language.coreference import Coreferent, says_less
 from .lexicon.lexicon import Lexicon
 from .mentions import Mentions
 from .plausibility import entry_units, entry_vectors, log_probabilities, read
@@ -119,10 +119,17 @@ class Context:
         """The nouns of the lexicon that may name the same thing as a noun of the caption."""
         return self.lexicon.coreference.with_any(self.own.nouns)
 
-    @cached_property
-    def coreferent_in_siblings(self) -> Coreferent:
-        """The nouns of the lexicon that may name the same thing as a noun of a sibling caption."""
-        return self.lexicon.coreference.with_any(self.siblings.nouns)
+    def coreferent_in_siblings(self, replaced: str) -> Coreferent:
+        """The nouns of the lexicon that may name the same thing as a noun of a sibling caption.
+
+        A sibling's noun that says less of what the noun `replaced` names is left out, unless it is in the plural:
+        "animal" for a dog does not make a cat likely.
+        """
+        several = {noun for noun, count in self.siblings.quantities if count != 1}
+        nouns = self.siblings.nouns
+        return self.lexicon.coreference.with_any(
+            frozenset(noun for noun in nouns if noun in several or not says_less(noun, replaced))
+        )
 
 
 def contexts(images: Iterable[Sequence[Caption]], lexicon: Lexicon, truth: Truth | None = None) -> list[Context]:

@@ -138,13 +138,14 @@ class Change(NamedTuple):
 
     log_odds: the plausibility of the negative, log p(negative) - log p(caption). loss: at least 0; the sum of the
     decreases in log p(word | rest) of the words that both texts have, leaving out words that become likelier. lowest:
-    the lowest log p(word | rest), in the negative, of an edited word or one of WINDOW words on either side. Loss and
-    lowest are 0 where they were not computed.
+    the lowest log p(word | rest), in the negative, of an edited word or one of WINDOW words on either side. whole: the
+    pseudo-log-likelihood of the negative minus that of the caption.
     """
 
     log_odds: float
-    loss: float = 0.0
-    lowest: float = 0.0
+    loss: float
+    lowest: float
+    whole: float
 
 
 def compare(captions: Sequence[Caption], readings: Sequence[Reading], candidates: Sequence[Candidate]) -> list[Change]:
@@ -173,13 +174,13 @@ def compare(captions: Sequence[Caption], readings: Sequence[Reading], candidates
     changes: list[Change] = []
     for i, (old, candidate, number) in enumerate(zip(readings, candidates, numbers, strict=True)):
         (new, loss), odds, other = read_as[same[i]], candidate.plausibility, same[i] != i and number is not None
-        if odds is None:
-            total = new.score_with(number, edited[i].words[number]) if other and number is not None else sum(new.scores)
-            odds = total - sum(old.scores)
+        total = new.score_with(number, edited[i].words[number]) if other and number is not None else sum(new.scores)
+        whole = total - sum(old.scores)
+        odds = whole if odds is None else odds
         if other:
-            changes.append(changes[same[i]]._replace(log_odds=odds))
+            changes.append(changes[same[i]]._replace(log_odds=odds, whole=whole))
         else:
-            changes.append(Change(odds, loss, _lowest(new, edited[i])))
+            changes.append(Change(odds, loss, _lowest(new, edited[i]), whole))
     return changes
 
 
@@ -189,11 +190,7 @@ def _losses(
     """How much log p the units lose in all that each caption and its negative share, see `Change`: (negatives,); kept:
     of `Edited`.
     """
-    before, after, of = (
-        list[int](),
-        list[int](),
-        list[int](),
-    )  # places in both texts of the units of tokens that are kept
+    before, after, of = list[int](), list[int](), list[int]()  # places in both texts of tokens that are kept
     for one, other, runs in zip(old, new, kept, strict=True):
         for start, end, position in runs:
             before += one.place_of[start:end]

@@ -41,8 +41,8 @@ from ..slots.verbs import inflected, preposition_slots, preposition_uses, verb_s
 # The lowest log p(replacement | rest of the caption), by operator; of shuffle, the lowest sum of the log-odds of both
 # nouns in each other's place. Of nouns also the lowest score, which is log p + LIFT * the log lift given the governor
 # of the slot (verb, preposition or noun), of which at most MAX_LIFT counts.
-FLOORS = {"noun": -5.0, "preposition": -5.5, "attribute": -5.0, "verb": -4.0, "shuffle": -8.0}
-MIN_SCORE = -5.5
+FLOORS = {"noun": -6.0, "preposition": -6.5, "attribute": -6.0, "verb": -5.0, "shuffle": -12.0}
+MIN_SCORE = -6.5
 LIFT = 2.0
 MAX_LIFT = 1.0
 # Whether one thing can be in, on, under or behind another depends on both more than the cloze model knows: these need a
@@ -270,8 +270,7 @@ def preposition_candidate(caption: Caption, start: int, end: int, object: int, o
     """The candidate that puts the preposition `new` in place of `old`, at tokens `start` to `end` (exclusive); object:
     the token of its noun, or another for the check of truth (see `Candidate.slots`).
     """
-    sets = prepositions().table8_sets(old), prepositions().table8_sets(new)
-    return Candidate("preposition", (replace(caption, start, end, new),), (start, object), old, new, *sets)
+    return Candidate("preposition", (replace(caption, start, end, new),), (start, object), old, new)
 
 
 @computed_together

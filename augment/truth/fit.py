@@ -30,7 +30,7 @@ from ..language.wordnet import WordNet
 from ..lexicon.lexicon import Lexicon
 from ..mentions import Mentions, mentioned_nouns, mentioned_verbs
 from ..operators import OPERATORS
-from ..reproducible import record_rng
+from ..reproducible import record_rng, sigmoid
 from .contradiction import check
 from .estimates import (
     ASSERTIONS,
@@ -41,7 +41,6 @@ from .estimates import (
     Transition,
     Truth,
     is_same_thing,
-    sigmoid,
     value,
     values_of,
 )

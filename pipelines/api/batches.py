@@ -8,12 +8,13 @@
     ...     for batch in loader: ...
 
 What is in a batch depends on seed, epoch and batch size only: any number of workers, and of ranks together, gives the
-same batches.
+same batches. `NegativesByKey` joins negatives to samples that something else reads, such as the tars of a WebDataset.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -22,6 +23,10 @@ import numpy as np
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
+from ...schemas.negatives import POSITIVE
+from ..engine.tables import Shard, shards_of
+from ..readers.record import Record, Rejected, clean
+from ..tables.columns import UNSPLIT, read_columns, splits_of
 from ..tables.images import Images
 from ..tables.pairs import pair_tables
 
@@ -29,35 +34,41 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-__all__ = ["Batch", "Negatives"]
+__all__ = ["Batch", "Negatives", "NegativesByKey"]
 
 SHUFFLE, CHOOSE = 0, 1  # what random numbers are for
+SHARDS = 16  # of negatives that are kept in memory, where samples come by key
+FIRST = 1000  # samples of which one must have negatives
+
+Tokenize = Callable[[list[str]], torch.Tensor]
 
 
 class Batch(TypedDict, total=False):
-    """B captions, each with its image and k negatives.
+    """B captions, each with its image and up to k negatives.
 
     image_id: B ids. image: B paths of image files or, with a transform, a tensor (B, …); absent without a folder of
     images. caption: B texts, or a tensor (B, …) of a tokenizer. negatives: B lists of k texts, or a tensor (B, k, …).
+    mask: (B, k) bool, False where a caption has no further negative, and `negatives` the empty text.
     """
 
     image_id: list[str]
     image: list[Path] | torch.Tensor
     caption: list[str] | torch.Tensor
     negatives: list[list[str]] | torch.Tensor
+    mask: torch.Tensor
 
 
 class Negatives(IterableDataset[Batch]):
-    """The captions of a run that have negatives, in random order, as batches (see `Batch`).
+    """The English captions of a run, with negatives or without, in random order, as batches (see `Batch`).
 
     Use it with `DataLoader(batches, batch_size=None, collate_fn=batches.collate, num_workers=…)`.
 
     Args:
         run: the folder of a run with captions and negatives.
         negatives: k, negatives per caption: a random choice, new in every epoch. A caption with fewer gets all it has,
-            some of them several times.
+            and the batch's mask is False for the rest.
         batch_size: B, captions per batch.
-        split: only captions of these splits.
+        split: only captions of these splits; all, with a warning, of a run without splits.
         operators: only negatives of these operators; all if empty.
         refined: only negatives that `negcap refine` kept.
         images: the folder of the image files, or None if only ids are wanted.
@@ -72,13 +83,13 @@ class Negatives(IterableDataset[Batch]):
 
     Raises:
         FileNotFoundError: the run has no captions or negatives, or an image file is missing.
-        ValueError: a number is below 1, or no caption is left.
+        ValueError: a number is below 1, or no caption with negatives is left.
 
     Examples:
         >>> batches = Negatives(run, negatives=2, batch_size=4, split=())
         >>> first = next(iter(batches))
-        >>> len(first["caption"]), [len(some) for some in first["negatives"]]
-        (4, [2, 2, 2, 2])
+        >>> len(first["caption"]), [len(some) for some in first["negatives"]], first["mask"].shape
+        (4, [2, 2, 2, 2], torch.Size([4, 2]))
     """
 
     def __init__(
@@ -92,7 +103,7 @@ class Negatives(IterableDataset[Batch]):
         refined: bool = False,
         images: str | PathLike[str] | None = None,
         transform: Callable[[Any], torch.Tensor] | None = None,
-        tokenize: Callable[[list[str]], torch.Tensor] | None = None,
+        tokenize: Tokenize | None = None,
         seed: int = 0,
         shuffle: bool = True,
         drop_last: bool = True,
@@ -116,7 +127,10 @@ class Negatives(IterableDataset[Batch]):
         splits, chosen = ((some,) if isinstance(some, str) else tuple(some) for some in (split, operators))
         table = "refined" if refined else "negatives"
         self._captions, self._texts, self._offsets = _read(Path(run), splits, chosen, table)
-        self._paths = None if images is None else _paths(Images(Path(images)), self._captions["image"])
+        self._images = None if images is None else Path(images)
+        if self._images is not None:
+            files = _files(Images(self._images), self._captions["image"])
+            self._captions = self._captions.set_column(1, "image", files)
         self._epoch = torch.zeros((), dtype=torch.int64).share_memory_()  # workers that persist see it change
 
     @staticmethod
@@ -130,8 +144,13 @@ class Negatives(IterableDataset[Batch]):
 
     @property
     def captions(self) -> int:
-        """The number of captions that have negatives, on all ranks together."""
+        """The number of captions, on all ranks together."""
         return len(self._offsets) - 1
+
+    @property
+    def with_negatives(self) -> int:
+        """The number of captions that have negatives, on all ranks together."""
+        return int(np.count_nonzero(np.diff(self._offsets)))
 
     def __len__(self) -> int:
         """The number of batches of this rank in an epoch."""
@@ -156,21 +175,21 @@ class Negatives(IterableDataset[Batch]):
             yield self._batch(rows, np.random.default_rng([self.seed, CHOOSE, epoch, n]))
 
     def _batch(self, rows: np.ndarray, rng: np.random.Generator) -> Batch:
-        k = self.negatives
         wanted = self._captions.take(rows)
-        false = self._texts.take(_choose(self._offsets, rows, k, rng).ravel()).to_pylist()
-        batch: Batch = {"image_id": wanted["image_id"].to_pylist()}
-        if self._paths is not None:
-            paths = [self._paths[row] for row in rows.tolist()]
+        chosen, mask = _choose(self._offsets, rows, self.negatives, rng)
+        false = self._texts.take(chosen.ravel()).to_pylist()
+        batch: Batch = {"image_id": wanted["image_id"].to_pylist(), "mask": torch.from_numpy(mask)}
+        if self._images is not None:
+            paths = [self._images / name for name in wanted["image"].to_pylist()]
             batch["image"] = paths if self.transform is None else torch.stack([*map(self._picture, paths)])
         true = wanted["text"].to_pylist()
         if self.tokenize is None:
             batch["caption"] = true
-            batch["negatives"] = [false[at : at + k] for at in range(0, len(false), k)]
+            batch["negatives"] = [false[at : at + self.negatives] for at in range(0, len(false), self.negatives)]
         else:
             tokens = self.tokenize([*true, *false])
             batch["caption"] = tokens[: len(true)]
-            batch["negatives"] = tokens[len(true) :].unflatten(0, (len(true), k))
+            batch["negatives"] = tokens[len(true) :].unflatten(0, mask.shape)
         return batch
 
     def _picture(self, path: Path) -> torch.Tensor:
@@ -183,40 +202,157 @@ class Negatives(IterableDataset[Batch]):
             raise ValueError(f"{path}: {error.detail}") from error
 
 
-def _choose(offsets: np.ndarray, rows: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
-    """(B, k) indices of negatives: for each caption of `rows` (B,) a random choice, repeated if it has fewer than k."""
+class NegativesByKey:
+    """Joins negatives to samples by their keys: a map function for `webdataset`, `datasets`, or a loop of one's own.
+
+    A sample is a dict with `__key__`, the id of its image in the run, and its caption. It is returned with `negatives`,
+    k texts in random order or a tensor (k, …) of a tokenizer, and `mask`, (k,) bool, which is False where the caption
+    has no further negative, and `negatives` the empty text. Which of a caption's negatives are taken is drawn by
+    PyTorch's random numbers, which differ in each epoch and worker.
+
+    In memory are 12 bytes per image, and the last 16 shards of negatives that were asked for: samples should come as
+    the run's source has them, so join before shuffling.
+
+    Args:
+        run: the folder of a run with negatives.
+        negatives: k, negatives per sample.
+        text: the entry of a sample with its caption, a str or UTF-8: its negatives are those that were made of it.
+        operators: only negatives of these operators; all if empty.
+        refined: only negatives that `negcap refine` kept.
+        tokenize: makes a tensor (k, …) of k texts.
+
+    Raises:
+        FileNotFoundError: the run has no negatives.
+        ValueError: a number is below 1, a sample lacks an entry, or of the first 1,000 samples none has negatives.
+
+    Examples:
+        >>> join = NegativesByKey(run, negatives=2)
+        >>> pipeline = webdataset.WebDataset("photos/{00000..00099}.tar").decode("pil").map(join)
+    """
+
+    def __init__(
+        self,
+        run: str | PathLike[str],
+        *,
+        negatives: int = 8,
+        text: str = "txt",
+        operators: str | Sequence[str] = (),
+        refined: bool = False,
+        tokenize: Tokenize | None = None,
+    ) -> None:
+        if negatives < 1:
+            raise ValueError(f"negatives must be >= 1, was: {negatives}")
+        self.negatives, self.text, self.tokenize, self._run = negatives, text, tokenize, run
+        self._operators = (operators,) if isinstance(operators, str) else tuple(operators)
+        self._shards = shards_of(Path(run), "refined" if refined else "negatives")
+        hashes = [_hashes(read_columns(shard, ["image_id"])["image_id"].unique().to_pylist()) for shard in self._shards]
+        number = np.repeat(np.arange(len(hashes), dtype=np.int32), [*map(len, hashes)])
+        order = np.argsort(np.concatenate([*hashes, _hashes([])]), kind="stable")
+        self._hashes, self._number = np.concatenate([*hashes, _hashes([])])[order], number[order]
+        self._recent: dict[int, dict[tuple[str, str], list[str]]] = {}  # by shard
+        self._misses = 0  # samples without negatives, until one has some
+
+    def __call__(self, sample: Mapping[str, Any]) -> dict[str, Any]:
+        """The entries of a sample, with `negatives` and `mask`."""
+        if missing := [name for name in ("__key__", self.text) if name not in sample]:
+            raise ValueError(f"samples must have {missing[0]}, one has: {', '.join(map(str, sample))}")
+        made = self._made(sample["__key__"], sample[self.text])
+        self._misses = -1 if made or self._misses < 0 else self._misses + 1
+        if self._misses == FIRST:
+            raise ValueError(
+                f"{self.text} must be the captions of {self._run}: of {FIRST:,} samples none has negatives"
+            )
+        chosen = [made[at] for at in torch.randperm(len(made))[: self.negatives].tolist()]
+        texts = chosen + [""] * (self.negatives - len(chosen))
+        return {
+            **sample,
+            "negatives": texts if self.tokenize is None else self.tokenize(texts),
+            "mask": torch.arange(self.negatives) < len(chosen),
+        }
+
+    def _made(self, key: str, text: str | bytes) -> Sequence[str]:
+        """The negatives of a caption."""
+        text = text.decode("utf-8", "surrogateescape") if isinstance(text, bytes) else text
+        caption = clean(Record("", 0, key, text, id=key))  # as the run has it
+        if isinstance(caption, Rejected):
+            return ()
+        [wanted] = _hashes([caption.id])
+        at = int(np.searchsorted(self._hashes, wanted))
+        if at == len(self._hashes) or self._hashes[at] != wanted:
+            return ()
+        number = int(self._number[at])
+        if number not in self._recent:
+            while len(self._recent) >= SHARDS:
+                del self._recent[next(iter(self._recent))]
+            self._recent[number] = _by_caption(self._shards[number], self._operators)
+        return self._recent[number].get((caption.id, caption.text), ())
+
+
+def _hashes(ids: Sequence[str]) -> np.ndarray:
+    """64 bits of each id, (n,) uint64."""
+    from pandas.util import hash_array
+
+    return hash_array(np.array(ids, object), categorize=False)
+
+
+def _by_caption(shard: Shard, operators: Sequence[str]) -> dict[tuple[str, str], list[str]]:
+    """The negatives of each caption in a shard, by image_id and text."""
+    made: dict[tuple[str, str], list[str]] = {}
+    columns = read_columns(shard, ("image_id", "caption", "text", "operator", "family"))
+    for image, caption, text, operator, family in zip(*columns.to_pydict().values(), strict=True):
+        if family != POSITIVE and (not operators or operator in operators):
+            made.setdefault((image, caption), []).append(text)
+    return made
+
+
+def _choose(offsets: np.ndarray, rows: np.ndarray, k: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """A random choice of k negatives for each caption of `rows` (B,): their indices (B, k), and a mask (B, k) bool.
+
+    The mask is False, and the index that of the text after all negatives, where a caption has no further one.
+    """
     sizes = offsets[rows + 1] - offsets[rows]
-    keys = rng.random((len(rows), int(sizes.max())))
+    keys = rng.random((len(rows), max(int(sizes.max()), k)))
     keys[np.arange(keys.shape[1]) >= sizes[:, None]] = 2.0  # beyond the last negative of the caption
-    drawn = np.argsort(keys, axis=1)
-    return offsets[rows][:, None] + np.take_along_axis(drawn, np.arange(k) % sizes[:, None], axis=1)
+    drawn, mask = np.argsort(keys, axis=1)[:, :k], np.arange(k) < sizes[:, None]
+    return np.where(mask, offsets[rows][:, None] + drawn, offsets[-1]), mask
 
 
 def _read(
     run: Path, splits: Sequence[str], operators: Sequence[str], table: str
 ) -> tuple[pa.Table, pa.Array, np.ndarray]:
-    """The captions (C rows) that have negatives, the texts of all negatives, and where those of each begin (C + 1,)."""
+    """The captions (C rows), the texts of all negatives and an empty one, and where those of each begin (C + 1,)."""
     import pyarrow as pa
 
+    if "train" in splits and splits_of(run) == (UNSPLIT,):
+        warnings.warn(f"{run} has no splits: all its captions are taken", stacklevel=3)
+        splits = ()
     columns = ("caption_id", "image_id", "image", "text", "negative")
-    captions, texts, sizes = [], [], [np.zeros(1, np.int64)]
-    for rows in pair_tables(run, operators, splits, table=table, columns=columns, denials=False):
+    captions, texts, sizes = [], list[pa.Array](), [np.zeros(1, np.int64)]
+    for rows in pair_tables(run, operators, splits, table=table, columns=columns, every_caption=True, denials=False):
         caption = rows["caption_id"].combine_chunks().dictionary_encode().indices.to_numpy()
         first = np.flatnonzero(np.diff(caption, prepend=-1))
         captions.append(rows.select(["image_id", "image", "text"]).take(first))
-        texts += rows["negative"].cast(pa.large_string()).chunks
-        sizes.append(np.diff(np.append(first, len(caption))))
-    if not texts:
+        texts += rows["negative"].drop_null().cast(pa.large_string()).chunks
+        sizes.append(np.bincount(caption[rows["negative"].is_valid().to_numpy()], minlength=len(first)))
+    if not sum(map(len, texts)):
         of = f" of split {', '.join(splits)}" if splits else ""
         raise ValueError(
             f"{run} must have captions{of} with negatives{' of these operators' * bool(operators)}, has none"
         )
-    return pa.concat_tables(captions).combine_chunks(), pa.concat_arrays(texts), np.cumsum(np.concatenate(sizes))
+    empty = pa.array([""], pa.large_string())
+    return (
+        pa.concat_tables(captions).combine_chunks(),
+        pa.concat_arrays([*texts, empty]),
+        np.cumsum(np.concatenate(sizes)),
+    )
 
 
-def _paths(images: Images, names: pa.ChunkedArray) -> list[Path]:
-    """The path of each caption's image file. Raises FileNotFoundError naming one that is missing."""
-    found = {name: images.find(name) for name in names.unique().to_pylist()}
-    if missing := [name for name, file in found.items() if file is None]:
+def _files(images: Images, names: pa.ChunkedArray) -> pa.Array:
+    """The image file of each caption, in its folder. Raises FileNotFoundError naming one that is missing."""
+    import pyarrow as pa
+
+    encoded = names.combine_chunks().dictionary_encode()
+    files = {name: images.find(name) for name in encoded.dictionary.to_pylist()}
+    if missing := [name for name, file in files.items() if file is None]:
         raise FileNotFoundError(f"{missing[0]} is not in {images.folder}")
-    return [images.folder / str(found[name]) for name in names.to_pylist()]
+    return pa.array(files.values(), pa.string()).take(encoded.indices)

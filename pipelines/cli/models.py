@@ -294,13 +294,14 @@ def score(
     family with 95 % bootstrap intervals over images; beside each the score of the same model without the image, and
     of the best of the baselines of negcap blind.
 
-    Models: hf:FOLDER (transformers), open_clip:ARCHITECTURE:WEIGHTS, sentence-transformers:FOLDER, onnx:IMAGES,TEXTS
-    (two ONNX files), negcap:FOLDER (of negcap train), npy:IMAGES,TEXTS (vectors made elsewhere), endpoint:URL#MODEL (an
-    OpenAI-compatible chat API, asked six questions per pair; key in OPENAI_API_KEY). Vectors and answers are kept in
-    the run, so that another protocol, or an interrupted run, does not compute or ask them again.
+    Models: hf:FOLDER or hf:NAME (transformers), open_clip:ARCHITECTURE:WEIGHTS, sentence-transformers:FOLDER,
+    onnx:IMAGES,TEXTS (two ONNX files), negcap:FOLDER (of negcap train), npy:IMAGES,TEXTS (vectors made elsewhere),
+    endpoint:URL#MODEL (an OpenAI-compatible chat API, asked six questions per pair; key in OPENAI_API_KEY). NAME, and
+    WEIGHTS that are no file, must be in the local cache of the hub of Hugging Face; nothing is downloaded. Vectors and
+    answers are kept in the run, so that another protocol, or an interrupted run, does not compute or ask them again.
 
     \b
-    Example: negcap score outputs/mine --model hf:clip-vit-base-patch32 --images photos --split test
+    Example: negcap score outputs/mine --model hf:openai/clip-vit-base-patch32 --images photos --split test
     """
     from ..engine.progress import report
     from ..score import score as scoring
@@ -346,7 +347,7 @@ def finetune(run: Path, output: Path, overwrite: bool, quiet: bool, **given: Any
     train_clip(config, overwrite=overwrite, say=say(quiet))
 
 
-@negcap.command(configs=["models.order.config:HypernymConfig"], flags="rows seeds epochs concepts threads")
+@negcap.command(configs=["models.order.config:HypernymConfig"], flags="rows false_pairs seeds epochs concepts threads")
 @results
 @options.quiet
 def hypernyms(output: Path, quiet: bool, **given: Any) -> None:

@@ -19,10 +19,11 @@ from ...schemas.captions import LANGUAGE
 from ...schemas.negatives import NEGATIVES
 from ..engine.tables import has_table, read_table
 from ..tables.columns import UNSPLIT, check_splits, columns_of, stored_splits
-from ..tables.pairs import draws
 from .device import to_device
 from .features import Features
 from .vocabulary import UNKNOWN_ID, WordVocabulary
+
+HELD_OUT = 500  # images, at most, that are held out for validation
 
 
 class Captions(NamedTuple):
@@ -143,26 +144,32 @@ def read_captions(run: Path, extra: str = "", languages: tuple[str, ...] = (LANG
 
 
 def split_captions(
-    captions: Captions, train: Sequence[str], validation: str, held_out: int, available: Tensor
+    captions: Captions, train: Sequence[str], validation: str, held_out: int | None, available: Tensor
 ) -> tuple[Tensor, Tensor]:
     """The indices of the captions to train on, and of those to validate on.
 
     train: the splits to train on. validation: the split to validate on; if the run has no captions in it, `held_out`
-    images of the train splits are validated on instead, chosen by a hash of their ids. available: (I,) bool, images
-    with features; captions of other images are left out. Raises ValueError if either result is empty.
+    images of the train splits (None: a tenth, at most 500) are validated on instead, chosen by a hash of their ids.
+    available: (I,) bool, images with features; captions of other images are left out. Raises ValueError if either
+    result is empty.
     """
     train_rows, validation_rows = (
         rows[available[captions.image[rows]]]
         for rows in (captions.of_splits(train), captions.for_metrics(captions.of_splits([validation])))
     )
-    if not len(validation_rows):
-        images = captions.image[train_rows].unique().tolist()
-        images.sort(key=lambda image: record_rng(0, "validation", captions.image_ids[image]).random())
-        held = torch.isin(captions.image[train_rows], torch.tensor(images[:held_out], dtype=torch.long))
-        train_rows, validation_rows = train_rows[~held], captions.for_metrics(train_rows[held])
     if not len(train_rows):
         known = ", ".join(repr(name or UNSPLIT) for name in pc.unique(captions.splits).to_pylist())
         raise ValueError(f"train_splits must have captions of images with features, have none: the splits are {known}")
+    if not len(validation_rows):
+        images = captions.image[train_rows].unique().tolist()
+        images.sort(key=lambda image: record_rng(0, "validation", captions.image_ids[image]).random())
+        held_out = min(HELD_OUT, -(-len(images) // 10)) if held_out is None else held_out
+        if held_out >= len(images):
+            raise ValueError(
+                f"validation_images must be fewer than the {len(images):,} to train on, were: {held_out:,}"
+            )
+        held = torch.isin(captions.image[train_rows], torch.tensor(images[:held_out], dtype=torch.long))
+        train_rows, validation_rows = train_rows[~held], captions.for_metrics(train_rows[held])
     if not len(validation_rows):
         raise ValueError(f"validation needs captions: there is no split {validation!r} and validation_images is 0")
     return train_rows, validation_rows
@@ -344,7 +351,7 @@ def pack_sentences(offsets: Tensor, rows: Tensor, longest: int | None = None) ->
 
 
 SINGULAR = ("a", "an", "one")  # quantities of one
-COLUMNS = ("caption_id", "text", "operator", "family", "negative_id", "replaced", "replacement", "concreteness")
+COLUMNS = ("caption_id", "text", "operator", "family", "draw", "replaced", "replacement", "concreteness")
 
 
 CPU = torch.device("cpu")
@@ -444,7 +451,7 @@ def encode_run(
         negative_caption=torch.from_numpy(owner.to_numpy().astype(np.int64)),
         operator=torch.from_numpy(operator.indices.to_numpy().astype(np.int64)),
         family=torch.from_numpy(family.indices.to_numpy().astype(np.int64)),
-        draw=torch.tensor(draws(rows["negative_id"])),
+        draw=torch.tensor(rows["draw"].to_numpy()),
         was_plural=torch.from_numpy(above_one["replaced"].to_numpy()),
         is_plural=torch.from_numpy(above_one["replacement"].to_numpy()),
         concreteness=concreteness(rows),

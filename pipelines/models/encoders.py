@@ -301,19 +301,23 @@ def run_prefix_tree(
         of_input, of_state = (
             (getattr(net, f"weight_{x}_l0{suffix}"), getattr(net, f"bias_{x}_l0{suffix}")) for x in ("ih", "hh")
         )
-        inputs = functional.linear(vectors, *of_input)[which].split([*map(len, tree.words)])
+        # index_select, unlike [], has a gradient that is added up by rows
+        inputs = functional.linear(vectors, *of_input).index_select(0, which).split([*map(len, tree.words)])
         states = highest = vectors.new_zeros(1, size)
         steps: list[Tensor] = []
         for gates, parent in zip(inputs, tree.parents, strict=True):
             # parents ascend, so that each state is multiplied by the weights once
             shared, branch = parent.unique_consecutive(return_inverse=True)
-            hidden, before = functional.linear(states[shared], *of_state)[branch], states[parent]
+            parents = states.index_select(0, shared)
+            hidden = functional.linear(parents, *of_state).index_select(0, branch)
+            before = parents.index_select(0, branch)
             # torch's order of gates is reset, update, new
-            reset, update = torch.sigmoid(gates[:, : 2 * size] + hidden[:, : 2 * size]).chunk(2, 1)
-            states = torch.lerp(torch.tanh(gates[:, 2 * size :].addcmul(reset, hidden[:, 2 * size :])), before, update)
-            highest = torch.maximum(highest[parent], states) if steps and pooling == "max" else states
+            (both, new), (both_hidden, new_hidden) = gates.split([2 * size, size], 1), hidden.split([2 * size, size], 1)
+            reset, update = torch.sigmoid(both + both_hidden).chunk(2, 1)
+            states = torch.lerp(torch.tanh(new.addcmul(reset, new_hidden)), before, update)
+            highest = torch.maximum(highest.index_select(0, parent), states) if steps and pooling == "max" else states
             steps.append(highest)
-        pooled.append(torch.cat(steps)[tree.leaf])
+        pooled.append(torch.cat(steps).index_select(0, tree.leaf))
     return torch.cat(pooled, 1)
 
 

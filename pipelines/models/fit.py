@@ -16,6 +16,7 @@ from torch.nn.utils import clip_grad_norm_
 from . import checkpoint, device
 
 LOSS_POINTS = 20  # per epoch in the loss curve
+SAY_AFTER, SAY_TIMES = 10, 5  # seconds, and a share of the epoch so far, between lines during an epoch
 Batch = TypeVar("Batch")
 Line = dict[str, Any]  # what is known of an epoch: a line of metrics.jsonl
 
@@ -52,6 +53,7 @@ def fit(
     folder: Path | None = None,
     say: Callable[[str], None] = lambda line: None,
     about: str = "",
+    length: int | None = None,
 ) -> list[Line]:
     """Train models by gradient descent; returns one line for each epoch, of the entries in `epoch_figures`.
 
@@ -69,7 +71,8 @@ def fit(
     report: called after each epoch with all lines so far. stop: whether to end before the next epoch, by the same.
     folder: as `checkpoint.prepare_folder` left it. After each epoch it gets metrics.jsonl and, as `last`, all that is
         needed to resume after this epoch, which happens if they are there; None: nothing is written.
-    say: called with `about`, before the first epoch.
+    say: called with `about`, before the first epoch, and during long epochs with the time left. length: the number of
+        batches of an epoch, for that; None: nothing is said during an epoch.
 
     Raises ValueError for an epoch without batches, for a loss or term that is not finite, naming it, and for a folder
     with damaged files.
@@ -89,7 +92,8 @@ def fit(
     for epoch in range(done + 1, epochs + 1):
         if stop(history):
             break
-        began, results = time.perf_counter(), list[Step]()
+        said = began = time.perf_counter()
+        results = list[Step]()
         with device.deterministic(where):
             for batch in batches(epoch):
                 result = step(batch, epoch)
@@ -107,6 +111,10 @@ def fit(
                     move_average(mean, model, steps, decay)
                 terms = {name: term.detach() for name, term in result.terms.items()}
                 results.append(result._replace(loss=result.loss.detach(), terms=terms))
+                now = time.perf_counter()
+                if length and now - said > max(SAY_AFTER, (now - began) / SAY_TIMES):
+                    said = now
+                    say(progress(epoch, epochs, len(results) / length, now - began))
             line = {"epoch": epoch, **epoch_figures(results, epoch, began)}
             line["learning_rate"] = optimizer.param_groups[0]["lr"]
             line |= evaluate(line)
@@ -127,6 +135,24 @@ def fit(
     if weights:
         model.load_state_dict(weights)
     return history
+
+
+def progress(epoch: int, epochs: int, share: float, seconds: float) -> str:
+    """How far a training is, when a share of an epoch took so many seconds: `epoch 3 of 12: 40 %, 2 min left of it, 31
+    min in all`. What is left includes no evaluation.
+    """
+    share = min(share, 1.0)
+    each = seconds / share
+    left = each * (1 - share)
+    whole = left + each * (epochs - epoch)
+    return f"epoch {epoch} of {epochs}: {share:.0%}, {minutes(left)} left of it, {minutes(whole)} in all"
+
+
+def minutes(seconds: float) -> str:
+    """`40 s`, `12 min`, `3.5 h`."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 @torch.no_grad()

@@ -96,4 +96,6 @@ NEGCLIP = Format(
     "ast.literal_eval})`. Run the training in the folder that the paths are relative to.",
     "captions, their negatives and similar images",
     COLUMNS,
+    training=True,
+    ordered=True,
 )

@@ -91,12 +91,11 @@ PADDED = ("siglip",)  # models trained on texts that are padded to their full le
 
 
 def hugging_face(rest: str, config: ScoreConfig) -> Encoder:
-    """`hf:FOLDER`: a dual encoder of transformers (CLIP, SigLIP, ALIGN …).
+    """`hf:FOLDER`, or a name on the hub: a dual encoder of transformers (CLIP, SigLIP, ALIGN …).
 
     Its image processor resizes and normalises images; texts are cut at the length that the model reads.
     """
-    path = Path(rest)
-    pretrained.require_hugging_face(path)
+    path = pretrained.locate_hugging_face(rest)
     torch = Torch.of(config)
 
     def load() -> tuple[Images, Texts]:
@@ -119,22 +118,25 @@ def hugging_face(rest: str, config: ScoreConfig) -> Encoder:
 
         return images, texts
 
-    return Encoder.loaded(path.name, torch.identity(path), load)
+    return Encoder.loaded(Path(rest).name, torch.identity(path), load)
 
 
 def open_clip(rest: str, config: ScoreConfig) -> Encoder:
-    """`open_clip:ARCHITECTURE:WEIGHTS`: a model of OpenCLIP, weights from a file; `open_clip:FOLDER`: a saved one.
+    """`open_clip:ARCHITECTURE:WEIGHTS`: a model of OpenCLIP, weights from a file or by their name on the hub;
+    `open_clip:FOLDER`: a saved one.
 
     Images and texts are read by the model's own transform and tokenizer.
     """
-    architecture, weights = pretrained.locate_open_clip(rest)
+    found = pretrained.locate_open_clip(rest)
     torch = Torch.of(config)
-    name = weights.name if architecture.startswith(pretrained.LOCAL) else architecture
+    name = found.weights.name if found.architecture.startswith(pretrained.LOCAL) else found.architecture
+
+    settings = {key: str(value) for key, value in found.settings.items()}
 
     def load() -> tuple[Images, Texts]:
         from torch import stack
 
-        model, transform, tokenizer = pretrained.read_open_clip(architecture, weights, torch.device)
+        model, transform, tokenizer = pretrained.read_open_clip(found, torch.device)
 
         def images(files: Sequence[Path]) -> np.ndarray:
             pixels = stack([transform(image) for image in chain.from_iterable(open_images(files))])
@@ -142,7 +144,7 @@ def open_clip(rest: str, config: ScoreConfig) -> Encoder:
 
         return images, lambda texts: torch.vectors(model.encode_text, tokenizer(list(texts)).to(torch.device))
 
-    return Encoder.loaded(name, {**torch.identity(weights), "architecture": name}, load)
+    return Encoder.loaded(name, {**torch.identity(found.weights), "architecture": name, **settings}, load)
 
 
 def sentence_transformers(rest: str, config: ScoreConfig) -> Encoder:

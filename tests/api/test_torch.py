@@ -8,15 +8,13 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from negcap import Batch, Negatives
-from tests.docs.pages import FOLDER, blocks
+from negcap import Batch, Negatives, NegativesByKey
+from tests.docs.pages import FOLDER, snippet_with
 from tests.pipelines.publish.fixtures import rows, write_images, write_run
 
 IMAGES, TESTS = 14, 5
-PAGE = FOLDER / "how-to" / "contrast.md"
-
-
 CAPTIONS, ROWS = rows(IMAGES, TESTS)
+ROWS = [row for row in ROWS if row["image_id"] != "p003"]  # one image's captions have none
 TRAINED = [row["text"] for row in CAPTIONS if row["split"] == "train"]
 
 
@@ -32,20 +30,40 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def batches(run: Path, workers: int = 0, **given: Any) -> list[Batch]:
     made = Negatives(run, **{"negatives": 4, "batch_size": 4, **given})
-    return list(DataLoader(made, batch_size=None, collate_fn=made.collate, num_workers=workers))
+    found = list(DataLoader(made, batch_size=None, collate_fn=made.collate, num_workers=workers))
+    return [{**batch, "mask": batch["mask"].tolist()} for batch in found]
 
 
-def test_captions_come_with_their_own_negatives(run: Path) -> None:
-    false: dict[str, set[str]] = {}
+def negatives_of_captions() -> dict[str, set[str]]:
+    false: dict[str, set[str]] = {row["text"]: set() for row in CAPTIONS}
     for row in ROWS:
-        false.setdefault(row["caption"], set()).add(row["text"])
-    for batch in batches(run):
-        for image, caption, some in zip(batch["image_id"], batch["caption"], batch["negatives"], strict=True):
-            assert len(some) == 4 and set(some) <= false[caption]
-            assert len(set(some)) == min(4, len(false[caption]))  # repeated only where there are no more
+        false[row["caption"]].add(row["text"])
+    return false
+
+
+def test_all_captions_come_with_their_own_negatives(run: Path) -> None:
+    false = negatives_of_captions()
+    numbers = set()
+    for batch in batches(run, negatives=4, drop_last=False):
+        for image, caption, some, mask in zip(
+            *map(batch.get, ("image_id", "caption", "negatives", "mask")), strict=True
+        ):
+            there = min(4, len(false[caption]))
+            assert mask == [True] * there + [False] * (4 - there) and some[there:] == [""] * (4 - there)
+            assert len(set(some[:there])) == there and set(some[:there]) <= false[caption]
             assert image in {row["image_id"] for row in CAPTIONS if row["text"] == caption}
+            numbers.add(there)
+    assert numbers == {0, 3, 4}
     seen = [caption for batch in batches(run, drop_last=False) for caption in batch["caption"]]
     assert sorted(seen) == sorted(TRAINED)
+    made = Negatives(run)
+    assert (made.captions, made.with_negatives) == (45, 40)
+
+
+def test_a_run_without_splits_is_taken_whole(tmp_path: Path) -> None:
+    rows = [[{**row, "split": ""} for row in table] for table in (CAPTIONS, ROWS)]
+    with pytest.warns(UserWarning, match="has no splits: all its captions are taken"):
+        assert Negatives(write_run(tmp_path / "run", *rows)).captions == len(CAPTIONS)
 
 
 def test_workers_and_ranks_change_no_batch(run: Path) -> None:
@@ -58,7 +76,8 @@ def test_workers_and_ranks_change_no_batch(run: Path) -> None:
         assert together == whole[: len(together)]
     shares = [batches(run, rank=rank, ranks=3, drop_last=False) for rank in range(3)]
     assert sum(len(batch["caption"]) for share in shares for batch in share) == 45
-    assert list(DataLoader(Negatives(run, batch_size=4, negatives=4), batch_size=None)) == whole
+    collated = list(DataLoader(Negatives(run, batch_size=4, negatives=4), batch_size=None))
+    assert [batch["negatives"] for batch in collated] == [batch["negatives"] for batch in whole]
 
 
 def test_epochs_differ_and_repeat(run: Path) -> None:
@@ -67,7 +86,7 @@ def test_epochs_differ_and_repeat(run: Path) -> None:
     epochs = []
     for epoch in (0, 1, 0):
         made.set_epoch(epoch)  # reaches a worker that is already running
-        epochs += list(loader)
+        epochs += [{**batch, "mask": batch["mask"].tolist()} for batch in loader]
     assert epochs[0] == epochs[2] != epochs[1]
     assert sorted(epochs[0]["caption"]) == sorted(epochs[1]["caption"])
     chosen = [dict(zip(epoch["caption"], epoch["negatives"], strict=True)) for epoch in epochs[:2]]
@@ -80,7 +99,7 @@ def test_epochs_differ_and_repeat(run: Path) -> None:
 def test_operators_splits_images_and_tokens(run: Path, images: Path) -> None:
     numeral = batches(run, operators="numeral", split="test", drop_last=False, images=images)
     assert sum(len(batch["caption"]) for batch in numeral) == 4 * TESTS
-    assert all("dozen" in text for batch in numeral for some in batch["negatives"] for text in some)
+    assert {"dozen" in text for batch in numeral for some in batch["negatives"] for text in some if text} == {True}
     assert all(path.is_file() for batch in numeral for path in batch["image"])
     size, length = (
         lambda image: torch.tensor(image.size),
@@ -109,24 +128,45 @@ def test_what_cannot_be_is_named(given: dict[str, Any], message: str, run: Path)
         Negatives(run, **given)
 
 
+def test_negatives_join_samples_by_key_and_caption(run: Path) -> None:
+    false, join = negatives_of_captions(), NegativesByKey(run, negatives=5)
+    for row in CAPTIONS:
+        made = false[row["text"]]
+        joined = join({"__key__": row["image_id"], "txt": f" {row['text']} ".encode(), "jpg": 1})
+        there = len(made)
+        assert joined["mask"].tolist() == [n < there for n in range(5)] and joined["jpg"] == 1
+        assert set(joined["negatives"][:there]) == made and joined["negatives"][there:] == [""] * (5 - there)
+    sample = {"__key__": "p000", "txt": CAPTIONS[0]["text"]}
+    assert len({tuple(join(sample)["negatives"]) for _ in range(20)}) > 1  # in another order each time
+    few = NegativesByKey(run, negatives=1, operators="numeral", tokenize=lambda texts: torch.tensor([*map(len, texts)]))
+    assert few(sample)["negatives"].tolist() == [len(text) for text in false[sample["txt"]] if "dozen" in text]
+    for other in ({**sample, "__key__": "p001"}, {**sample, "__key__": "unknown"}, {**sample, "txt": ""}):
+        assert not join(other)["mask"].any()
+    with pytest.raises(ValueError, match="samples must have txt, one has: __key__, text"):
+        join({"__key__": "p000", "text": ""})
+    wrong = NegativesByKey(run)
+    with pytest.raises(ValueError, match="txt must be the captions of .*: of 1,000 samples none has negatives"):
+        [wrong({"__key__": f"{n}", "txt": "A dog."}) for n in range(1000)]
+
+
 @pytest.fixture(scope="module")
 def snippet() -> SimpleNamespace:
-    """The loader and the loss for OpenCLIP that the page on PyTorch trainers shows."""
-    (code,) = (block.text for block in blocks(PAGE) if "class NegativesLoss" in block.text)
-    names: dict[str, Any] = {}
-    exec(compile(code, str(PAGE), "exec"), names)
-    return SimpleNamespace(**names)
+    """The loader and the loss that the page on PyTorch trainers shows."""
+    return snippet_with("class NegativesLoss", FOLDER / "how-to" / "contrast.md")
 
 
-def test_the_loss_for_open_clip_is_negclips(snippet: Any) -> None:
+def test_the_loss_is_negclips(snippet: Any) -> None:
     images, texts = (torch.nn.functional.normalize(torch.randn(n, 5), dim=1) for n in (3, 3 * (1 + 2)))
+    there = torch.tensor([[True, True], [False, False], [True, False]])
     loss = 0.0
     for i in range(3):
-        scores = [10 * float(images[i] @ text) for text in texts]
-        loss -= scores[i] - float(torch.tensor(scores).logsumexp(0))
-        columns = torch.tensor([10 * float(image @ texts[i]) for image in images])
+        scores = 10 * texts @ images[i]
+        loss -= float(scores[i] - scores[torch.cat([torch.ones(3, dtype=torch.bool), there.flatten()])].logsumexp(0))
+        columns = 10 * images @ texts[i]
         loss -= float(columns[i] - columns.logsumexp(0))
-    found = snippet.NegativesLoss()(images, texts, torch.tensor(10.0), output_dict=True, logit_bias=None)
+    negclip = snippet.NegativesLoss()
+    negclip.mask = there
+    found = negclip(images, texts, torch.tensor(10.0), output_dict=True, logit_bias=None)
     assert found["contrastive_loss"] == pytest.approx(loss / 6, abs=1e-4)
 
 
@@ -144,8 +184,9 @@ def test_open_clips_trainer_takes_negatives(snippet: Any, run: Path, images: Pat
         output_dict=True,
     )
     pixels = open_clip.image_transform(16, is_train=False)
-    tokens = open_clip.SimpleTokenizer(context_length=16)
-    made = Negatives(run, negatives=2, batch_size=8, images=images, transform=pixels, tokenize=tokens)
+    words = open_clip.SimpleTokenizer(context_length=16)
+    made = Negatives(run, negatives=2, batch_size=8, images=images, transform=pixels, tokenize=words)
+    loader = DataLoader(made, batch_size=None, num_workers=1)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     before = {name: value.clone() for name, value in model.state_dict().items()}
     args = SimpleNamespace(
@@ -153,6 +194,8 @@ def test_open_clips_trainer_takes_negatives(snippet: Any, run: Path, images: Pat
            "grad_clip_norm": None, "horovod": False, "log_every_n_steps": 1, "batch_size": 8, "world_size": 1,
            "wandb": False, "rank": 0, "local_rank": 0, "log_local": False, "tensorboard": False}
     )  # fmt: skip
-    train_one_epoch(model, snippet.data(made), snippet.NegativesLoss(), 0, optimizer, None, None, None, args)
+    loss = snippet.NegativesLoss()
+    data = snippet.data(loader, loss, len(made), len(made) * 8, made.set_epoch)
+    train_one_epoch(model, data, loss, 0, optimizer, None, None, None, args)
     changed = [name for name, value in model.state_dict().items() if not torch.equal(value, before[name])]
     assert "visual.conv1.weight" in changed and "token_embedding.weight" in changed

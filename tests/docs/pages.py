@@ -6,6 +6,8 @@ import re
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 from tests.conftest import ROOT
 
@@ -36,6 +38,14 @@ def blocks(page: Path) -> list[Block]:
     """The fenced blocks of a page, in order."""
     found = BLOCK.finditer(page.read_text("utf-8"))
     return [Block(m["kind"], m["text"], m.start("text"), m["mark"] or "", m["how"] or "") for m in found]
+
+
+def snippet_with(part: str, page: Path) -> SimpleNamespace:
+    """What the snippet of a page that has this part defines."""
+    (code,) = (block.text for block in blocks(page) if part in block.text)
+    names: dict[str, Any] = {}
+    exec(compile(code, str(page), "exec"), names)
+    return SimpleNamespace(**names)
 
 
 def commands(text: str) -> list[tuple[str, str]]:

@@ -50,8 +50,9 @@ class CaptionerConfig(Settings):
         ("train", "restval"), description="split to train on"
     )
     validation_split: str = Field("val", description="split whose likelihood selects the generator")
-    validation_images: NotNegative = Field(
-        500, description="train images held out where the run lacks the validation split"
+    validation_images: NotNegative | None = Field(
+        None,
+        description="train images held out where the run lacks the validation split; by default a tenth, at most 500",
     )
     words: Annotated[int, Field(ge=6)] = Field(20, description="words per caption, at most, end token included")
     word_dim: AtLeastOne = Field(256, description="dimensions of the word vectors")

@@ -1,10 +1,16 @@
-"""Models of Hugging Face and OpenCLIP from local files; code in them is never run. Imports no torch."""
+"""Models of Hugging Face and OpenCLIP from local files; code in them is never run. Imports no torch.
+
+A model that is named as on the hub of Hugging Face is read from the hub's cache on this machine; the hub is not asked.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ...readers.files import first_line
@@ -14,6 +20,8 @@ NEEDED = 'models of Hugging Face need PyTorch, transformers and Pillow: pip inst
 PROCESSORS = ("preprocessor_config.json", "processor_config.json")
 OPEN_CLIP_NEEDED = "models of OpenCLIP need open_clip and a torchvision that fits PyTorch: pip install open-clip-torch"
 CONFIG, WEIGHTS = "open_clip_config.json", "open_clip_model.safetensors"
+PICKLED = "open_clip_pytorch_model.bin"  # the same, of which only tensors are read
+REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
 LOCAL = "local-dir:"  # before the folder of a saved model, in OpenCLIP's own names
 
 
@@ -42,11 +50,34 @@ class Loaded(NamedTuple):
     tokenizer: Any
 
 
-def require_hugging_face(folder: Path | None = None) -> None:
-    """Raise ImportError if a library is missing, FileNotFoundError for a folder that lacks a file of a model."""
+def require_hugging_face() -> None:
+    """Raise ImportError if a library is missing."""
     require_libraries(NEEDED, "torch", "transformers", "PIL.Image")
-    if folder:
-        require_files("hf", folder, ("config.json",), PROCESSORS, ("*.safetensors",))
+
+
+def locate_hugging_face(rest: str) -> Path:
+    """The folder of a model: `rest` itself, or that of a name on the hub (`openai/clip-vit-base-patch32`) in its cache.
+
+    Raises ImportError if a library is missing, FileNotFoundError for a folder that lacks a file of a model, and for a
+    name that is not in the cache.
+    """
+    require_hugging_face()
+    folder = Path(rest)
+    if not folder.exists() and REPOSITORY.fullmatch(rest):
+        config = cached(rest, "config.json")
+        if config is None:
+            raise FileNotFoundError(f"{rest} is neither a folder nor in the cache of the hub: hf download {rest}")
+        folder = config.parent
+    require_files("hf", folder, ("config.json",), PROCESSORS, ("*.safetensors", "pytorch_model*.bin"))
+    return folder
+
+
+def cached(repository: str, *names: str) -> Path | None:
+    """The first of these files of a repository on the hub that is in the hub's cache on this machine; None: none is."""
+    from huggingface_hub import try_to_load_from_cache
+
+    found = (try_to_load_from_cache(repository, name) for name in names)
+    return next((Path(path) for path in found if isinstance(path, str)), None)
 
 
 def read_hugging_face(folder: Path) -> Loaded:
@@ -59,7 +90,11 @@ def read_hugging_face(folder: Path) -> Loaded:
     local = {"local_files_only": True}
     with reading(folder, "weights"):
         model, found = transformers.AutoModel.from_pretrained(
-            folder, use_safetensors=True, output_loading_info=True, **local
+            folder,
+            use_safetensors=any(folder.glob("*.safetensors")),
+            weights_only=True,
+            output_loading_info=True,
+            **local,
         )
     with reading(folder, "image processor"):  # the one that computes with Pillow, since others need torchvision
         processor = transformers.AutoImageProcessor.from_pretrained(folder, use_fast=False, **local)
@@ -73,8 +108,19 @@ def read_hugging_face(folder: Path) -> Loaded:
     return Loaded(model.float(), processor, tokenizer)
 
 
-def locate_open_clip(rest: str) -> tuple[str, Path]:
-    """The architecture, as OpenCLIP names it, and the path of the weights in `ARCHITECTURE:WEIGHTS` or `FOLDER`.
+class OpenClipModel(NamedTuple):
+    """architecture: as OpenCLIP names it. weights: a file, or the folder of a saved model. settings: how OpenCLIP makes
+    the model, besides.
+    """
+
+    architecture: str
+    weights: Path
+    settings: Mapping[str, Any] = MappingProxyType({})
+
+
+def locate_open_clip(rest: str) -> OpenClipModel:
+    """The model that `ARCHITECTURE:WEIGHTS` or `FOLDER` names. WEIGHTS are a file, or weights by OpenCLIP's name for
+    them (`ViT-B-32:openai`) in the hub's cache.
 
     Raises FileNotFoundError for files that are not there, ValueError for an unknown architecture, ImportError if
     open_clip cannot be imported.
@@ -84,26 +130,36 @@ def locate_open_clip(rest: str) -> tuple[str, Path]:
         if not (folder / CONFIG).is_file():
             raise FileNotFoundError(f"open_clip must be a folder with {CONFIG}, {folder} has none")
         _open_clip()
-        return f"{LOCAL}{folder}", folder
-    architecture, colon, path = rest.partition(":")
+        return OpenClipModel(f"{LOCAL}{folder}", folder)
+    architecture, colon, weights = rest.partition(":")
     if not colon:
         raise ValueError(f"open_clip must be open_clip:ARCHITECTURE:WEIGHTS or open_clip:FOLDER, was: {rest}")
-    if not Path(path).exists():
-        raise FileNotFoundError(f"{path}: no such file of weights")
-    known = _open_clip().list_models()
-    if architecture not in known:
+    library = _open_clip()
+    if architecture not in (known := library.list_models()):
         hint = "".join(f"; did you mean {name}?" for name in get_close_matches(architecture, known, 1))
         raise ValueError(f"open_clip has no architecture {architecture}{hint}")
-    return architecture, Path(path)
+    if Path(weights).exists():
+        return OpenClipModel(architecture, Path(weights))
+    about = library.get_pretrained_cfg(architecture, weights)
+    repository, _, name = about.get("hf_hub", "").rpartition("/")
+    if not repository:
+        raise FileNotFoundError(f"{weights}: no such file of weights, nor weights of {architecture} on the hub")
+    names = (f"{name.rpartition('.')[0]}.safetensors", name) if name else (WEIGHTS, PICKLED)
+    path = cached(repository, *names)
+    if path is None:
+        raise FileNotFoundError(f"{rest} is not in the cache of the hub: hf download {repository} {names[0]}")
+    settings = {f"image_{what}": about[what] for what in ("mean", "std", "interpolation", "resize_mode")}
+    return OpenClipModel(architecture, path, {**settings, "force_quick_gelu": about.get("quick_gelu", False)})
 
 
-def read_open_clip(architecture: str, weights: Path, device: Any = "cpu") -> Loaded:
-    """Load what `locate_open_clip` found; pickled code in it is never run. Raises ValueError if it cannot be read."""
+def read_open_clip(found: OpenClipModel, device: Any = "cpu") -> Loaded:
+    """Load a model; pickled code in it is never run. Raises ValueError if it cannot be read."""
     open_clip = _open_clip()
+    architecture, weights, settings = found
     pretrained = None if architecture.startswith(LOCAL) else str(weights)
     try:
         model, _, transform = open_clip.create_model_and_transforms(
-            architecture, pretrained=pretrained, device=device, weights_only=True
+            architecture, pretrained=pretrained, device=device, weights_only=True, **settings
         )
         return Loaded(model.eval(), transform, open_clip.get_tokenizer(architecture))
     except Exception as error:  # of many types, by the library that reads the file

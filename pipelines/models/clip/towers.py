@@ -123,8 +123,8 @@ class OpenClip(Contrast):
     def __init__(self, rest: str) -> None:
         """Load `ARCHITECTURE:WEIGHTS` or `FOLDER`. Raises as `locate_open_clip` and `read_open_clip`."""
         super().__init__()
-        self.architecture, self.source = pretrained.locate_open_clip(rest)
-        self.clip, self.transform, self.tokenizer = pretrained.read_open_clip(self.architecture, self.source)
+        self.found = pretrained.locate_open_clip(rest)
+        self.clip, self.transform, self.tokenizer = pretrained.read_open_clip(self.found)
 
     @property
     def log_scale(self) -> Tensor:  # type: ignore[override]
@@ -153,12 +153,13 @@ class OpenClip(Contrast):
         from safetensors.torch import save_file
 
         folder.mkdir(parents=True, exist_ok=True)
-        if self.architecture.startswith(pretrained.LOCAL):
-            for file in self.source.iterdir():
+        if self.found.architecture.startswith(pretrained.LOCAL):
+            for file in self.found.weights.iterdir():
                 if file.suffix in BESIDE:
                     shutil.copyfile(file, folder / file.name)
         else:
-            about = {"model_cfg": open_clip.get_model_config(self.architecture)}
+            about = {"model_cfg": open_clip.get_model_config(self.found.architecture)}
+            about["model_cfg"] |= {"quick_gelu": True} if self.found.settings.get("force_quick_gelu") else {}
             about["preprocess_cfg"] = open_clip.get_model_preprocess_cfg(self.clip)
             (folder / pretrained.CONFIG).write_text(json.dumps(about, indent=1) + "\n", "utf-8")
         state = {name: value.detach().cpu().contiguous().clone() for name, value in self.clip.state_dict().items()}
@@ -179,11 +180,12 @@ def towers(config: ClipConfig, words: Sequence[str]) -> Towers:
     if kind == "open_clip":
         model = OpenClip(rest)
     else:
-        pretrained.require_hugging_face(Path(rest) if rest else None)
+        pretrained.require_hugging_face()
         from transformers.utils import logging
 
         logging.disable_progress_bar()
-        model = HuggingFace(pretrained.read_hugging_face(Path(rest))) if rest else tiny(config, words)
+        folder = pretrained.locate_hugging_face(rest) if rest else None
+        model = HuggingFace(pretrained.read_hugging_face(folder)) if folder else tiny(config, words)
         if not hasattr(model.clip, "logit_scale"):
             raise ValueError(f"model must be a CLIP, {rest} has a {type(model.clip).__name__}")
     model.learn(config.objective, len(config.negative_families))

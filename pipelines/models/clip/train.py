@@ -114,6 +114,7 @@ def train_clip(config: ClipConfig, *, overwrite: bool = False, say: Callable[[st
         report=report,
         say=say,
         about=f"{config.objective}: {len(pairs.texts):,} captions of {len(pairs.files):,} images",
+        length=steps // config.epochs,
     )
     return config.output
 

@@ -157,6 +157,7 @@ def train(config: TrainConfig, *, overwrite: bool = False, say: Callable[[str], 
         folder=config.output,
         say=say,
         about=_first_line(config, data),
+        length=-(-len(data.train) // config.batch_size),
     )
     return config.output
 

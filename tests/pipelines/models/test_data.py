@@ -31,6 +31,7 @@ def test_split_captions(world: Path) -> None:
     assert held.tolist() != train.tolist()[-10:] and held.tolist() != list(range(10))  # not the first or last ones
     train, held = split_captions(captions, ["train", "none"], "test", 5, there)
     assert (len(train), len(held)) == (60, 20)
+    assert len(split_captions(captions, ["train"], "val", None, there)[1]) == 2 * 3  # a tenth of the images
     there[captions.image[0]] = False
     assert len(split_captions(captions, ["train"], "test", 5, there)[0]) == 58
     with pytest.raises(ValueError, match="have none: the splits are 'train', 'test'"):

@@ -12,8 +12,9 @@ from safetensors.torch import load_file
 from torch import Generator, Tensor, nn
 
 from negcap.pipelines.models import device as devices
+from negcap.pipelines.models import fit as fits
 from negcap.pipelines.models.device import deterministic
-from negcap.pipelines.models.fit import Step, fit, move_average
+from negcap.pipelines.models.fit import Step, fit, minutes, move_average, progress
 
 TRUE = torch.tensor([2.0, -1.0])
 
@@ -39,6 +40,17 @@ def train(epochs: int, folder: Path | None = None, **given: Any) -> tuple[nn.Lin
     settings = {"evaluate": lambda line: {"error": (model.weight[0] - TRUE).norm().item()}, "say": said.append, **given}
     history = fit({"model": model}, optimizers, batches, step, epochs, folder=folder, about="two weights", **settings)
     return model, history, said
+
+
+def test_long_epochs_say_how_far_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fits, "SAY_AFTER", 0)
+    monkeypatch.setattr(fits, "SAY_TIMES", float("inf"))
+    said = train(2, length=3)[2]
+    assert [line.partition(",")[0] for line in said[1:]] == [
+        f"epoch {n} of 2: {p}%" for n in (1, 2) for p in (33, 67, 100)
+    ]
+    assert progress(3, 12, 0.4, 80.0) == "epoch 3 of 12: 40%, 2 min left of it, 32 min in all"
+    assert (minutes(89), minutes(3599), minutes(12600)) == ("89 s", "60 min", "3.5 h")
 
 
 def test_an_interrupted_training_ends_with_the_same_bits(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 from negcap.pipelines.cli import main
 from negcap.pipelines.engine.progress import Progress
 from negcap.pipelines.engine.tables import verify
+from negcap.pipelines.models.clip.pretrained import locate_open_clip, read_open_clip
 from negcap.pipelines.score import vectors
 from negcap.pipelines.score.encoders import (
     ENCODERS,
@@ -247,6 +248,65 @@ def test_a_model_of_open_clip(run: Path, photos: Path, tmp_path: Path) -> None:
     assert np.allclose(mine.texts(tests.texts[:4]), theirs, atol=1e-5)
     with pytest.raises(ValueError, match="open_clip has no architecture tinny; did you mean tiny?"):
         open_clip(f"tinny:{tmp_path / 'tiny.pt'}", ScoreConfig())
+
+
+def in_hub(monkeypatch: pytest.MonkeyPatch, cache: Path, repository: str) -> Path:
+    """The folder of a repository in an otherwise empty cache of the hub."""
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(cache))
+    folder = cache / f"models--{repository.replace('/', '--')}"
+    (folder / "refs").mkdir(parents=True)
+    (folder / "refs" / "main").write_text("0123abc")
+    (folder / "snapshots" / "0123abc").mkdir(parents=True)
+    return folder / "snapshots" / "0123abc"
+
+
+def test_names_on_the_hub_are_read_from_its_cache(clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+    from safetensors.torch import load_file
+
+    kept = in_hub(monkeypatch, tmp_path, "tiny/clip-patch8")
+    with pytest.raises(
+        FileNotFoundError, match="neither a folder nor in the cache of the hub: hf download tiny/clip-patch8"
+    ):
+        hugging_face("tiny/clip-patch8", ScoreConfig())
+    for file in clip.iterdir():
+        if file.suffix != ".safetensors":
+            (kept / file.name).symlink_to(file)
+    torch.save(load_file(clip / "model.safetensors"), kept / "pytorch_model.bin")  # as OpenAI's are on the hub
+    texts = ["a red kite", "a boat by the river"]
+    named, own = (hugging_face(name, ScoreConfig(device="cpu")) for name in ("tiny/clip-patch8", str(clip)))
+    assert named.name == "clip-patch8"
+    assert np.array_equal(named.texts(texts), own.texts(texts))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.consumer("open_clip")
+def test_open_clips_names_of_weights_are_read_from_the_hubs_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import open_clip as library
+    import torch
+    from safetensors.torch import save_file
+
+    model = models.open_clip(tmp_path)
+    about = library.get_pretrained_cfg("ViT-B-32", "openai")
+    monkeypatch.setitem(library.pretrained._PRETRAINED, "tiny", {"openai": {**about, "mean": (0.0, 0.0, 0.0)}})
+    kept = in_hub(monkeypatch, tmp_path / "hub", "timm/vit_base_patch32_clip_224.openai")
+    with pytest.raises(
+        FileNotFoundError, match="hf download timm/vit_base_patch32_clip_224.openai open_clip_model.saf"
+    ):
+        open_clip("tiny:openai", ScoreConfig())
+    save_file(model.state_dict(), kept / "open_clip_model.safetensors")
+    found = locate_open_clip("tiny:openai")
+    loaded, transform, tokenizer = read_open_clip(found)
+    assert found.weights.parent == kept and "QuickGELU" in repr(loaded)  # as these weights were trained with
+    assert transform.transforms[-1].mean == (0.0, 0.0, 0.0)
+    quick = library.create_model("tiny", pretrained=str(tmp_path / "tiny.pt"), force_quick_gelu=True).eval()
+    with torch.no_grad():
+        theirs = quick.encode_text(tokenizer(["a red kite"])).numpy()
+    assert np.allclose(open_clip("tiny:openai", ScoreConfig(device="cpu")).texts(["a red kite"]), theirs, atol=1e-5)
+    with pytest.raises(FileNotFoundError, match="no such file of weights, nor weights of tiny on the hub"):
+        open_clip("tiny:laion9b", ScoreConfig())
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -151,7 +151,7 @@ NO_GPU = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
         ({"model": "vse-c", "negative_families": ("adverb",)}, "negative_families must have negatives of train captio"),
         ({"select": "attacked", "negative_families": ("attribute",)}, "select attacked needs negatives of validation"),
         ({"validation_images": 0}, "validation needs captions"),
-        ({"validation_images": 100}, "have none"),
+        ({"validation_images": 100}, "validation_images must be fewer than the "),
         ({"learning_rate": 1e37}, "not finite|must be finite"),
         ({"grounded_dim": 4}, "grounded_dim needs vectors to be joined to"),
         pytest.param({"device": "cuda"}, "this torch sees no GPU", marks=NO_GPU),
