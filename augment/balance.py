@@ -92,7 +92,7 @@ def _rejected(kind: str, choice: Choice, context: Context) -> np.ndarray | list[
     For nouns, those that leave a pronoun without an antecedent are not among them.
     """
     if kind == "noun":
-        coreferent = context.coreferent_in_caption.all | context.coreferent_in_siblings.all
+        coreferent = context.coreferent_in_caption.all | context.coreferent_in_siblings(choice.entry).all
         numbers = entry_numbers(coreferent)
         return numbers if context.image is None else np.concatenate([numbers, context.image.likely_nouns])
     rejected = []

@@ -87,6 +87,11 @@ class Caption:
         return tuple([token.text.lower() for token in self.tokens])
 
     @cached_property
+    def begins(self) -> tuple[int, ...]:
+        """The first character of each token."""
+        return tuple([token.start for token in self.tokens])
+
+    @cached_property
     def casing(self) -> Casing:
         """How words are written: in capitals, beginning with one (short ones do not count), or neither ("sentence")."""
         words = [token.text for token in self.tokens[1:] if token.text.isalpha() and len(token.text) > 1]

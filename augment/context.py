@@ -2,37 +2,107 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, wraps
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from .caption import Caption
 from .cloze.model import Reading
-from .language.coreference import Coreferent
+from .language.coreference import Coreferent, says_less
 from .lexicon.lexicon import Lexicon
 from .mentions import Mentions
 from .plausibility import entry_units, entry_vectors, log_probabilities, read
+from .slots.nouns import Slot
 
 if TYPE_CHECKING:
     from .truth.estimates import ImageTruth, Truth
 
+Result = TypeVar("Result")
 CAPTIONS, TOKENS = 125, 4000  # about as many captions are read by the cloze model together, or fewer of more tokens
 
 
 @dataclass(frozen=True, eq=False)
-class Context:
-    """The context of a caption: the lexicon, what the caption mentions (`own`), what its siblings mention, and what the
-    cloze model reads in the caption. image: what is probably true of the image; None: not estimated.
+class Batch:
+    """Captions that the cloze model has read together, with the lexicon, and what was computed for all of them at once:
+    `known`, by function.
     """
 
     lexicon: Lexicon
+    captions: Sequence[Caption]
+    readings: Sequence[Reading]
+    known: dict[Callable[..., Any], Sequence[Any] | None] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, captions: Sequence[Caption], lexicon: Lexicon) -> Batch:
+        """Let the cloze model of the lexicon read captions."""
+        return cls(lexicon, captions, read(captions, lexicon.cloze))
+
+    def result(self, function: Callable[[Batch], Sequence[Result]], number: int) -> Result:
+        """The result of a function, one for each caption of a batch, for caption number `number`.
+
+        If it raises an error for all captions together, it is called for each of them alone, so that one caption cannot
+        spoil the others.
+        """
+        if function not in self.known:
+            try:
+                self.known[function] = function(self)
+            except Exception:
+                if len(self.captions) == 1:
+                    raise
+                self.known[function] = None
+        known = self.known[function]
+        if known is None:
+            return function(
+                Batch(self.lexicon, self.captions[number : number + 1], self.readings[number : number + 1])
+            )[0]
+        return known[number]
+
+    def log_probabilities(self, kind: str, slots: Sequence[tuple[int, Slot]], form: str = "") -> np.ndarray:
+        """log p(entry | rest of the caption) of each entry of the lexicon's `kind` in slots: (slots, entries).
+
+        slots: the number of the caption, and the slot. form: see `plausibility.entry_units`.
+        """
+        units, vectors = entry_units(self.lexicon, kind, form), entry_vectors(self.lexicon, kind, form)
+        asked = [(self.readings[number], (slot.start, slot.end), slot.contexts) for number, slot in slots]
+        return log_probabilities(asked, self.lexicon.entries(kind), units, vectors)
+
+
+def computed_together(function: Callable[[Batch], Sequence[Result]]) -> Callable[[Caption, Context], Result]:
+    """Make of a function of a batch, which has one result for each caption, a function of a caption and its context,
+    which computes the results of the whole batch when the first of them is needed.
+    """
+
+    @wraps(function)
+    def of_one(caption: Caption, context: Context) -> Result:
+        return context.batch.result(function, context.number)
+
+    return of_one
+
+
+@dataclass(frozen=True, eq=False)
+class Context:
+    """The context of a caption: what the caption mentions (`own`), what its siblings mention, and the batch in which
+    the cloze model has read it, with its number there. image: what is probably true of the image; None: not estimated.
+    """
+
     own: Mentions
     siblings: Mentions
-    reading: Reading
+    batch: Batch
+    number: int
     image: ImageTruth | None = None
+
+    @property
+    def lexicon(self) -> Lexicon:
+        """The lexicon, whose entries may replace words."""
+        return self.batch.lexicon
+
+    @property
+    def reading(self) -> Reading:
+        """What the cloze model reads in the caption."""
+        return self.batch.readings[self.number]
 
     @property
     def caption(self) -> Caption:
@@ -49,21 +119,17 @@ class Context:
         """The nouns of the lexicon that may name the same thing as a noun of the caption."""
         return self.lexicon.coreference.with_any(self.own.nouns)
 
-    @cached_property
-    def coreferent_in_siblings(self) -> Coreferent:
-        """The nouns of the lexicon that may name the same thing as a noun of a sibling caption."""
-        return self.lexicon.coreference.with_any(self.siblings.nouns)
+    def coreferent_in_siblings(self, replaced: str) -> Coreferent:
+        """The nouns of the lexicon that may name the same thing as a noun of a sibling caption.
 
-    def log_probabilities(
-        self, kind: str, span: tuple[int, int], contexts: tuple[str, ...], form: str = ""
-    ) -> np.ndarray:
-        """log p(entry | rest of the caption) of each entry of the lexicon's `kind` in a slot: (entries,).
-
-        span: the tokens of the slot, end exclusive. contexts: of the slot, see `plausibility.log_probabilities`. form:
-        see `plausibility.entry_units`.
+        A sibling's noun that says less of what the noun `replaced` names is left out, unless it is in the plural:
+        "animal" for a dog does not make a cat likely.
         """
-        units, vectors = entry_units(self.lexicon, kind, form), entry_vectors(self.lexicon, kind, form)
-        return log_probabilities(self.reading, self.lexicon.entries(kind), units, span, contexts, vectors)
+        several = {noun for noun, count in self.siblings.quantities if count != 1}
+        nouns = self.siblings.nouns
+        return self.lexicon.coreference.with_any(
+            frozenset(noun for noun in nouns if noun in several or not says_less(noun, replaced))
+        )
 
 
 def contexts(images: Iterable[Sequence[Caption]], lexicon: Lexicon, truth: Truth | None = None) -> list[Context]:
@@ -73,14 +139,14 @@ def contexts(images: Iterable[Sequence[Caption]], lexicon: Lexicon, truth: Truth
     nothing is estimated.
     """
     images = list(images)
-    readings = iter(read([caption for captions in images for caption in captions], lexicon.cloze))
+    batch = Batch.read([caption for captions in images for caption in captions], lexicon)
     contexts: list[Context] = []
     for captions in map(tuple, images):
         known: dict[Any, tuple[frozenset[Any], frozenset[Any]]] = {}
         estimates = truth.of_image(captions) if truth is not None else None
         for number, caption in enumerate(captions):
             siblings = Mentions(captions, number, known)
-            contexts.append(Context(lexicon, Mentions((caption,)), siblings, next(readings), estimates))
+            contexts.append(Context(Mentions((caption,)), siblings, batch, len(contexts), estimates))
     return contexts
 
 

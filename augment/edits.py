@@ -29,9 +29,8 @@ class Candidate(NamedTuple):
     change: the kind of change, which selects the check in negcap.augment.truth.contradiction. edits: disjoint, in text
     order. slots: the token indices that this check reads (a head; a counted noun; a preposition and its object; two
     swapped heads; an attribute and its noun). replaced, replacement: entries of the lexicon, or "a | b" and "b | a" for
-    a swap; `replaced` is "" if a word is added. Synsets are WordNet names ("dog.n.01") or preposition sets
-    ("prepositions:6"), None if there is none. rejected: the reason if the edits would be ungrammatical, else None.
-    plausibility: the log-odds of the negative to the caption (see negcap.augment.plausibility), None if its operator
+    a swap; `replaced` is "" if a word is added. Synsets are WordNet names ("dog.n.01"), None if there
+    is none. rejected: the reason if the edits would be ungrammatical, else None. plausibility: the log-odds of the negative to the caption (see negcap.augment.plausibility), None if its operator
     does not know it. absent: of a negation, the noun or verb that it takes to be false of the image.
     """
 
@@ -65,17 +64,17 @@ class Judged(NamedTuple):
 
     text: the negative; it may be empty if the candidate was rejected. p_true: the estimated probability that one more
     caption of the image would make it true; None if not estimated. plausibility: its log-odds to the caption; None if
-    not computed. loss: what the words that both texts have lose in log probability, see
-    negcap.augment.plausibility.Change; None if the text was not read as a whole. reason: one of
-    negcap.schemas.negatives.REASONS. detail: of a caption that is rejected whole, with the candidate NOTHING: which
-    rule it breaks, or which operator failed and how.
+    not computed. p_odd: the estimated probability that a reader calls it odd, see negcap.augment.oddness;
+    None if not estimated. reason: one of negcap.schemas.negatives.REASONS. detail: the limit that it
+    does not keep; of a caption that is rejected whole, with the candidate NOTHING: which rule it breaks, or which
+    operator failed and how.
     """
 
     candidate: Candidate
     text: str
     p_true: float | None
     plausibility: float | None = None
-    loss: float | None = None
+    p_odd: float | None = None
     reason: str | None = None
     detail: str | None = None
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import compress
 from math import ceil
 from typing import TYPE_CHECKING, Self
 
@@ -20,11 +19,12 @@ from .cloze.network import single_threaded
 from .context import Context, batches, contexts
 from .edits import NOTHING, Generated, Judged, apply
 from .language.concreteness import Concreteness
-from .operators import OPERATORS, PRESETS, Limits, operator
-from .plausibility import Change, SentenceScorer, compare
+from .oddness import MAX_P_ODD, p_odd
+from .operators import OPERATORS, PRESETS, operator
+from .plausibility import SentenceScorer, compare
 from .recovery import FAMILIES_OF
 from .reproducible import record_rng
-from .settings import AtLeastOne, Cloze, LeastPlausibility, MaxTrue, NotNegativeNumber, Scorer, Seed, Settings
+from .settings import AtLeastOne, Cloze, LeastPlausibility, MaxOdd, MaxTrue, Scorer, Seed, Settings
 from .truth.contradiction import assess
 from .truth.estimates import MAX_P_TRUE, Truth
 
@@ -35,10 +35,11 @@ if TYPE_CHECKING:
 
 # An operator proposes at most DRAWS_PER_NEGATIVE * quota + EXTRA_DRAWS candidates for a caption.
 DRAWS_PER_NEGATIVE, EXTRA_DRAWS = 4, 16
-IMPLAUSIBLE, OPERATOR_ERROR, TOO_LONG = "implausible", "operator_error", "too_long"  # reasons of rejections
+# reasons of rejections
+IMPLAUSIBLE, NO_CANDIDATE, OPERATOR_ERROR, TOO_LONG = "implausible", "no_candidate", "operator_error", "too_long"
 KEYS = ("caption_id", "image_id", "split", "origin")
 # The columns of the fields of `Judged` after the candidate, and of the fields of `Candidate` that say what it changes.
-OUTCOMES = ("text", "p_true", "plausibility", "context_loss", "reason", "detail")
+OUTCOMES = ("text", "p_true", "plausibility", "p_odd", "reason", "detail")
 CHANGES = ("replaced", "replacement", "replaced_synset", "replacement_synset")
 NOUNS = 1 << 14  # number of replacements whose concreteness is cached
 FAMILIES = FAMILIES_OF | {name: operator.family for name, operator in OPERATORS.items()}
@@ -55,11 +56,7 @@ class NegativesConfig(Settings):
     per_family: AtLeastOne = Field(20, description="negatives per caption and family, at most")
     max_true: MaxTrue = MAX_P_TRUE
     min_plausibility: LeastPlausibility = None
-    max_loss: NotNegativeNumber | None = Field(
-        None,
-        description="reject negatives that make the other words of the caption less likely by more than this in all, "
-        "in nats; none: 1 to 4, by operator; 2 leaves fewer and less odd ones",
-    )
+    max_odd: MaxOdd = MAX_P_ODD
     scorer: Scorer = None
     cloze: Cloze = None
 
@@ -137,7 +134,7 @@ def generate_for_images(
         {name: try_operator(name, context.caption, context, settings) for name in settings.operators}
         for context in read
     ]
-    return reject_implausible(read, generated, scorer, settings.min_plausibility, settings.max_loss)
+    return reject_implausible(read, generated, scorer, settings.min_plausibility, settings.max_odd)
 
 
 def try_operator(name: str, caption: Caption, context: Context, settings: NegativesConfig) -> Generated:
@@ -187,6 +184,8 @@ def apply_operator(name: str, caption: Caption, context: Context, settings: Nega
             rejected.append(Judged(candidate, "", p_true, reason=reason))
         if texts:
             break
+    if not accepted and not rejected:
+        rejected.append(Judged(NOTHING, "", None, reason=NO_CANDIDATE))
     return Generated(accepted, rejected)
 
 
@@ -195,51 +194,47 @@ def reject_implausible(
     generated: Sequence[Mapping[str, Generated]],
     scorer: SentenceScorer | None = None,
     minimum: float | None = None,
-    max_loss: float | None = None,
+    max_odd: float = MAX_P_ODD,
 ) -> list[dict[str, Generated]]:
-    """Move implausible negatives from the accepted to the rejected, and give the others their plausibility and loss.
+    """Move implausible negatives from the accepted to the rejected, and give the others their plausibility and p_odd.
 
     contexts: one for each caption. generated: for each caption, the results by operator; the result has the same form.
 
-    - First the cloze model compares each negative with its caption, and those outside the limits of their operator
-      (see `negcap.augment.operators.Limits`) are rejected. The limits are on the scale of the cloze model and apply
-      whether or not there is a scorer. With `max_loss`, that of the loss is at most this for all operators. Operators
-      without limits keep all their negatives, unchanged.
+    - First the cloze model compares each negative with its caption, and those that are odd with a probability above
+      `max_odd` are rejected (see `negcap.augment.oddness`), whether or not there is a scorer. Operators that are not
+      compared keep all their negatives, unchanged.
     - Then a scorer, if there is one, scores what is left: `plausibility` becomes its log-likelihood of the negative
       minus that of the caption. Negatives rejected before have none.
     - Last, negatives whose plausibility is below `minimum` are rejected.
     """
     results: list[dict[str, Generated]] = []
-    limited: list[tuple[Context, Generated, Judged, Limits]] = []
+    read: list[tuple[str, Context, Generated, Judged]] = []
     for context, of_caption in zip(contexts, generated, strict=True):
         results.append({})
         for name, (accepted, rejected) in of_caption.items():
-            limits = OPERATORS[name].limits
-            results[-1][name] = kept = Generated([] if limits else accepted, rejected)
-            if limits is not None:
-                if max_loss is not None:
-                    limits = limits._replace(max_loss=min(limits.max_loss, max_loss))
-                limited += [(context, kept, negative, limits) for negative in accepted]
-    # A negative is read if its operator does not know its plausibility, or limits more than that.
-    read = [limits.read_whole or negative.plausibility is None for _, _, negative, limits in limited]
-    compared = [(context.caption, context.reading, one.candidate) for context, _, one, _ in compress(limited, read)]
-    changes = iter(compare(*zip(*compared, strict=True)) if compared else [])
+            compared = OPERATORS[name].compared
+            results[-1][name] = kept = Generated([] if compared else accepted, rejected)
+            read += [(name, context, kept, negative) for negative in accepted if compared]
+    pairs = [(context.caption, context.reading, negative.candidate) for _, context, _, negative in read]
+    changes = compare(*zip(*pairs, strict=True)) if pairs else []
+    odd = p_odd([name for name, *_ in read], changes)
     left: list[tuple[Caption, Generated, Judged]] = []
-    for (context, kept, negative, limits), is_read in zip(limited, read, strict=True):
-        change = next(changes) if is_read else Change(negative.plausibility or 0.0)
-        loss = change.loss if is_read else None
-        if limits.allow(change):
-            left.append((context.caption, kept, negative._replace(plausibility=change.log_odds, loss=loss)))
+    for (_, context, kept, negative), change, likely in zip(read, changes, odd, strict=True):
+        judged = negative._replace(plausibility=change.log_odds, p_odd=likely)
+        if likely <= max_odd:
+            left.append((context.caption, kept, judged))
         else:
             log_odds = change.log_odds if scorer is None else None
-            kept.rejected.append(negative._replace(plausibility=log_odds, loss=loss, reason=IMPLAUSIBLE))
+            detail = f"p_odd must be <= {max_odd:g}"
+            kept.rejected.append(judged._replace(plausibility=log_odds, reason=IMPLAUSIBLE, detail=detail))
     odds: list[float | None] = [negative.plausibility for _, _, negative in left]
     if scorer is not None:
         new = scorer.log_likelihoods([negative.text for _, _, negative in left])
         odds = (new - scorer.log_likelihoods([caption.text for caption, _, _ in left])).tolist()
     for (_, kept, negative), log_odds in zip(left, odds, strict=True):
         if minimum is not None and log_odds is not None and log_odds < minimum:
-            kept.rejected.append(negative._replace(plausibility=log_odds, reason=IMPLAUSIBLE))
+            detail = f"plausibility must be >= {minimum:g}"
+            kept.rejected.append(negative._replace(plausibility=log_odds, reason=IMPLAUSIBLE, detail=detail))
         else:
             kept.accepted.append(negative._replace(plausibility=log_odds))
     return results
@@ -282,7 +277,10 @@ class Rows:
                 columns[name] = pa.array(values, schema.field(name).type)
         if "concreteness" in schema.names:
             columns["concreteness"] = pa.array(map(concreteness, kinds, changes[1]), pa.float32())
-        given = zip(edits, columns["caption"].to_pylist(), strict=True)
+        given = list(zip(edits, columns["caption"].to_pylist(), strict=True))
+        texts = zip(outcomes[0], given, strict=True)  # of what is rejected, none was made yet
+        columns["text"] = pa.array([made or (apply(text, its) if its else "") for made, (its, text) in texts])
+        columns["draw"] = pa.array(self._numbers, pa.int32())
         old_and_new = [[(start, end, text[start:end], new) for start, end, new in its] for its, text in given]
         columns["edits"] = pa.array(old_and_new, EDITS)
         return pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema)

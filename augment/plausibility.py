@@ -9,13 +9,16 @@ are the sums of log p(word | rest) over all their words (Salazar et al. 2020).
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
 from .caption import Caption, cached, read_only
 from .cloze.model import ClozeModel, Reading, Span, cloze_model
+from .cloze.network import single_threaded
 from .cloze.states import normalised
 from .edits import Candidate, Edit
 from .lexicon.lexicon import Lexicon
@@ -74,24 +77,25 @@ def entry_vectors(lexicon: Lexicon, kind: str, form: str = "") -> np.ndarray:
     return read_only((lexicon.cloze or cloze_model()).embedding[entry_units(lexicon, kind, form)])
 
 
+@single_threaded()
 def log_probabilities(
-    reading: Reading,
-    entries: Entries,
-    units: np.ndarray,
-    span: tuple[int, int],
-    contexts: tuple[str, ...],
-    vectors: np.ndarray | None = None,
+    slots: Sequence[tuple[Reading, Span, tuple[str, ...]]], entries: Entries, units: np.ndarray, vectors: np.ndarray
 ) -> np.ndarray:
-    """log p(entry | rest of the caption) of each lexicon entry of a kind in one slot of a caption: (entries,).
+    """log p(entry | rest of the caption) of each lexicon entry of a kind in slots of captions: (slots, entries).
 
-    units: the entries' numbers from `entry_units`. span: the first token of the slot, and the one after its last. An
-    entry that the cloze model does not know gets the probability that the lexicon gives it in the `contexts` of the
-    slot, so that it can be drawn, too. vectors: of the units, from `entry_vectors`; None: they are looked up.
+    slots: how the caption was read, the first token of the slot and the one after its last, and the contexts of the
+    slot. units, vectors: of the entries, from `entry_units` and `entry_vectors`. An entry that the cloze model does not
+    know gets the probability that the lexicon gives it in the contexts, so that it can be drawn, too.
     """
-    likely = reading.log_probabilities(*span, units, vectors)
+    if not slots:
+        return np.zeros((0, len(units)), np.float32)
+    model = slots[0][0].model
+    likely = np.stack([reading.vector(*span) for reading, span, _ in slots]) @ vectors.T
+    likely += model.bias[units]
+    np.minimum(likely, 0.0, out=likely)
     unknown = (units < 0).nonzero()[0]
     if len(unknown):
-        likely[unknown] = log(entries.probabilities(contexts)[unknown])
+        likely[:, unknown] = log(entries.probabilities([contexts for *_, contexts in slots])[:, unknown])
     return likely
 
 
@@ -99,30 +103,33 @@ class Edited(NamedTuple):
     """A caption after edits.
 
     words: in lower case. starts: for each edit, the position in `words` of its first new word; if it only deletes, of
-    the word that follows. kept: (index of the token, position in `words`) of each token that is not edited.
+    the word that follows. ends: that of the word after its last new word. kept: of the tokens that are not edited, runs
+    of the caption and where they are now: (first token, one past the last, position in `words`).
     """
 
     words: list[str]
     starts: list[int]
-    kept: list[tuple[int, int]]
+    ends: list[int]
+    kept: list[tuple[int, int, int]]
 
 
 def words_after(caption: Caption, edits: Sequence[Edit]) -> Edited:
     """A caption after edits, which are disjoint and in text order."""
-    edited = words, starts, kept = Edited([], [], [])
-    end = -1
-    for token in caption.tokens:
-        while len(starts) < len(edits) and edits[len(starts)].start <= token.start:
-            edit = edits[len(starts)]
-            starts.append(len(words))
-            words += WORD.findall(edit.new.lower())
-            end = edit.end
-        if token.start >= end:
-            kept.append((token.index, len(words)))
-            words.append(token.lower)
-    for edit in edits[len(starts) :]:
+    words, starts, ends, kept = edited = Edited([], [], [], [])
+    lowered, begins = caption.lowered, caption.begins
+    token, last = 0, len(begins)
+    for start, end, new in edits:
+        first = bisect_left(begins, start, token)
+        if first > token:
+            kept.append((token, first, len(words)))
+            words += lowered[token:first]
         starts.append(len(words))
-        words += WORD.findall(edit.new.lower())
+        words += WORD.findall(new.lower())
+        ends.append(len(words))
+        token = bisect_left(begins, end, first)
+    if last > token:
+        kept.append((token, last, len(words)))
+        words += lowered[token:]
     return edited
 
 
@@ -131,13 +138,14 @@ class Change(NamedTuple):
 
     log_odds: the plausibility of the negative, log p(negative) - log p(caption). loss: at least 0; the sum of the
     decreases in log p(word | rest) of the words that both texts have, leaving out words that become likelier. lowest:
-    the lowest log p(word | rest), in the negative, of an edited word or one of WINDOW words on either side. Loss and
-    lowest are 0 where they were not computed.
+    the lowest log p(word | rest), in the negative, of an edited word or one of WINDOW words on either side. whole: the
+    pseudo-log-likelihood of the negative minus that of the caption.
     """
 
     log_odds: float
-    loss: float = 0.0
-    lowest: float = 0.0
+    loss: float
+    lowest: float
+    whole: float
 
 
 def compare(captions: Sequence[Caption], readings: Sequence[Reading], candidates: Sequence[Candidate]) -> list[Change]:
@@ -155,46 +163,64 @@ def compare(captions: Sequence[Caption], readings: Sequence[Reading], candidates
     numbers = [_number_at(after.starts, candidate) for after, candidate in zip(edited, candidates, strict=True)]
     first: dict[tuple[str | None, ...], int] = {}
     same = []  # for each negative, the index of the first one that is read in its place
-    for i, (caption, (words, _, _), number) in enumerate(zip(captions, edited, numbers, strict=True)):
-        blanked = [None if position == number else word for position, word in enumerate(words)]
+    for i, (caption, (words, *_), number) in enumerate(zip(captions, edited, numbers, strict=True)):
+        blanked = words if number is None else [*words[:number], None, *words[number + 1 :]]
         same.append(first.setdefault((caption.caption_id, *blanked), i))
     distinct = sorted(set(same))
-    texts = [edited[i].words for i in distinct]
-    edited_readings = readings[0].model.read_edited([readings[i] for i in distinct], texts)
-    read_as = dict(zip(distinct, edited_readings, strict=True))
+    own = [readings[i] for i in distinct]
+    new_readings = readings[0].model.read_edited(own, [edited[i].words for i in distinct])
+    losses = _losses(own, new_readings, [edited[i].kept for i in distinct]).tolist()
+    read_as = {i: (new, loss) for i, new, loss in zip(distinct, new_readings, losses, strict=True)}
     changes: list[Change] = []
     for i, (old, candidate, number) in enumerate(zip(readings, candidates, numbers, strict=True)):
-        new, odds, other = read_as[same[i]], candidate.plausibility, same[i] != i and number is not None
-        if odds is None:
-            total = new.score_with(number, edited[i].words[number]) if other and number is not None else sum(new.scores)
-            odds = total - sum(old.scores)
+        (new, loss), odds, other = read_as[same[i]], candidate.plausibility, same[i] != i and number is not None
+        total = new.score_with(number, edited[i].words[number]) if other and number is not None else sum(new.scores)
+        whole = total - sum(old.scores)
+        odds = whole if odds is None else odds
         if other:
-            changes.append(changes[same[i]]._replace(log_odds=odds))
+            changes.append(changes[same[i]]._replace(log_odds=odds, whole=whole))
         else:
-            loss = _loss(old, new, edited[i].kept)
-            changes.append(Change(odds, loss, _lowest(new, edited[i].starts, candidate.edits)))
+            changes.append(Change(odds, loss, _lowest(new, edited[i]), whole))
     return changes
 
 
-def _loss(old: Reading, new: Reading, kept: Sequence[tuple[int, int]]) -> float:
-    """How much log p the units lose in all that a caption and its negative share, see `Change`; kept: of `Edited`."""
-    loss, last = 0.0, 0
-    for token, position in kept:
-        before, after = old.place_of[token], new.place_of[position]
-        scored = before <= len(old.scores) and after <= len(new.scores)
-        if scored and after != last and old.units[before] == new.units[after]:
-            loss += max(0.0, old.scores[before - 1] - new.scores[after - 1])
-            last = after
-    return loss
+def _losses(
+    old: Sequence[Reading], new: Sequence[Reading], kept: Sequence[Sequence[tuple[int, int, int]]]
+) -> np.ndarray:
+    """How much log p the units lose in all that each caption and its negative share, see `Change`: (negatives,); kept:
+    of `Edited`.
+    """
+    before, after, of = list[int](), list[int](), list[int]()  # places in both texts of tokens that are kept
+    for one, other, runs in zip(old, new, kept, strict=True):
+        for start, end, position in runs:
+            before += one.place_of[start:end]
+            after += other.place_of[position : position + end - start]
+        of.append(len(before))
+    number = np.repeat(np.arange(len(of)), np.diff(of, prepend=0))
+    units, scores, counted = [], [], np.ones(len(number), bool)
+    for readings, places in ((old, np.array(before, np.int64)), (new, np.array(after, np.int64))):
+        counts = np.array([len(reading.scores) for reading in readings], np.int64)
+        counted &= places <= counts[number]
+        flat = np.fromiter(chain.from_iterable(reading.units for reading in readings), np.int64, (counts + 2).sum())
+        units.append(flat[(np.cumsum(counts + 2) - counts - 2)[number] + places])
+        flat = np.fromiter(chain.from_iterable(reading.scores for reading in readings), np.float64, counts.sum())
+        at = (np.cumsum(counts) - counts)[number] + places - 1
+        scores.append(flat[np.minimum(at, len(flat) - 1)] if len(flat) else np.zeros(len(at)))
+    counted &= units[0] == units[1]
+    # The tokens of a phrase are one unit.
+    number, places, lost = number[counted], np.array(after, np.int64)[counted], (scores[0] - scores[1])[counted]
+    again = np.zeros(len(number), bool)
+    again[1:] = (number[1:] == number[:-1]) & (places[1:] == places[:-1])
+    return np.bincount(number[~again], np.maximum(lost[~again], 0.0), len(of))
 
 
-def _lowest(new: Reading, starts: Sequence[int], edits: Sequence[Edit]) -> float:
-    """The lowest log p of a unit in or near an edit; starts: the number of the first word of each edit."""
+def _lowest(new: Reading, edited: Edited) -> float:
+    """The lowest log p of a unit in or near an edit."""
     lowest, last = 0.0, len(new.place_of) - 1
-    for start, edit in zip(starts, edits, strict=True):
-        end = max(start, min(start + len(WORD.findall(edit.new)), last + 1) - 1)
-        first, final = new.place_of[min(start, last)], new.place_of[min(end, last)]
-        lowest = min(lowest, *new.scores[max(first - 1 - WINDOW, 0) : final + WINDOW], 0.0)
+    for start, end in zip(edited.starts, edited.ends, strict=True):
+        final = max(start, min(end, last + 1) - 1)
+        low, high = new.place_of[min(start, last)], new.place_of[min(final, last)]
+        lowest = min(lowest, *new.scores[max(low - 1 - WINDOW, 0) : high + WINDOW], 0.0)
     return lowest
 
 

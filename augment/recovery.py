@@ -1,14 +1,14 @@
-"""Negatives that others wrote: find what they change in their caption, and judge them as the operators' are judged.
+"""Negatives that others wrote: find what they change in their caption, and whether the captions make them true.
 
-`recover` tells which word is replaced by which, or what is swapped; `judge` applies the checks that operators'
-candidates pass: truth, grammar, plausibility.
+`recover` tells which word is replaced by which, or what is swapped; `judge` whether that is true, false or undecidable
+by the captions of the image, and whether the negative is kept.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from difflib import SequenceMatcher
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
@@ -23,16 +23,18 @@ from .language.grammar import article
 from .language.semantic_classes import prepositions
 from .language.wordnet import first_sense
 from .mentions import Mentions
-from .operators import OPERATORS, Limits
+from .oddness import ANY, MAX_P_ODD, p_odd
 from .plausibility import SentenceScorer, compare
 from .settings import Cloze, LeastPlausibility, MaxTrue, Scorer, Settings, SpacyModel
 from .slots.nouns import Slot, attribute_slots, noun_slots, quantity_slots
 from .slots.verbs import preposition_uses
 from .truth.contradiction import assess, relation_said
+from .truth.entailment import follows, is_kind_of, meaning
 from .truth.estimates import KIND_OF_CHANGE, MAX_P_TRUE
 
 Span = tuple[int, int, int, int]  # tokens of the caption, start and end; of the negative, start and end
 NEGATIONS = frozenset({"no", "not", "without", "never", "none", "nobody", "nothing", "neither", "nor", "n't"})
+AUXILIARIES = frozenset({"is", "are", "do", "does", "there"})  # that a negation brings along
 REWRITE = "rewrite"
 # What a negative may turn out to be -> its family.
 FAMILIES_OF = {
@@ -49,7 +51,7 @@ FAMILIES_OF = {
     REWRITE: "other",
 }
 _PIECE = re.compile(r"\s+|[^\W_]+(?:['’][^\W_]+)*|[^\w\s]|_")
-# The operator whose limits a recovered change must keep to, if limits hold; others keep to the default limits.
+# The operator whose negatives a recovered change is as odd as.
 LIKE = {
     "replace_noun": "noun",
     "replace_numeral": "numeral",
@@ -79,8 +81,7 @@ def recover(caption: Caption, negative: Caption) -> Recovered:
     edits = align(caption.text, negative.text)
     if not edits or caption.text.lower() == negative.text.lower():
         return Recovered(REWRITE, Candidate("none", edits, (), "", "", rejected="unchanged"))
-    spans = _spans(caption, negative, edits)
-    main = [span for span in spans if not _follows(caption, negative, span)] or spans
+    main = _main(caption, negative, edits)
     old = [" ".join(caption.lowered[a:b]) for a, b, _, _ in main]
     new = [" ".join(negative.lowered[c:d]) for _, _, c, d in main]
     plain = Candidate("none", edits, (), " | ".join(old), " | ".join(new))
@@ -139,6 +140,12 @@ def _tidy(caption: str, edit: Edit) -> Edit:
     if start == end and new[:1].isspace() and caption[start : start + 1] == new[0]:
         return Edit(start + 1, end + 1, new[1:] + new[0])
     return Edit(start, end, new)
+
+
+def _main(caption: Caption, negative: Caption, edits: tuple[Edit, ...]) -> list[Span]:
+    """The tokens that differ, without words that only agree with others; all of them, if there are no others."""
+    spans = _spans(caption, negative, edits)
+    return [span for span in spans if not _follows(caption, negative, span)] or spans
 
 
 def _spans(caption: Caption, negative: Caption, edits: tuple[Edit, ...]) -> list[Span]:
@@ -245,6 +252,7 @@ def word_slots(caption: Caption) -> list[tuple[str, int]]:
 class Judging(Settings):
     """How negatives of unknown origin are judged. The caller loads `scorer` and `cloze`."""
 
+    cautious: bool = Field(False, description="reject undecidable negatives that may be true, too, as operators do")
     max_true: MaxTrue = MAX_P_TRUE
     plausible: bool = Field(False, description="reject implausible negatives, too, as operators do")
     min_plausibility: LeastPlausibility = None
@@ -253,70 +261,112 @@ class Judging(Settings):
     spacy_model: SpacyModel = None
 
 
+class Verdict(NamedTuple):
+    """What is found about a negative: the operator that would make it (see `recover`); whether it is true by the
+    captions, one of negcap.schemas.negatives.TRUTH_VALUES, None if it is too long to be parsed; and whether it is
+    accepted.
+    """
+
+    operator: str
+    verdict: str | None
+    judged: Judged
+
+
 def judge(
     contexts: Sequence[Context],
     negatives: Sequence[Sequence[Caption]],
     settings: Judging,
     scorer: SentenceScorer | None = None,
-) -> list[list[tuple[str, Judged]]]:
-    """Judge the negatives of some captions: for each caption, in the order of its negatives, the operator that would
-    make it (see `recover`), and whether it is accepted.
+) -> list[list[Verdict]]:
+    """Judge the negatives of some captions: for each caption, in the order of its negatives.
 
     contexts: of each caption, with the truth estimates of its image. negatives: of each caption, parsed. A negative is
-    rejected if it is its caption (`unchanged`), an earlier negative of it (`repeated`) or another caption of the image
-    (`sibling_says_so`); has a grammatical fault that its caption lacks (`ungrammatical`); may be true (as `assess`
-    says); or is implausible, where the settings ask for that; and if it or its caption is too long to be parsed
-    (`too_long`). All but those that are unchanged or too long get a plausibility.
+    true if a caption of the image entails it (see negcap.augment.truth.entailment), undecidable if it adds something or
+    may be true for a reason of `assess`, else false. Rejected are those that are their caption (`unchanged`), an
+    earlier negative of it (`repeated`) or true (`caption_says_so`, `sibling_says_so`), that have a grammatical fault
+    which their caption lacks (`ungrammatical`), or are too long to be parsed, or their captions (`too_long`); where the
+    settings ask for that, those that may be true, for the reasons of operators, and implausible ones. All but those
+    that are unchanged or too long get a plausibility.
     """
-    items: list[tuple[Context, Caption, Recovered, str | None, float | None]] = []
+    items: list[tuple[Context, Caption, Recovered, str | None, str | None, float | None]] = []
     for context, of_caption in zip(contexts, negatives, strict=True):
         seen = set[str]()
         for negative in of_caption:
             recovered = recover(context.caption, negative)
-            items.append((context, negative, recovered, *_reason(recovered.candidate, negative, context, seen)))
+            verdict, doubt, p_true = _verdict(recovered, negative, context)
+            reason = recovered.candidate.rejected or (None if verdict else "too_long")
+            if reason is None and negative.text.lower() in seen:
+                reason = "repeated"
+            elif reason is None and faults(negative.text) > faults(context.caption.text):
+                reason = "ungrammatical"
+            elif reason is None and (verdict == "true" or settings.cautious):
+                reason = doubt
+            items.append((context, negative, recovered, verdict, reason, p_true))
             seen.add(negative.text.lower())
-    compared = [item for item in items if item[3] not in NOT_COMPARED]
+    compared = [item for item in items if item[4] not in NOT_COMPARED]
     pairs = [(context.caption, context.reading, recovered.candidate) for context, _, recovered, *_ in compared]
     changes = compare(*zip(*pairs, strict=True)) if pairs else []
     if scorer is not None:
         odds = scorer.log_likelihoods([negative.text for _, negative, *_ in compared])
         odds = odds - scorer.log_likelihoods([context.caption.text for context, *_ in compared])
         changes = [change._replace(log_odds=float(value)) for change, value in zip(changes, odds, strict=True)]
-    following, judged = iter(changes), []
-    for _, negative, (operator, candidate), reason, p_true in items:
-        log_odds = loss = None
+    odd = p_odd([LIKE.get(recovered.operator, ANY) for _, _, recovered, *_ in compared], changes)
+    following, judged = iter(zip(changes, odd, strict=True)), []
+    for _, negative, (operator, candidate), verdict, reason, p_true in items:
+        log_odds = likely = None
         if reason not in NOT_COMPARED:
-            change = next(following)
-            log_odds, loss = change.log_odds, change.loss
-            limits = OPERATORS[LIKE[operator]].limits if operator in LIKE else Limits()
-            allowed = not settings.plausible or limits is None or limits.allow(change)
+            change, likely = next(following)
+            log_odds = change.log_odds
+            allowed = not settings.plausible or likely <= MAX_P_ODD
             if settings.min_plausibility is not None and log_odds < settings.min_plausibility:
                 allowed = False
             reason = reason or (None if allowed else "implausible")
         candidate = candidate._replace(plausibility=log_odds)
-        judged.append((operator, Judged(candidate, negative.text, p_true, log_odds, loss, reason)))
+        judged.append(Verdict(operator, verdict, Judged(candidate, negative.text, p_true, log_odds, likely, reason)))
     results = iter(judged)
     return [[next(results) for _ in of_caption] for of_caption in negatives]
 
 
-def _reason(
-    candidate: Candidate, negative: Caption, context: Context, seen: Iterable[str]
-) -> tuple[str | None, float | None]:
-    """Why a negative is rejected before its plausibility is known, or None; and its p_true, if estimated."""
-    caption, image, lower = context.caption, context.image, negative.text.lower()
-    assert image is not None  # `judge` asks for it
-    if candidate.rejected is not None:
-        return candidate.rejected, None
+def _verdict(recovered: Recovered, negative: Caption, context: Context) -> tuple[str | None, str | None, float | None]:
+    """One of TRUTH_VALUES, None if a text was not parsed; why it is not "false", if there is a reason; p_true, if
+    estimated.
+    """
+    caption, (operator, candidate) = context.caption, recovered
     if caption.too_long or negative.too_long:
-        return "too_long", None
-    if lower in seen:
-        return "repeated", None
-    if lower in context.texts:
-        return "sibling_says_so", None
-    if faults(negative.text) > faults(caption.text):
-        return "ungrammatical", None
+        return None, None, None
+    if _entails(caption, negative, recovered):
+        return "true", "caption_says_so", None
+    siblings = (sibling for sibling in context.siblings.captions if sibling is not caption)
+    if any(_entails(sibling, negative, recover(sibling, negative)) for sibling in siblings):
+        return "true", "sibling_says_so", None
     if candidate.change == "none":
-        return _already_said(negative, context), None
+        if _already_said(negative, context):
+            return "true", "sibling_says_so", None
+        new = set(candidate.replacement.split()) - NEGATIONS - AUXILIARIES
+        decided = operator == "swap" or (operator == "negate" and new <= {*caption.lowered})
+        return "false" if decided else "undecidable", None, None
+    doubt, p_true = _doubt(candidate, context)
+    return "false" if doubt is None else "undecidable", doubt, p_true
+
+
+def _entails(caption: Caption, negative: Caption, recovered: Recovered) -> bool:
+    """Whether a caption entails a text, given what turns the one into the other. Nothing is said of negations."""
+    operator, candidate = recovered
+    if candidate.rejected == "unchanged":
+        return True
+    if not NEGATIONS.isdisjoint((*caption.lowered, *negative.lowered)):
+        return False
+    if operator in ("swap", "swap_attribute"):
+        return meaning(caption) == meaning(negative)
+    if operator.startswith("replace_"):
+        return is_kind_of(operator.removeprefix("replace_"), candidate.replaced, candidate.replacement)
+    return all(follows(caption, negative, *span) for span in _main(caption, negative, candidate.edits))
+
+
+def _doubt(candidate: Candidate, context: Context) -> tuple[str | None, float | None]:
+    """Why one word in place of another may be true, for the reasons of `assess`, or None; its p_true, if estimated."""
+    caption, image = context.caption, context.image
+    assert image is not None  # `judge` asks for it
     known = context.lexicon.nouns.number
     if candidate.change == "noun" and candidate.replacement not in known:
         return _may_be_there(candidate.replacement, context), None
@@ -344,8 +394,8 @@ def _may_be_there(noun: str, context: Context) -> str | None:
     return None
 
 
-def _already_said(negative: Caption, context: Context) -> str | None:
-    """`sibling_says_so` if all that a negative newly mentions is mentioned by other captions of the image."""
+def _already_said(negative: Caption, context: Context) -> bool:
+    """Whether all that a negative newly mentions is mentioned by other captions of the image."""
     new = Mentions((negative,))
     own, siblings = context.own, context.siblings
     nouns = {noun for noun in new.nouns - own.nouns if not any(may_corefer(noun, other) for other in own.nouns)}
@@ -355,8 +405,7 @@ def _already_said(negative: Caption, context: Context) -> str | None:
         (new.verbs - own.verbs, siblings.verbs),
         (new.relations - own.relations, siblings.relations),
     ]
-    said = any(mentions for mentions, _ in added) and all(mentions <= theirs for mentions, theirs in added)
-    return "sibling_says_so" if said else None
+    return any(mentions for mentions, _ in added) and all(mentions <= theirs for mentions, theirs in added)
 
 
 def faults(text: str) -> int:

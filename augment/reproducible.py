@@ -25,6 +25,11 @@ def record_rng(seed: int, operator: str, caption_id: str) -> Random:
     return Random(int.from_bytes(digest, "little"))
 
 
+def shuffle_key(name: str, seed: int = 0) -> int:
+    """A 64-bit number; things sorted by those of their names are in random order, whatever else there is."""
+    return int.from_bytes(blake2b(f"{seed}:{name}".encode(), digest_size=8).digest(), "big")
+
+
 def exp(x: np.ndarray) -> np.ndarray:
     """e^x of each element: an array of the shape of `x`, in float64; 0 below -745, infinity above 710."""
     x = np.clip(x, -800.0, 800.0)
@@ -45,6 +50,11 @@ def log(x: np.ndarray) -> np.ndarray:
     ratio = (fraction - 1) / (fraction + 1)  # log(fraction) = 2 artanh(ratio)
     logarithm = ratio * _polynomial(LOG, ratio * ratio) + doublings * LN2_LOW + doublings * LN2_HIGH
     return np.where(x > 0, logarithm, -np.inf)
+
+
+def sigmoid(log_odds: np.ndarray) -> np.ndarray:
+    """The probabilities that belong to log odds."""
+    return 1.0 / (1.0 + exp(-log_odds))
 
 
 def _polynomial(coefficients: list[float], x: np.ndarray) -> np.ndarray:

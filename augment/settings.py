@@ -46,6 +46,10 @@ MaxTrue = Annotated[
         "than this, except lower numbers"
     ),
 ]
+MaxOdd = Annotated[
+    Share,
+    Field(description="reject what readers would call odd with a higher estimated probability than this; 1: nothing"),
+]
 Scorer = Annotated[
     Path | None,
     Field(
@@ -55,10 +59,7 @@ Scorer = Annotated[
 ]
 LeastPlausibility = Annotated[
     float | None,
-    Field(
-        description="reject negatives of a lower plausibility (log-odds to the caption, in nats); none: only the "
-        "limits of each operator"
-    ),
+    Field(description="reject negatives of a lower plausibility (log-odds to the caption, in nats); none: no limit"),
 ]
 SpacyModel = Annotated[
     str | None,

@@ -7,13 +7,13 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterator
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
 import click
 from mkdocs.exceptions import PluginError
 
+from negcap.augment.oddness import ANY, coefficients
 from negcap.augment.operators import OPERATORS
 from negcap.augment.operators.replacement import FLOORS
 from negcap.pipelines.cli import negcap
@@ -51,13 +51,13 @@ def filled(markdown: str) -> str:
 
 
 def limits() -> str:
-    """A table of the operators that have limits: the floor of their draws, and the limits of whole negatives."""
-    rows = ["| operator | floor | least plausibility | largest loss | lowest word |", "|---|---|---|---|---|"]
+    """A table of the operators whose negatives are compared: the floor of their draws, and the terms of their p_odd."""
+    rows = ["| operator | floor | bias | log(1 + loss) | lowest | whole |", "|---|---|---|---|---|---|"]
+    model = coefficients()
     for name, operator in OPERATORS.items():
-        if operator.limits is not None:
+        if operator.compared:
             floor = FLOORS.get(name)
-            numbers = (floor, *operator.limits)
-            cells = ("–" if number is None or not isfinite(number) else f"{number:g}" for number in numbers)
+            cells = ("–" if number is None else f"{number:g}" for number in (floor, *model.get(name, model[ANY])))
             rows.append(f"| `{name}` | {' | '.join(cells)} |")
     return "\n".join(rows)
 

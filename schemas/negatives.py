@@ -30,9 +30,7 @@ _CHANGE = dict(
     edits=column(EDITS, "disjoint edits of caption, in order"),
     replaced=text("lemma, quantity or preposition that was replaced, both of a swap; empty if a word is added"),
     replacement=text("what replaces it, in the same form"),
-    replaced_synset=text(
-        "WordNet synset of what was replaced; for a preposition, its sets in Table 8 of VSE-C", nullable=True
-    ),
+    replaced_synset=text("WordNet synset of what was replaced; null if it has none", nullable=True),
     replacement_synset=text("the same of the replacement", nullable=True),
 )
 
@@ -47,21 +45,21 @@ _MEASURES = dict(
         "language model of the setting `scorer`; null if not computed",
         nullable=True,
     ),
-    context_loss=float32(
-        "what the words that caption and negative share lose in log probability under the cloze model, "
-        "added up, in nats: of all columns the one that tells best what readers call odd; null if the "
-        "negative was not read as a whole",
+    p_odd=float32(
+        "estimated probability that a reader calls it odd: ungrammatical, or hardly ever seen or said; comparable "
+        "across operators; null if not estimated",
         nullable=True,
     ),
 )
 
 NEGATIVES = schema(
     "negatives",
-    4,
+    6,
     negative_id=text(
         "`<caption_id>#<operator>:<k>`; k numbers the negatives of a caption and operator from 0, in sampling order"
     ),
     **_KEYS,
+    draw=int32("the k of negative_id: how many negatives its operator drew of the caption before"),
     text=text("the negative caption"),
     **_CHANGE,
     **_MEASURES,
@@ -72,7 +70,7 @@ NEGATIVES = schema(
     ),
 )
 
-REFINED = pa.schema(NEGATIVES).with_metadata({"table": "refined", "schema_version": "4"})
+REFINED = pa.schema(NEGATIVES).with_metadata({"table": "refined", "schema_version": "6"})
 
 POSITIVES = schema(
     "positives",
@@ -86,18 +84,20 @@ POSITIVES = schema(
 REASONS = tuple(
     "related_in_caption related_in_sibling overlap_in_caption overlap_in_sibling same_quantity sibling_quantity "
     "preposition_overlap interchangeable dangling_pronoun ungrammatical unchanged caption_says_so sibling_says_so "
-    "likely_true implausible repeated too_long operator_error".split()
+    "likely_true implausible repeated no_candidate too_long operator_error".split()
 )
 
 REJECTIONS = schema(
     "rejections",
-    5,
+    6,
     **_KEYS,
     reason=text(words=REASONS),
+    text=text("the sentence that was rejected; empty if the caption is, whole"),
     **_CHANGE,
     **_MEASURES,
     detail=text(
-        "of a caption that is rejected whole: the rule that it breaks, or the operator and its error; else null",
+        "of what is implausible, the limit that it does not keep; of a caption that is rejected whole, the rule that "
+        "it breaks, or the operator and its error; else null",
         nullable=True,
     ),
 )
@@ -122,11 +122,19 @@ PROPOSALS = schema(
     problem=text("why there is no text to judge: malformed or refused; empty if there is one"),
 )
 
+TRUTH_VALUES = ("false", "true", "undecidable")
+
 JUDGED = schema(
     "judged",
-    1,
+    2,
     **_PROPOSED,
     operator=text("what the text does to its caption, as in negatives; empty if there is no text"),
+    verdict=text(
+        "whether the captions make the text true (it says only what one of them says, in its words, synonyms or "
+        "hypernyms), false, or do not decide it; null if it was not parsed; ",
+        words=TRUTH_VALUES,
+        nullable=True,
+    ),
     negative_id=text("key into negatives; null if it was refused", nullable=True),
     p_true=float32("as in negatives", nullable=True),
     plausibility=float32("as in negatives, also of refused texts", nullable=True),

@@ -19,9 +19,10 @@ import numpy as np
 from ..caption import read_only
 from ..data import data_path
 from .file import read_model
-from .network import Network, Read, Shared, single_threaded, singles
+from .network import Network, Read, single_threaded, singles
 from .states import SPECIAL, UNKNOWN, Place, Units
 
+EDITED = 12_000  # number of units of edited texts that are read together, about: their states take 70 MB
 Span = tuple[int, int]  # token numbers, the second exclusive
 
 
@@ -63,20 +64,15 @@ class ClozeModel:
         encoded = [self.units.read(words) for words in texts]
         all_places, rows = [], []
         for (units, of_token), its in zip(encoded, spans or [()] * len(texts), strict=True):
-            places, row = singles(len(units)), dict[Place, int]()
+            row = dict[Place, int]()
             for start, end in its:
                 before, after = place = _place(units, of_token, start, end)
                 if after - before != 2 and place not in row:
-                    row[place] = len(places)
-                    places.append(place)
-            all_places.append(places)
+                    row[place] = len(units) - 2 + len(row)
+            places = singles(len(units))
+            all_places.append(np.concatenate([places, list(row)]) if row else places)
             rows.append(row)
-        results = self.network.read([units for units, _ in encoded], all_places)
-        scores = self._unit_scores([units for units, _ in encoded], [vectors for vectors, _ in results])
-        return [
-            Reading(self, units, of_token, its, vectors, row, states)
-            for (units, of_token), row, (vectors, states), its in zip(encoded, rows, results, scores, strict=True)
-        ]
+        return self._readings(encoded, all_places, rows)
 
     def read_edited(self, readings: Sequence[Reading], texts: Sequence[Sequence[str]]) -> list[Reading]:
         """Read texts that differ in a few words from others that have been read; the result is that of `read`.
@@ -84,30 +80,45 @@ class ClozeModel:
         readings: for each text, the reading of the other, made by `read`, else ValueError. What they have in common is
         not computed again, so it takes half the time. No spans of tokens can be asked for.
         """
+        if any(reading.states is None for reading in readings):
+            raise ValueError("readings must be made by `read`, was one of an edited text")
         encoded = [self.units.read(words) for words in texts]
-        encoded_units = [units for units, _ in encoded]
-        shared = []
-        for units, reading in zip(encoded_units, readings, strict=True):
-            if reading.states is None:
-                raise ValueError("readings must be made by `read`, was one of an edited text")
-            start, end = _common(reading.units, units)
-            shared.append(Shared(reading.states, start, end))
-        vectors = self.network.read_edited(encoded_units, shared)
-        all_scores = self._unit_scores(encoded_units, vectors)
-        return [
-            Reading(self, units, of_token, scores, vectors_of_text)
-            for (units, of_token), vectors_of_text, scores in zip(encoded, vectors, all_scores, strict=True)
-        ]
+        together: dict[tuple[int, int], list[int]] = {}
+        total = 0
+        for i, (reading, (units, _)) in enumerate(zip(readings, encoded, strict=True)):
+            together.setdefault((id(reading.states), total // EDITED), []).append(i)
+            total += len(units)
+        results: dict[int, Reading] = {}
+        for numbers in together.values():
+            own = [encoded[i] for i in numbers]
+            places = [singles(len(units)) for units, _ in own]
+            results |= zip(numbers, self._readings(own, places, known=readings[numbers[0]].states), strict=True)
+        return [results[i] for i in range(len(texts))]
 
-    def _unit_scores(self, texts: Sequence[Sequence[int]], vectors: Sequence[np.ndarray]) -> list[list[float]]:
-        """log p(unit | rest) of the units of each text but START and END; vectors: of their places, perhaps others."""
-        if not texts:
-            return []
-        units = np.array([unit for text in texts for unit in text[1:-1]], np.int64)
-        sizes = [len(text) - 2 for text in texts]
-        rows = np.concatenate([of_text[:size] for size, of_text in zip(sizes, vectors, strict=True)])
-        scores = self.scores(rows, units).tolist()
-        return [scores[end - size : end] for size, end in zip(sizes, accumulate(sizes), strict=True)]
+    def _readings(
+        self,
+        encoded: Sequence[tuple[list[int], list[int]]],
+        places: Sequence[np.ndarray],
+        rows: Sequence[Mapping[Place, int]] | None = None,
+        known: Read | None = None,
+    ) -> list[Reading]:
+        """Read texts together: encoded: the units of each, and the place of each token. places: of each, first those of
+        its units; rows: those of the others.
+        """
+        texts = [units for units, _ in encoded]
+        vectors, states = self.network.read(texts, places, known)
+        sizes = [len(units) - 2 for units in texts]
+        every = [of_text[:size] for size, of_text in zip(sizes, vectors, strict=True)]
+        inner = np.array([unit for units in texts for unit in units[1:-1]], np.int64)
+        scores = self.scores(
+            np.concatenate([np.zeros((0, self.embedding.shape[1]), np.float32), *every]), inner
+        ).tolist()
+        return [
+            Reading(self, *of_text, scores[end - size : end], its, row, states if known is None else None)
+            for of_text, size, end, its, row in zip(
+                encoded, sizes, accumulate(sizes), vectors, rows or [{}] * len(texts), strict=True
+            )
+        ]
 
     def scores(self, vectors: np.ndarray, units: np.ndarray) -> np.ndarray:
         """log p(unit | rest) of one unit at each of n places: (n,). For UNKNOWN it is the lowest bias.
@@ -137,19 +148,20 @@ class Reading:
     rows: Mapping[Place, int] = field(default_factory=dict)
     states: Read | None = None
 
-    @single_threaded()
-    def log_probabilities(
-        self, start: int, end: int, units: np.ndarray, vectors: np.ndarray | None = None
-    ) -> np.ndarray:
-        """log p(unit | rest) of any units in place of the tokens from `start` to `end` (exclusive): (units,), -inf for
-        -1.
+    def vector(self, start: int, end: int) -> np.ndarray:
+        """The vector of the place of the tokens from `start` to `end` (exclusive): (width,).
 
-        The tokens are those of a single unit, or a span that was given to `ClozeModel.read`, else KeyError. vectors:
-        the units' word vectors, (units, width), if known.
+        The tokens are those of a single unit, or a span that was given to `ClozeModel.read`, else KeyError.
         """
         before, after = place = _place(self.units, self.place_of, start, end)
-        vector = self.vectors[before if after - before == 2 else self.rows[place]]
-        scores = (self.model.embedding[units] if vectors is None else vectors) @ vector + self.model.bias[units]
+        return self.vectors[before if after - before == 2 else self.rows[place]]
+
+    @single_threaded()
+    def log_probabilities(self, start: int, end: int, units: np.ndarray) -> np.ndarray:
+        """log p(unit | rest) of any units in place of the tokens from `start` to `end` (exclusive), as of `vector`:
+        (units,), -inf for -1.
+        """
+        scores = self.model.embedding[units] @ self.vector(start, end) + self.model.bias[units]
         return np.where(units < 0, -np.inf, np.minimum(scores, 0.0))
 
     def is_unit(self, token: int) -> bool:
@@ -172,14 +184,6 @@ class Reading:
 def _place(units: Sequence[int], place_of: Sequence[int], start: int, end: int) -> Place:
     """The place of the tokens `start` to `end` (exclusive) of a text: the units before and after them."""
     return place_of[start] - 1, min(place_of[end - 1] + 1, len(units) - 1)
-
-
-def _common(one: Sequence[int], other: Sequence[int]) -> tuple[int, int]:
-    """How many first and how many last units two texts have in common, without overlap in either."""
-    most = min(len(one), len(other))
-    start = next((i for i in range(most) if one[i] != other[i]), most - 1)
-    end = next((i for i in range(most - start) if one[-1 - i] != other[-1 - i]), most - start)
-    return start, end
 
 
 @cache

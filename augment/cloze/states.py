@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -24,12 +25,12 @@ Place = tuple[int, int]  # the numbers of the units before and after a place, ST
 START, END, UNKNOWN = "<s>", "</s>", "<unk>"
 SPECIAL = (START, END, UNKNOWN)
 FINAL = frozenset({".", "!"})
+TOGETHER = 512  # number of states that are computed together: they fit into a core's cache
 
 
 def normalised(word: str) -> str:
     """A word as the model reads it: in lower case, "an" as "a"."""
-    lower = word.lower()
-    return "a" if lower == "an" else lower
+    return "a" if (lower := word.lower()) == "an" else lower
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,10 +65,13 @@ class Units:
         """
         unknown, number = self.number[UNKNOWN], self.number
         units, places = [0], []
-        for words_of_unit in joined([normalised(word) for word in words], self.phrases):
-            places.extend([len(units)] * (len(words_of_unit) or 1))
-            if words_of_unit:
-                units.append(number.get(" ".join(words_of_unit), unknown))
+        words, start = [normalised(word) for word in words], 0
+        for size in joined(words, self.phrases):
+            places += [len(units)] * (size or 1)
+            if size:
+                name = words[start] if size == 1 else " ".join(words[start : start + size])
+                units.append(number.get(name, unknown))
+                start += size
         return [*units, 1], places
 
 
@@ -79,22 +83,24 @@ def by_first_word(phrases: Iterable[str]) -> dict[str, tuple[tuple[str, ...], ..
     return by_word
 
 
-def joined(words: Sequence[str], phrases: Mapping[str, tuple[tuple[str, ...], ...]]) -> list[tuple[str, ...]]:
-    """Group normalised words into units, from left to right, each the longest phrase that matches; a final full stop
-    becomes an empty tuple.
+def joined(words: Sequence[str], phrases: Mapping[str, tuple[tuple[str, ...], ...]]) -> list[int]:
+    """Group normalised words into units, from left to right, each the longest phrase that matches: their numbers of
+    words; 0 for a final full stop.
     """
-    units: list[tuple[str, ...]] = []
+    sizes: list[int] = []
     final = len(words) > 0 and words[-1] in FINAL
     start, end = 0, len(words) - final
     while start < end:
-        unit: tuple[str, ...] = (words[start],)
-        for phrase in phrases.get(words[start], ()):
-            if start + len(phrase) <= end and tuple(words[start : start + len(phrase)]) == phrase:
-                unit = phrase
-                break
-        units.append(unit)
-        start += len(unit)
-    return [*units, ()] if final else units
+        size = 1
+        for phrase in phrases.get(words[start], ()) if start + 1 < end else ():
+            longer = len(phrase)
+            if phrase[1] == words[start + 1] and start + longer <= end:
+                if longer == 2 or tuple(words[start : start + longer]) == phrase:
+                    size = longer
+                    break
+        sizes.append(size)
+        start += size
+    return [*sizes, 0] if final else sizes
 
 
 class Recurrent(NamedTuple):
@@ -172,37 +178,83 @@ class States(NamedTuple):
     around: np.ndarray
 
 
-def run(
-    side: Recurrent, sequences: Sequence[Sequence[int]], begin: np.ndarray, states: States, row: int
-) -> list[np.ndarray]:
-    """Run a GRU over sequences of units, and write the states after each unit to `states`, from `row` on.
+class Trie(NamedTuple):
+    """All prefixes of sequences of units, each once: equal prefixes have the same state.
 
-    begin: the state before the first unit of each sequence, (sequences, S). Returns the rows of the states of each. The
-    rows of one step are adjacent, those of the longest sequences first, so that the sequences that go on are always the
-    first rows of the step before.
+    units: the sequences, -1 behind the end of each, (sequences, length). rows: for each prefix, by its last unit, the
+    row of its state in `States`, of the same shape.
     """
-    lengths = np.array([len(sequence) for sequence in sequences], np.int64)
-    order = np.argsort(-lengths, kind="stable")
-    longest = int(lengths.max(initial=0))
-    going_on = len(lengths) - np.searchsorted(np.sort(lengths), np.arange(longest), side="right")
-    starts = row + np.concatenate([[0], np.cumsum(going_on)])
-    units = np.zeros((longest, len(sequences)), np.int64)
-    for rank, i in enumerate(order.tolist()):
-        units[: lengths[i], rank] = sequences[i]
-    state = begin[order]
-    for step, (start, count) in enumerate(zip(starts.tolist(), going_on.tolist(), strict=False)):
-        new = states.state[start : start + count]
-        side.step(state[:count], units[step, :count], new)
-        state = new
-    new_states = States(*(rows[row : starts[-1]] for rows in states))
-    np.matmul(new_states.state, side.memory, out=new_states.memory)
-    np.add(new_states.memory, side.memory_bias, out=new_states.memory)
-    rounded(new_states.memory, MEMORY)
-    np.matmul(new_states.state, side.around, out=new_states.around)
-    np.add(new_states.around, side.around_bias, out=new_states.around)
-    ranks = np.empty(len(order), np.int64)
-    ranks[order] = np.arange(len(order))
-    return [starts[:length] + rank for length, rank in zip(lengths.tolist(), ranks.tolist(), strict=True)]
+
+    units: np.ndarray
+    rows: np.ndarray
+
+
+class Level(NamedTuple):
+    """Prefixes of one length that are new: their last unit, and the row of the state before it, -1 for none."""
+
+    unit: np.ndarray
+    parent: np.ndarray
+
+
+def trie(units: np.ndarray, row: int, known: Trie | None = None) -> tuple[Trie, list[Level]]:
+    """The prefixes of sequences, and those of each length that are not in `known`, whose rows are numbered from `row`
+    on, shorter ones first. units: as in `Trie`, at least one column.
+    """
+    every = units
+    if known is not None:
+        length = max(known.units.shape[1], units.shape[1])
+        every = np.full((len(known.units) + len(units), length), -1, units.dtype)
+        every[: len(known.units), : known.units.shape[1]] = known.units
+        every[len(known.units) :, : units.shape[1]] = units
+    order = np.lexsort(every.T[::-1])
+    ordered = every[order]
+    first = np.ones(ordered.shape, bool)  # whether a prefix is not that of the sequence before
+    np.logical_or.accumulate(ordered[1:] != ordered[:-1], axis=1, out=first[1:])
+    first &= ordered >= 0
+    starts = np.concatenate([[0], np.cumsum(first.sum(0))])
+    nodes = np.empty(every.shape, np.int64)  # numbered by length; not used behind the end of a sequence
+    nodes[order] = np.cumsum(first, axis=0) - 1 + starts[:-1]
+    row_of = np.full(starts[-1], -1)
+    if known is not None:
+        there = known.units >= 0
+        row_of[nodes[: len(there), : there.shape[1]][there]] = known.rows[there]
+        nodes = nodes[len(there) :, : units.shape[1]]
+    new = np.flatnonzero(row_of < 0)
+    row_of[new] = np.arange(row, row + len(new))
+    last, above = np.empty(starts[-1], np.int64), np.full(starts[-1], -1)
+    inside = units >= 0
+    last[nodes[inside]] = units[inside]
+    above[nodes[:, 1:][inside[:, 1:]]] = nodes[:, :-1][inside[:, 1:]]
+    cuts = np.searchsorted(new, starts).tolist()
+    levels = [new[start:end] for start, end in pairwise(cuts) if end > start]
+    parents = [np.where(above[level] < 0, -1, row_of[above[level]]) for level in levels]
+    rows = np.where(inside, row_of[np.where(inside, nodes, 0)], 0)
+    return Trie(units, rows), [Level(last[level], parent) for level, parent in zip(levels, parents, strict=True)]
+
+
+def run(side: Recurrent, levels: Sequence[Level], states: States, row: int) -> None:
+    """Run a GRU over the new prefixes of a trie, and write their states to `states`, from `row` on.
+
+    Whatever is computed together, the result is the same, see `fixed_point`.
+    """
+    start = row
+    for unit, parent in levels:
+        for first in range(0, len(unit), TOGETHER):
+            block = slice(first, first + TOGETHER)
+            old = buffer("old", (len(unit[block]), states.state.shape[1]))
+            if parent[0] < 0:  # all or none, by length
+                old[:] = 0.0
+            else:
+                np.take(states.state, parent[block], axis=0, out=old, mode="clip")
+            side.step(old, unit[block], states.state[row : row + len(old)])
+            row += len(old)
+    for first in range(start, row, TOGETHER):
+        state, memory, around = (rows[first : min(first + TOGETHER, row)] for rows in states)
+        np.matmul(state, side.memory, out=memory)
+        memory += side.memory_bias
+        rounded(memory, MEMORY)
+        np.matmul(state, side.around, out=around)
+        around += side.around_bias
 
 
 def transposed(matrix: np.ndarray) -> np.ndarray:

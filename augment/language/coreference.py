@@ -13,7 +13,15 @@ from typing import Literal, NamedTuple, TypeVar
 import numpy as np
 
 from ..caption import cached
-from .semantic_classes import head, is_person, other_persons, overlaps, persons_may_be_same
+from .semantic_classes import (
+    head,
+    is_person,
+    may_be_person,
+    may_name_person,
+    other_persons,
+    overlaps,
+    persons_may_be_same,
+)
 from .wordnet import WordNet
 
 Coreference = Literal["related", "overlap"]
@@ -65,6 +73,18 @@ def related_or_same_person(one: str, other: str) -> bool:
 
 
 @lru_cache(maxsize=PAIRS)
+def says_less(general: str, noun: str) -> bool:
+    """Whether what a noun names is also named by a more general one: "animal" of a dog, "person" or "player" of a man.
+
+    A hypernym in WordNet, or a word for persons of any kind.
+    """
+    a, b = meaning(general), meaning(noun)
+    if not a.synsets.isdisjoint(b.above):
+        return a.synsets.isdisjoint(b.synsets) and b.synsets.isdisjoint(a.above)
+    return head(general) in overlaps().persons["any"] and general != noun and persons_may_be_same(general, noun)
+
+
+@lru_cache(maxsize=PAIRS)
 def may_corefer(one: str, other: str) -> bool:
     """Whether two nouns may name the same thing in an image: dog and animal, couch and sofa, man and player."""
     return related_or_same_person(one, other) or not meaning(one).words.isdisjoint(meaning(other).same)
@@ -81,7 +101,7 @@ def coreference(replacement: str, mentioned: str) -> Coreference | None:
     a, b = meaning(replacement), meaning(mentioned)
     if not (a.words.isdisjoint(b.same) and a.words.isdisjoint(b.implied)):
         return "overlap"
-    return "overlap" if persons_may_be_same(replacement, mentioned) else None
+    return "overlap" if may_name_person(replacement, mentioned) else None
 
 
 class Coreferent(NamedTuple):
@@ -106,7 +126,7 @@ class CoreferenceIndex:
         self._words = _entries_by(one.words for one in meanings)
         self._synsets = _entries_by(one.synsets for one in meanings)
         self._above = _entries_by(one.above for one in meanings)
-        self._persons = _entries_by({is_person(name)} for name in names).get(True, 0)
+        self._persons = _entries_by({may_be_person(name)} for name in names).get(True, 0)
         self._heads = _entries_by({head(name)} for name in names)
 
     @cached(NOUNS)

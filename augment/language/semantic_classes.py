@@ -71,6 +71,18 @@ def is_person(noun: str) -> bool:
     return noun != head(noun) and is_person(head(noun))
 
 
+PERSON_SHARE = 0.4
+
+
+@cache
+def may_be_person(noun: str) -> bool:
+    """Whether a noun names persons in more than PERSON_SHARE of its uses in WordNet's corpora: "fan", not "pole"."""
+    wordnet = WordNet.load()
+    above, counts = wordnet.first_above("person.n.01"), wordnet.tag_counts(noun, "n")
+    persons = sum(n for sense, n in zip(wordnet.senses(noun, "n"), counts, strict=True) if above[sense] == 0)
+    return is_person(noun) or persons > PERSON_SHARE * sum(counts)
+
+
 @cache
 def gender(noun: str) -> Gender:
     """The gender of pronouns for a noun: male, female, any (a person of unknown gender) or thing."""
@@ -85,7 +97,12 @@ def gender(noun: str) -> Gender:
 
 def persons_may_be_same(a: str, b: str) -> bool:
     """Whether two words for persons may name the same person: player and man, child and boy; not man and woman."""
-    return is_person(a) and is_person(b) and head(a) not in other_persons(head(b))
+    return is_person(a) and may_name_person(a, b)
+
+
+def may_name_person(noun: str, person: str) -> bool:
+    """Whether a noun may name the person that another names: a fan may be a man; not symmetric."""
+    return may_be_person(noun) and is_person(person) and head(noun) not in other_persons(head(person))
 
 
 @cache
@@ -225,10 +242,10 @@ class Prepositions:
 
     entries: those that may be replaced. phrases: by first word, prepositions of several words. same: variant -> entry.
     idioms, adverbs, governors, owned: words that form a set phrase with a preposition. worn, visible: nouns that
-    WordNet fails to class as clothing or things. directional: entries of direction ("into"), which are only exchanged
-    for their opposites. unfit: by class of object, entries that do not fit it. sets: the numbers of the sets in VSE-C's
-    Table 8 that contain an entry. overlaps: pairs that may both be true. only: entry -> the only entries that it may be
-    exchanged with. places: noun -> entries that may all be true of it at once.
+    WordNet fails to class as clothing or things. synonyms: pairs that mean the same. unfit: by class of object, entries
+    that do not fit it. sets: the numbers of the sets in VSE-C's Table 8 that contain an entry. overlaps: pairs that may
+    both be true. only: entry -> the only entries that it may be exchanged with. places: noun -> entries that may all be
+    true of it at once.
     """
 
     entries: frozenset[str]
@@ -240,12 +257,11 @@ class Prepositions:
     owned: dict[str, frozenset[str]]
     worn: frozenset[str]
     visible: frozenset[str]
-    directional: frozenset[str]
     beside: frozenset[str]
     holding: frozenset[str]
     next_to: frozenset[str]
     symmetric: frozenset[str]
-    opposites: frozenset[tuple[str, str]]
+    synonyms: frozenset[tuple[str, str]]
     unfit: dict[str, frozenset[str]]
     sets: dict[str, tuple[int, ...]]
     overlaps: frozenset[tuple[str, str]]
@@ -254,8 +270,6 @@ class Prepositions:
 
     def may_replace(self, old: str, new: str, noun: str) -> bool:
         """Whether `new` is incompatible with `old` before this noun and may replace it there."""
-        if not self.directional.isdisjoint((old, new)) and (old, new) not in self.opposites:
-            return False
         if new not in self.only.get(old, {new}) or old not in self.only.get(new, {old}):
             return False
         return not self.may_both_hold(old, new, noun)
@@ -267,11 +281,6 @@ class Prepositions:
     def overlap(self, a: str, b: str) -> bool:
         """Whether two prepositions may both be true of the same two things."""
         return a == b or (a, b) in self.overlaps
-
-    def table8_sets(self, entry: str) -> str | None:
-        """The sets in VSE-C's Table 8 that contain `entry`, as provenance: "prepositions:5"; None if there is none."""
-        numbers = self.sets.get(entry)
-        return f"prepositions:{','.join(map(str, numbers))}" if numbers else None
 
 
 @cache
@@ -287,7 +296,7 @@ def prepositions() -> Prepositions:
     overlaps = ([word, other] for word, others in table["overlaps"].items() for other in others)
     computed = {
         "phrases": by_first_word(phrases),
-        "opposites": pairs(table["opposites"]),
+        "synonyms": pairs(table["synonyms"]),
         "sets": dict(sets),
         "overlaps": pairs(table8, overlaps),
         "places": {noun: frozenset(place["overlaps"]) for place in table["places"] for noun in place["nouns"]},

@@ -1,13 +1,16 @@
 """WordNet 3.0 as arrays: senses by frequency, the hypernym taxonomy and antonyms.
 
-Built by `negcap.pipelines.resources.wordnet`; Fellbaum (ed.), WordNet: An Electronic Lexical Database (1998). A synset
-is an int, its row in the table. Lemmas are looked up in lower case; "hot dog" and "hot_dog" are the same. Parts of
-speech are "n", "v", "a" (satellite adjectives included) and "r"; others raise ValueError. An unknown lemma has no
-senses and raises no error.
+Built by `negcap.pipelines.resources.wordnet`; Fellbaum (ed.), WordNet: An Electronic Lexical Database (1998). The first
+sense in use of a noun is the one that it mostly has in captions, by data/senses.toml: "van" is a vehicle, no
+avant-garde. A synset is an int, its row in the table. Lemmas are looked up in lower case; "hot dog" and "hot_dog" are
+the same. Parts of speech are "n", "v", "a" (satellite adjectives included) and "r"; others raise ValueError. An
+unknown lemma has no senses and raises no error.
 """
 
 from __future__ import annotations
 
+import tomllib
+from collections.abc import Mapping
 from functools import cache
 
 import numpy as np
@@ -33,8 +36,12 @@ LEMMAS = 1 << 17  # number of lemmas or synsets whose results are cached: all th
 class WordNet:
     """The taxonomy; it does not change, and results are cached by lemma and synset."""
 
-    def __init__(self, table: pa.Table) -> None:
-        """Index a table with the schema `negcap.schemas.captions`."""
+    def __init__(self, table: pa.Table, in_captions: Mapping[str, str] | None = None) -> None:
+        """Index a table with the schema `negcap.schemas.captions`.
+
+        in_captions: the name of a noun's predominant sense in captions, where that is not the first.
+        """
+        self._in_captions = in_captions or {}
         table = table.combine_chunks()
         self._pos = pc.index_in(table["pos"], pa.array(["n", "v", "a", "s", "r"])).to_numpy().astype(np.int8)
         lexnames = table["lexname"].combine_chunks().dictionary_encode()
@@ -62,7 +69,8 @@ class WordNet:
     def load() -> WordNet:
         """The shipped WordNet, loaded once per process."""
         with data_path("wordnet.parquet").open("rb") as file:
-            wordnet = WordNet(pq.ParquetFile(file).read())
+            senses = tomllib.loads(data_path("senses.toml").read_text("utf-8"))
+            wordnet = WordNet(pq.ParquetFile(file).read(), {**senses["by_neighbours"], **senses["by_hand"]})
         pa.default_memory_pool().release_unused()
         return wordnet
 
@@ -80,7 +88,8 @@ class WordNet:
 
     @cached(LEMMAS)
     def senses_in_use(self, lemma: str, pos: str) -> tuple[int, ...]:
-        """The senses that are common in everyday text, most frequent first.
+        """The senses that are common in everyday text, first the one that a noun mostly has in captions, then the most
+        frequent ones.
 
         See `USE_COUNT`, `USE_SHARE`, `FEW_TAGS`. The first sense is always included, unless it is a proper name that
         was never tagged (Crane, the writer) and other senses follow.
@@ -89,6 +98,9 @@ class WordNet:
         total = sum(count for _, count in pairs)
         if not total:
             pairs = [pair for pair in pairs if not self.relation("instance_of", pair[0])] or pairs
+        if pos == "n" and (name := self._in_captions.get(_normal(lemma))):
+            first = self.synset(name)
+            pairs.sort(key=lambda pair: pair[0] != first)
         least = max(USE_COUNT, USE_SHARE * total)
         return tuple(
             synset

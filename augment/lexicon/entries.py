@@ -45,6 +45,7 @@ SLOTS = 64  # number of slots whose gains are cached, for operators that use the
 # The reference weighs as much as this number of captions, however many it was counted on. tests/benchmarks/lexicon.py
 # measures it: of 1,000, 5,000, 20,000 and 138,670, held-out captions of COCO and Flickr8k are about likeliest with it.
 REFERENCE_CAPTIONS = 5_000
+TINY = 1e-300
 ENTRY, KEY = ["kind", "entry"], ["kind", "entry", "place"]
 
 
@@ -83,6 +84,11 @@ class Entries:
         """Whether an entry has a form ("bare", "a", …) in at least a share MIN_SHARE of its uses in the corpus."""
         number, prior = self.number.get(entry), self.priors.get(form)
         return number is not None and prior is not None and prior[number] > -inf
+
+    @cached(SLOTS)
+    def without_form(self, form: str) -> np.ndarray:
+        """The numbers of the entries that do not have a form that some have: see `has_form`."""
+        return np.flatnonzero(self.priors[form] == -inf)
 
     def rebalanced(self, factors: Mapping[tuple[str, bool], float]) -> Entries:
         """A copy with `balance` set to `factors`, keyed by (entry, is plural); missing keys get 1."""
@@ -125,7 +131,7 @@ class Entries:
     @cached_property
     def _shares(self) -> np.ndarray:
         shares = exp(self.priors[""])
-        return shares / max(np.add.reduce(shares), 1e-300)
+        return shares / max(np.add.reduce(shares), TINY)
 
     def counts_in(self, context: str) -> np.ndarray:
         """The frequency of each entry in a context: shape (entries,); 0 for 1, which the lexicon drops."""
@@ -136,30 +142,27 @@ class Entries:
             seen[self.at[start:end]] = self.seen[start:end]
         return seen
 
-    def probabilities(self, contexts: tuple[str, ...], form: str = "", old: int | None = None) -> np.ndarray:
-        """Probability of each entry in a slot: shape (entries,); all zeros if no entry has the form.
+    def probabilities(
+        self, slots: Sequence[tuple[str, ...]], form: str = "", olds: Sequence[int] | None = None
+    ) -> np.ndarray:
+        """Probability of each entry in slots with these contexts: (slots, entries); all zeros if no entry has the form.
 
-        old: the number of the entry that is in the slot now, as in `gains`.
+        olds: the numbers of the entries that are in the slots now, as in `gains`.
         """
-        if form not in self.priors:
-            return np.zeros(len(self.names))
-        logits = self.priors[form] + self.gains(contexts, old)
-        peak = np.maximum.reduce(logits, initial=-inf)
-        if peak == -inf:
-            return np.zeros(len(logits))
-        logits -= peak
+        if form not in self.priors or not len(slots):
+            return np.zeros((len(slots), len(self.names)))
+        gains = [self.gains(contexts, old) for contexts, old in zip(slots, olds or [None] * len(slots), strict=True)]
+        logits = self.priors[form] + np.stack(gains)
+        peak = np.maximum.reduce(logits, axis=1, initial=-inf, keepdims=True)
+        logits -= np.where(peak == -inf, 0.0, peak)
         weights = exp(logits)
-        weights /= np.add.reduce(weights)
+        weights /= np.maximum(np.add.reduce(weights, axis=1, keepdims=True), TINY)
         return weights
 
-    def balanced(
-        self, probabilities: np.ndarray, old: int | None, *, plural: bool = False, at: np.ndarray | slice = slice(None)
-    ) -> np.ndarray:
-        """Probabilities of replacements for entry number `old`, times the ratio of the balance factors; at: their
-        numbers.
-        """
-        factors = self.balance[int(plural)]
-        return probabilities * (factors[at] if old is None else factors[at] / factors[old])
+    def factors(self, names: Sequence[str], *, plural: bool = False) -> np.ndarray:
+        """The balance factors of entries, by name: (names,); 1 for one that is not in the lexicon."""
+        factors, number = self.balance[int(plural)], self.number
+        return np.array([factors[number[name]] if name in number else 1.0 for name in names])
 
 
 def read_entries(rows: pa.Table, *, nouns: bool) -> Entries:

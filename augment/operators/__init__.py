@@ -1,6 +1,5 @@
 """The operators, by name: each yields at most `draws` candidates; it neither builds the text nor checks truth."""
 
-import math
 from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any, NamedTuple
@@ -9,7 +8,6 @@ from ...schemas.negatives import POSITIVE
 from ..caption import Caption
 from ..context import Context
 from ..edits import Candidate
-from ..plausibility import Change
 from .negation import corrected, negation, true_negation, truly_corrected
 from .numeral import numeral_choices
 from .replacement import attribute_choices, draw, noun_choices, preposition_choices, verb_choices
@@ -35,43 +33,20 @@ def propose_nothing(caption: Caption, context: Context, rng: Random, draws: int)
     return iter(())
 
 
-class Limits(NamedTuple):
-    """Thresholds that a negative must meet to count as plausible, in nats; see `negcap.augment.plausibility.Change`.
-
-    min_log_odds: the lowest log-odds to the caption. max_loss: the highest total decrease in log p of the words that
-    both texts have. min_lowest: the lowest log p of an edited word and its neighbours. Calibrated on negatives that
-    readers had labelled as odd or not.
-    """
-
-    min_log_odds: float = -7.0
-    max_loss: float = math.inf
-    min_lowest: float = -math.inf
-
-    @property
-    def read_whole(self) -> bool:
-        """Whether a negative has to be read as a whole even if its log-odds are known."""
-        return self.max_loss < math.inf or self.min_lowest > -math.inf
-
-    def allow(self, change: Change) -> bool:
-        """Whether a negative keeps to the limits."""
-        return (
-            change.log_odds >= self.min_log_odds and change.loss <= self.max_loss and change.lowest >= self.min_lowest
-        )
-
-
 class Operator(NamedTuple):
     """An operator, its family, and its maximum number of negatives per caption as a share of `per_family`.
 
     propose(caption, context, rng, draws) yields at most `draws` candidates. fallback: another such function with the
-    same random stream, used only if no candidate of `propose` is accepted. limits: what a negative must keep to; None
-    if it is not compared with its caption. checked: whether candidates that may be true of the image are rejected.
+    same random stream, used only if no candidate of `propose` is accepted. compared: whether negatives are
+    compared with their caption, and odd ones rejected. checked: whether candidates that may be true of the image are
+    rejected.
     """
 
     propose: Propose
     family: str
     share: float
     fallback: Propose = propose_nothing
-    limits: Limits | None = Limits()
+    compared: bool = True
     checked: bool = True
 
 
@@ -87,22 +62,22 @@ def replacing(choices: Callable[[Caption, Context], Any], draw: Callable[..., It
 
 def _as_in_paper(propose: Propose, family: str, share: float) -> Operator:
     """An operator that keeps whatever it proposes."""
-    return Operator(propose, family, share, limits=None, checked=False)
+    return Operator(propose, family, share, compared=False, checked=False)
 
 
 OPERATORS: dict[str, Operator] = {
-    "noun": Operator(replacing(noun_choices), "noun", 1.0, limits=Limits(-7.0, 4.0, -8.0)),
-    "numeral": Operator(replacing(numeral_choices), "numeral", 1.0, limits=Limits(-5.5, 2.0)),
-    "shuffle": Operator(shuffle, "relation", 0.5, limits=Limits(-2.5, 1.0, -6.5)),
-    "preposition": Operator(replacing(preposition_choices), "relation", 0.5, limits=Limits(-6.0, 3.0)),
-    "object": Operator(object_, "object", 0.25, limits=Limits(-6.0, 2.0)),
-    "attribute": Operator(replacing(attribute_choices), "attribute", 0.25, added_attribute, limits=Limits(-5.0, 1.5)),
-    "relation": Operator(relation, "relation", 0.25, limits=Limits(-6.0, 2.0)),
-    "swap_attribute": Operator(swap_attribute, "attribute", 0.25, limits=Limits(-4.0, min_lowest=-6.5)),
+    "noun": Operator(replacing(noun_choices), "noun", 1.0),
+    "numeral": Operator(replacing(numeral_choices), "numeral", 1.0),
+    "shuffle": Operator(shuffle, "relation", 0.5),
+    "preposition": Operator(replacing(preposition_choices), "relation", 0.5),
+    "object": Operator(object_, "object", 0.25),
+    "attribute": Operator(replacing(attribute_choices), "attribute", 0.25, added_attribute),
+    "relation": Operator(relation, "relation", 0.25),
+    "swap_attribute": Operator(swap_attribute, "attribute", 0.25),
     "verb": Operator(replacing(verb_choices), "relation", 0.25),
-    "negation": Operator(negation, "negation", 0.3, corrected, limits=Limits(-60.0, 5.0)),
-    "true_negation": Operator(true_negation, POSITIVE, 0.6, truly_corrected, limits=None),
-    "paraphrase": Operator(paraphrase, POSITIVE, 0.1, limits=None),
+    "negation": Operator(negation, "negation", 0.3, corrected),
+    "true_negation": Operator(true_negation, POSITIVE, 0.6, truly_corrected, compared=False),
+    "paraphrase": Operator(paraphrase, POSITIVE, 0.1, compared=False),
     "uniform_noun": _as_in_paper(replacing(uniform_noun, draw_evenly), "noun", 1.0),
     "uniform_numeral": _as_in_paper(replacing(uniform_numeral, draw_evenly), "numeral", 1.0),
     "uniform_shuffle": _as_in_paper(uniform_shuffle, "relation", 1.0),
@@ -128,6 +103,12 @@ def operator(name: str) -> Operator:
     if name not in OPERATORS:
         raise ValueError(f"operator must be one of {', '.join(OPERATORS)}, was: {name}")
     return OPERATORS[name]
+
+
+def does(name: str) -> str:
+    """What an operator does: the first sentence of its docstring; empty for an unknown operator."""
+    said = (OPERATORS[name].propose.__doc__ or "") if name in OPERATORS else ""
+    return " ".join(said.split("\n\n")[0].split())
 
 
 def preset(name: str) -> tuple[str, ...]:

@@ -172,7 +172,7 @@ def _weights_at(caption: Caption, context: Context, site: Site) -> np.ndarray:
         return nothing
     if any(may_corefer(slot.entry, other.entry) for other in noun_slots(caption) if other.noun != slot.noun):
         return nothing  # "a dog jumps on another dog"
-    weighed = noun_weights(context, slot)
+    (weighed,) = noun_weights(context.batch, [(context.number, slot)])
     if weighed is None:
         return nothing
     weights = np.where(_allowed(nouns.names, site.frame) & (weighed[1] >= MIN_ODDS), weighed[0], 0.0)
@@ -288,7 +288,7 @@ def _both(caption: Caption, context: Context, contrast: Contrast, asserted: str,
 
 def _assertion(caption: Caption, context: Context, contrast: Contrast, noun: str) -> tuple[Edit, ...]:
     if contrast.site.slot is not None:
-        return noun_candidates(caption, context, contrast.site.slot)(noun).edits
+        return noun_candidates(caption, context.lexicon, contrast.site.slot)(noun).edits
     wording = FRAMES[contrast.site.frame].asserted
     assert wording is not None  # frames that add words assert a noun, too
     return (contrast.site.edit(wording, _words(context, contrast, noun)),)

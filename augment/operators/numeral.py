@@ -6,8 +6,8 @@ from functools import partial
 
 import numpy as np
 
-from ..caption import Caption, cached_on_caption, cached_on_context, read_only
-from ..context import Context
+from ..caption import Caption, cached, cached_on_caption, read_only
+from ..context import Batch, computed_together
 from ..edits import Candidate, Edit, cased_like, replace
 from ..language.grammar import agreement_edits, article, is_negated, plural, pronoun_edits
 from ..language.semantic_classes import gender, overlaps
@@ -30,30 +30,42 @@ MUTUAL = frozenset("together each both another others".split())
 MIN_RATIO = 0.02  # quantities below this ratio to the likeliest one in a slot are not tried
 
 
-@cached_on_context
-def numeral_choices(caption: Caption, context: Context) -> list[Choice]:
+@computed_together
+def numeral_choices(batch: Batch) -> list[list[Choice]]:
     """Replace a quantity (VSE-C, Section 3.1): "A dog is running" -> "Two dogs are running".
 
     "a"/"an"/"one", number words and digits are quantities; digits are replaced by digits. Mass nouns, set phrases ("a
     lot of") and predicates ("the man is a doctor") are not counted. Since other words have to agree with a quantity,
     negatives are read as a whole to know how plausible they are.
     """
-    entries, choices = context.lexicon.numerals, []
-    for slot in quantity_slots(caption):
-        if slot.entry not in entries.number or not _counts(caption, slot, context.lexicon):
-            continue
-        old = entries.number[slot.entry]
-        likely = entries.probabilities(slot.contexts, old=old)
-        values, digits = [quantity_value(name) for name in entries.names], slot.entry.isdigit()
-        pairs = zip(values, entries.names, strict=True)
-        likely[[value == slot.value or name.isdigit() != digits for value, name in pairs]] = 0.0
-        likely[likely < MIN_RATIO * np.maximum.reduce(likely, initial=0.0)] = 0.0
-        if not _may_be_one(caption, slot):
-            likely[[value == 1 for value in values]] = 0.0
-        weights = read_only(entries.balanced(likely, old))
-        candidate = partial(_candidate, caption, context.lexicon, slot)
-        choices.append(Choice((slot.noun,), slot.entry, entries.names, weights, None, candidate))
+    entries = batch.lexicon.numerals
+    choices: list[list[Choice]] = [[] for _ in batch.captions]
+    slots = [
+        (number, slot)
+        for number, caption in enumerate(batch.captions)
+        for slot in quantity_slots(caption)
+        if slot.entry in entries.number and _counts(caption, slot, batch.lexicon)
+    ]
+    names = [slot.entry for _, slot in slots]
+    olds = [entries.number[name] for name in names]
+    likely = entries.probabilities([slot.contexts for _, slot in slots], olds=olds)
+    values, digits = _values(entries.names)
+    likely[(values == values[olds][:, None]) | (digits != digits[olds][:, None])] = 0.0
+    likely[likely < MIN_RATIO * np.maximum.reduce(likely, axis=1, initial=0.0, keepdims=True)] = 0.0
+    single = np.array([_may_be_one(batch.captions[number], slot) for number, slot in slots], bool)
+    likely[(values == 1) & ~single[:, None]] = 0.0
+    weights = read_only(likely * (entries.balance[0] / entries.factors(names)[:, None]))
+    for (number, slot), its in zip(slots, weights, strict=True):
+        candidate = partial(_candidate, batch.captions[number], batch.lexicon, slot)
+        choices[number].append(Choice((slot.noun,), slot.entry, entries.names, its, None, candidate))
     return choices
+
+
+@cached(8)
+def _values(names: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """The numbers that quantities mean, and whether they are written in digits; both (entries,), read-only."""
+    values, digits = [quantity_value(name) for name in names], [name.isdigit() for name in names]
+    return read_only(np.array(values, int)), read_only(np.array(digits, bool))
 
 
 def _may_be_one(caption: Caption, slot: Slot) -> bool:

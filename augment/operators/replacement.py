@@ -13,8 +13,8 @@ from random import Random
 
 import numpy as np
 
-from ..caption import Caption, cached, cached_on_context, read_only
-from ..context import Context
+from ..caption import Caption, cached, read_only
+from ..context import Batch, computed_together
 from ..edits import Candidate, Edit, cased, replace
 from ..language import semantic_classes
 from ..language.grammar import is_negated, pronoun_edits, with_article
@@ -32,7 +32,7 @@ from ..language.semantic_classes import (
 )
 from ..language.wordnet import first_sense
 from ..lexicon.entries import Entries
-from ..lexicon.lexicon import sample
+from ..lexicon.lexicon import Lexicon, sample
 from ..reproducible import exp, log
 from ..slots import verbs
 from ..slots.nouns import Slot, attribute_slots, noun_slots
@@ -41,8 +41,8 @@ from ..slots.verbs import inflected, preposition_slots, preposition_uses, verb_s
 # The lowest log p(replacement | rest of the caption), by operator; of shuffle, the lowest sum of the log-odds of both
 # nouns in each other's place. Of nouns also the lowest score, which is log p + LIFT * the log lift given the governor
 # of the slot (verb, preposition or noun), of which at most MAX_LIFT counts.
-FLOORS = {"noun": -5.0, "preposition": -5.5, "attribute": -5.0, "verb": -4.0, "shuffle": -8.0}
-MIN_SCORE = -5.5
+FLOORS = {"noun": -6.0, "preposition": -6.5, "attribute": -6.0, "verb": -5.0, "shuffle": -12.0}
+MIN_SCORE = -6.5
 LIFT = 2.0
 MAX_LIFT = 1.0
 # Whether one thing can be in, on, under or behind another depends on both more than the cloze model knows: these need a
@@ -86,57 +86,75 @@ def draw(choices: Sequence[Choice], rng: Random, limit: int) -> Iterator[Candida
 
 
 def weigh(
-    entries: Entries, entry: str, log_probabilities: np.ndarray, floor: float, *, plural: bool = False
+    entries: Entries, olds: Sequence[str], log_probabilities: np.ndarray, floor: float, *, plural: bool = False
 ) -> np.ndarray:
-    """The weights of all entries as replacements for `entry` in a slot: (entries,), read-only.
+    """The weights of all entries as replacements for `olds`, one in each slot: (slots, entries), read-only.
 
-    weight(new) = p(new) * balance(new) / balance(entry), and 0 if log p(new) < floor, which is -inf for what must not
-    replace `entry`. balance: the factors in `entries`, see negcap.augment.balance; those of plural nouns with `plural`.
+    weight(new) = p(new) * balance(new) / balance(old), and 0 if log p(new) < floor, which is -inf for what must not
+    replace `old`. balance: the factors in `entries`, see negcap.augment.balance; those of plural nouns with `plural`.
     """
-    weights = np.zeros(len(log_probabilities))
-    open = np.flatnonzero(log_probabilities >= floor)
-    likely = exp(log_probabilities[open])
-    weights[open] = entries.balanced(likely, entries.number.get(entry), plural=plural, at=open)
+    weights = np.zeros(log_probabilities.shape)
+    slot, new = np.nonzero(log_probabilities >= floor)
+    ratios = entries.balance[int(plural)][new] / entries.factors(olds, plural=plural)[slot]
+    weights[slot, new] = exp(log_probabilities[slot, new]) * ratios
     return read_only(weights)
 
 
-@cached_on_context
-def noun_choices(caption: Caption, context: Context) -> list[Choice]:
+@computed_together
+def noun_choices(batch: Batch) -> list[list[Choice]]:
     """Replace the head of a noun phrase (VSE-C, Section 3.1): "a dog on a couch" -> "a dog on a table".
 
     Heads and replacements are nouns of the lexicon; no relational nouns ("a group of").
     """
-    nouns, choices = context.lexicon.nouns, []
-    for slot in known_slots(caption, nouns):
-        if _excludes_others(caption, slot) and (weighed := noun_weights(context, slot)) is not None:
-            candidate = noun_candidates(caption, context, slot)
-            choices.append(Choice((slot.noun,), slot.entry, nouns.names, *weighed, candidate, slot.plural))
+    nouns = batch.lexicon.nouns
+    choices: list[list[Choice]] = [[] for _ in batch.captions]
+    slots = [
+        (number, slot)
+        for number, caption in enumerate(batch.captions)
+        for slot in known_slots(caption, nouns)
+        if _excludes_others(caption, slot)
+    ]
+    for (number, slot), weighed in zip(slots, noun_weights(batch, slots), strict=True):
+        if weighed is not None:
+            candidate = noun_candidates(batch.captions[number], batch.lexicon, slot)
+            choices[number].append(Choice((slot.noun,), slot.entry, nouns.names, *weighed, candidate, slot.plural))
     return choices
 
 
-def noun_weights(context: Context, slot: Slot) -> tuple[np.ndarray, np.ndarray] | None:
-    """The weight of each noun of the lexicon in a slot, and its log-odds to the slot's noun: each (entries,).
+def noun_weights(batch: Batch, slots: Sequence[tuple[int, Slot]]) -> list[tuple[np.ndarray, np.ndarray] | None]:
+    """For each slot, with the number of its caption, the weight of each noun of the lexicon, and its log-odds to the
+    slot's noun: each (entries,).
 
     0 for what is implausible there or may name the same thing. None if no noun of the lexicon has the slot's form.
     """
-    nouns = context.lexicon.nouns
-    prior = nouns.priors.get(slot.form)
-    if prior is None:
-        return None
-    likely = context.log_probabilities("noun", (slot.start, slot.end), slot.contexts, "nns" if slot.plural else "nn")
-    odds = likely - likely[nouns.number[slot.entry]]
-    likely[context.lexicon.may_corefer(slot.entry)] = -np.inf
-    likely[prior == -np.inf] = -np.inf
-    open = np.flatnonzero(likely >= FLOORS["noun"])
-    likely[likely < FLOORS["noun"]] = -np.inf
-    lift = log(nouns.lift(slot.contexts[:2])[open] + 1e-9)
-    likely[open] += LIFT * np.minimum(lift, MAX_LIFT)
-    return weigh(nouns, slot.entry, likely, MIN_SCORE, plural=slot.plural), odds
+    nouns, lexicon = batch.lexicon.nouns, batch.lexicon
+    weighed: list[tuple[np.ndarray, np.ndarray] | None] = [None] * len(slots)
+    for plural in (False, True):
+        at = [i for i, (_, slot) in enumerate(slots) if slot.plural == plural and slot.form in nouns.priors]
+        own = [slots[i] for i in at]
+        likely = batch.log_probabilities("noun", own, "nns" if plural else "nn")
+        olds = [slot.entry for _, slot in own]
+        odds = likely - likely[np.arange(len(own)), [nouns.number[old] for old in olds]][:, None]
+        for row, (_, slot) in zip(likely, own, strict=True):
+            row[lexicon.may_corefer(slot.entry)] = -np.inf
+            row[nouns.without_form(slot.form)] = -np.inf
+        likely[likely < FLOORS["noun"]] = -np.inf
+        of, open = np.nonzero(likely > -np.inf)
+        ends = np.searchsorted(of, np.arange(1, len(own) + 1))
+        lifts = [
+            nouns.lift(slot.contexts[:2])[new] for (_, slot), new in zip(own, np.split(open, ends[:-1]), strict=False)
+        ]
+        lift = log(np.concatenate([np.zeros(0), *lifts]) + 1e-9)
+        likely[of, open] += LIFT * np.minimum(lift, MAX_LIFT)
+        weights = weigh(nouns, olds, likely, MIN_SCORE, plural=plural)
+        for i, *pair in zip(at, weights, odds, strict=True):
+            weighed[i] = (pair[0], pair[1])
+    return weighed
 
 
-def noun_candidates(caption: Caption, context: Context, slot: Slot) -> Callable[[str], Candidate]:
+def noun_candidates(caption: Caption, lexicon: Lexicon, slot: Slot) -> Callable[[str], Candidate]:
     """A function that makes the candidate with a noun of the lexicon in this slot, adjusting article and pronouns."""
-    surfaces = context.lexicon.forms(many=slot.plural)
+    surfaces = lexicon.forms(many=slot.plural)
     first, root, slots, entry = caption.tokens[slot.start], slot.noun, (slot.noun,), slot.entry
     start, end, old = first.start, caption.tokens[root].end, first.text
     casing, sense = None if old.islower() else caption.casing, first_sense(entry)
@@ -187,37 +205,44 @@ def appended(caption: Caption, index: int, words: str, name: str, verbs: Iterabl
     return Candidate("noun", tuple(edits), (index,), "", name, None, first_sense(name), rejected)
 
 
-@cached_on_context
-def preposition_choices(caption: Caption, context: Context) -> list[Choice]:
+@computed_together
+def preposition_choices(batch: Batch) -> list[list[Choice]]:
     """Replace a preposition (VSE-C, Table 8): "a cat on the table" -> "a cat under the table".
 
     Prepositions of several words ("in front of") are one unit; particles, agents and set phrases are not replaced. The
     negatives are read as a whole to know how plausible they are.
     """
-    entries, table, choices = context.lexicon.prepositions, prepositions(), []
+    entries, table = batch.lexicon.prepositions, prepositions()
+    choices: list[list[Choice]] = [[] for _ in batch.captions]
     holding = np.array([name in table.holding for name in entries.names], bool)
-    for slot in preposition_slots(caption):
-        if slot.entry not in entries.number or not _is_visible(caption, slot, context):
-            continue
-        likely = context.log_probabilities("preposition", (slot.start, slot.end), slot.contexts)
+    slots = [
+        (number, slot)
+        for number, caption in enumerate(batch.captions)
+        for slot in preposition_slots(caption)
+        if slot.entry in entries.number and _is_visible(caption, slot, batch.lexicon)
+    ]
+    likely = batch.log_probabilities("preposition", slots)
+    for row, (number, slot) in zip(likely, slots, strict=True):
+        caption = batch.captions[number]
         object = caption.tokens[slot.noun]
         several = object.tag == "NNS" or caption.has(slot.noun, "conj")
-        likely[~_exchanged(slot.entry, object.lemma, several, entries.names)] = -np.inf
+        row[~_exchanged(slot.entry, object.lemma, several, entries.names)] = -np.inf
         for contexts in (slot.contexts[:2], slot.contexts[2:4]):
-            likely[holding & ((slot.entry in table.next_to) | (entries.lift(contexts) < MIN_LIFT))] = -np.inf
-        weights = weigh(entries, slot.entry, likely, FLOORS["preposition"])
-        candidate = partial(preposition_candidate, caption, slot.start, slot.end, slot.noun, slot.entry)
-        choices.append(Choice((slot.start, slot.noun), slot.entry, entries.names, weights, None, candidate))
+            row[holding & ((slot.entry in table.next_to) | (entries.lift(contexts) < MIN_LIFT))] = -np.inf
+    weights = weigh(entries, [slot.entry for _, slot in slots], likely, FLOORS["preposition"])
+    for (number, slot), its in zip(slots, weights, strict=True):
+        candidate = partial(preposition_candidate, batch.captions[number], slot.start, slot.end, slot.noun, slot.entry)
+        choices[number].append(Choice((slot.start, slot.noun), slot.entry, entries.names, its, None, candidate))
     return choices
 
 
-def _is_visible(caption: Caption, slot: Slot, context: Context) -> bool:
+def _is_visible(caption: Caption, slot: Slot, lexicon: Lexicon) -> bool:
     """Whether the object of a preposition is a visible thing or location: nothing abstract, no body part.
 
     A singular noun without an article is likely a wrongly parsed verb ("to furrow"), unless the corpus often has it
     bare.
     """
-    object, nouns = caption.tokens[slot.noun], context.lexicon.nouns
+    object, nouns = caption.tokens[slot.noun], lexicon.nouns
     noun = object.lemma
     if object.index == slot.end and object.tag == "NN" and not nouns.has_form(noun, "bare"):
         return False
@@ -245,60 +270,74 @@ def preposition_candidate(caption: Caption, start: int, end: int, object: int, o
     """The candidate that puts the preposition `new` in place of `old`, at tokens `start` to `end` (exclusive); object:
     the token of its noun, or another for the check of truth (see `Candidate.slots`).
     """
-    sets = prepositions().table8_sets(old), prepositions().table8_sets(new)
-    return Candidate("preposition", (replace(caption, start, end, new),), (start, object), old, new, *sets)
+    return Candidate("preposition", (replace(caption, start, end, new),), (start, object), old, new)
 
 
-@cached_on_context
-def attribute_choices(caption: Caption, context: Context) -> list[Choice]:
+@computed_together
+def attribute_choices(batch: Batch) -> list[list[Choice]]:
     """Replace an attribute by an incompatible one (UniVSE, supplement B.2): "a red car" -> "a blue car"."""
-    choices = []
-    for slot in attribute_slots(caption):
-        if not is_negated(caption, slot.noun) and context.reading.is_unit(slot.start):  # "a leather jacket" is one unit
-            compatible = _compatible(semantic_classes.are_incompatible, slot.entry, context.lexicon.attributes.names)
-            candidate = partial(attribute_candidate, caption, slot)
-            choices.append(_choice_of_word(context, slot, compatible, (slot.start, slot.noun), candidate))
-    return choices
+    slots = [
+        (number, slot)
+        for number, (caption, reading) in enumerate(zip(batch.captions, batch.readings, strict=True))
+        for slot in attribute_slots(caption)  # "a leather jacket" is one unit
+        if not is_negated(caption, slot.noun) and reading.is_unit(slot.start)
+    ]
+    return _choices_of_words(
+        batch,
+        "attribute",
+        [(number, slot, "", partial(attribute_candidate, batch.captions[number], slot)) for number, slot in slots],
+    )
 
 
-@cached_on_context
-def verb_choices(caption: Caption, context: Context) -> list[Choice]:
+@computed_together
+def verb_choices(batch: Batch) -> list[list[Choice]]:
     """Replace a verb by an incompatible one: "a boy throws a ball" -> "a boy kicks a ball".
 
     The inflection and the object or preposition stay; neither verb entails the other (WordNet's troponymy, entailment,
     cause).
     """
-    choices, names = [], context.lexicon.verbs.names
-    for slot in verb_slots(caption):
-        compatible = _compatible(verbs.are_incompatible, slot.entry, names, slot.form)
-        candidate = partial(verb_candidate, caption, context, slot)
-        choices.append(
-            _choice_of_word(context, slot, compatible, (slot.start,), candidate, caption.tokens[slot.start].tag)
-        )
+    made = [
+        (number, slot, caption.tokens[slot.start].tag, partial(verb_candidate, caption, batch.lexicon, slot))
+        for number, caption in enumerate(batch.captions)
+        for slot in verb_slots(caption)
+    ]
+    return _choices_of_words(batch, "verb", made)
+
+
+def _choices_of_words(
+    batch: Batch, kind: str, words: Sequence[tuple[int, Slot, str, Callable[[str], Candidate | None]]]
+) -> list[list[Choice]]:
+    """What may replace single words of captions, by their probability there.
+
+    words: for each, the number of its caption, the slot, the form that a replacement has, and what makes a candidate.
+    """
+    entries = batch.lexicon.entries(kind)
+    choices: list[list[Choice]] = [[] for _ in batch.captions]
+    made: dict[int, Choice] = {}
+    for form in sorted({form for _, _, form, _ in words}):
+        at = [i for i, word in enumerate(words) if word[2] == form]
+        slots = [words[i][:2] for i in at]
+        likely = batch.log_probabilities(kind, slots, form)
+        own = [batch.readings[number].log_probability(slot.start) for number, slot in slots]
+        odds = likely - np.array(own, np.float32)[:, None]
+        for row, (_, slot) in zip(likely, slots, strict=True):
+            row[_compatible(kind, slot.entry, entries.names, slot.form)] = -np.inf
+        weights = weigh(entries, [slot.entry for _, slot in slots], likely, FLOORS[kind])
+        for i, its, of_slot in zip(at, weights, odds, strict=True):
+            _, slot, _, candidate = words[i]
+            tokens = (slot.start, slot.noun) if kind == "attribute" else (slot.start,)
+            made[i] = Choice(tokens, slot.entry, entries.names, its, of_slot, candidate)
+    for i, (number, *_) in enumerate(words):
+        choices[number].append(made[i])
     return choices
 
 
-def _choice_of_word(
-    context: Context,
-    slot: Slot,
-    compatible: list[int],
-    tokens: tuple[int, ...],
-    candidate: Callable[[str], Candidate | None],
-    form: str = "",
-) -> Choice:
-    """What may replace a single word, by its probability there; compatible: the entries that may be true as well."""
-    entries = context.lexicon.entries(slot.kind)
-    likely = context.log_probabilities(slot.kind, (slot.start, slot.start + 1), slot.contexts, form)
-    odds = likely - context.reading.log_probability(slot.start)
-    likely[compatible] = -np.inf
-    weights = weigh(entries, slot.entry, likely, FLOORS[slot.kind])
-    return Choice(tokens, slot.entry, entries.names, weights, odds, candidate)
-
-
 @cached(8192)
-def _compatible(excludes: Callable[..., bool], entry: str, names: tuple[str, ...], *pattern: str) -> list[int]:
-    """The entry numbers of the attributes or verbs that may be true of the same thing as `entry`."""
-    return [number for number, name in enumerate(names) if not excludes(name, entry, *pattern)]
+def _compatible(kind: str, entry: str, names: tuple[str, ...], form: str) -> list[int]:
+    """The entry numbers of the attributes or verbs that may be true of the same thing as `entry`; form: of its slot."""
+    if kind == "attribute":
+        return [number for number, name in enumerate(names) if not semantic_classes.are_incompatible(name, entry)]
+    return [number for number, name in enumerate(names) if not verbs.are_incompatible(name, entry, form)]
 
 
 def attribute_candidate(caption: Caption, slot: Slot, name: str) -> Candidate:
@@ -307,10 +346,10 @@ def attribute_candidate(caption: Caption, slot: Slot, name: str) -> Candidate:
     return Candidate("attribute", edits, (slot.start, slot.noun), slot.entry, name)
 
 
-def verb_candidate(caption: Caption, context: Context, slot: Slot, name: str) -> Candidate | None:
+def verb_candidate(caption: Caption, lexicon: Lexicon, slot: Slot, name: str) -> Candidate | None:
     """The candidate that puts the verb `name` in a slot; None if the corpus never has it in the form needed."""
     tag = caption.tokens[slot.start].tag
-    surface = inflected(name, tag, context.lexicon.inflected.get(tag.lower(), {}))
+    surface = inflected(name, tag, lexicon.inflected.get(tag.lower(), {}))
     if surface is None:
         return None
     edit = replace(caption, slot.start, slot.start + 1, surface)

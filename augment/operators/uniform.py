@@ -8,9 +8,9 @@ told without the image, and some are true of it; the operators without `uniform_
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import permutations
+from itertools import accumulate, pairwise, permutations
 from random import Random
 from typing import Any
 
@@ -29,6 +29,7 @@ from ..slots.verbs import preposition_units, preposition_uses, verb_slots
 from .replacement import appended, attribute_candidate, preposition_candidate, verb_candidate
 
 ENUMERATED = 6  # of up to so many noun phrases, all permutations are listed
+JOINING = {",", "and", "or", "with"}  # noun phrases with nothing else between them are interchangeable
 # The replacements for a slot, and what makes a candidate with one.
 Options = tuple[Sequence[str], Callable[[str], Candidate]]
 
@@ -98,17 +99,23 @@ def _by_value(numerals: Entries) -> tuple[tuple[int, str], ...]:
 def uniform_preposition(caption: Caption, context: Context) -> list[Options]:
     """Replace a preposition by any frequent one that shares no set of Table 8 with it: "on a table" -> "with a table".
 
-    As frequent as the rarest noun of the lexicon; several words ("in front of") are one preposition.
+    As frequent as the rarest noun of the lexicon; several words ("in front of") are one preposition, which is in the
+    sets of all its words: "next to" is never replaced by "near".
     """
     table, names = prepositions(), _frequent_prepositions(context.lexicon)
     options: list[Options] = []
     for start, end in preposition_units(caption):
         written = " ".join(caption.lowered[start:end])
         old = table.same.get(written, written)
-        sets = set(table.sets.get(old, ()))
-        others = [name for name in names if name != old and sets.isdisjoint(table.sets.get(name, ()))]
+        sets = _sets_of_words(old)
+        others = [name for name in names if name != old and sets.isdisjoint(_sets_of_words(name))]
         options.append((others, partial(preposition_candidate, caption, start, end, end - 1, old)))
     return options
+
+
+def _sets_of_words(preposition: str) -> set[int]:
+    """The sets of Table 8 that any word of a preposition is in."""
+    return {number for word in preposition.split() for number in prepositions().sets.get(word, ())}
 
 
 @cached(8)
@@ -119,10 +126,16 @@ def _frequent_prepositions(lexicon: Lexicon) -> tuple[str, ...]:
 
 
 def uniform_shuffle(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
-    """Permute the noun phrases in any way: "a boy throws a ball to a dog" -> "a ball throws a dog to a boy"."""
+    """Permute the noun phrases: "a boy throws a ball to a dog" -> "a ball throws a dog to a boy".
+
+    Not the interchangeable ones, as in VSE-C's released code: none takes the place of one that a comma, "and", "or" or
+    "with" joins it to ("three boys and a girl").
+    """
     tokens = caption.tokens
     chunks = [chunk for chunk in caption.chunks if tokens[chunk.root].pos in ("NOUN", "PROPN")]
-    for order in _orders(len(chunks), rng, draws):
+    joined = [set(caption.lowered[one.end : other.start]) for one, other in pairwise(chunks)]
+    groups = list(accumulate((not 0 < len(words) <= len(words & JOINING) for words in joined), initial=0))
+    for order in _orders(groups, rng, draws):
         edits = []
         for target, source in zip(chunks, (chunks[n] for n in order), strict=True):
             if target is not source:
@@ -138,33 +151,38 @@ def uniform_shuffle(caption: Caption, context: Context, rng: Random, draws: int)
         yield Candidate("swap", tuple(edits), slots, " | ".join(old), " | ".join(new))
 
 
-def _orders(n: int, rng: Random, limit: int) -> Iterator[tuple[int, ...]]:
-    """Up to `limit` distinct random permutations of 0 … n - 1, without the identity."""
-    identity = tuple(range(n))
-    if n <= ENUMERATED:
-        orders = [order for order in permutations(identity) if order != identity]
-        yield from rng.sample(orders, min(limit, len(orders)))
-        return
-    seen = {identity}
-    while len(seen) <= min(limit, math.factorial(ENUMERATED)):
-        order = tuple(rng.sample(identity, n))
-        if order not in seen:
-            seen.add(order)
-            yield order
+def _orders(groups: Sequence[int], rng: Random, limit: int) -> Iterator[tuple[int, ...]]:
+    """Up to `limit` distinct random permutations of 0 … n - 1, none of which moves a number within its group.
+
+    groups: (n,) of each number. Without the identity. Of more than ENUMERATED numbers, they are looked for among as
+    many permutations as that number has.
+    """
+    identity = tuple(range(len(groups)))
+    orders: Iterable[tuple[int, ...]] = permutations(identity)
+    if len(groups) > ENUMERATED:
+        orders = (tuple(rng.sample(identity, len(identity))) for _ in range(math.factorial(ENUMERATED)))
+    good = [
+        order
+        for order in dict.fromkeys(orders)
+        if order != identity and all(n == m or groups[n] != groups[m] for n, m in enumerate(order))
+    ]
+    yield from rng.sample(good, min(limit, len(good)))
 
 
 def uniform_attribute(caption: Caption, context: Context) -> list[Options]:
-    """Replace an attribute by any of the paper's 37 outside its group; if there is none, add one to a noun.
+    """Replace an attribute by any of the paper's 37; if there is none, add one to a noun.
 
-    "a red car" -> "a snowy car"; "a car" -> "a snowy car". Not those that a caption of the image mentions.
+    "a red car" -> "a snowy car"; "a car" -> "a snowy car". Not those that a caption of the image mentions, and no
+    others of their groups.
     """
-    table = attributes()
-    said = {word for word, _ in context.own.attributes | context.siblings.attributes}
-    names = [name for name in table.univse if name not in said]
-    options: list[Options] = []
-    for slot in attribute_slots(caption):
-        others = [name for name in names if name != slot.entry and (name, slot.entry) not in table.univse_groups]
-        options.append((others, partial(attribute_candidate, caption, slot)))
+    table, slots = attributes(), attribute_slots(caption)
+    said = {word for word, _ in context.own.attributes | context.siblings.attributes} | {slot.entry for slot in slots}
+    names = [
+        name
+        for name in table.univse
+        if name not in said and not any((name, word) in table.univse_groups for word in said)
+    ]
+    options: list[Options] = [(names, partial(attribute_candidate, caption, slot)) for slot in slots]
     if not any(others for others, _ in options):
         options = [(names, partial(_added_attribute, caption, slot)) for slot in noun_slots(caption)]
     return options
@@ -194,10 +212,10 @@ def uniform_object(caption: Caption, context: Context, rng: Random, draws: int) 
 
 
 def uniform_relation(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
-    """Replace the subject, the relation word or the object of a triple by any other of the lexicon.
+    """Replace the subject, the relation word or the object of a triple by any other of the lexicon, equally often.
 
     "a dog chases a cat" -> "a wave chases a cat", "a dog wears a cat" or "a dog chases a wave". In a caption without
-    relations a relation is added: "a dog" -> "a dog on a wave".
+    relations one is added, with the new noun as its object or subject: "a dog" -> "a dog on a wave", "a wave on a dog".
     """
     lexicon, triples = context.lexicon, scene_graph(caption).relations
     words = {index for triple in triples for index in triple.tokens}
@@ -214,15 +232,18 @@ def uniform_relation(caption: Caption, context: Context, rng: Random, draws: int
 
     uses = [use for use in preposition_uses(caption) if use.start in words]
     verbs = [slot for slot in verb_slots(caption) if slot.start in words]
-    parts: list[tuple[tuple[Sequence[Any], ...], Callable[..., Candidate | None]]] = [
-        (([end for end in ends if end.tag in ("NN", "NNS")], new_nouns), partial(_noun_candidate, caption, lexicon)),
-        ((uses, new_prepositions), preposition),
-        ((verbs, new_verbs), partial(verb_candidate, caption, context)),
-        ((nouns, new_prepositions, new_nouns), partial(_appended, caption, lexicon)),
+    ends_of_noun = ([end for end in ends if end.tag in ("NN", "NNS")], new_nouns)
+    parts: list[tuple[int, tuple[Sequence[Any], ...], Callable[..., Candidate | None]]] = [  # with weights
+        (4, ends_of_noun, partial(_noun_candidate, caption, lexicon)),
+        (1 if verbs else 2, (uses, new_prepositions), preposition),
+        (1 if uses else 2, (verbs, new_verbs), partial(verb_candidate, caption, lexicon)),
+        (1, (nouns, new_prepositions, new_nouns), partial(_appended, caption, lexicon)),
+        (1, (nouns, new_prepositions, new_nouns), partial(_prepended, caption, lexicon)),
     ]
-    present = [part for part in parts if part[0][0]]
+    present = [part for part in parts if part[1][0]]
+    weights = [weight for weight, *_ in present]
     for _ in range(draws if present else 0):
-        lists, candidate_of = rng.choice(present)
+        ((_, lists, candidate_of),) = rng.choices(present, weights)
         if all(lists) and (candidate := candidate_of(*map(rng.choice, lists))) is not None:
             yield candidate
 
@@ -238,3 +259,16 @@ def _appended(caption: Caption, lexicon: Lexicon, noun: Token, word: str, name: 
     many = noun.tag == "NNS"
     surface = lexicon.in_number(name, many=many)
     return appended(caption, noun.index, f"{word} {surface if many else f'{article(surface)} {surface}'}", name)
+
+
+def _prepended(caption: Caption, lexicon: Lexicon, noun: Token, preposition: str, name: str) -> Candidate:
+    """The candidate with "a NAME on" before the phrase of a noun; in the plural before a plural."""
+    many = noun.tag == "NNS"
+    surface = lexicon.in_number(name, many=many)
+    start = next((chunk.start for chunk in caption.chunks if chunk.start <= noun.index < chunk.end), noun.index)
+    first = caption.tokens[start]
+    words = f"{surface if many else f'{article(surface)} {surface}'} {preposition}"
+    edit = Edit(first.start, first.start, f"{words} ")
+    if start == 0:
+        edit = Edit(first.start, first.end, f"{cased(words, first.text, caption.casing, first=True)} {first.lower}")
+    return Candidate("noun", (edit,), (noun.index,), "", name, None, first_sense(name))

@@ -61,7 +61,7 @@ def _weights_of_appended(slot: Slot, context: Context) -> np.ndarray:
     """The weight of each noun as an addition to that of a slot: its probability there; 0 for another semantic class."""
     nouns = context.lexicon.nouns
     number = nouns.number[slot.entry]
-    weights = nouns.probabilities(slot.contexts[:2], _form(slot), number)
+    (weights,) = nouns.probabilities([slot.contexts[:2]], _form(slot), [number])
     weights[context.lexicon.may_corefer(slot.entry)] = 0.0
     weights[nouns.classes != nouns.classes[number]] = 0.0
     return weights
@@ -137,13 +137,13 @@ def _added_relations(caption: Caption, context: Context, rng: Random, draws: int
         for slot in noun_slots(caption)
         if caption.word(slot.end) not in ("of", "'s") and not is_negated(caption, slot.noun)
     ]
-    heads = [lexicon.prepositions.probabilities((f"gov:{slot.entry}",)) for slot in slots]
-    for number, word in sample(heads, rng, draws):
+    heads = lexicon.prepositions.probabilities([(f"gov:{slot.entry}",) for slot in slots])
+    for number, word in sample([*heads], rng, draws):
         root, preposition = slots[number].noun, lexicon.prepositions.names[word]
         *_, above, last = (caption.tokens[root].lemma, *preposition.split())
         governed = f"pobj:{above} {last}"
         contexts = governed, broader(governed), f"left:{last} a"
-        for _, entry in sample([lexicon.nouns.probabilities(contexts, "a")], rng, 1):
+        for _, entry in sample([*lexicon.nouns.probabilities([contexts], "a")], rng, 1):
             name = lexicon.nouns.names[entry]
             surface = lexicon.singular[name]
             yield appended(caption, root, f"{preposition} {article(surface)} {surface}", name)

@@ -40,7 +40,7 @@ def check_noun(candidate: Candidate, caption: Caption, context: Context) -> str 
     entry = context.lexicon.nouns.number[candidate.replacement]
     if reason := context.coreferent_in_caption.reason(entry):
         return f"{reason}_in_caption"
-    reason = context.coreferent_in_siblings.reason(entry)
+    reason = context.coreferent_in_siblings(candidate.replaced).reason(entry)
     return f"{reason}_in_sibling" if reason else None
 
 

@@ -2,7 +2,7 @@
 
 Associations say how much a word in one caption raises the probability that another caption entails an entry:
 
-    gain(x, y) = log p(y | x) / p(y)
+    lift(x, y) = p(y | x) / p(y)
 
 where p(y | x) is estimated over ordered pairs of captions of one image: of those whose first caption mentions word x,
 the share whose second caption entails entry y. It is smoothed with p', in which x has the same lift for all entries of
@@ -51,7 +51,7 @@ KIND_OF_CHANGE = {kind: kind for kind in ("noun", "verb", "preposition", "attrib
 # the transition, log(1 + number of captions that assert the old value), log of the number of captions. A priori, the
 # log odds need no correction, and the more captions there are, the less remains unmentioned.
 EXPECTED: dict[str, tuple[float, ...]] = {
-    **dict.fromkeys(("noun", "verb"), (0.0, 1.0, 0.5, 0.0, -0.5)),
+    **dict.fromkeys(("noun", "verb"), (0.0, 1.0, 1.0, 0.0, -0.5)),
     **dict.fromkeys(("numeral", "preposition", "attribute"), (0.0, 1.0, 0.0, -0.5)),
 }
 DIGITS = 4
@@ -97,9 +97,9 @@ def is_mentioned_once(kind: str, thing: str, caption: Caption) -> bool:
 
 
 class Associations:
-    """The gains of words and entries, from a matrix of counts of pairs of captions, see `fit.count_pairs`.
+    """The lifts of words and entries, from a matrix of counts of pairs of captions, see `fit.count_pairs`.
 
-    log_odds: of p(y), shape (entries,). is_person: 1 for words for persons, else 0, shape (entries,). The gains of a
+    log_odds: of p(y), shape (entries,). is_person: 1 for words for persons, else 0, shape (entries,). The lifts of a
     word are computed when first needed, since a few captions mention few of thousands of words.
     """
 
@@ -117,25 +117,25 @@ class Associations:
         of_word = (np.arange(CLASSES)[:, None] == self._class_of_word).astype(float)  # the words of each class
         mentioned = (of_word @ self._mentioned)[:, None]
         self._by_class = (of_word @ self._together + SMOOTHING * self._usual) / (mentioned + SMOOTHING)
-        self._gains = np.zeros(self._together.shape, np.float32)
+        self._lifts = np.zeros(self._together.shape, np.float32)
         self._known = np.zeros(len(words), bool)
 
     def score(self, mentioned: Iterable[str]) -> np.ndarray:
         """The evidence of mentioned words for each entry, in nats: shape (entries,). Unknown words are ignored.
 
-        It is the sum of their gains divided by the square root of their number, since the words of an image are not
-        independent.
+        It is the log of the mean of p(y | x) / p(y) over the words x, so that one word that names the same thing, such
+        as "couch" for "sofa", is not outvoted by the others.
         """
         rows = sorted(self.words[word] for word in mentioned if word in self.words)
         if not rows:
             return np.zeros(len(self.log_odds))
         for row in rows:
             if not self._known[row]:
-                self._gains[row], self._known[row] = self._gain(row), True
-        return self._gains[rows].sum(axis=0) / np.float32(np.sqrt(len(rows)))
+                self._lifts[row], self._known[row] = self._lift(row), True
+        return reproducible.log(self._lifts[rows].sum(axis=0, dtype=np.float64) / len(rows))
 
-    def _gain(self, row: int) -> np.ndarray:
-        """The gain of a word and each entry, smoothed by their semantic classes: shape (entries,)."""
+    def _lift(self, row: int) -> np.ndarray:
+        """p(y | x) / p(y) of a word x and each entry y, smoothed by their semantic classes: shape (entries,)."""
         together, given = self._together[row], self._mentioned[row] + SMOOTHING
         share = self._by_class[self._class_of_word[row]]
         seen, likely, usual = (
@@ -143,12 +143,7 @@ class Associations:
         )
         of_class = (seen + SMOOTHING * likely) / given / np.maximum(usual, 1e-12)
         expected = of_class[self._class_of_entry] * self._usual
-        return reproducible.log((together + SMOOTHING * expected) / given / self._usual)
-
-
-def sigmoid(log_odds: np.ndarray) -> np.ndarray:
-    """The probabilities that belong to log odds."""
-    return 1.0 / (1.0 + reproducible.exp(-log_odds))
+        return (together + SMOOTHING * expected) / given / self._usual
 
 
 class Transitions:
@@ -291,7 +286,7 @@ class ImageTruth:
         """The calibrated probability of each entry of a kind of word."""
         known, (bias, odds, score, person, number) = self.truth.associations[kind], self.truth.calibration[kind]
         logits = odds * known.log_odds + score * self._score(kind) + person * known.is_person
-        return sigmoid(logits + (bias + number * log(len(self.captions)))).round(DIGITS).tolist()
+        return reproducible.sigmoid(logits + (bias + number * log(len(self.captions)))).round(DIGITS).tolist()
 
     def features(self, candidate: Candidate, caption: Caption) -> list[float] | None:
         """The features of the calibration for a candidate (see EXPECTED); None if there is no estimate."""

@@ -23,15 +23,14 @@ import numpy as np
 from ...schemas.captions import TRUTH, TRUTH_KINDS
 from ...schemas.fields import table_of
 from ..caption import Caption, by_image, cached, from_parses
-from ..context import Context, batches
+from ..context import Batch, Context, batches
 from ..edits import Candidate
 from ..language.semantic_classes import head
 from ..language.wordnet import WordNet
 from ..lexicon.lexicon import Lexicon
 from ..mentions import Mentions, mentioned_nouns, mentioned_verbs
 from ..operators import OPERATORS
-from ..plausibility import read
-from ..reproducible import record_rng
+from ..reproducible import record_rng, sigmoid
 from .contradiction import check
 from .estimates import (
     ASSERTIONS,
@@ -42,7 +41,6 @@ from .estimates import (
     Transition,
     Truth,
     is_same_thing,
-    sigmoid,
     value,
     values_of,
 )
@@ -298,9 +296,9 @@ def label(parses: pa.Table, counts: pa.Table, lexicon: Lexicon) -> pa.Table:
     rows = []
     for images in batches(by_image(from_parses(parses))):
         held = [_held_out(captions) for captions in images]
-        readings = read([shown[0] for shown, _, _ in held], lexicon.cloze)
-        for (shown, held_out, rng), reading in zip(held, readings, strict=True):
-            context = Context(lexicon, Mentions(shown[:1]), Mentions(shown[1:]), reading)
+        batch = Batch.read([shown[0] for shown, _, _ in held], lexicon)
+        for number, (shown, held_out, rng) in enumerate(held):
+            context = Context(Mentions(shown[:1]), Mentions(shown[1:]), batch, number)
             for kind, candidate, values in _proposed(context, known.of_image(shown), rng):
                 rows.append((kind, values, is_true(candidate, shown[0], held_out, entailed)))
     columns = {"kind": pa.string(), "features": pa.list_(pa.float64()), "true": pa.bool_()}

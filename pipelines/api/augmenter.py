@@ -40,7 +40,7 @@ class Augmenter:
         cloze: str | PathLike[str] | None = None,
         scorer: str | PathLike[str] | None = None,
         min_plausibility: float | None = None,
-        max_loss: float | None = None,
+        max_odd: float | None = None,
     ) -> None:
         """Store the settings; resources are loaded at the first call.
 
@@ -56,9 +56,9 @@ class Augmenter:
             scorer: the folder of a Hugging Face language model that gives the plausibility of negatives; None: the
                 cloze model does.
             min_plausibility: the lowest plausibility of a negative (its log-odds to the text, in nats) by the scorer or
-                else the cloze model; None: only the operators' own limits hold.
-            max_loss: the most that the words which a negative shares with its text may lose in log probability, added
-                up, in nats; None: 1 to 4, by operator. Lower ones give fewer and less odd negatives.
+                else the cloze model; None: no limit.
+            max_odd: the highest estimated probability that a reader calls a negative odd; None: 0.35. Lower ones give
+                fewer and less odd negatives.
 
         Raises:
             ValueError: a setting has an invalid value, or a model cannot be read.
@@ -82,7 +82,7 @@ class Augmenter:
         if not names:
             raise ValueError(f"operators must make negatives, was: {operators}")
         given = dict(max_true=max_true, cloze=cloze, scorer=scorer)
-        given |= dict(min_plausibility=min_plausibility, max_loss=max_loss)
+        given |= dict(min_plausibility=min_plausibility, max_odd=max_odd)
         self._settings: NegativesConfig = configure(
             "negatives", {"seed": seed, "operators": names, "per_family": n, **given}
         )

@@ -62,7 +62,7 @@ def negatives(
             (min_count, theta, concreteness, attributes).
         rejections: whether to return the rejected candidates too, each with its `reason`.
         settings: other options of `negcap build`, as keywords: seed, per_family, max_true, min_count, image_column,
-            caption_column, split_column, keep_columns, spacy_model, cloze, scorer, min_plausibility, max_loss, limit,
+            caption_column, split_column, keep_columns, spacy_model, cloze, scorer, min_plausibility, max_odd, limit,
             strict … (`negcap build --help` says what each means). `preset` may be given instead of `operators`.
 
     Returns:

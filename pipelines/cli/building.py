@@ -37,7 +37,7 @@ def _columns(ctx: click.Context, flag: click.Parameter, values: tuple[str, ...])
         "stages.negatives:NegativesConfig",
     ],
     flags={
-        "What is read": "format keep_columns language limit strict",
+        "What is read": "format keep_columns language split limit strict",
         "What is made": "preset components per_family seed",
     },
 )

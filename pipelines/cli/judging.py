@@ -53,7 +53,9 @@ local = options.section(
 )
 
 
-@negcap.command(name="import", configs=["stages.imports:ImportConfig", *JUDGED], flags="limit strict plausible")
+@negcap.command(
+    name="import", configs=["stages.imports:ImportConfig", *JUDGED], flags="limit strict plausible cautious"
+)
 @click.argument("source")
 @click.option(
     "--output",
@@ -70,15 +72,16 @@ def import_(source: str, run: Path | None, report: bool, as_json: bool, **given:
 
     SOURCE is a file or folder of SugarCrepe, SugarCrepe++, NegCLIP, ARO, CREPE, VALSE, TROHN, CE-CLIP or VisMin, or any
     JSON, JSON Lines, CSV, TSV or Parquet file with a caption and a negative in each record. What a negative changes is
-    recovered, and it is judged as the operators' are: by the other captions of the image, WordNet, the estimates of
-    truth and the cloze model. The run has the tables captions, negatives, rejections (with reasons) and judged (what
-    became of each), so every other command works on it.
+    recovered, and it is judged by the captions of its image. It is true if it says only what one of them says, in its
+    words, synonyms or hypernyms: such negatives are rejected. Else it is false, or undecidable if it adds something or
+    may be true as well by WordNet or the estimates of truth; --cautious rejects the latter, as operators do. The run
+    has the tables captions, negatives, rejections (with reasons) and judged (what became of each), so every other
+    command works on it.
 
     The scorecard has per kind of negative, in %: pairs that are equal or repeated, grammatical faults, the same words
-    in another order, negatives that may be true by the other captions of the image; the mean estimate that they are
-    true, plausibility, and words that a negative has more; then how well models without the images tell them, with the
-    words that give them away, and all rejections with their reasons. Of a run that import has made, --report alone
-    prints it.
+    in another order, negatives that are true or undecidable; the mean estimate that they are true, plausibility, and
+    words that a negative has more; then how well models without the images tell them, with the words that give them
+    away, and all rejections with their reasons. Of a run that import has made, --report alone prints it.
 
     \b
     Example: negcap import sugar-crepe/data --output outputs/sugarcrepe --report
@@ -175,6 +178,7 @@ def _asker(run: Path, given: Mapping[str, Any], purpose: str) -> tuple[Any, dict
     metavar="FOLDER",
     help="Propose single words by this masked Hugging Face model instead.",
 )
+@click.option("--undecidable", "cautious", flag_value=False, default=True, help="Keep what may be true, too.")
 @click.option("--implausible", "plausible", flag_value=False, default=True, help="Keep implausible negatives, too.")
 @options.workers
 def propose(run: Path, filler: Path | None, **given: Any) -> None:

@@ -347,7 +347,7 @@ def finetune(run: Path, output: Path, overwrite: bool, quiet: bool, **given: Any
     train_clip(config, overwrite=overwrite, say=say(quiet))
 
 
-@negcap.command(configs=["models.order.config:HypernymConfig"], flags="rows seeds epochs concepts threads")
+@negcap.command(configs=["models.order.config:HypernymConfig"], flags="rows false_pairs seeds epochs concepts threads")
 @results
 @options.quiet
 def hypernyms(output: Path, quiet: bool, **given: Any) -> None:

@@ -54,6 +54,7 @@ WORDS: dict[str, Sequence[str]] = {  # of fields whose types do not have them
 FLAGS = {  # of fields whose flags have other names
     **{"keep_columns": "--keep-columns", "negative_families": "--negative-family"},
     **{"negative_operators": "--negative-operator", "similarities": "--similarity"},
+    "false_pairs": "--false-pairs",
 }
 LISTED = 12  # a flag with more valid words does not list them in help; the error for another word does
 

@@ -14,7 +14,7 @@ import os
 import re
 import secrets
 from bisect import bisect_right
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain, groupby, islice
 from pathlib import Path
@@ -41,8 +41,12 @@ DIFFERENCES = {"duplicate_text": "case and punctuation", "near_duplicate_text": 
 
 # home: the position of the first row of the image, which the shard is of. again: a number that the image has already.
 # before: how many captions of the image come before. Rows that were rejected when they were read have no image_id.
+ROWS = "CREATE TABLE rows AS SELECT position, image_id, hash(image) AS image, number, keys FROM found"
+SAMPLE = """
+DELETE FROM rows WHERE image_id NOT IN (
+    SELECT image_id FROM rows WHERE image_id IS NOT NULL GROUP BY image_id ORDER BY md5(image_id), image_id LIMIT ?)
+"""
 GROUPS = f"""
-CREATE TABLE rows AS SELECT position, image_id, hash(image) AS image, number, keys FROM found;
 CREATE TABLE repeated AS
     WITH keyed AS (SELECT position, unnest(keys) AS key, generate_subscripts(keys, 1) > 1 AS near FROM rows),
     firsts AS (SELECT *, min(position) OVER (PARTITION BY key) AS first FROM keyed)
@@ -75,7 +79,7 @@ CREATE VIEW refused AS
 """
 
 
-ImageLimit = Annotated[AtLeastOne | None, Field(description="read only the first N images; none: all")]
+ImageLimit = Annotated[AtLeastOne | None, Field(description="keep a random sample of N images; none: all")]
 Strict = Annotated[
     bool,
     Field(
@@ -83,11 +87,8 @@ Strict = Annotated[
         "on a caption"
     ),
 ]
-SourceName = Annotated[
-    str,
-    Field(description="first part of every caption_id"),
-    matching(r"([A-Za-z0-9][A-Za-z0-9._-]*)?", "of letters, digits and . _ -"),
-]
+Name = Annotated[str, matching(r"([A-Za-z0-9][A-Za-z0-9._-]*)?", "of letters, digits and . _ -")]
+SourceName = Annotated[Name, Field(description="first part of every caption_id")]
 
 
 class IngestConfig(ReadOptions):
@@ -101,6 +102,7 @@ class IngestConfig(ReadOptions):
     )
     source_name: SourceName = ""
     limit: ImageLimit = None
+    split: Name = Field("", description="split of captions for which the source names none")
     shard_size: AtLeastOne | None = Field(None, description="captions per Parquet file, at most, of whole images")
     shard_mb: AboveZero | None = Field(
         None,
@@ -139,30 +141,6 @@ def rows_schema(kept: Mapping[str, pa.DataType]) -> pa.Schema:
     record |= {"number": number, "image_id": text, "reason": text, "detail": text}
     record |= {KEPT + name: of for name, of in kept.items()}
     return pa.schema([*record.items(), ("keys", pa.list_(pa.uint64()))])
-
-
-def of_first_images(
-    records: Iterable[Record | Rejected], limit: int | None, images: set[str], stop: bool
-) -> Generator[Record | Rejected, None, bool]:
-    """The records without those of images beyond the first `limit`; returns whether there were such.
-
-    images: the ids of those that were read before, to which new ones are added. stop: whether to end with the first
-    record that is left out, which is right if the captions of an image are adjacent.
-    """
-    if limit is None:
-        yield from records
-        return False
-    full = False
-    for record in records:
-        if isinstance(record, Record) and record.id not in images:
-            full = len(images) == limit
-            if full and stop:
-                break
-            if full:
-                continue
-            images.add(record.id)
-        yield record
-    return full
 
 
 def blocks(records: Iterable[Record | Rejected], schema: pa.Schema, config: IngestConfig) -> Iterator[pa.RecordBatch]:
@@ -265,13 +243,16 @@ def rows_at(path: Callable[[int], Path], schema: pa.Schema, positions: np.ndarra
 
 
 @contextmanager
-def grouped(blocks: Iterable[pa.RecordBatch], rows: int = 0, folder: Path | None = None) -> Iterator[Any]:
+def grouped(
+    blocks: Iterable[pa.RecordBatch], limit: int | None, rows: int = 0, folder: Path | None = None
+) -> Iterator[Any]:
     """A connection with two views, to be sorted by all columns: `kept`, the `home`, `position` and final `number` of
     each caption, and `refused`, the `position`, `reason` (null: that of reading) and `home` of each rejected record.
 
-    blocks: `position` and the columns DECIDING of all rows. rows: how many keys there are. folder: for what does not
-    fit into the memory, which grows little with them; None: take as much memory as there is. Raises OSError if the disk
-    is full.
+    blocks: `position` and the columns DECIDING of all rows. limit: keep so many images, those whose ids have the lowest
+    hashes; the sample does not depend on the order, and a larger one contains it. rows: how many keys there are.
+    folder: for what does not fit into the memory, which grows little with them; None: take as much memory as there is.
+    Raises OSError if the disk is full.
     """
     import duckdb
     import pyarrow as pa
@@ -282,6 +263,9 @@ def grouped(blocks: Iterable[pa.RecordBatch], rows: int = 0, folder: Path | None
     schema = pa.schema([("position", pa.int64()), *map(rows_schema({}).field, DECIDING)])
     with duckdb.connect(config=settings) as connection:
         connection.register("found", pa.RecordBatchReader.from_batches(schema, iter(blocks)))
+        connection.execute(ROWS)
+        if limit is not None:
+            connection.execute(SAMPLE, [limit])
         connection.execute(GROUPS)
         yield connection
 
@@ -313,6 +297,8 @@ def captions_per_shard(config: IngestConfig, captions: int, characters: int) -> 
     per_mb = 1_000_000 * captions / max(1, characters)
     if config.shard_mb is not None:
         return max(1, int(config.shard_mb * per_mb))
+    if config.limit is not None:  # of most that was read, nothing is kept
+        return config.shard_size or LEAST
     return config.shard_size or max(LEAST, min(captions // SHARDS, int(MOST_MB * per_mb)))
 
 
@@ -348,9 +334,9 @@ def shards_of_ranges(kept: Path, starts: Sequence[int], shard_size: int) -> list
     return shards
 
 
-def captions_table(rows: pa.Table, number: np.ndarray, source_name: str) -> pa.Table:
+def captions_table(rows: pa.Table, number: np.ndarray, source_name: str, split: str) -> pa.Table:
     """The table captions (negcap.schemas.captions) of rows and their final caption numbers. source_name: the first part
-    of every caption_id.
+    of every caption_id; split: of rows without one.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -358,6 +344,8 @@ def captions_table(rows: pa.Table, number: np.ndarray, source_name: str) -> pa.T
     numbers = pa.array(number).cast(pa.string())
     rows = rows.append_column("caption_id", pc.binary_join_element_wise(source_name, rows["image_id"], numbers, ":"))
     rows = rows.append_column("origin", pa.repeat("human", rows.num_rows))
+    splits = pc.if_else(pc.equal(rows["split"], ""), split, rows["split"])
+    rows = rows.set_column(rows.schema.get_field_index("split"), "split", splits)
     return rows.select(CAPTIONS.names).cast(CAPTIONS).combine_chunks()
 
 

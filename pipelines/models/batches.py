@@ -114,8 +114,10 @@ class NegativePool(NamedTuple):
         return Drawn(rows, owner, self.family[rows], self.concreteness[rows])
 
 
-def build_pool(caption: Tensor, family: Tensor, concreteness: Tensor, wanted: Tensor, captions: int) -> NegativePool:
-    """A pool of the wanted negatives, weighted so that all families that a caption has are equally likely.
+def build_pool(
+    caption: Tensor, family: Tensor, concreteness: Tensor, wanted: Tensor, captions: int, *, balanced: bool = True
+) -> NegativePool:
+    """A pool of the wanted negatives, all families that a caption has equally likely, or all negatives if not balanced.
 
     caption, family, concreteness: (M,) of each negative. wanted: (M,) bool. captions: C.
     """
@@ -124,7 +126,7 @@ def build_pool(caption: Tensor, family: Tensor, concreteness: Tensor, wanted: Te
     owner = caption[rows]
     starts = torch.searchsorted(owner, torch.arange(captions + 1))
     kind = owner * (int(family.max()) + 1 if len(family) else 1) + family[rows]
-    weights = 1.0 / torch.bincount(kind, minlength=1)[kind].float()
+    weights = 1.0 / torch.bincount(kind, minlength=1)[kind].float() if balanced else torch.ones(len(rows))
     return NegativePool(rows, starts, weights, family, concreteness)
 
 
@@ -134,7 +136,10 @@ def negative_pool(config: NegativesConfig, corpus: Corpus, train: Tensor) -> Neg
     wanted &= torch.isin(corpus.negative_caption, train)
     positions = {name: position for position, name in enumerate(config.negative_families)}
     family = torch.tensor([positions.get(name, 0) for name in corpus.families], dtype=torch.long)[corpus.family]
-    pool = build_pool(corpus.negative_caption, family, corpus.concreteness, wanted, corpus.texts.captions)
+    pool = build_pool(
+        *(corpus.negative_caption, family, corpus.concreteness, wanted, corpus.texts.captions),
+        balanced=config.balance_families,
+    )
     if not len(pool.rows):
         known = ", ".join(corpus.families) or "none: run negcap build first"
         raise ValueError(

@@ -178,8 +178,10 @@ class NegativesConfig(TrainConfig):
     """A model that can be selected by, or be trained with, negative captions of the run."""
 
     negative_families: tuple[str, ...] = Field(
-        ("noun", "numeral", "relation"),
-        description="negatives of these families; each as likely as another",
+        ("noun", "numeral", "relation"), description="negatives of these families"
+    )
+    balance_families: bool = Field(
+        True, description="draw each family as likely as another; else each negative, as VSE-C's paper does"
     )
     negative_operators: tuple[str, ...] = Field(OPERATORS, description="negatives made by these operators")
     negatives: AtLeastOne = Field(8, description="negatives sampled per caption of a batch, anew in every epoch")
@@ -316,7 +318,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     # Vendrov et al. (2016), also with --recipe paper
     "order": {
         **{"transform": "l2", "dropout": 0.0, "average": 0.0, "warm_up": 0},
-        **{"pooling": "last", "bidirectional": False, "similarity": "order"},
+        **{"pooling": "last", "bidirectional": False, "similarity": "order", "decay": 1.0},
     },
     "mha-d": {"languages": ("en", "de"), "negative_families": (), "joint": 512, "epochs": 20},
 }
@@ -336,7 +338,7 @@ _PLAIN = {**_OPTIMIZED, "pooling": "last"}
 _VSE_PP = {**_PLAIN, "bidirectional": False, "learning_rate": 2e-4}
 _MHA_D = {**_OPTIMIZED, "transform": "none", "learning_rate": 2e-4, "weight_decay": 1e-6}
 PAPER: dict[str, dict[str, Any]] = {
-    **{"vse": _VSE_PP, "vse++": _VSE_PP, "vse-c": _PLAIN},
+    **{"vse": _VSE_PP, "vse++": _VSE_PP, "vse-c": {**_PLAIN, "balance_families": False}},
     **{"univse": {**_PLAIN, "false_words": "any"}, "mha-d": _MHA_D},
     # CLIP's and its successors' (which fine-tune CLIP, see negcap finetune): the vector of the last word, no
     # regularisation beyond the loss, and for NegCLIP (Yuksekgonul et al. 2023) one random negative per caption

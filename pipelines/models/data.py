@@ -19,7 +19,6 @@ from ...schemas.captions import LANGUAGE
 from ...schemas.negatives import NEGATIVES
 from ..engine.tables import has_table, read_table
 from ..tables.columns import UNSPLIT, check_splits, columns_of, stored_splits
-from ..tables.pairs import draws
 from .device import to_device
 from .features import Features
 from .vocabulary import UNKNOWN_ID, WordVocabulary
@@ -352,7 +351,7 @@ def pack_sentences(offsets: Tensor, rows: Tensor, longest: int | None = None) ->
 
 
 SINGULAR = ("a", "an", "one")  # quantities of one
-COLUMNS = ("caption_id", "text", "operator", "family", "negative_id", "replaced", "replacement", "concreteness")
+COLUMNS = ("caption_id", "text", "operator", "family", "draw", "replaced", "replacement", "concreteness")
 
 
 CPU = torch.device("cpu")
@@ -452,7 +451,7 @@ def encode_run(
         negative_caption=torch.from_numpy(owner.to_numpy().astype(np.int64)),
         operator=torch.from_numpy(operator.indices.to_numpy().astype(np.int64)),
         family=torch.from_numpy(family.indices.to_numpy().astype(np.int64)),
-        draw=torch.tensor(draws(rows["negative_id"])),
+        draw=torch.tensor(rows["draw"].to_numpy()),
         was_plural=torch.from_numpy(above_one["replaced"].to_numpy()),
         is_plural=torch.from_numpy(above_one["replacement"].to_numpy()),
         concreteness=concreteness(rows),

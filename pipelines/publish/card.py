@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from functools import cached_property
@@ -14,7 +14,8 @@ from pathlib import PurePosixPath
 from string import Template
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...augment.operators import UNCHECKED
+from ...augment.operators import PRESETS, UNCHECKED, does
+from ..quality.accuracy import as_cue
 from .gate import LEAST_PAIRS, Verdict
 from .layout import Column, FileSet, Publication, RecordSet
 
@@ -34,17 +35,22 @@ class File(NamedTuple):
 class Facts:
     """A published set: its counts, results of the checks, and the files that were written.
 
-    counts: by (split, what), where what is "captions", "images" or an operator, whose negatives are counted; leaks,
-    missing: number of captions left out because they are in the train split too, or because their image file is
-    missing; provenance: the Parquet metadata of the source table; records, files: what was written.
+    counts: by (split, what), where what is "captions", "images" or an operator, whose negatives are counted; examples:
+    by operator, true texts with negatives; means: by operator and measure, the sum of the values and their number;
+    leaks, missing: number of captions left out because they are in the train split too, or because their image file is
+    missing; provenance: the Parquet metadata of the source table; made_with: the source, and the settings by table;
+    records, files: what was written.
     """
 
     publication: Publication
     counts: Counter[tuple[str, str]]
+    examples: Mapping[str, Sequence[tuple[str, str]]]
+    means: Mapping[tuple[str, str], tuple[float, int]]
     verdict: Verdict
     leaks: int
     missing: int
     provenance: Mapping[str, str]
+    made_with: Mapping[str, Mapping[str, Any]]
     records: tuple[RecordSet, ...]
     files: tuple[File, ...]
 
@@ -83,6 +89,22 @@ class Facts:
         return Template(self.publication.format.use).substitute(file=file, split=split, operator=operator)
 
     @property
+    def preset(self) -> str:
+        """The preset whose operators made the negatives of the run; empty if there is none."""
+        made = list(self.made_with.get("negatives", {}).get("operators", ()))
+        return next((name for name, operators in PRESETS.items() if list(operators) == made), "")
+
+    @property
+    def lengthening(self) -> list[str]:
+        """Those of the operators that may add words, as UniVSE's attack does."""
+        return [name for name in self.operators if name in PRESETS["univse"]]
+
+    def mean(self, operator: str, measure: str) -> str:
+        """The mean of a measure of an operator's negatives in %, a dash if it is not estimated."""
+        total, known = self.means[operator, measure]
+        return f"{100 * total / known:.1f}" if known else "–"
+
+    @property
     def unchecked(self) -> list[str]:
         """Those of the operators that do not check whether their negatives are false."""
         return [name for name in self.operators if name in UNCHECKED]
@@ -104,7 +126,7 @@ class Facts:
         """The accuracies (%) of the blind baselines, one line per operator, and why others were not measured."""
         return [
             f"{report.name}: accuracy in % of models that never see the images (50 is chance): "
-            + ", ".join(f"{label} {value.percent:.1f}" for label, value in report.baselines.items())
+            + ", ".join(f"{label} {as_cue(value)}" for label, value in report.baselines.items())
             for report in self.verdict.reports
         ] + [f"{name}: not measured, {reason}" for name, reason in self.verdict.unmeasured.items()]
 
@@ -151,7 +173,8 @@ def card(facts: Facts) -> str:
         undefined=StrictUndefined,
         keep_trailing_newline=True,
     )
-    environment.filters |= {"plain": plain, "code": code, "meaning": meaning, "yaml": yaml}
+    environment.filters |= {"plain": plain, "code": code, "meaning": meaning, "yaml": yaml, "as_cue": as_cue}
+    environment.filters["does"] = does
     template = environment.from_string(files(__package__).joinpath("card.md.jinja").read_text(encoding="utf-8"))
     layouts: dict[tuple[Column, ...], RecordSet] = {}
     for record in facts.records:

@@ -105,7 +105,7 @@ def sugarcrepe_pp_rows(publication: Publication) -> Rows:
     written = Counter[str]()
     for row in publication.rows():
         file = file_of(publication, row)
-        second = record_rng(publication.config.seed, "caption2", row.caption_id).choice(other_wordings(row))
+        second = record_rng(publication.config.seed, "caption2", row.text_id).choice(other_wordings(row))
         texts = {"caption": row.text, "caption2": second, "negative_caption": row.negative}
         yield file, {"id": written[file], "filename": row.image, **texts}
         written[file] += 1
@@ -132,7 +132,7 @@ def negbench_rows(publication: Publication) -> Rows:
     for rows in publication.by_image():
         for true, false, template in _questions(rows, seed):
             texts = [true.text, *false]
-            record_rng(seed, "options", true.caption_id).shuffle(texts)
+            record_rng(seed, "options", true.text_id).shuffle(texts)
             line = [publication.prefix + true.image, *texts, texts.index(true.text), template]
             yield f"{true.split}.csv", line
 
@@ -141,12 +141,12 @@ def _questions(rows: list[Row], seed: int) -> Iterator[Question]:
     """The questions about the captions of an image, at most one each; those about two nouns first."""
     asked = set[str]()
     for question in questions(rows):
-        asked.add(question.true.source)
+        asked.add(question.true.caption_id)
         yield question
     for some in by_caption(rows):
         true = some[0]
         options = {row.negative for row in some if row.operator != NEGATION} - {true.text}
-        if true.caption_id == true.source and true.source not in asked and len(options) >= OPTIONS - 1:
+        if true.text_id == true.caption_id and true.caption_id not in asked and len(options) >= OPTIONS - 1:
             rng = record_rng(seed, "false options", true.caption_id)
             yield Question(true, tuple(rng.sample(sorted(options), OPTIONS - 1)), POSITIVE)
 
@@ -216,9 +216,9 @@ CAPTIONS_PER_IMAGE = 5
 def first_five(rows: pd.DataFrame) -> pd.DataFrame:
     """The first five captions of each image, all of one split; none if it has fewer, since all images need five."""
     one = rows[rows["split"] == rows.groupby("image_id")["split"].transform("first")]
-    captions = one.drop_duplicates("caption_id").groupby("image_id")["caption_id"]
+    captions = one.drop_duplicates("text_id").groupby("image_id")["text_id"]
     first = captions.head(CAPTIONS_PER_IMAGE)[captions.transform("size") >= CAPTIONS_PER_IMAGE]
-    return one[one["caption_id"].isin(first)]
+    return one[one["text_id"].isin(first)]
 
 
 def vse_c_rows(publication: Publication) -> Rows:
@@ -260,9 +260,9 @@ COCO_COLUMNS = (
             ("p_true", "estimated probability that one more caption of the image makes each true", "p_true", FLOAT),
             ("plausibility", "log-odds of each negative to the caption, in nats", "plausibility", FLOAT),
             (
-                "context_loss",
+                "p_odd",
                 "loss in log probability of the words that each shares with the caption, in nats",
-                "context_loss",
+                "p_odd",
                 FLOAT,
             ),
             ("concreteness", "concreteness of the noun that was put in", "concreteness", FLOAT),
@@ -381,6 +381,7 @@ FORMATS: dict[str, Format] = {
         "if there are none; lines 5j to 5j + 4 belong to line j of `${split}_images.txt`. All count from 0. With image "
         "features as `${split}_ims.npy`, the folder is VSE-C's `--data_path`/`--data_name`.",
         finish=finish_vse_c,
+        ordered=True,
         prepare=first_five,
     ),
     "webdataset": WEBDATASET,

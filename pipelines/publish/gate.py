@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...augment.reproducible import record_rng
-from ..quality.accuracy import Accuracy
+from ..quality.accuracy import Accuracy, with_interval
 from ..quality.bias import BlindReport, Pair, Unmeasured, blind, measure_each, most_telling, with_all
 from ..quality.bias.measure import Measure
 from ..report.summary import plain_table
@@ -31,8 +31,8 @@ WORDS = re.compile(r"\w+|[^\w\s]")
 class Finding(NamedTuple):
     """What is decided of an operator's negatives, and by which baseline: the one that best separates them.
 
-    outcome: REFUSED, TOO_FEW or PASSED. pairs: how many were measured. reversed: the baseline's predictions are
-    inverted, so that `accuracy` is 100 % minus the baseline's own. reason: why there is no report, nor a baseline.
+    outcome: REFUSED, TOO_FEW or PASSED. pairs: how many were measured. baseline, accuracy: as of `most_telling`.
+    reason: why there is no report, nor a baseline.
     """
 
     operator: str
@@ -40,7 +40,6 @@ class Finding(NamedTuple):
     pairs: int
     baseline: str = ""
     accuracy: Accuracy | None = None
-    reversed: bool = False
     report: BlindReport | None = None
     reason: str = ""
 
@@ -82,10 +81,10 @@ def finding(name: str, result: BlindReport | Unmeasured, limit: float) -> Findin
     if isinstance(result, Unmeasured):
         outcome = TOO_FEW if result.pairs < LEAST_PAIRS else REFUSED
         return Finding(name, outcome, result.pairs, reason=result.reason)
-    baseline, accuracy, turned = most_telling(result)
+    baseline, accuracy = most_telling(result.baselines)
     few = TOO_FEW if accuracy.pairs < LEAST_PAIRS else PASSED
     outcome = REFUSED if accuracy.low > limit else few
-    return Finding(name, outcome, accuracy.pairs, baseline, accuracy, turned, result)
+    return Finding(name, outcome, accuracy.pairs, baseline, accuracy, result)
 
 
 def judge_negatives(pairs: Mapping[str, Sequence[Pair]], limit: float, measure: Measure = blind) -> Verdict:
@@ -100,19 +99,17 @@ def judge_negatives(pairs: Mapping[str, Sequence[Pair]], limit: float, measure: 
 
 def verdict_table(verdict: Verdict) -> Table:
     """A table with one row per operator: the baseline that separates best, its 95 % interval, and the outcome."""
-    table = plain_table("operator", "pairs", "most telling baseline", "right, %", "95 % interval", "outcome")
-    for column in (2, 5):
+    table = plain_table("operator", "pairs", "most telling baseline", "right, % (95 % interval)", "outcome")
+    for column in (2, 4):
         table.columns[column].justify = "left"
     for one in verdict.findings:
         pairs = f"{one.pairs:,}"
         if one.accuracy is not None:
-            interval = f"{one.accuracy.low:.1f}–{one.accuracy.high:.1f}"
-            name = f"{one.baseline}, reversed" if one.reversed else one.baseline
-            table.add_row(one.operator, pairs, name, f"{one.accuracy.percent:.1f}", interval, one.outcome)
+            table.add_row(one.operator, pairs, one.baseline, with_interval(one.accuracy), one.outcome)
         elif one.outcome == TOO_FEW:
-            table.add_row(one.operator, pairs, "–", "–", "–", one.outcome)
+            table.add_row(one.operator, pairs, "–", "–", one.outcome)
         else:
-            table.add_row(one.operator, "–", "–", "–", "–", f"{one.outcome}: cannot be measured")
+            table.add_row(one.operator, "–", "–", "–", f"{one.outcome}: cannot be measured")
     return table
 
 
@@ -135,7 +132,7 @@ def cues_table(verdict: Verdict) -> Table:
 
 def pairs_of(rows: Iterable[Row], seed: int) -> Iterator[tuple[str, Pair]]:
     """(operator, pair) for every caption and operator with negatives; the negative is a random published one."""
-    for (_, operator), some in groupby(rows, key=lambda row: (row.caption_id, row.operator)):
+    for (_, operator), some in groupby(rows, key=lambda row: (row.text_id, row.operator)):
         drawn = negatives_of(some)
         if drawn:
             chosen = record_rng(seed, "blind", drawn[0].negative_id.rpartition(":")[0]).choice(drawn)

@@ -31,15 +31,16 @@ PATH = Column("image", "the image's path, relative to the image folder")
 MEASURED = {
     "p_true": "estimated probability that one more caption of the image would make it true, or null",
     "plausibility": "log-odds of the negative to the caption under a language model, in nats, or null",
-    "context_loss": "loss in log probability of words that negative and caption share, in nats, or null",
+    "p_odd": "loss in log probability of words that negative and caption share, in nats, or null",
     "concreteness": "concreteness of the noun that was put in, or null",
 }
 COLUMNS = (
     Column("negative_id", "`<caption_id>#<operator>:<k>`"),
-    Column("caption_id", "the caption"),
+    Column("caption_id", "the caption that the negative was made of"),
+    Column("text_id", "the true text: the caption_id or, of a denial that was made of the caption, its own"),
     Column("image_id", "the image"),
     PATH,
-    Column("caption", "the true caption"),
+    Column("caption", "the true text: the caption, or the denial"),
     Column("negative_caption", "the negative caption"),
     Column("family", "family of the operator"),
     Column("operator", "the operator that made the negative"),
@@ -86,10 +87,11 @@ def hub_rows(publication: Publication) -> Rows:
     for rows in publication.by_caption():
         embedded = picture(publication, rows[0]) if publication.config.copy_images else None
         for row in rows:
-            keys = (row.negative_id, row.caption_id, row.image_id, embedded or publication.prefix + row.image)
+            keys = (row.negative_id, row.caption_id, row.text_id, row.image_id)
+            image = embedded or publication.prefix + row.image
             change = (row.text, row.negative, row.family, row.operator, row.replaced, row.replacement)
             measures = (getattr(row, name) for name in MEASURES)
-            yield f"data/{row.operator}/{split_name(row.split)}", (*keys, *change, *measures)
+            yield f"data/{row.operator}/{split_name(row.split)}", (*keys, image, *change, *measures)
 
 
 def picture(publication: Publication, row: Row) -> dict[str, Any]:
@@ -122,7 +124,7 @@ def write_template(file: Path, name: str, **values: Any) -> None:
 LETTERS = "ABCD"
 QUESTION = "Which caption describes the image?"
 QUESTIONS = (
-    Column("question_id", "`<caption_id>#<operator>`"),
+    Column("question_id", "`<text_id>#<operator>`; text_id: the caption_id, or the id of a denial made of the caption"),
     EMBEDDED,
     Column("question", "the question with its options, as it is asked"),
     Column("answer", "the letter of the true caption"),
@@ -141,7 +143,7 @@ def question_rows(publication: Publication) -> Rows:
         for (operator, family), some in groupby(rows, key=lambda row: (row.operator, row.family)):
             wrong = [text for text in dict.fromkeys(row.negative for row in some) if text != caption.text]
             texts = [caption.text, *wrong[: len(LETTERS) - 1]]
-            question_id = f"{caption.caption_id}#{operator}"
+            question_id = f"{caption.text_id}#{operator}"
             record_rng(seed, "options", question_id).shuffle(texts)
             options = "\n".join(f"{letter}. {text}" for letter, text in zip(LETTERS, texts, strict=False))
             asked = f"{QUESTION}\n{options}\nAnswer with the letter only."
@@ -169,7 +171,7 @@ def caption_samples(publication: Publication) -> Rows:
     """`{split}-{}.tar`: a sample per caption."""
     of_negative = ("negative_id", "operator", "family", "negative", "replaced", "replacement", *MEASURES)
     for rows in publication.by_caption():
-        keys = {name: getattr(rows[0], name) for name in ("caption_id", "image_id", "image")}
+        keys = {name: getattr(rows[0], name) for name in ("caption_id", "text_id", "image_id", "image")}
         made = [{"text" if name == "negative" else name: getattr(row, name) for name in of_negative} for row in rows]
         negatives = json.dumps({**keys, "negatives": made}, ensure_ascii=False)
         texts = {".txt": rows[0].text.encode(), ".neg.json": negatives.encode()}

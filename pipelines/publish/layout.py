@@ -158,8 +158,8 @@ class Publication:
         return f"{self.image_folder}/" if self.config.copy_images else ""
 
     def tables(self) -> Iterator[pd.DataFrame]:
-        """The rows of each shard (see `example_tables`) that the format can hold; image paths are as found in the image
-        folder, if there is one.
+        """The rows (see `example_tables`) that the format can hold, the images in random order unless the format keeps
+        that of the run; image paths are as found in the image folder, if there is one.
 
         Raises ValueError for a path that leads out of the image folder, and as `example_tables`.
         """
@@ -168,6 +168,7 @@ class Publication:
             self.operators,
             self.splits,
             p_true=self.p_true,
+            shuffle=None if self.format.ordered else self.config.seed,
             table=self.table,
             accepted=self.accepted,
             left_out=self.left_out,
@@ -239,6 +240,8 @@ class Format:
     whether its rows contain other captions of the image too. votes: whether every negative has the votes of people or
     models on it, and others are left out. embeds: whether published image files are inside the format's own files.
     training: whether it is what models are trained on, which may be guessable without the images.
+    ordered: whether the images stay in the order of the run, as features made of them do, or are shuffled: many sources
+    are in order of topics, and the first thousand rows of such a set alone can be guessed.
     prepare: keeps those rows of a shard that the format can hold. card_fields: further fields for the head of the
     data card, computed from the splits in which each operator has negatives.
     """
@@ -257,6 +260,7 @@ class Format:
     votes: bool = False
     embeds: bool = False
     training: bool = False
+    ordered: bool = False
     prepare: Callable[[pd.DataFrame], pd.DataFrame] = with_negatives
     card_fields: Callable[[Mapping[str, Sequence[str]]], dict[str, Any]] = lambda _: {}
 

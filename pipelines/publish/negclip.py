@@ -97,4 +97,5 @@ NEGCLIP = Format(
     "captions, their negatives and similar images",
     COLUMNS,
     training=True,
+    ordered=True,
 )

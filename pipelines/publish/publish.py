@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import NamedTuple, TextIO
+from typing import Any, NamedTuple, TextIO
 
-from ...augment.operators import UNCHECKED
+from ...augment.operators import PRESETS, UNCHECKED
+from ..engine.manifest import read_manifest
 from ..engine.places import RemotePath
 from ..engine.storage import files_below, move, remove_empty, sha256_file
 from ..engine.tables import shards_of
@@ -38,7 +41,19 @@ from .gate import (
 from .layout import IMAGE, IMAGES, Column, FileSet, Format, Publication, RecordSet
 
 CARD, CROISSANT, SUMS = "README.md", "croissant.json", "SHA256SUMS"
-TECHNICAL = ("table", "schema_version", "ARROW:schema", "pandas")  # Parquet metadata that the card leaves out
+STEPS = ("captions", "parses", "lexicon", "truth", "balance", "negatives", "refined")  # tables with settings
+EXAMPLES = 5
+ESTIMATES = ("p_true", "p_odd")  # probabilities of a negative whose means the card gives
+TECHNICAL = (
+    "table",
+    "schema_version",
+    "ARROW:schema",
+    "pandas",
+    "config",
+    "operators",
+    "seed",
+    "stage",
+)  # Parquet metadata that the card leaves out
 Say = Callable[[str], None]
 
 
@@ -66,13 +81,16 @@ def print_refusal(refused: RefusedError, stream: TextIO) -> None:
 class Survey(NamedTuple):
     """What one pass over a selection found.
 
-    counts: by (split, what), where what is "images", "captions" or an operator, whose negatives are counted; pairs: by
-    operator, one pair per caption, of random images if there are more pairs than the gate measures; leaks: by
-    caption_id, "image" or "caption" (what of it is in the train split too) and the path or text; missing: by
-    caption_id, the path of an image whose file is missing.
+    counts: by (split, what), where what is "images", "captions" or an operator, whose negatives are counted; examples:
+    by operator, the first EXAMPLES true texts and negatives, of different images; means: by operator and one of
+    ESTIMATES, the sum and the number of its values; pairs: by operator, one pair per caption, of random images if there
+    are more pairs than the gate measures; leaks: by caption_id, "image" or "caption" (what of it is in the train split
+    too) and the path or text; missing: by caption_id, the path of an image whose file is missing.
     """
 
     counts: Counter[tuple[str, str]]
+    examples: dict[str, list[tuple[str, str]]]
+    means: dict[tuple[str, str], tuple[float, int]]
     pairs: dict[str, list[Pair]]
     leaks: dict[str, tuple[str, str]]
     missing: dict[str, str]
@@ -104,13 +122,16 @@ def publish(run: Path, output: Path, config: PublishConfig, *, overwrite: bool =
     if unchecked and not config.allow_unchecked:
         asked = "--operator chooses others; --set allow_unchecked=true publishes them anyway, as the data card says so"
         raise RefusedError([f"not checked to be false of their images: negatives of {', '.join(unchecked)}", asked])
+    if lengthening := [name for name in publication.operators if name in PRESETS["univse"]]:
+        say(f"of UniVSE's attack, which may add words, and not meant for a test set: {', '.join(lengthening)}; "
+            "--operator chooses others")  # fmt: skip
     train = read_train_split(run) if set(publication.splits) - set(TRAIN) else TrainSplit()
     found = survey(publication, train, config.seed, kind.siblings)
     left_out = keep_out(found, config, say)
     if left_out:
         publication = replace(publication, left_out=left_out)
         again = survey(publication, TrainSplit(), config.seed)
-        found = found._replace(counts=again.counts, pairs=again.pairs)
+        found = again._replace(leaks=found.leaks, missing=found.missing)
     if not found.counts:
         splits = ", ".join(publication.splits)
         raise ValueError(f"nothing to publish of {run} ({splits}) as {config.format}: no caption is left")
@@ -121,8 +142,10 @@ def publish(run: Path, output: Path, config: PublishConfig, *, overwrite: bool =
         if config.copy_images and not kind.embeds:
             records.append(copy_images(publication, staged))
         files = digests(staged)
-        facts = Facts(publication, found.counts, verdict, len(found.leaks), len(found.missing),
-                      provenance(publication), tuple(records), files)  # fmt: skip
+        facts = Facts(
+            publication, found.counts, found.examples, found.means, verdict, len(found.leaks), len(found.missing),
+            provenance(publication), made_with(publication), tuple(records), files,
+        )  # fmt: skip
         _write(staged / SUMS, "".join(f"{file.sha256}  {file.path}\n" for file in files))
         _write(staged / CROISSANT, json.dumps(croissant(facts), indent=1, ensure_ascii=False) + "\n")
         _write(staged / CARD, card(replace(facts, files=(*files, *digests(staged, (CROISSANT, SUMS))))))
@@ -170,17 +193,27 @@ def survey(publication: Publication, train: TrainSplit, seed: int, siblings: boo
 
     train: the train split to compare with; siblings: compare the other captions of an image too.
     """
-    found = Survey(Counter(), {name: [] for name in publication.operators}, {}, {})
+    names = publication.operators
+    lists: tuple[dict[str, list[Any]], ...] = ({name: [] for name in names}, {name: [] for name in names})
+    found = Survey(Counter(), lists[0], dict.fromkeys(product(names, ESTIMATES), (0.0, 0)), lists[1], {}, {})
     for rows in publication.tables():
         captions, images = rows.drop_duplicates("caption_id"), rows.drop_duplicates(["image_id", "split"])
+        texts = rows.drop_duplicates("text_id")
         found.counts.update((split, "images") for split in images["split"])
         found.counts.update((split, "captions") for split in captions["split"])
         found.counts.update(rows[["split", "operator"]].dropna().itertuples(index=False, name=None))
-        for caption in captions.itertuples():
-            found.leaks.update((id, (what, name)) for id, what, name in train.leaks(caption, siblings))
+        for text in texts.itertuples():
+            found.leaks.update((id, (what, name)) for id, what, name in train.leaks(text, siblings))
         if publication.images is not None:
             missing = captions[captions["image"].map(publication.images.find).isna()]
             found.missing.update(zip(missing["caption_id"], missing["image"], strict=True))
+        for operator, some in rows.groupby("operator"):
+            shown = found.examples[operator]
+            first = some.drop_duplicates("image_id")[["text", "negative"]].head(EXAMPLES - len(shown))
+            shown += first.itertuples(index=False, name=None)
+            for name in ESTIMATES:
+                (total, known), values = found.means[operator, name], some[name].dropna()
+                found.means[operator, name] = total + math.fsum(values), known + len(values)
         for operator, pair in pairs_of(rows.itertuples(), seed):
             found.pairs[operator].append(pair)
         for operator, pairs in found.pairs.items():
@@ -253,6 +286,18 @@ def provenance(publication: Publication) -> dict[str, str]:
     metadata = shards_of(publication.run, publication.table or "captions")[0].read([]).schema.metadata or {}
     found = {key.decode(): value.decode() for key, value in sorted(metadata.items())}
     return {key: value for key, value in found.items() if key not in TECHNICAL}
+
+
+def made_with(publication: Publication) -> dict[str, Mapping[str, Any]]:
+    """What the set was made of, and the settings of each table on the way, by its name.
+
+    `source`: by the name of each file that was read, its size and SHA-256.
+    """
+    manifests = {name: read_manifest(publication.run / name) for name in STEPS}
+    made = {name: found.identity for name, found in manifests.items() if found is not None}
+    source = {"source": made["captions"].inputs} if "captions" in made else {}
+    used = [name for name in made if name != "refined" or publication.table == name]
+    return source | {name: made[name].config for name in used if made[name].config}
 
 
 # the output folder

@@ -50,7 +50,7 @@ def rows(publication: Publication) -> Rows:
     found = False
     for negatives in publication.by_caption():
         caption_id = negatives[0].caption_id
-        if caption_id != negatives[0].source:
+        if caption_id != negatives[0].text_id:
             continue  # a denial, which has no parse
         while caption_id not in known:
             known = next(cuts_of_shards, {})
@@ -138,4 +138,5 @@ SNLI = Format(
     "`entailment` or `contradiction`, as often the one as the other. `negcap entail` reads it.",
     "captions and what they entail or contradict",
     COLUMNS,
+    ordered=True,
 )

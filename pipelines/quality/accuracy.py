@@ -20,6 +20,16 @@ class Accuracy:
     high: float
     pairs: int
 
+    @property
+    def reversed(self) -> bool:
+        """Whether the interval lies below 50 %, so that who turns the answers round is right more often than not."""
+        return self.high < 50
+
+    @property
+    def cue(self) -> Accuracy:
+        """What it is worth to a guesser: if it is `reversed`, that of the opposite answers (22 % right is 78 %)."""
+        return Accuracy(100 - self.percent, 100 - self.high, 100 - self.low, self.pairs) if self.reversed else self
+
 
 def accuracy(right: float, pairs: int, effect: float = 1.0) -> Accuracy:
     """An accuracy with its Wilson interval, from the number of right pairs and of all pairs.
@@ -61,6 +71,11 @@ def by_image(right: Iterable[float], images: Iterable[str]) -> Accuracy:
 def with_interval(share: Accuracy | None) -> str:
     """A share and its interval for a table, in %: "62.5 (44.1–78.0)"; a dash for None."""
     return "–" if share is None else f"{share.percent:.1f} ({max(share.low, 0.0):.1f}–{min(share.high, 100.0):.1f})"
+
+
+def as_cue(share: Accuracy) -> str:
+    """What an accuracy is worth to a guesser, with its interval: "62.5 (44.1–78.0)", "78.0 (61.6–88.6) reversed"."""
+    return with_interval(share.cue) + " reversed" * share.reversed
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -20,14 +20,6 @@ from .bias import ALL, Blindness, BlindReport, Pair, blind, read_corpus
 from .bias import to_text as to_text_of_blind
 
 LEAST_IMAGES = 10
-# Reasons that speak for a negative being true of its image.
-TRUE = frozenset(
-    {
-        *("related_in_caption", "related_in_sibling", "overlap_in_caption", "overlap_in_sibling", "same_quantity"),
-        *("sibling_quantity", "preposition_overlap", "interchangeable", "caption_says_so", "sibling_says_so"),
-        "likely_true",
-    }
-)
 SAME = frozenset({"unchanged", "repeated"})
 
 
@@ -37,8 +29,8 @@ class Scorecard:
 
     name: what the set calls their kind, or `all`. Shares with 95 % Wilson intervals, in %: same: the negative is its
     caption, or an earlier one of it; faulty: it has a grammatical fault that its caption lacks (a/an, a doubled word);
-    bag: it has the same words in another order; maybe_true: by its caption, the other captions of the image, WordNet or
-    the estimates, it may be true (TRUE). p_true: mean of those that have an estimate, None if none has. plausibility:
+    bag: it has the same words in another order; true, undecidable: by the captions of its image, as the
+    column `verdict` says. p_true: mean of those that have an estimate, None if none has. plausibility:
     mean log-odds to the caption, in nats. longer: mean of the negative's words minus the caption's. reasons: of all
     refusals, with their number. operators: what the negatives do, with their number. blind: accuracies without the
     images; None with fewer than 10 images or without scikit-learn.
@@ -50,7 +42,8 @@ class Scorecard:
     same: Accuracy
     faulty: Accuracy
     bag: Accuracy
-    maybe_true: Accuracy
+    true: Accuracy
+    undecidable: Accuracy
     p_true: float | None
     plausibility: float | None
     longer: float
@@ -102,7 +95,8 @@ def _scorecard(name: str, rows: pd.DataFrame, corpus: Sequence[tuple[str, str]],
         share(rows["reason"].isin(SAME)),
         share(faults(one) > faults(other) for one, other in zip(text, caption, strict=True)),
         share(pd.Series(bags, rows.index) & ~same),
-        share(rows["reason"].isin(TRUE)),
+        share(rows["verdict"] == "true"),
+        share(rows["verdict"] == "undecidable"),
         mean(rows["p_true"]),
         mean(rows["plausibility"]),
         fmean(text.str.split().map(len) - caption.str.split().map(len)),
@@ -123,10 +117,22 @@ def _blind(name: str, rows: pd.DataFrame, corpus: Sequence[tuple[str, str]], see
 
 def to_text(cards: Sequence[Scorecard]) -> str:
     """The scorecards as plain-text tables, then refusals, operators and cues of the last, which has all pairs."""
-    head = ["%", "pairs", "images", "same", "faulty", "same words", "may be true", "p(true)", "plausibility", "longer"]
+    head = [
+        "%",
+        "pairs",
+        "images",
+        "same",
+        "faulty",
+        "same words",
+        "true",
+        "undecidable",
+        "p(true)",
+        "plausibility",
+        "longer",
+    ]
     rows = [head]
     for card in cards:
-        cells = [f"{share.percent:.1f}" for share in (card.same, card.faulty, card.bag, card.maybe_true)]
+        cells = [f"{share.percent:.1f}" for share in (card.same, card.faulty, card.bag, card.true, card.undecidable)]
         cells.append("–" if card.p_true is None else f"{card.p_true:.3f}")
         cells.append("–" if card.plausibility is None else f"{card.plausibility:+.1f}")
         rows.append([card.name, f"{card.pairs:,}", f"{card.images:,}", *cells, f"{card.longer:+.1f}"])

@@ -2,8 +2,9 @@
 
 Every candidate has a gap for every blind model: the model's score of the true text minus its score of the negative. A
 model is right if its gap is positive, so it is at chance if the gaps of the chosen candidates are symmetric about 0.
-The choice balances the gaps of several models at once, each trained on the images of other folds. Then a regression is
-trained on the chosen pairs, its gaps are added to those to be balanced, and the choice is repeated. (SugarCrepe, Hsieh
+The choice balances the gaps of several models at once, each trained on the images of other folds. Then regressions, one
+of them by topic, are trained on the chosen pairs, their gaps are added to those to be balanced, and the choice is
+repeated. (SugarCrepe, Hsieh
 et al. 2023, balances the joint gaps of two given models in a grid; adversarial filtering, Zellers et al. 2018, refits.)
 """
 
@@ -20,6 +21,7 @@ from ...augment.reproducible import exp
 from .bias.baselines import (
     FOLDS,
     Fit,
+    by_topic,
     features,
     fold_weights,
     folds_of,
@@ -28,9 +30,10 @@ from .bias.baselines import (
     regression,
     right,
     scores,
+    topics_of,
     words,
 )
-from .bias.ngrams import NgramVocabulary, train
+from .bias.ngrams import NgramVocabulary, train, windows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,13 +56,14 @@ GAIN = 0.1
 class Pool(NamedTuple):
     """The candidates of one operator: those of caption i are rows start[i] to start[i + 1], the likeliest draw first.
 
-    start: (captions + 1,); matrix: (candidates, n-grams) n-gram counts of the true text minus the negative's; words:
-    the columns of `matrix` that are single words; gaps: (candidates, columns) of models that were not trained on pairs,
-    two columns per model, see `_squashed`; images: the image_id of every caption.
+    start: (captions + 1,); matrix: (candidates, n-grams) n-gram counts of the true text minus the negative's; topics:
+    the same `by_topic`; words: the columns of `matrix` that are single words; gaps: (candidates, columns) of models
+    that were not trained on pairs, two columns per model, see `_squashed`; images: the image_id of every caption.
     """
 
     start: np.ndarray
     matrix: csr_matrix
+    topics: csr_matrix
     words: np.ndarray
     gaps: np.ndarray
     images: Sequence[str]
@@ -102,7 +106,8 @@ def pool(rows: pa.Table, corpus: Sequence[tuple[str, str]] = (), seed: int = 0) 
     gaps += [_squashed(_gaps(measure, beside, texts)) for measure in (len, format_faults)]
     if not rows["plausibility"].null_count:
         gaps.append(_squashed(-rows["plausibility"].to_numpy().astype(float)))
-    return Pool(start, found.matrix, single, np.concatenate(gaps, axis=1), images)
+    topics = by_topic(found.matrix, topics_of(paired, windows(paired, negative).true))
+    return Pool(start, found.matrix, topics, single, np.concatenate(gaps, axis=1), images)
 
 
 def _expected(gaps: Sequence[np.ndarray]) -> np.ndarray:
@@ -143,12 +148,15 @@ def select(candidates: Pool, seed: int = 0, rounds: int = ROUNDS) -> np.ndarray:
     for turn in range(rounds):
         kept = chosen[chosen >= 0]
         folds = folds_of(candidates.images, seed=seed + SEEDS + turn + 1)[caption]
-        gaps = _judge(matrix, kept, folds, regression)
-        near = near + 1 if abs(100 * right(gaps[kept]).mean() - 50) <= SATISFIED else 0
+        gaps = [
+            _judge(matrix, kept, folds, regression),
+            _judge(candidates.topics, kept, folds, regression),
+            _judge(matrix[:, candidates.words], kept, folds, log_odds),
+        ]
+        near = near + 1 if all(abs(100 * right(some[kept]).mean() - 50) <= SATISFIED for some in gaps) else 0
         if near == 2:
             break
-        dense.append(_squashed(gaps))
-        dense.append(_squashed(_judge(matrix[:, candidates.words], kept, folds, log_odds)))
+        dense += map(_squashed, gaps)
         _choose(candidates, chosen, np.concatenate(dense, axis=1), rng)
     return chosen
 

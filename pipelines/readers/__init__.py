@@ -35,26 +35,24 @@ _IMAGE_FILE = re.compile(rb"[^\s,;|]+\.(?:jpe?g|png|gif|webp|bmp|tiff?)(?![a-z0-
 class Reader(NamedTuple):
     """How one format is read.
 
-    records: the records of a file (path or URL) of a source, in its order. grouped: whether all captions of an image
-    are adjacent, so that reading may stop after the first N images. files: the files that reading a source reads, in
-    order. alone: whether each file is read alone; otherwise `records` reads the whole source.
+    records: the records of a file (path or URL) of a source, in its order. files: the files that reading a source
+    reads, in order. alone: whether each file is read alone; otherwise `records` reads the whole source.
     """
 
     records: Callable[[str, str, ReadOptions], Iterator[Record | Rejected]]
-    grouped: bool
     files: Callable[[str, ReadOptions], list[str]] = lambda source, options: [source]
     alone: bool = True
 
 
 READERS = {
-    "coco": Reader(formats.coco, grouped=False),
-    "karpathy": Reader(formats.karpathy, grouped=True),
-    "flickr": Reader(formats.flickr, grouped=False),
-    "multi30k": Reader(formats.multi30k, grouped=True, files=formats.multi30k_files, alone=False),
-    "vsepp": Reader(formats.vsepp, grouped=True, files=formats.vsepp_files, alone=False),
-    "table": Reader(table.records, grouped=False, files=table.files_of),
-    "webdataset": Reader(webdataset.records, grouped=True, files=webdataset.files_of),
-    "lines": Reader(formats.plain_lines, grouped=True),
+    "coco": Reader(formats.coco),
+    "karpathy": Reader(formats.karpathy),
+    "flickr": Reader(formats.flickr),
+    "multi30k": Reader(formats.multi30k, files=formats.multi30k_files, alone=False),
+    "vsepp": Reader(formats.vsepp, files=formats.vsepp_files, alone=False),
+    "table": Reader(table.records, files=table.files_of),
+    "webdataset": Reader(webdataset.records, files=webdataset.files_of),
+    "lines": Reader(formats.plain_lines),
 }
 
 

@@ -205,6 +205,7 @@ def explain_no_negatives(parses: pa.Table, entries: int, refused: Mapping[str, i
 
     if not parses.num_rows:
         return "no negatives: none of the captions is in English (captions of other languages are kept, not changed)"
+    refused = {reason: number for reason, number in refused.items() if reason != "no_candidate"}
     if refused:
         total = f"{sum(refused.values()):,}"
         return f"no negatives: all {total} candidates were rejected, see the rejections ({by_frequency(refused)})"
@@ -216,10 +217,14 @@ def explain_no_negatives(parses: pa.Table, entries: int, refused: Mapping[str, i
         return f"no negatives: only {known} of {len(words)} words are English words, and captions must be in English"
     if entries < FEW_ENTRIES:
         return f"no negatives: the lexicon has only {entries} words; lexicon auto adds those of the reference lexicon"
-    first = parses["text"][0].as_py()
+    first = parses.slice(0, 1).to_pylist()[0]
+    kinds = {"NOUN": "noun", "VERB": "verb", "ADJ": "adjective", "NUM": "number", "ADP": "preposition"}
+    read = [f"{token['lemma']} ({kinds[token['pos']]})" for token in first["tokens"] if token["pos"] in kinds]
+    found = ", ".join(read) or "without any content word"
     return (
-        f"no negatives: {', '.join(operators)} found nothing to change; captions must say what is in an image, "
-        f'such as "Two dogs run on a beach.", but the first is "{first}"'
+        f'no negatives: {", ".join(operators)} found nothing to change. The first caption, "{first["text"]}", was read '
+        f"as {found}: a caption needs a word that an operator changes, and for it a plausible other one that cannot mean "
+        "the same thing"
     )
 
 

@@ -1,4 +1,4 @@
-"""Make what negcap ships: `python -m negcap.pipelines.resources cloze|parser|reference|wordnet|concreteness …`."""
+"""Make what negcap ships: `python -m negcap.pipelines.resources COMMAND …`; --help lists the commands."""
 
 from __future__ import annotations
 
@@ -112,6 +112,16 @@ def wordnet(source: Path, output: Path) -> None:
 
 
 @resources.command()
+@click.option("--model", type=Path, default=DATA / "cloze" / "model.npz", help="The cloze model with the word vectors.")
+@click.option("--output", type=Path, default=DATA / "senses.toml", help="The TOML file to write.")
+def senses(model: Path, output: Path) -> None:
+    """Find the senses that nouns mostly have in captions, where they are not the first in WordNet."""
+    from .senses import build
+
+    build(model, output)
+
+
+@resources.command()
 @click.argument("scores", type=Path)
 @click.argument("captions", nargs=-1, required=True)
 @click.option("--output", type=Path, default=DATA / "concreteness.json", help="The JSON file to write.")
@@ -125,6 +135,21 @@ def concreteness(scores: Path, captions: tuple[str, ...], output: Path) -> None:
     from .concreteness import build
 
     build(scores, captions, output)
+
+
+@resources.command()
+@click.argument("labels", type=Path)
+@click.option("--cloze", type=Path, help="The cloze model; default: that of the package.")
+@click.option("--output", type=Path, default=DATA / "oddness.json", help="The JSON file to write.")
+def oddness(labels: Path, cloze: Path | None, output: Path) -> None:
+    """Fit the probability that a reader calls a negative odd.
+
+    LABELS: a tab-separated file with the columns operator, caption, text (the negative) and odd (1 or 0), one row for
+    what a reader said of a pair. The regression's accuracy on folds that were left out is written, too.
+    """
+    from .oddness import build
+
+    print(build(labels, output, cloze))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -9,6 +9,7 @@ cases and its interval, `baseline`, the most telling of the blind baselines of `
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -126,9 +127,8 @@ def percentages(measured: Sequence[Measured], tests: TestSet, config: ScoreConfi
 def baselines(tests: TestSet, source: Path, seed: int) -> dict[tuple[str, str], Scores]:
     """By protocol (`pairs`, `half-truth`) and group of operators, the most telling of the blind baselines.
 
-    `reversed`: the baseline is wrong more often than right, and the accuracy is that of its opposite. For pairs it is
-    one of those of `negcap blind`; of groups that are too small to train one, and for half-truths, where the shorter
-    text is the true one by construction, only rules are tried. Reports are cached in `source`.
+    For pairs it is one of those of `negcap blind`; of groups that are too small to train one, and for half-truths,
+    where the shorter text is the true one by construction, only rules are tried. Reports are cached in `source`.
     """
     corpus = read_corpus(source) if is_run(source) else []
     reports = CachedReports(source if source.is_dir() else source.parent, seed, corpus)
@@ -144,23 +144,12 @@ def baselines(tests: TestSet, source: Path, seed: int) -> dict[tuple[str, str], 
                 Pair(tests.texts[true], tests.texts[false], tests.image_ids[image])
                 for true, false, image in zip(*columns, strict=True)
             ]
-            tried = []
-            for name, rule in (("format rule", format_rule(pairs)), ("shorter is true", shorter(pairs))):
-                turned = rule.percent < 50
-                share = (
-                    (100 - rule.percent, 100 - rule.high, 100 - rule.low)
-                    if turned
-                    else (rule.percent, rule.low, rule.high)
-                )
-                tried.append((name, *share, turned))
-            best = max(tried, key=lambda one: (one[2], one[1]))
+            tried = {"format rule": format_rule(pairs), "shorter is true": shorter(pairs)}
             if protocol == "pairs":
-                try:
-                    name, accuracy, turned = most_telling(reports(group, pairs))
-                    best = name, accuracy.percent, accuracy.low, accuracy.high, turned
-                except ValueError:  # too few to train on
-                    pass
-            found[protocol, group] = dict(zip(("name", "value", "low", "high", "reversed"), best, strict=True))
+                with suppress(ValueError):  # too few to train on
+                    tried = reports(group, pairs).baselines
+            name, best = most_telling(tried)
+            found[protocol, group] = {"name": name, "value": best.percent, "low": best.low, "high": best.high}
     return found
 
 
@@ -192,11 +181,6 @@ def interval(share: Scores | None) -> str:
     return format_interval(share["value"], (share["low"], share["high"])) if share else "–"
 
 
-def named(baseline: Scores) -> str:
-    """The name of a baseline: `n-gram regression`, or `shorter is true, reversed`."""
-    return f"{baseline['name']}{', reversed' if baseline['reversed'] else ''}"
-
-
 def to_text(models: Sequence[Scores]) -> str:
     """A table per model and protocol: score with its interval, the model without image, the best blind baseline."""
     lines: list[str] = []
@@ -207,7 +191,7 @@ def to_text(models: Sequence[Scores]) -> str:
             cells = [[f"{protocol}, %", "cases", "score", "without image", "blind baseline", "chance"]]
             for row in (row for row in model["scores"] if row["protocol"] == protocol):
                 shares = [interval(row[name]) for name in ("model", "without_image", "baseline")]
-                shares[2] += f" {named(row['baseline'])}" if row["baseline"] else ""
+                shares[2] += f" {row['baseline']['name']}" if row["baseline"] else ""
                 cells.append(
                     [row["group"], f"{row['model']['n']:,}", *shares, "–" if chance is None else f"{chance:.0f}"]
                 )
@@ -221,7 +205,7 @@ def write_page(file: Path, models: Sequence[Scores]) -> None:
     It is in the manner of the audit's, whose style it uses: no script, nothing from a network, all names escaped.
     """
     environment = page_environment(__package__, "negcap.pipelines.quality.audit")
-    environment.filters |= {"interval": interval, "named": named}
+    environment.filters |= {"interval": interval}
     tables: dict[str, dict[str, list[Scores | None]]] = {}  # by protocol and group, of each model
     for at, model in enumerate(models):
         for row in model["scores"]:

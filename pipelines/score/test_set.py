@@ -249,7 +249,7 @@ def _of_run(run: Path, config: ScoreConfig) -> Items:
             for some in by_caption(rows):
                 true, others = some[0], other_wordings(some[0])  # of which one is chosen as format sugarcrepe++ does
                 image = true.image_id, true.file
-                second = [record_rng(config.seed, "caption2", true.caption_id).choice(others)] if others else []
+                second = [record_rng(config.seed, "caption2", true.text_id).choice(others)] if others else []
                 texts = [Row(*image, CAPTION, true.text), *(Row(*image, SECOND, text) for text in second)]
                 yield texts + [
                     Row(*image, NEGATIVE, row.negative, row.operator, row.family, not row.replaced) for row in some

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from ...augment.reproducible import shuffle_key
 from ...augment.settings import AtLeastOne, Settings
 from ...schemas.captions import CAPTIONS, LANGUAGE, REJECTED_RECORDS
 from ...schemas.negatives import PROPOSALS
@@ -94,8 +95,6 @@ def _read(source: str, urls: Sequence[str], config: ImportConfig) -> tuple[pd.Da
             first = record.captions[0]
             path = blake2b(first.encode(), digest_size=8).hexdigest() if record.image is None else record.image
             key = image_id(path)
-            if key not in images and config.limit is not None and len(images) >= config.limit:
-                continue
             image, split = images.setdefault(key, (path, record.split))
             if image == path:
                 own = (key, image, split)
@@ -108,7 +107,8 @@ def _read(source: str, urls: Sequence[str], config: ImportConfig) -> tuple[pd.Da
         if config.strict:
             raise ValueError(f"{bad.source}:{bad.line}: {bad.reason}: {bad.detail}")
         rejected.append(bad)
-    return pd.DataFrame(rows, columns=COLUMNS, dtype=object), rejected
+    kept = set(sorted(images, key=shuffle_key)[: config.limit])
+    return pd.DataFrame([row for row in rows if row[0] in kept], columns=COLUMNS, dtype=object), rejected
 
 
 def _records(source: str, urls: Sequence[str]) -> Iterator[Foreign | Rejected]:

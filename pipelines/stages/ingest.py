@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -172,7 +173,7 @@ def ingest(
         reader = readers.reader_of(format)
         given = files if reader.alone else [source]
         many = len(files) >= MANY_FILES or (len(files) > 1 and sum(file["bytes"] for file in contents) >= MANY_BYTES)
-        parts = [[file] for file in given] if many and config.limit is None else [given]
+        parts = [[file] for file in given] if many else [given]
         folder, schema = scratch_folder(output.run, TEMPORARY), grouping.rows_schema(kept)
         work = Work(source, format, config, folder, output, schema, len(parts))
         with progress.stage(NAME, None, unit="records"), _temporary_files(work):
@@ -221,8 +222,7 @@ def _read_and_group(
 def read_part(work: Work, number: int, files: Sequence[str]) -> dict[str, Any]:
     """Read part `number` of the source and write its records as rows.
 
-    Returns `rows`, the number of records (with a limit, without those of other images), and `characters`, that of the
-    characters in their captions.
+    Returns `rows`, the number of records, and `characters`, that of the characters in their captions.
     """
 
     def make() -> dict[str, Any]:
@@ -235,12 +235,7 @@ def read_part(work: Work, number: int, files: Sequence[str]) -> dict[str, Any]:
 
 
 def _records(work: Work, files: Sequence[str]) -> Iterator[Record | Rejected]:
-    """The records of files; after one with images beyond the first `limit`, none is begun."""
-    images, is_grouped = set[str](), readers.reader_of(work.format).grouped
-    for file in files:
-        records = readers.read(work.source, work.format, work.config, [file])
-        if (yield from grouping.of_first_images(records, work.config.limit, images, stop=is_grouped)):
-            return
+    return chain.from_iterable(readers.read(work.source, work.format, work.config, [file]) for file in files)
 
 
 def _reported(records: Iterable[Record | Rejected], work: Work) -> Iterator[Record | Rejected]:
@@ -267,7 +262,7 @@ def group_rows(work: Work, rows: int, starts: Sequence[int]) -> dict[str, Any]:
         keys = rows * (1 + checks.BANDS if work.config.near_duplicates else 1)
         try:
             rows_of_parts = grouping.read_blocks(map(work.rows, range(work.parts)), grouping.DECIDING)
-            with grouping.grouped(rows_of_parts, keys, work.folder / "duckdb") as connection:
+            with grouping.grouped(rows_of_parts, work.config.limit, keys, work.folder / "duckdb") as connection:
                 for path in files:
                     to, rows_sorted = str(path).replace("'", "''"), f"FROM {path.stem} ORDER BY ALL"
                     connection.execute(f"COPY ({rows_sorted}) TO '{to}' (FORMAT parquet, ROW_GROUP_SIZE 20480)")
@@ -309,7 +304,8 @@ def pack_range(work: Work, low: int, high: int, start: int, bad: tuple[int, int]
         if made is None:
             counts.update({"captions": size, "images": images})
             some = rows.slice(first, size)
-            table = grouping.captions_table(some, number[first : first + size], work.config.source_name or work.format)
+            named = work.config.source_name or work.format, work.config.split
+            table = grouping.captions_table(some, number[first : first + size], *named)
             made_tables = {**tables, "captions": table}
             if kept := work.output.schemas.get("source_columns"):
                 made_tables["source_columns"] = grouping.source_columns_table(some, table, kept)
@@ -370,10 +366,10 @@ def ingest_records(
     """
     import pyarrow as pa
 
-    schema, records = grouping.rows_schema(kept), grouping.of_first_images(records, config.limit, set(), stop=False)
+    schema = grouping.rows_schema(kept)
     rows = pa.Table.from_batches(grouping.blocks(records, schema, config), schema)
     keys = rows.select(grouping.DECIDING).add_column(0, "position", pa.array(range(len(rows)), pa.int64()))
-    with grouping.grouped(keys.to_batches()) as connection:
+    with grouping.grouped(keys.to_batches(), config.limit) as connection:
         placed, refused = (connection.sql(f"FROM {name} ORDER BY ALL").to_arrow_table() for name in ("kept", "refused"))
     bad, firsts = (rows.take(refused[name]) for name in ("position", "home"))
     left_out = grouping.rejected_records(bad, refused["reason"].to_pylist(), firsts["image"].to_pylist())
@@ -381,7 +377,7 @@ def ingest_records(
         first = left_out[0]
         raise ValueError(f"the caption at position {first.line - 1}: {first.reason}: {first.detail}")
     rows = rows.take(placed["position"]).combine_chunks()
-    captions = grouping.captions_table(rows, placed["number"].to_numpy(), config.source_name or "table")
+    captions = grouping.captions_table(rows, placed["number"].to_numpy(), config.source_name or "table", config.split)
     return captions, grouping.source_columns_table(rows, captions, source_columns(kept)), left_out
 
 

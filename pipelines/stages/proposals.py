@@ -14,7 +14,7 @@ from ...augment.context import batches, contexts
 from ...augment.edits import Judged
 from ...augment.generate import Rows
 from ...augment.language.parse import parse
-from ...augment.recovery import Judging, judge
+from ...augment.recovery import Judging, Verdict, judge
 from ...schemas.negatives import JUDGED, NEGATIVES, POSITIVES, REJECTIONS
 from ..engine.stage import Stage, StageResult
 from ..engine.tables import WholeTable
@@ -48,7 +48,7 @@ def make(
     return _tables(parses, own, judge(every, negatives, config, scorer))
 
 
-def _tables(parses: pa.Table, proposed: list[list[Row]], results: list[list[tuple[str, Judged]]]) -> StageResult:
+def _tables(parses: pa.Table, proposed: list[list[Row]], results: list[list[Verdict]]) -> StageResult:
     """The tables of a shard. results: for each caption, those of its proposals that have a text."""
     import pyarrow as pa
 
@@ -60,13 +60,14 @@ def _tables(parses: pa.Table, proposed: list[list[Row]], results: list[list[tupl
         refused: dict[str, list[Judged]] = defaultdict(list)
         waiting = iter(judged)
         for record in rows:
-            record = {**record, "operator": "", "negative_id": None, "p_true": None, "plausibility": None}
+            record |= {"operator": "", "verdict": None, "negative_id": None, "p_true": None, "plausibility": None}
             records.append(record | {"reason": record["problem"]})
             if record["problem"]:
                 counts[f"problem.{record['problem']}"] += 1
                 continue
-            operator, outcome = next(waiting)
-            found = {"operator": operator, "p_true": outcome.p_true, "plausibility": outcome.plausibility}
+            operator, verdict, outcome = next(waiting)
+            found = {"operator": operator, "verdict": verdict}
+            found |= {"p_true": outcome.p_true, "plausibility": outcome.plausibility}
             if outcome.reason is None:
                 found |= {"negative_id": f"{record['caption_id']}#{operator}:{len(kept[operator])}", "reason": None}
                 kept[operator].append(outcome)

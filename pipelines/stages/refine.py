@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from ...augment.settings import AtLeastOne, NotNegativeNumber, Operators, Seed, Settings, ShareAboveZero, Splits, Vetted
+from ...augment.settings import AtLeastOne, Operators, Seed, Settings, Share, ShareAboveZero, Splits, Vetted
 from ...schemas.fields import check
 from ...schemas.negatives import NEGATIVES, POSITIVE, REFINED
 from ..engine import provenance
@@ -37,7 +37,7 @@ LEAST_IMAGES = 10
 GROUP_ROWS = 10_000_000  # negatives that are selected from together; memory grows up to these
 COLUMNS = (
     *("row", "caption_id", "image_id", "operator", "text", "caption", "negative_id", "negative", "draw"),
-    *("replaced", "replacement", "plausibility", "context_loss"),
+    *("replaced", "replacement", "plausibility", "p_odd"),
 )
 AT_ONCE = 8  # groups whose operators are calls at the same time
 
@@ -45,8 +45,7 @@ AT_ONCE = 8  # groups whose operators are calls at the same time
 class RefineConfig(Settings):
     """How negatives are selected (see quality.selection).
 
-    max_loss holds neither for negatives that were not read as a whole, nor for the operator negation, which stand
-    beside other true sentences than the caption.
+    max_odd does not hold for the operator negation, whose negatives stand beside other true sentences than the caption.
     """
 
     seed: Seed = 0
@@ -65,10 +64,7 @@ class RefineConfig(Settings):
     most_plausible: ShareAboveZero = Field(
         1.0, description="choose from this share of each operator's negatives, the most plausible ones"
     )
-    max_loss: NotNegativeNumber | None = Field(
-        2.2,  # raw nouns may lose 4 nats; readers call far more of those above 2 odd
-        description="highest context_loss to choose from, in nats, except of negation; none: no limit",
-    )
+    max_odd: Share = Field(0.25, description="highest p_odd to choose from, except of negation; 1: no limit")
     vetted: Vetted = False
 
 
@@ -190,9 +186,10 @@ def choose(run: Path, operator: str, config: RefineConfig, group: range | None =
 
 
 def both_ways(flows: Sequence[tuple[str, str]], seed: int = 0) -> list[int]:
-    """The positions in `flows` to keep, so that (a, b) and (b, a) are kept equally often; chosen at random.
+    """The positions in `flows` to keep, so that (a, b) and (b, a) are kept equally often but for chance.
 
-    If (a, b) occurs three times and (b, a) once, one of each is kept.
+    Each that is kept is one or the other by a coin flip: were they exactly equal, half of the pairs would tell of the
+    other half.
     """
     positions: dict[tuple[str, str], list[int]] = {}
     for position, flow in enumerate(flows):
@@ -200,7 +197,11 @@ def both_ways(flows: Sequence[tuple[str, str]], seed: int = 0) -> list[int]:
     kept: list[int] = []
     rng = Random(seed)
     for (old, new), here in sorted(positions.items()):
-        kept += rng.sample(here, min(len(here), len(positions.get((new, old), ()))))
+        there = positions.get((new, old), [])
+        if old < new and there:
+            least = min(len(here), len(there))
+            flips = sum(rng.getrandbits(1) for _ in range(2 * least))
+            kept += rng.sample(here, min(len(here), flips)) + rng.sample(there, min(len(there), 2 * least - flips))
     return sorted(kept)
 
 
@@ -217,11 +218,11 @@ def read_rows(run: Path, operator: str, config: RefineConfig, shards: slice = sl
 
     rows = pa.concat_tables(pair_tables(run, (operator,), config.splits, columns=COLUMNS, shards=shards))
     captions = pc.count_distinct(rows["caption_id"]).as_py()
-    odds, loss = (pc.field(name).cast(pa.float64()) for name in ("plausibility", "context_loss"))
+    odds, odd = (pc.field(name).cast(pa.float64()) for name in ("plausibility", "p_odd"))
     wanted = odds.is_null() | (odds >= _lowest(rows["plausibility"].drop_null().to_numpy(), config))
     denied = operator == NEGATION and has_denials(run)
-    if config.max_loss is not None and not denied:
-        wanted &= loss.is_null() | (loss <= config.max_loss)
+    if not denied:
+        wanted &= odd.is_null() | (odd <= config.max_odd)
     if config.vetted:
         wanted &= pc.field("negative_id").isin(pa.array(sorted(accepted(run)), pa.string()))
     rows = rows.filter(wanted)

@@ -10,17 +10,21 @@ that neither the words of denial nor the nouns tell which is true.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from itertools import groupby
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...augment.reproducible import record_rng
+from ...augment.reproducible import record_rng, shuffle_key
+from ..engine.tables import shards_of
 from .columns import UNSPLIT, check_file_name, check_operators, check_splits, kinds_of, splits_of
 from .pairs import BOTH, DENIED, MEASURES, NEGATION, pair_tables
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
 
 DIGITS = 4  # decimals of the measures of a negative
 OF_NEGATIVE = ("negative_id", "negative", "operator", "family", "draw", "replaced", "replacement", *MEASURES)
@@ -28,6 +32,7 @@ COLUMNS = (
     *("caption_id", "image_id", "image", "split", "text", "caption", "positive_id", *OF_NEGATIVE),
     *("siblings", "sibling_ids"),
 )
+MOST_ROWS = 100_000  # that are in memory together
 Row = Any  # of `example_tables`, a named tuple of its columns
 
 
@@ -37,27 +42,32 @@ def example_tables(
     splits: Sequence[str] = (),
     *,
     p_true: Mapping[str, float] = MappingProxyType({}),
+    shuffle: int | None = None,
     **chosen: Any,
 ) -> Iterator[pd.DataFrame]:
     """The captions of each shard in order, a row per negative; one in which OF_NEGATIVE is None if there is none.
 
     The negatives of the operator negation are those of the true sentence that they contradict (see `pair_tables`): if
-    it is not the caption, it comes after the caption, with its positive_id as caption_id. The columns: `text`, of the
-    caption or this sentence; `source`, the id of the caption; `siblings` and `sibling_ids`, of the other captions of
+    it is not the caption, it comes after the caption. The columns: `text`, of the caption or this sentence, and
+    `text_id`, the caption_id or the positive_id of the sentence; `siblings` and `sibling_ids`, of the other captions of
     its image and split; measures rounded to DIGITS decimals; and others of COLUMNS.
 
-    p_true: by negative_id, instead of the estimate in the table. chosen, what is raised: as of `pair_tables`.
+    p_true: by negative_id, instead of the estimate in the table. shuffle: the seed of a random order of all images
+    instead of shards (`shuffled`). chosen, what is raised: as of `pair_tables`.
     """
     import pandas as pd
 
     place = {name: number for number, name in enumerate(operators)}
-    for part in pair_tables(run, operators, splits, columns=COLUMNS, every_caption=True, **chosen):
+    parts = pair_tables(run, operators, splits, columns=COLUMNS, every_caption=True, **chosen)
+    if shuffle is not None:
+        parts = shuffled(parts, shuffle, sum(shard.rows for shard in shards_of(run, chosen["table"] or "captions")))
+    for part in parts:
         measured = {name: part[name].to_pylist() for name in MEASURES}
         if p_true:
             known = zip(part["negative_id"].to_pylist(), measured["p_true"], strict=True)
             measured["p_true"] = [p_true.get(name, estimate) for name, estimate in known]
         rows = part.drop_columns([*MEASURES]).to_pandas().astype(object)
-        rows = rows.assign(number=pd.factorize(rows["caption_id"])[0], source=rows["caption_id"])
+        rows = rows.assign(number=pd.factorize(rows["caption_id"])[0])
         for name, numbers in measured.items():
             rounded = [None if number is None else round(number, DIGITS) for number in numbers]
             rows[name] = pd.Series(rounded, rows.index, object)
@@ -65,17 +75,46 @@ def example_tables(
         bare = rows[~rows["number"].isin(rows["number"][~rows["denial"]])].drop_duplicates("number")
         rows = pd.concat([rows, bare.assign(denial=False, **dict.fromkeys(OF_NEGATIVE))])
         rows = rows.assign(place=rows["operator"].map(place)).sort_values(["number", "place", "draw"], kind="stable")
-        rows["caption_id"] = rows["positive_id"].where(rows["denial"], rows["caption_id"])
+        rows["text_id"] = rows["positive_id"].where(rows["denial"], rows["caption_id"])
         rows["text"] = rows["caption"].where(rows["denial"], rows["text"])
         rows["split"] = rows["split"].replace("", UNSPLIT)
-        rows["sentence"] = pd.factorize(rows["caption_id"])[0]
+        rows["sentence"] = pd.factorize(rows["text_id"])[0]
         rows = rows.sort_values(["number", "denial", "sentence"], kind="stable").astype(object)
         yield rows.where(rows.notna(), None).drop(columns=["number", "denial", "place", "sentence"])
 
 
+def shuffled(tables: Iterable[pa.Table], seed: int, rows: int, most: int = MOST_ROWS) -> Iterator[pa.Table]:
+    """The rows of tables with the column image_id, the images in random order; those of an image stay in theirs.
+
+    rows: about how many there are. They wait in temporary files, and come in tables of about `most` rows.
+    """
+    import numpy as np
+    import pyarrow as pa
+
+    parts = 1 + rows // most
+    with TemporaryDirectory(prefix="negcap-") as folder, ExitStack() as writing:
+        files: dict[int, Any] = {}
+        for table in tables:
+            images = table["image_id"].combine_chunks().dictionary_encode()
+            keys = np.array([shuffle_key(image, seed) for image in images.dictionary.to_pylist()], np.uint64)
+            key = keys[images.indices.to_numpy()]
+            part = (key >> np.uint64(32)) * np.uint64(parts) >> np.uint64(32)
+            keyed = table.append_column("key", pa.array(key))
+            for number in np.unique(part).tolist():
+                if number not in files:
+                    files[number] = writing.enter_context(pa.ipc.new_file(f"{folder}/{number}", keyed.schema))
+                files[number].write_table(keyed.take(np.flatnonzero(part == number)))
+        writing.close()
+        for number in sorted(files):
+            with pa.ipc.open_file(f"{folder}/{number}") as reader:
+                found = reader.read_all()
+            order = np.argsort(found["key"].to_numpy(), kind="stable")
+            yield found.take(order).drop_columns("key")
+
+
 def by_caption(rows: Iterable[Row]) -> Iterator[list[Row]]:
     """The rows of each caption or other true sentence."""
-    return (list(some) for _, some in groupby(rows, key=lambda row: row.caption_id))
+    return (list(some) for _, some in groupby(rows, key=lambda row: row.text_id))
 
 
 def by_image(rows: Iterable[Row]) -> Iterator[list[Row]]:
@@ -143,7 +182,7 @@ def questions(rows: Iterable[Row]) -> Iterator[Question]:
     """The question of each caption that has one about two nouns: all three false sentences, and what they contradict,
     must be there.
     """
-    for source, some in groupby(rows, key=lambda row: row.source):
+    for caption_id, some in groupby(rows, key=lambda row: row.caption_id):
         said: dict[str, Row] = {}
         for row in some:
             if row.operator == NEGATION:
@@ -157,5 +196,5 @@ def questions(rows: Iterable[Row]) -> Iterator[Question]:
                     false = tuple(part.negative for part in parts)
                     about_two.append([Question(part, false, template(part.replaced)) for part in parts])
         if about_two:
-            rng = record_rng(0, "question", source)
+            rng = record_rng(0, "question", caption_id)
             yield rng.choice(rng.choice(about_two))

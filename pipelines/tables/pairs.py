@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Pick = Literal["first", "random"]  # of the negatives of a caption and operator: the first drawn, or random ones
-MEASURES = ("p_true", "plausibility", "context_loss", "concreteness")  # of a negative
+MEASURES = ("p_true", "plausibility", "p_odd", "concreteness")  # of a negative
 COLUMNS = (
     *("caption_id", "image_id", "image", "split", "caption", "positive_id"),
     *("negative_id", "negative", "operator", "family", "draw", "replaced", "replacement", *MEASURES, "siblings"),
@@ -126,7 +126,7 @@ def pair_tables(
     denied = denials and bool(table) and (not operators or NEGATION in operators) and has_denials(run)
     positives = {shard.path.name: shard for shard in shards_of(run, "positives")} if denied else {}
     stored = [{"negative": "text"}.get(name, name) for name in columns if name in {*NEGATIVES.names, "negative"}]
-    keys = ("negative_id", "caption_id", "operator", "family", "caption", "image_id", "split")
+    keys = ("negative_id", "caption_id", "operator", "family", "caption", "image_id", "split", "draw")
     stored = list(dict.fromkeys([*keys, *stored, *(["replaced"] if denied else [])]))
     wanted = pc.field("family") != POSITIVE
     for name, values in {"operator": operators, "split": stored_splits(splits), "negative_id": accepted}.items():
@@ -140,7 +140,6 @@ def pair_tables(
         rows = rows.append_column("row", pa.array(np.arange(row, row + len(rows))))
         row += len(rows)
         rows = rows.filter(wanted)
-        rows = rows.append_column("draw", pa.array(draws(rows["negative_id"]), pa.int32()))
         rows = rows.append_column("text", rows["caption"])
         if denied:
             rows = _contradicting(rows, _denials(positives.get(name)))
@@ -151,19 +150,6 @@ def pair_tables(
         if joined:
             rows = _joined(rows, owners[name], f"{table}/{name}", splits, left_out, columns, every_caption)
         yield rows.select(list(columns)).replace_schema_metadata()
-
-
-def draws(ids: pa.ChunkedArray) -> np.ndarray:
-    """(n,): the numbers at the end of ids: how many negatives of the caption were drawn before by the same operator.
-
-    Raises ValueError for an id that ends otherwise.
-    """
-    import pyarrow.compute as pc
-
-    number = pc.struct_field(pc.extract_regex(ids, r":(?P<draw>[0-9]+)$"), "draw")
-    if number.null_count:
-        raise ValueError(f"negative_id must end with :<k>, was: {ids.filter(pc.is_null(number))[0].as_py()}")
-    return number.cast("int32").to_numpy()
 
 
 def earlier(rows: pa.Table) -> np.ndarray:

@@ -124,7 +124,7 @@ def fails(error: Exception) -> Operator:
         if "boy" in caption.lowered:
             raise error
 
-    return Operator(propose, "noun", 1.0, limits=None)
+    return Operator(propose, "noun", 1.0, compared=False)
 
 
 def test_an_operator_that_fails_rejects_the_caption(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -11,8 +12,9 @@ from negcap.augment.context import Context, contexts
 from negcap.augment.edits import Candidate, Edit, Judged, apply
 from negcap.augment.generate import IMPLAUSIBLE, Generated, NegativesConfig, generate_tables, reject_implausible
 from negcap.augment.language.parse import parse
-from negcap.augment.operators import OPERATORS, PRESETS, Limits
-from negcap.augment.plausibility import compare
+from negcap.augment.oddness import features, p_odd
+from negcap.augment.operators import OPERATORS, PRESETS
+from negcap.augment.plausibility import Change, compare
 from tests.augment.fixtures import sample_lexicon, sample_parses
 
 TEXT = "A dog is lying on a couch."
@@ -34,40 +36,41 @@ def accepted(start: int, end: int, new: str, plausibility: float | None) -> Judg
     return Judged(candidate, apply(TEXT, candidate.edits), 0.01, plausibility)
 
 
-def set_limits(monkeypatch: pytest.MonkeyPatch, name: str, limits: Limits | None) -> None:
-    monkeypatch.setitem(OPERATORS, name, OPERATORS[name]._replace(limits=limits))
+def test_a_negative_is_odder_the_more_its_caption_loses_and_the_less_likely_it_is() -> None:
+    change = Change(-2.0, 1.0, -4.0, -3.0)
+    assert features(change) == pytest.approx((math.log(2.0), -0.8, -0.6))
+    assert features(change._replace(whole=-99.0, lowest=-99.0)) == pytest.approx((math.log(2.0), -2.4, -3.0))
+    others = [change, change._replace(loss=2.0), change._replace(lowest=-6.0)]
+    for name in OPERATORS:
+        odd = p_odd([name] * 3, others)
+        assert odd[0] < min(odd[1:]) and all(0 < p < 1 for p in odd)
+    assert p_odd([], []) == []
 
 
-def test_negatives_below_the_limit_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept, at_limit, bad = (accepted(2, 5, new, value) for new, value in (("cat", 1.0), ("boy", -2.0), ("car", -2.5)))
-
-    def judged(limits: Limits | None, *given: object) -> Generated:
-        set_limits(monkeypatch, "noun", limits)
-        return reject_implausible([context()], [{"noun": Generated([kept, bad, at_limit], [])}], *given)[0]["noun"]
-
-    made = judged(Limits(-2.0))
-    assert made == Generated([kept, at_limit], [bad._replace(reason=IMPLAUSIBLE)])
-    assert judged(None) == Generated([kept, bad, at_limit], [])
-    made = judged(Limits(-2.0), None, 1.0)  # the lowest plausibility asked for, where there is no scorer
-    assert made.accepted == [kept] and {one.plausibility for one in made.rejected} == {-2.0, -2.5}
-
-
-def test_negatives_of_unknown_plausibility_are_compared_with_their_caption(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_odd_negatives_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     own = context()
-    known, unknown = accepted(2, 5, "cat", 1.0), accepted(5, 5, " and a cat", None)
-    (change,) = compare([own.caption], [own.reading], [unknown.candidate])
-    for limits, passes in (
-        (Limits(change.log_odds - 0.01), True),
-        (Limits(change.log_odds + 0.01), False),
-        (Limits(change.log_odds - 0.01, change.loss + 0.01), True),
-        (Limits(change.log_odds - 0.01, change.loss - 0.01), False),
-    ):
-        set_limits(monkeypatch, "object", limits)
-        (made,) = reject_implausible([own], [{"object": Generated([known, unknown], [])}])
-        read = unknown._replace(plausibility=change.log_odds, loss=change.loss)
-        assert (read in made["object"].accepted) == passes
-        rejected = [one for one in made["object"].rejected if one.candidate == unknown.candidate]
-        assert [(one.plausibility, one.loss) for one in rejected] == ([] if passes else [change[:2]])
+    given = [accepted(2, 5, new, value) for new, value in (("cat", 1.0), ("boy", -2.0), ("car", None))]
+    changes = compare([own.caption] * 3, [own.reading] * 3, [one.candidate for one in given])
+    odd = p_odd(["noun"] * 3, changes)
+    assert len(set(odd)) == 3
+    read = [
+        one._replace(plausibility=change.log_odds, p_odd=p) for one, change, p in zip(given, changes, odd, strict=True)
+    ]
+
+    def judged(*limits: object) -> Generated:
+        return reject_implausible([own], [{"noun": Generated(list(given), [])}], *limits)[0]["noun"]
+
+    limit = sorted(odd)[1]
+    made = judged(None, None, limit)
+    assert made.accepted == [one for one in read if one.p_odd <= limit]
+    assert made.rejected == [one._replace(reason=IMPLAUSIBLE) for one in read if one.p_odd > limit]
+    assert judged(None, None, 1.0) == Generated(read, [])
+    made = judged(None, 0.0, 1.0)  # the lowest plausibility asked for, where there is no scorer
+    assert {one.candidate.replacement for one in made.accepted} == {
+        one.candidate.replacement for one in read if one.plausibility >= 0.0
+    }
+    monkeypatch.setitem(OPERATORS, "noun", OPERATORS["noun"]._replace(compared=False))
+    assert judged() == Generated(given, [])
 
 
 def test_a_scorer_changes_nothing_but_the_plausibility() -> None:
@@ -87,30 +90,17 @@ def test_a_scorer_changes_nothing_but_the_plausibility() -> None:
     assert strict["negatives"].num_rows == len(plausible) < tables["negatives"].num_rows
 
 
-def test_implausible_candidates_are_counted_and_keep_to_the_limits() -> None:
-    tables, counts = generate_tables(sample_parses().slice(0, 60), sample_lexicon(), NegativesConfig())
-    limits = {name: OPERATORS[name].limits for name in NegativesConfig().operators}
-    assert tables["negatives"].num_rows
-    for row in tables["negatives"].to_pylist():
-        own = limits[row["operator"]]
-        assert own is None or row["plausibility"] >= own.min_log_odds - 1e-5
-        assert (row["context_loss"] is None) == (own is None or not own.read_whole)
-        assert row["context_loss"] is None or row["context_loss"] <= own.max_loss
-    refused = [row for row in tables["rejections"].to_pylist() if row["reason"] == IMPLAUSIBLE]
-    assert sum(n for name, n in counts.items() if name.endswith(f".{IMPLAUSIBLE}")) == len(refused) > 0
-    for row in refused:
-        own = limits[row["operator"]]
-        assert own.read_whole or row["plausibility"] < own.min_log_odds + 1e-5
-
-
-def test_a_lower_limit_of_the_loss_keeps_the_rows_that_lose_less() -> None:
-    parses = sample_parses().slice(0, 40)
+def test_odd_candidates_are_counted_and_a_lower_limit_keeps_the_least_odd() -> None:
+    parses = sample_parses().slice(0, 60)
     config = NegativesConfig(operators=("noun", "verb", "shuffle"))
     texts = []
-    for max_loss in (None, 1.0, 0.0):
-        tables, counts = generate_tables(parses, sample_lexicon(), config.changed(max_loss=max_loss))
+    for max_odd in (1.0, 0.35, 0.1):
+        tables, counts = generate_tables(parses, sample_lexicon(), config.changed(max_odd=max_odd))
         texts.append(set(tables["negatives"]["text"].to_pylist()))
-        assert max_loss is None or counts["rejected.verb.implausible"] and counts["rejected.noun.implausible"]
+        assert all(row["p_odd"] <= max_odd + 1e-6 for row in tables["negatives"].to_pylist())
+        refused = [row for row in tables["rejections"].to_pylist() if row["reason"] == IMPLAUSIBLE]
+        assert sum(n for name, n in counts.items() if name.endswith(f".{IMPLAUSIBLE}")) == len(refused)
+        assert all(row["p_odd"] > max_odd - 1e-6 for row in refused)
     assert texts[2] < texts[1] < texts[0]
-    with pytest.raises(ValueError, match="max_loss must be >= 0, was: -1"):
-        config.changed(max_loss=-1.0)
+    with pytest.raises(ValueError, match="max_odd must be >= 0, was: -1"):
+        config.changed(max_odd=-1.0)

@@ -11,7 +11,15 @@ from negcap.augment.caption import Caption, from_parses
 from negcap.augment.cloze.model import Reading, cloze_model
 from negcap.augment.edits import Candidate, Edit
 from negcap.augment.language.parse import parse
-from negcap.augment.plausibility import Change, compare, entry_units, log_probabilities, read, words_after
+from negcap.augment.plausibility import (
+    Change,
+    compare,
+    entry_units,
+    entry_vectors,
+    log_probabilities,
+    read,
+    words_after,
+)
 from tests.augment.fixtures import sample_lexicon, sample_parses
 
 
@@ -150,9 +158,10 @@ def test_an_entry_that_the_model_does_not_know_has_its_share_of_the_counts() -> 
     one = caption("A dog on a couch.")
     nouns, units = lexicon.nouns, entry_units(lexicon, "noun", "nn").copy()
     dog = nouns.number["dog"]
-    known = log_probabilities(read([one])[0], nouns, units, (1, 2), ())
+    slots, vectors = [(read([one])[0], (1, 2), ())], entry_vectors(lexicon, "noun", "nn")
+    (known,) = log_probabilities(slots, nouns, units, vectors)
     units[dog] = -1
-    found = log_probabilities(read([one])[0], nouns, units, (1, 2), ())
+    (found,) = log_probabilities(slots, nouns, units, vectors)
     assert found[dog] == pytest.approx(np.log(nouns.counts[dog] / nouns.counts.sum()))
     assert np.array_equal(np.delete(found, dog), np.delete(known, dog))
 

@@ -48,7 +48,7 @@ def slots(caption: Caption) -> Iterator[Slot]:
 def log_probability(entries: Entries, entry: str, form: str, contexts: tuple[str, ...]) -> float:
     """The log probability of an entry in a slot; see the module's docstring."""
     number = entries.number.get(entry)
-    p = 0.0 if number is None else entries.probabilities(contexts, form)[number]
+    p = 0.0 if number is None else entries.probabilities([contexts], form)[0, number]
     return float(np.log((1 - UNKNOWN) * p + UNKNOWN / WORDS))
 
 

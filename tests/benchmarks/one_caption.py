@@ -17,12 +17,11 @@ from pathlib import Path
 import numpy as np
 
 from negcap.augment.caption import Caption, by_image, from_parses
-from negcap.augment.context import Context
+from negcap.augment.context import Batch, Context
 from negcap.augment.data import data_path
 from negcap.augment.lexicon.lexicon import Lexicon
 from negcap.augment.mentions import Mentions
 from negcap.augment.operators import OPERATORS
-from negcap.augment.plausibility import read
 from negcap.augment.reproducible import record_rng
 from negcap.augment.truth.contradiction import check
 from negcap.augment.truth.estimates import MAX_P_TRUE, Truth
@@ -40,9 +39,9 @@ def labelled(images: list[list[Caption]], lexicon: Lexicon, truth: Truth) -> lis
     rngs = [record_rng(0, "one_caption", captions[0].image_id) for captions in images]
     mixed = [rng.sample(captions, len(captions)) for rng, captions in zip(rngs, images, strict=True)]
     rows = []
-    readings = read([captions[0] for captions in mixed], lexicon.cloze)
-    for rng, (shown, *hidden), reading in zip(rngs, mixed, readings, strict=True):
-        context = Context(lexicon, Mentions([shown]), Mentions([]), reading)
+    batch = Batch.read([captions[0] for captions in mixed], lexicon)
+    for number, (rng, (shown, *hidden)) in enumerate(zip(rngs, mixed, strict=True)):
+        context = Context(Mentions([shown]), Mentions([]), batch, number)
         image = truth.of_image([shown])
         for kind in TRUTH_KINDS:
             proposed = OPERATORS[kind].propose(shown, context, rng, DRAWS)

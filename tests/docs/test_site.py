@@ -1,6 +1,5 @@
 """What the documentation site takes from the code: every command, table and function; `make docs` builds it."""
 
-import math
 import re
 import runpy
 from contextlib import nullcontext
@@ -13,6 +12,7 @@ import pytest
 
 import negcap
 from negcap import schemas
+from negcap.augment.oddness import ANY, coefficients
 from negcap.augment.operators import OPERATORS
 from negcap.augment.operators.replacement import FLOORS
 from negcap.pipelines.cli import negcap as group
@@ -66,15 +66,14 @@ def test_every_table_and_column_stands_in_the_reference() -> None:
     assert listed == [table.metadata[b"table"].decode() for table in TABLES]
 
 
-def test_the_limits_of_every_operator_stand_on_the_page_on_plausibility() -> None:
-    rows = re.findall(r"^\| `(\w+)` \|((?: [-–\d.]+ \|){4})$", page_of("explanation/plausibility.md"), re.M)
+def test_the_oddness_of_every_operator_stands_on_the_page_on_plausibility() -> None:
+    rows = re.findall(r"^\| `(\w+)` \|((?: [-–\d.]+ \|){5})$", page_of("explanation/plausibility.md"), re.M)
     shown = {name: tuple(rest.strip("| ").split(" | ")) for name, rest in rows}
-    expected = {name: one.limits for name, one in OPERATORS.items() if one.limits is not None}
-    assert shown.keys() == expected.keys()
-    for name, limits in expected.items():
-        assert shown[name][1:] == tuple(f"{limit:g}" if math.isfinite(limit) else "–" for limit in limits)
-    assert all(shown[name][0] == f"{floor:g}" for name, floor in FLOORS.items())
-    assert shown["numeral"][0] == "–"
+    model = coefficients()
+    assert shown.keys() == {name for name, one in OPERATORS.items() if one.compared}
+    for name, (floor, *rest) in shown.items():
+        assert floor == (f"{FLOORS[name]:g}" if name in FLOORS else "–")
+        assert tuple(map(float, rest)) == pytest.approx(model.get(name, model[ANY]))
 
 
 def test_the_reference_lists_every_schema() -> None:

@@ -1,6 +1,8 @@
 """The captioner's losses: likelihood, the discriminator's, and the policy gradient with rollouts (Dai et al. 2017).
 
-Equation numbers are those of Chen et al. (2019).
+Equation numbers are those of Chen et al. (2019). Their equations 2 and 3, as printed, weight each word with the sum of
+the rewards of all prefixes, Σ_t ∇ log π(w_t | …) · Σ_t r(S_1:t). They follow Dai et al. (2017), who weight a word with
+the expected reward of the sentences that begin so, less a baseline; so do `policy_loss` and `sample_with_values`.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ def discriminator_loss(
     """-E[log r(I, S)] - α E[log(1 - r(I, S_generated))] - β E[log(1 - r(I, S_other_image))], a scalar (eq. 4).
 
     r(I, S) is the probability that a person wrote sentence S about image I. real, generated, mismatched: its logits, of
-    any shape. In equation 4, α = β = 1.
+    any shape. In equation 4, α = β = 1, and S_other_image is printed as "semantic-matched", surely meant as mismatched.
     """
     return (
         functional.softplus(-real).mean()

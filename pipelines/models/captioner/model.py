@@ -127,7 +127,9 @@ def pack_sentences(values: Tensor, lengths: Tensor) -> PackedSequence:
 class Discriminator(nn.Module):
     """r(I, S) = σ(⟨f(I), h(S)⟩), the probability that a person wrote sentence S about image I (eq. 1).
 
-    f is a linear map of the image's features, h the last state of an LSTM over the words; both are L2-normalized.
+    f is a linear map of the image's features, h the last state of an LSTM over the words; both are L2-normalized, as in
+    Chen et al. (2019), not in Dai et al. (2017). So r lies in [σ(-1), σ(1)] = [0.27, 0.73]: D is never sure, and the
+    rewards of two sentences differ by 0.46 at most.
     features: the size of an image's feature vector. words: the size of the vocabulary. joint: the dimension of f and h.
     """
 

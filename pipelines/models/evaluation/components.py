@@ -163,14 +163,16 @@ def phrase_parsing(
     split: EmbeddedSplit,
     similarity: Similarity,
     written: Mapping[str, str],
+    known: Callable[[str], bool],
 ) -> dict[str, Any]:
     """The accuracies of a model that reads a candidate as a phrase: "white clock", "dog running on grass".
 
     graphs: the rows of the table `components` of the split's captions. written: the written form of each relation.
-    Returns entries `attribute` and `relation`, see `accuracy`.
+    known: see `read_questions`; to be asked the same as UniVSE, the names that it knows. Returns entries `attribute`
+    and `relation`, see `accuracy`.
     """
     found = {}
-    for kind, questions in read_questions(graphs, split.owner.tolist(), lambda word: True).items():
+    for kind, questions in read_questions(graphs, split.owner.tolist(), known).items():
         distinct = {words: n for n, words in enumerate(dict.fromkeys(w for q in questions for w in q.candidates))}
         phrases = [phrase(words, written) for words in distinct]
         vectors = torch.cat([embed(phrases[n : n + AT_ONCE]) for n in range(0, len(phrases), AT_ONCE)])

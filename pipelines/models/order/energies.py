@@ -1,7 +1,7 @@
 """Penalties of pairs, their losses and thresholds: the rows of Table 1 of Vendrov et al. (2016).
 
 A penalty E (below, above) is low where the first concept lies below the second one. Each module maps two tensors of
-concepts (n,) to penalties (n,), all differentiable. Its tables have sparse gradients.
+concepts (n,) to penalties (n,), all differentiable.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Energy(nn.Module):
         super().__init__()
         self.points = _table((torch.rand(concepts, dim, generator=generator) - 0.5) / 5)
 
-    def constrain(self, concepts: Tensor) -> None:
-        """Bring the vectors of concepts (n,) into their bounds, if there are any; called after each step."""
+    def constrain(self) -> None:
+        """Bring the vectors into their bounds, if there are any; called after each step."""
 
 
 class Symmetric(Energy):
@@ -52,30 +52,26 @@ class Bilinear(Energy):
 
 
 class Order(Energy):
-    """E = ‖max(0, above - below)‖², of vectors with coordinates >= 0 (eq. 2), uniform in [0, 1] at first.
+    """E = ‖max(0, above - below)‖², of vectors with coordinates >= 0 (eq. 2), max(0, N(0, 1)) at first.
 
-    root: take the root of E, as the released code does. absolute: take absolute values of the coordinates, which may
-    have any sign, instead of clamping them to >= 0.
+    absolute: take absolute values of the coordinates, which may have any sign, instead of clamping them to >= 0.
     """
 
-    def __init__(
-        self, concepts: int, dim: int, generator: Generator, *, root: bool = False, absolute: bool = False
-    ) -> None:
+    def __init__(self, concepts: int, dim: int, generator: Generator, *, absolute: bool = False) -> None:
         nn.Module.__init__(self)
-        self.root, self.absolute = root, absolute
-        self.points = _table(torch.rand(concepts, dim, generator=generator))
+        self.absolute = absolute
+        self.points = _table(torch.randn(concepts, dim, generator=generator).clamp(min=0))
 
     def forward(self, below: Tensor, above: Tensor) -> Tensor:
         """The penalties (n,)."""
         points = (self.points(concepts) for concepts in (below, above))
-        penalties = order_penalty(*(part.abs() if self.absolute else part for part in points))
-        return (penalties + 1e-12).sqrt() if self.root else penalties
+        return order_penalty(*(part.abs() if self.absolute else part for part in points))
 
     @torch.no_grad()
-    def constrain(self, concepts: Tensor) -> None:
-        """Clamp the coordinates of concepts (n,) to >= 0."""
+    def constrain(self) -> None:
+        """Clamp the coordinates to >= 0."""
         if not self.absolute:
-            self.points.weight[concepts] = self.points.weight[concepts].clamp(min=0)
+            self.points.weight.clamp_(min=0)
 
 
 class Gaussians(Energy):
@@ -96,14 +92,13 @@ class Gaussians(Energy):
         return 0.5 * ((one - other).exp() + apart * (-other).exp() - 1 + other - one).sum(-1)
 
     @torch.no_grad()
-    def constrain(self, concepts: Tensor) -> None:
-        """Keep the variances of concepts (n,) in their bounds."""
-        low, high = torch.tensor(VARIANCES).log().tolist()
-        self.logs.weight[concepts] = self.logs.weight[concepts].clamp(low, high)
+    def constrain(self) -> None:
+        """Keep the variances in their bounds."""
+        self.logs.weight.clamp_(*torch.tensor(VARIANCES).log().tolist())
 
 
 def _table(vectors: Tensor) -> nn.Embedding:
-    return nn.Embedding.from_pretrained(vectors, freeze=False, sparse=True)
+    return nn.Embedding.from_pretrained(vectors, freeze=False)
 
 
 def pair_loss(true: Tensor, false: Tensor, margin: float) -> Tensor:

@@ -20,10 +20,14 @@ Pairs = npt.NDArray[np.int64]  # (n, 2): a concept and one above it
 
 
 class Taxonomy(NamedTuple):
-    """Concepts by number. names: such as "dog.n.01". closure: (P, 2), each with all above it, in ascending order."""
+    """Concepts by number. names: such as "dog.n.01". closure: (P, 2), each with all above it, in ascending order.
+
+    chains: (P,), by how many chains of hypernyms a pair is connected.
+    """
 
     names: list[str]
     closure: Pairs
+    chains: npt.NDArray[np.int64]
 
 
 class HeldOut(NamedTuple):
@@ -46,7 +50,8 @@ def read_taxonomy(path: Path | None = None) -> Taxonomy:
     """The nouns of WordNet with their hypernyms, those of instances included (Rome is a city).
 
     path: a Parquet file with the schema `negcap.schemas.captions`; None: the shipped WordNet 3.0. Raises ValueError for
-    a file without the columns or without hypernyms of nouns, FileNotFoundError if it is missing.
+    a file without the columns or without hypernyms of nouns, or with a circle of them; FileNotFoundError if it is
+    missing.
     """
     place = data_path("wordnet.parquet") if path is None else path
     try:
@@ -65,7 +70,24 @@ def read_taxonomy(path: Path | None = None) -> Taxonomy:
     edges = edges[(edges >= 0).all(1)]
     if not len(edges):
         raise ValueError(f"wordnet must have nouns with hypernyms, {place} has {len(nouns)} nouns and no hypernyms")
-    return Taxonomy([wordnet.name(int(row)) for row in nouns], transitive_closure(edges, len(nouns)))
+    closure, chains = count_chains(edges, len(nouns))
+    return Taxonomy([wordnet.name(int(row)) for row in nouns], closure, chains)
+
+
+def count_chains(edges: Pairs, concepts: int) -> tuple[Pairs, npt.NDArray[np.int64]]:
+    """The closure (P, 2) of edges (E, 2), see `transitive_closure`, and how many chains connect each pair, (P,).
+
+    Raises ValueError for a circle of edges.
+    """
+    longer = direct = csr_array((np.ones(len(edges), np.int64), edges.T), shape=(concepts, concepts))
+    counts = direct
+    while longer.nnz:
+        longer = longer @ direct
+        counts = counts + longer
+        if counts.diagonal().any():
+            raise ValueError(f"wordnet must have no concept above itself, has {counts.diagonal().nonzero()[0][0]}")
+    counts.sort_indices()
+    return np.stack(counts.nonzero(), 1).astype(np.int64), counts.data
 
 
 def transitive_closure(edges: Pairs, concepts: int) -> Pairs:
@@ -85,29 +107,33 @@ def in_closure(pairs: Pairs, closure: Pairs) -> npt.NDArray[np.bool_]:
     return np.asarray(known[np.searchsorted(known, wanted).clip(max=len(known) - 1)] == wanted)
 
 
-def split_pairs(taxonomy: Taxonomy, held_out: int, rng: np.random.Generator) -> Split:
+def split_pairs(taxonomy: Taxonomy, held_out: int, rng: np.random.Generator, *, clean: bool = True) -> Split:
     """The pairs of a closure, shuffled, with `held_out` true ones and as many false ones in each part but train.
 
+    clean: each pair once, and false pairs that are false. Else, as Vendrov et al. (2016), a pair once for each chain
+    that connects it, so that train and the other parts share some, and false pairs as they are drawn.
     Raises ValueError if fewer than half of the pairs are left to train on.
     """
-    closure = taxonomy.closure
+    closure = taxonomy.closure if clean else np.repeat(taxonomy.closure, taxonomy.chains, 0)
     if len(closure) < 6 * held_out:
         raise ValueError(f"held_out must be at most a sixth of the {len(closure)} pairs, was: {held_out}")
     shuffled = closure[rng.permutation(len(closure))]
     test, validation, threshold, train = np.split(shuffled, [held_out, 2 * held_out, 3 * held_out])
-    return Split(train, *(with_false_pairs(true, taxonomy, rng) for true in (validation, threshold, test)))
+    held = (with_false_pairs(true, taxonomy, rng, clean=clean) for true in (validation, threshold, test))
+    return Split(train, *held)
 
 
-def with_false_pairs(true: Pairs, taxonomy: Taxonomy, rng: np.random.Generator) -> HeldOut:
-    """True pairs (n, 2), and after them as many false ones made of them."""
-    pairs = np.concatenate([true, false_pairs(true, taxonomy, rng)])
+def with_false_pairs(true: Pairs, taxonomy: Taxonomy, rng: np.random.Generator, *, clean: bool = True) -> HeldOut:
+    """True pairs (n, 2), and after them as many false ones made of them, see `false_pairs`."""
+    pairs = np.concatenate([true, false_pairs(true, taxonomy, rng, clean=clean)])
     return HeldOut(torch.from_numpy(pairs), torch.arange(len(pairs)) < len(true))
 
 
-def false_pairs(pairs: Pairs, taxonomy: Taxonomy, rng: np.random.Generator) -> Pairs:
+def false_pairs(pairs: Pairs, taxonomy: Taxonomy, rng: np.random.Generator, *, clean: bool = True) -> Pairs:
     """Each of the pairs (n, 2) with one end, either with equal chance, replaced by a random concept.
 
-    Draws again what is in the closure, or relates a concept to itself.
+    clean: draw again what is in the closure, or relates a concept to itself. Else some 14 % of WordNet's are true:
+    whatever replaces the concept of (concept, entity) lies below entity, too.
     """
     concepts = len(taxonomy.names)
     made = pairs.copy()
@@ -115,6 +141,8 @@ def false_pairs(pairs: Pairs, taxonomy: Taxonomy, rng: np.random.Generator) -> P
     while len(left):
         made[left] = pairs[left]
         made[left, rng.integers(0, 2, len(left))] = rng.integers(0, concepts, len(left))
+        if not clean:
+            break
         below, above = made[left].T
         left = left[in_closure(made[left], taxonomy.closure) | (below == above)]
     return made

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from ....schemas.markdown import replaced
 from ...engine.storage import write_atomically, write_json
-from .plan import PARTS, Settings, Step, Taken, steps, times
+from .plan import PARTS, SIZES, Settings, Step, Taken, steps, times
 from .tables import TABLES, tables
 
 NEGCAP = (sys.executable, "-m", "negcap")
@@ -140,7 +140,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seeds", type=int, default=1, help="trainings per model of Tables 1 to 4; default: 1")
     parser.add_argument("--split", default="dev", help="split to evaluate on; default: dev")
     parser.add_argument("--limit", type=int, default=400, help="its first images; default: 400")
-    parser.add_argument("--size", default="small", choices=("small", "full"), help="full: the papers'; default: small")
+    parser.add_argument(
+        "--size",
+        default="short",
+        choices=SIZES,
+        help="short, the default: six epochs; trained: until validation has stopped rising, many hours; full:"
+        "  the papers' dimensions and epochs",
+    )
     parser.add_argument("--at-once", type=int, default=2, metavar="N", help="commands run in parallel; default: 2")
     parser.add_argument("--page", type=Path, metavar="FILE", help="page of Markdown to put the tables into")
     parser.add_argument("--print", action="store_true", help="only print the commands")

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
+from itertools import product
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 import pandas as pd
@@ -14,6 +17,7 @@ import pyarrow as pa
 
 from ...engine.tables import has_table, read_table
 from ..bootstrap import Figure
+from ..checkpoint import METRICS
 from ..evaluation.protocols import FAMILIES
 from ..figures import format_difference, format_interval, markdown_table, mean_and_range
 from ..trainer.compare import VariantResult, summarize
@@ -103,7 +107,7 @@ def _cells(seeds: Sequence[Mapping[str, Any]], places: Iterable[str], without_sp
 
 
 def _reported(values: Iterable[float]) -> list[str]:
-    return [f"{value:g}" for value in values]
+    return ["" if math.isnan(value) else f"{value:g}" for value in values]
 
 
 def _compared(name: str, settings: Settings, more: Callable[[Settings], Rows] = lambda settings: []) -> str:
@@ -148,6 +152,29 @@ def _time(settings: Settings) -> str:
     rows["all"] = [minutes for row in rows.values() for minutes in row]
     cells = [[name, str(len(row)), f"{sum(row):.1f}"] for name, row in rows.items()]
     return markdown_table(["one seed", "times", "minutes of CPU"], cells)
+
+
+def _training(settings: Settings) -> str:
+    """How the trainings of the parts vse-c and univse went: the loss and rsum on validation, by quarters of them."""
+    parts = (f"{what}, {quarter}/4" for what in ("loss ÷ 2 margins", "rsum") for quarter in range(1, 5))
+    rows = []
+    for (recipe, title), model in product(RECIPES.items(), PAPERS["models"]):
+        files = [file for folder in settings.trained(model, recipe) if (file := folder / METRICS).exists()]
+        if not (seeds := [_history(file) for file in files]):
+            continue
+        rsum = [[line["validation"]["rsum"] for line in lines] for lines in seeds]
+        best = " ".join(str(1 + its.index(max(its))) for its in rsum)
+        margin = read_results(files[0].with_name("config.json"))["config"]["margin"]
+        losses = [[line["loss"] / (2 * margin) for line in lines] for lines in seeds]
+        at = [-(-len(rsum[0]) * quarter // 4) - 1 for quarter in range(1, 5)]
+        means = [f"{mean(its[n] for its in each):.2f}" for each in (losses, rsum) for n in at]
+        steps = str(sum(line["steps"] for line in seeds[0]))
+        rows.append([f"{TITLES[model]}, {title}", steps, f"{best} of {len(rsum[0])}", *means])
+    return markdown_table(["", "steps", "best epochs", *parts], rows)
+
+
+def _history(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text("utf-8").splitlines()]
 
 
 def _supply(settings: Settings) -> str:
@@ -267,10 +294,9 @@ def _augmented(settings: Settings) -> str:
     """Augmented VSE: retrieval, and the difference of rsum from the training on captions by people alone."""
     rows = []
     for name in PAPERS["augmented"]:
-        metrics = read_evaluation(settings.model(name))
-        cells = (
-            _cells([metrics], [f"retrieval/{key}" for key in ("rsum", "i2t R@1", "t2i R@1")]) if metrics else [""] * 3
-        )
+        if not (metrics := read_evaluation(settings.model(name))):
+            continue
+        cells = _cells([metrics], [f"retrieval/{key}" for key in ("rsum", "i2t R@1", "t2i R@1")])
         people = name[: len("people-5")] + ("-lstm" if name.endswith("-lstm") else "")
         figures = difference([settings.model(name)], [settings.model(people)], settings.captions)
         rows.append([f"`{name}`", *cells, format_difference(*figures["rsum"]) if figures and name != people else ""])
@@ -279,6 +305,7 @@ def _augmented(settings: Settings) -> str:
 
 TABLES: dict[str, Callable[[Settings], str]] = {
     "time": _time,
+    "training": _training,
     "supply": _supply,
     "vse-c-2-3": partial(_compared, "vse-c-2-3"),
     "vse-c-4": partial(_compared, "vse-c-4"),

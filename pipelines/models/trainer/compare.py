@@ -285,7 +285,11 @@ def to_markdown(results: Sequence[VariantResult], setting: str) -> str:
             parts.append(markdown_table([first, *kept], rows))
 
     for name in sorted(name.removesuffix(" rsum") for name in of_some if name.endswith(" rsum")):
-        recalls = {f"{way} R@{k}": f"{name} {way} R@{k}, value" for way in ("i2t", "t2i") for k in TOP}
+        recalls = {
+            f"{way} {of}": f"{name} {way} {of}{', value' * of.startswith('R@')}"
+            for way in ("i2t", "t2i")
+            for of in (*(f"R@{k}" for k in TOP), "mean rank")
+        }
         language = name.partition(":")[2]
         table(f"without attack{' in ' if language else ''}{language}", {**recalls, "rsum": f"{name} rsum"}, of_some)
     if "vse-c:total i2t R@1" in of_all:  # VSE-C's Table 2

@@ -22,7 +22,17 @@ from ...engine.storage import write_atomically, write_json
 from ...engine.tables import has_table, read_table
 from ..checkpoint import read_vocabularies
 from ..config import WITH_NEGATIVES, EvaluateConfig, TrainConfig
-from ..data import Captions, Corpus, encode_run, read_caption_rows, read_captions, read_graphs, read_whole_table
+from ..data import (
+    Captions,
+    Corpus,
+    component_ids,
+    component_names,
+    encode_run,
+    read_caption_rows,
+    read_captions,
+    read_graphs,
+    read_whole_table,
+)
 from ..device import choose_device
 from ..evaluation.components import (
     DETECTED,
@@ -38,6 +48,7 @@ from ..features import Features, read_features
 from ..mhad import MultiHeadAttention, head_cosines
 from ..univse.metrics import univse_metrics
 from ..univse.model import UniVSE
+from ..vocabulary import UNKNOWN_ID
 from .objectives import OBJECTIVES, load_model
 from .report import to_markdown
 
@@ -134,7 +145,12 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
             metrics["unified"] |= unified_retrieval(read, by_sentences, split.images, model.similarity)
             metrics.update(univse_metrics(model, split, attacks, rows.to_pylist()))
         else:
-            metrics["parsing"] = phrase_parsing(embed, rows.to_pylist(), split, model.similarity, forms)
+            names, words = set(component_names(run)), corpus.vocabulary
+
+            def known(name: str) -> bool:  # to UniVSE, trained on the same captions
+                return name in names or component_ids(words, [name])[0] != UNKNOWN_ID
+
+            metrics["parsing"] = phrase_parsing(embed, rows.to_pylist(), split, model.similarity, forms, known)
     without = ~features.available[captions.image[captions.of_split(config.split)]]
     about = {
         "model": trained.model,

@@ -211,16 +211,16 @@ def words(uses: pd.DataFrame) -> Chart | None:
     return Chart(summary, draw(summary, [*stems, *dots, *labels], width, height), double=True)
 
 
-def accuracy(percent: float, low: float, high: float, reversible: bool = True) -> Markup:
+def accuracy(percent: float, low: float, high: float) -> Markup:
     """A blind accuracy (%) as a bar from 50 %, with its 95 % interval as a line; the dashed line is the publish limit.
 
-    The colour depends on the end of the interval that is nearer to 50, since few pairs prove little. reversible:
-    whether the opposite of the baseline is a baseline, too, so that an interval below 50 tells as much as one above.
+    The colour depends on the end of the interval that is nearer to 50, since few pairs prove little; an interval below
+    50 tells as much as one above.
     """
     wide, tall = 120, 14
     x = Scale(25, 100, 0, wide)
     start, end = sorted((x(50), x(max(percent, 25))))
-    apart = max(low - 50, 50 - high) if reversible else low - 50
+    apart = max(low - 50, 50 - high)
     kind = "high" if apart > LIMITS[1] - 50 else "some" if apart > LIMITS[0] - 50 else "good"
     said = f"{percent:.1f} %, 95 % interval {low:.1f} to {high:.1f}"
     shapes = [

@@ -246,8 +246,6 @@ def word_changes(change: pd.DataFrame, corpus: Mapping[Word, int]) -> pd.DataFra
 
 def _kind(word: str, synset: str, corpus: Mapping[Word, int]) -> str:
     """The kind of lexicon entry that a word of a synset is: "noun" for `dog.n.01`; "" if neither tells."""
-    if synset.startswith("prepositions:"):
-        return "preposition"
     of_synset = {"n": "noun", "v": "verb"}.get(synset.rpartition(".")[0].rpartition(".")[2], "")
     return of_synset or next((kind for kind in ENTRIES if (word, kind) in corpus), "")
 

@@ -13,6 +13,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ....augment.operators import does
 from ....schemas.captions import LANGUAGE
 from ....schemas.negatives import AUDIT, POSITIVE
 from ...engine.manifest import read_manifest
@@ -26,7 +27,7 @@ from ...report.summary import component_lines, corpus_lines, percent
 from ...tables.columns import columns_of, stored_splits
 from ...tables.images import Images
 from ..accuracy import Accuracy
-from ..bias import ALL, FIXED, BlindConfig, Blindness, Unmeasured, measure_table, most_telling
+from ..bias import ALL, BlindConfig, Blindness, Unmeasured, measure_table, most_telling
 from ..strata import Row, sample_strata
 from . import charts
 from .figures import BINS, AuditConfig, Figures, Made, collect, to_table
@@ -56,6 +57,7 @@ REASONS = {
     "implausible": "it is much less likely as a caption than the caption it is made of",
     "repeated": "the caption has the same negative already",
     "too_long": "the caption, or a negative that others wrote, is too long to be parsed",
+    "no_candidate": "the caption has nothing that the operator changes, or nothing plausible to put there",
     "operator_error": "the operator failed on the caption, which is a fault of the operator",
 }
 
@@ -145,7 +147,7 @@ def _page(
         {
             **section(name, table, made),
             "number": number,
-            "says": description(name),
+            "says": does(name),
             "refined": figures.made.get("refined", {}).get(name),
         }
         for number, name in enumerate(negative)
@@ -180,7 +182,6 @@ def _page(
             tiles=[(name, *found) for name, measured in blindness.items() if (found := most_guessed(measured))],
             all=ALL,
             limits=charts.LIMITS,
-            fixed=FIXED,
         )
     )
 
@@ -273,24 +274,13 @@ def _photo(images: Images, path: str) -> Photo | None:
     return Photo(f"data:image/jpeg;base64,{base64.b64encode(data.getvalue()).decode()}", *image.size)
 
 
-def description(operator: str) -> str:
-    """The first sentence of an operator's docstring; empty for an unknown operator."""
-    from ....augment.operators import OPERATORS
-
-    said = (OPERATORS[operator].propose.__doc__ or "") if operator in OPERATORS else ""
-    return " ".join(said.split("\n\n")[0].split())
-
-
 def most_guessed(blindness: Blindness) -> tuple[str, str, Accuracy] | None:
     """The operator that is guessed best, by which baseline, and how often; None if nothing was measured.
 
     As `publish` decides: by the lower bound of the 95 % interval (see `most_telling`).
     """
-    found = [(name, *most_telling(report)) for name, report in blindness.reports.items()]
-    if not found:
-        return None
-    name, baseline, accuracy, turned = max(found, key=lambda one: (one[2].low, one[2].percent))
-    return name, f"{baseline}, reversed" if turned else baseline, accuracy
+    found = ((name, *most_telling(report.baselines)) for name, report in blindness.reports.items())
+    return max(found, key=lambda one: (one[2].low, one[2].percent), default=None)
 
 
 def spoken(reason: Any) -> str:

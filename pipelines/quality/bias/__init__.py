@@ -5,7 +5,7 @@
 """
 
 # ruff: noqa: F401
-from .baselines import FIXED, BlindReport, Cue, Pair, blind, format_faults, format_rule, most_telling, shorter
+from .baselines import BlindReport, Cue, Pair, blind, format_faults, format_rule, most_telling, shorter
 from .measure import (
     ALL,
     BlindConfig,

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
-from hashlib import blake2b
 from importlib.metadata import version
 from itertools import accumulate
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from pydantic import Field
 
+from ....augment.reproducible import shuffle_key
 from ....augment.settings import AtLeastOne, Operators, Seed, Settings, Splits
 from ...engine.manifest import code_of
 from ...engine.progress import Progress
@@ -24,7 +24,7 @@ from ...engine.storage import scratch_folder, write_atomically
 from ...engine.tables import has_table, shards_of
 from ...tables.columns import check_operators, check_splits, kinds_of, read_columns
 from ...tables.pairs import Pick, pair_tables
-from ..accuracy import aligned, wrapped
+from ..accuracy import Accuracy, aligned, wrapped
 from .baselines import BlindReport, Pair, blind, check_libraries
 
 ALL = "all"
@@ -191,7 +191,7 @@ def of_random_images(rows: Sequence[Row], limit: int, seed: int = 0) -> list[Row
     if len(rows) <= limit:
         return list(rows)
     sizes = Counter(row[-1] for row in rows)
-    images = sorted(sizes, key=lambda image: (blake2b(f"{seed}:{image}".encode(), digest_size=8).digest(), image))
+    images = sorted(sizes, key=lambda image: (shuffle_key(image, seed), image))
     totals = accumulate(sizes[image] for image in images)
     kept = {image for image, total in zip(images, totals, strict=True) if total <= limit}
     return [row for row in rows if row[-1] in kept]
@@ -263,7 +263,7 @@ def to_text(found: Blindness) -> str:
         if isinstance(one, Unmeasured):
             rows.append([name, f"{one.pairs:,}", *("–" for _ in names)])
         else:
-            cells = [f"{a.percent:.1f} ±{(a.high - a.low) / 2:.1f}" for a in one.baselines.values()]
+            cells = [_brief(accuracy) for accuracy in one.baselines.values()]
             rows.append([name, f"{one.ngrams.pairs:,}", *cells])
     lines = aligned(rows)
     for name, left in found.unmeasured.items():
@@ -271,6 +271,11 @@ def to_text(found: Blindness) -> str:
     for report in found.reports.values():
         lines += ["", *_cues(report)]
     return "\n".join(lines)
+
+
+def _brief(accuracy: Accuracy) -> str:
+    cue = accuracy.cue
+    return f"{cue.percent:.1f} ±{(cue.high - cue.low) / 2:.1f}" + " reversed" * accuracy.reversed
 
 
 def _cues(report: BlindReport) -> Iterator[str]:

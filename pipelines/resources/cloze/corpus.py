@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
@@ -109,7 +110,9 @@ def vocabulary(
     """
     first, counter, total = by_first_word(phrases), Counter[str](), 0
     for words in captions:
-        counter.update(" ".join(unit) for unit in joined(words, first) if unit)
+        sizes = joined(words, first)
+        units = (words[end - size : end] for size, end in zip(sizes, accumulate(sizes), strict=True) if size)
+        counter.update(map(" ".join, units))
         total += 1
     frequent = {name for name, n in counter.items() if n >= min_count}.difference(known)
     names = [*known, *sorted(frequent, key=lambda name: (-counter[name], name))]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from threading import Thread
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 
 from negcap.augment.cloze.fixed_point import LARGEST, VECTOR, Quantised
 from negcap.augment.cloze.model import cloze_model
-from negcap.augment.cloze.network import Network, Shared, single_threaded
+from negcap.augment.cloze.network import Network, single_threaded, singles
 from negcap.augment.cloze.states import Place
 from negcap.pipelines.resources.cloze.network import FARTHEST, Cloze, Sizes
 
@@ -39,18 +40,14 @@ def in_numpy(net: Cloze) -> Network:
     return Network({name: value.numpy() for name, value in net.state_dict().items()})
 
 
-def contexts(network: Network, captions: Sequence[list[int]], places: Sequence[list[Place]]) -> list[np.ndarray]:
+def contexts(network: Network, captions: Sequence[list[int]], places: Sequence[Any]) -> list[np.ndarray]:
     """The vectors of the places of each caption."""
-    return [vectors for vectors, _ in network.read(captions, places)]
+    return network.read(captions, places)[0]
 
 
 def random_captions() -> list[list[int]]:
     numbers = np.random.default_rng(2)
     return [[0, *numbers.integers(2, 50, length).tolist(), 1] for length in LENGTHS]
-
-
-def singles(caption: list[int]) -> list[Place]:
-    return [(i - 1, i + 1) for i in range(1, len(caption) - 1)]
 
 
 @torch.no_grad()
@@ -78,9 +75,9 @@ def test_captions_of_any_length_have_the_contexts_that_were_trained() -> None:
     trained = [net.contexts(torch.tensor([caption]))[0].numpy() for caption in captions]
     net.fixed_point = False
     unrounded = [net.contexts(torch.tensor([caption]))[0].numpy() for caption in captions]
-    together = contexts(network, captions, [singles(caption) for caption in captions])
+    together = contexts(network, captions, [singles(len(caption)) for caption in captions])
     for caption, vectors, expected, near in zip(captions, together, trained, unrounded, strict=True):
-        assert np.array_equal(contexts(network, [caption], [singles(caption)])[0], vectors)
+        assert np.array_equal(contexts(network, [caption], [singles(len(caption))])[0], vectors)
         assert vectors.shape == (len(caption) - 2, 12)
         assert (vectors == expected).mean() > 0.99  # all but what is added in another order there
         np.testing.assert_allclose(vectors, expected, rtol=0, atol=2 * UNIT)
@@ -100,21 +97,24 @@ def test_a_place_may_hold_several_units_or_none() -> None:
         np.testing.assert_allclose(vectors, expected, rtol=0, atol=3 * UNIT)
 
 
-def test_what_two_captions_share_is_not_computed_again() -> None:
+def test_what_captions_share_is_computed_once() -> None:
     network, captions = in_numpy(random_network()), random_captions()
-    read = network.read(captions, [singles(caption) for caption in captions])
-    edited, shared = [], []
-    for caption, (_, states) in zip(captions, read, strict=True):
-        for start in range(1, len(caption)):
-            for end in range(1, len(caption) - start + 1):
-                for new in ([], [45], [46, 47]):
-                    edited.append([*caption[:start], *new, *caption[-end:]])
-                    shared.append(Shared(states, start, end))
-        if len(edited) > 200:
-            break
-    found = network.read_edited(edited, shared)
-    expected = contexts(network, edited, [singles(caption) for caption in edited])
-    assert all(np.array_equal(one, other) for one, other in zip(found, expected, strict=True))
+    _, known = network.read(captions, [singles(len(caption)) for caption in captions])
+    edited = [
+        [*caption[:start], *new, *caption[-end:]]
+        for caption in captions[:4]
+        for start in range(1, len(caption))
+        for end in range(1, len(caption) - start + 1)
+        for new in ([], [45], [46, 47])
+    ]
+    places = [singles(len(caption)) for caption in edited]
+    found, read = network.read(edited, places, known)
+    alone = [contexts(network, [caption], [its])[0] for caption, its in zip(edited, places, strict=True)]
+    assert all(np.array_equal(one, other) for one, other in zip(found, alone, strict=True))
+    prefixes = {
+        (side, *one[::side][:end]) for one in [*captions, *edited] for side in (1, -1) for end in range(1, len(one) - 1)
+    }
+    assert len(read.states.state) == len(prefixes | {(1, 0), (-1, 1)})
 
 
 def threads() -> set[int]:

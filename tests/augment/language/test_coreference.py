@@ -5,7 +5,14 @@ from random import Random
 import numpy as np
 
 from negcap.augment.context import contexts
-from negcap.augment.language.coreference import CoreferenceIndex, Coreferent, coreference, entry_numbers, union
+from negcap.augment.language.coreference import (
+    CoreferenceIndex,
+    Coreferent,
+    coreference,
+    entry_numbers,
+    says_less,
+    union,
+)
 from negcap.augment.language.parse import parse
 from negcap.augment.mentions import mentioned_nouns
 from tests.augment.fixtures import sample_lexicon, sample_parses
@@ -24,9 +31,16 @@ def test_coreference_in_a_lexicon_is_that_of_its_pairs() -> None:
 
 
 def test_a_general_word_may_name_what_is_in_its_list() -> None:
-    for one, other in (("pizza", "dinner"), ("dinner", "pizza"), ("cake", "dessert"), ("alley", "walkway")):
+    for one, other in (("pizza", "dinner"), ("dinner", "pizza"), ("cake", "dessert"), ("cup", "mug")):
         assert coreference(one, other) == "overlap"
     assert coreference("pizza", "dessert") is coreference("pizza", "cake") is None
+
+
+def test_a_fan_may_be_a_person() -> None:
+    assert (
+        coreference("fan", "people") == "overlap"
+        and coreference("pole", "people") is coreference("fan", "table") is None
+    )
 
 
 def test_related_goes_before_overlap() -> None:
@@ -46,4 +60,17 @@ def test_siblings_mention_what_each_of_them_mentions() -> None:
     assert context.own.quantities == {("dog", 1), ("cat", 2)}
     assert context.siblings.attributes == {("red", "car")}
     assert context.siblings.verbs >= {"surf"}
-    assert context.coreferent_in_siblings == union(map(sample_lexicon().coreference.with_noun, context.siblings.nouns))
+    index = sample_lexicon().coreference
+    assert context.coreferent_in_siblings("") == union(map(index.with_noun, context.siblings.nouns))
+
+
+def test_a_more_general_word_of_a_sibling_says_nothing_of_another_thing() -> None:
+    for general, noun, less in (
+        ("animal", "dog", True), ("player", "man", True), ("person", "woman", True),
+        ("dog", "animal", False), ("dog", "dog", False), ("girl", "woman", False), ("cat", "dog", False),
+    ):  # fmt: skip
+        assert says_less(general, noun) is less, (general, noun)
+    for texts, refused in ((["A dog runs.", "An animal runs."], False), (["A dog runs.", "Some animals run."], True)):
+        context = contexts([parse(texts)], sample_lexicon())[0]
+        cat = context.lexicon.nouns.number["cat"]
+        assert bool(context.coreferent_in_siblings("dog").reason(cat)) is refused

@@ -23,12 +23,12 @@ def log_probabilities(**known: float) -> np.ndarray:
 
 
 def test_weights_are_the_probabilities_above_the_floor() -> None:
-    weights = weigh(NOUNS, "dog", log_probabilities(cat=-1.0, man=-2.0, table=-2.01), -2.0)
+    weights = weigh(NOUNS, ["dog"], log_probabilities(cat=-1.0, man=-2.0, table=-2.01)[None], -2.0)[0]
     assert {NOUNS.names[at]: weights[at] for at in weights.nonzero()[0]} == {
         "cat": pytest.approx(np.exp(-1.0)),
         "man": pytest.approx(np.exp(-2.0)),
     }
-    assert not weights.flags.writeable and not weigh(NOUNS, "dog", log_probabilities(), -np.inf).any()
+    assert not weights.flags.writeable and not weigh(NOUNS, ["dog"], log_probabilities()[None], -np.inf).any()
 
 
 def test_balance_multiplies_by_the_ratio_of_the_factors() -> None:
@@ -36,7 +36,7 @@ def test_balance_multiplies_by_the_ratio_of_the_factors() -> None:
     likely = log_probabilities(cat=-1.0, man=-1.0, table=-9.0)
     cat, man, table = (NOUNS.number[name] for name in ("cat", "man", "table"))
     for plural, entry, ratios in ((False, "dog", (1.5, 0.5)), (True, "dog", (0.1, 0.2)), (False, "yak", (3.0, 1.0))):
-        weights = weigh(nouns, entry, likely, -2.0, plural=plural)
+        (weights,) = weigh(nouns, [entry], likely[None], -2.0, plural=plural)
         assert (weights[cat], weights[man]) == pytest.approx([ratio * np.exp(-1.0) for ratio in ratios])
         assert weights[table] == 0.0
 

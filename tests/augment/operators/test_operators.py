@@ -162,10 +162,7 @@ def test_which_prepositions_may_replace_which() -> None:
         assert table.may_replace(old, new, noun) and not table.may_replace(old, new, other)
     assert table.may_replace("with", "without", "hat") and table.may_replace("without", "with", "hat")
     assert not table.may_replace("with", "under", "hat") and not table.may_replace("under", "with", "hat")
-    assert all(one in table.directional or other in table.directional for one, other in table.opposites)
-    assert {(other, one) for one, other in table.opposites} == table.opposites
-    assert all(table.may_replace(one, other, "box") for one, other in table.opposites)
-    assert not table.may_replace("up", "down", "hill")
+    assert table.may_replace("up", "down", "box") and not table.may_replace("up", "down", "hill")
     assert not table.may_replace("in", "out of", "box") and not table.may_replace("up", "into", "box")
 
 
@@ -176,21 +173,7 @@ def replacements(kind: str, text: str) -> dict[str, set[str]]:
     return {choice.entry: {choice.names[at] for at in choice.weights.nonzero()[0]} for choice in choices}
 
 
-def test_a_preposition_of_direction_is_exchanged_for_its_opposites_alone() -> None:
-    for text, entry, opposites in (
-        ("A cat climbs down a tree.", "down", {"up"}),
-        ("A dog jumps into a boat.", "into", set()),
-        ("A dog walks toward a house.", "toward", {"away from"}),
-        ("A bird flies over a bridge.", "over", set()),
-        ("A dog runs through a field.", "through", set()),
-    ):
-        assert replacements("preposition", text) == {entry: opposites & set(sample_lexicon().prepositions.names)}
-
-
 def test_prepositions_fit_the_class_of_their_object() -> None:
-    for text in ("A dog sits on a table.", "A dog stands behind a car."):  # none of direction for one of place
-        ((_, found),) = replacements("preposition", text).items()
-        assert found and not found & prepositions().directional
     ((_, found),) = replacements("preposition", "A dog stands behind a man.").items()
     assert found and not found & {"in", "down", "on", "up"}
     for text in ("A dog stands next to a car.", "A dog with a ball sits on a car.", "A man in a hat."):

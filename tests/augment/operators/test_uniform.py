@@ -2,12 +2,14 @@
 
 from collections import Counter
 from itertools import permutations
+from random import Random
 
 from negcap.augment.edits import Judged
 from negcap.augment.generate import NegativesConfig, apply_operator
 from negcap.augment.language.semantic_classes import attributes, prepositions
 from negcap.augment.language.wordnet import WordNet
 from negcap.augment.operators import OPERATORS, PRESETS, UNCHECKED, preset
+from negcap.augment.operators.uniform import uniform_relation
 from tests.augment.fixtures import first_of, sample_lexicon
 
 PAPERS = (*PRESETS["vse-c-paper"], *PRESETS["univse-paper"])
@@ -21,7 +23,7 @@ def made(name: str, *texts: str, per_family: int = 20) -> list[Judged]:
 
 def test_the_papers_operators_are_unchecked_and_not_in_all() -> None:
     assert set(UNCHECKED) == set(PAPERS) and not set(UNCHECKED) & set(preset("all"))
-    assert all(OPERATORS[name].limits is None for name in PAPERS)
+    assert not any(OPERATORS[name].compared for name in PAPERS)
 
 
 def test_nouns_are_uniform_and_neither_above_nor_below() -> None:
@@ -45,12 +47,21 @@ def test_numerals_and_noun_phrases_take_every_other_value_or_order() -> None:
     assert {one.text for one in made("uniform_shuffle", orders[0])} == set(orders[1:])
 
 
+def test_no_noun_phrase_takes_the_place_of_one_that_it_is_joined_to() -> None:
+    assert made("uniform_shuffle", "A boy, two balls and a dog with a cat.") == []
+    found = {one.text for one in made("uniform_shuffle", "A boy and a dog on a hill.")}
+    assert found == {"A hill and a dog on a boy.", "A boy and a hill on a dog."}
+    long = "A boy and a dog on a hill near a car behind a cat under a tree in front of a house."
+    assert len({one.text for one in made("uniform_shuffle", long)}) == 20
+
+
 def test_prepositions_share_no_set_of_table_8() -> None:
-    found = made("uniform_preposition", "A man in a hat stands on a hill.")
+    found = made("uniform_preposition", "A man in a hat stands on a hill next to a car.", per_family=1000)
     sets = prepositions().sets
-    assert {one.candidate.replaced for one in found} == {"in", "on"}
+    assert {one.candidate.replaced for one in found} == {"in", "on", "next to"}
     for one in found:
-        old, new = (set(sets.get(word, ())) for word in (one.candidate.replaced, one.candidate.replacement))
+        change = one.candidate.replaced, one.candidate.replacement
+        old, new = ({n for word in text.split() for n in sets.get(word, ())} for text in change)
         assert not old & new
     assert {"above", "behind"} <= {one.candidate.replacement for one in found}
 
@@ -69,6 +80,17 @@ def test_univse_attributes_are_of_the_37_outside_the_group_and_not_said() -> Non
     words = {one.candidate.replacement for one in found}
     assert words == set(attributes().univse) - {"red", "pink", "dirty"}
     assert "An orange car." in {one.text for one in found}
+    sibling = {one.candidate.replacement for one in made("uniform_attribute", "A red car.", "A brown dog.")}
+    assert not {"brown", "sandy", "yellow", "orange"} & sibling
+
+
+def test_univse_relations_change_a_noun_in_two_of_three_cases_and_add_either_side() -> None:
+    drawn = uniform_relation(*first_of(("A man rides a horse.",)), Random(0), 600)
+    replaced = Counter(candidate.replaced for candidate in drawn)
+    assert {word: round(count / 200) for word, count in replaced.items()} == {"man": 1, "horse": 1, "ride": 1}
+    texts = [one.text for one in made("uniform_relation", "Two dogs run.", per_family=200)]
+    assert any(text.startswith("Two dogs ") for text in texts)
+    assert any(text.endswith(" two dogs run.") for text in texts)
 
 
 def test_univse_objects_are_not_said_of_the_image() -> None:

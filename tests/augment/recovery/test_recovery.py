@@ -1,5 +1,8 @@
 """Edits recovered from texts alone: of negatives whose edits are known, and by laws."""
 
+import csv
+import re
+from collections import Counter
 from pathlib import Path
 
 import pyarrow as pa
@@ -77,8 +80,21 @@ def test_grammatical_faults() -> None:
 def test_what_is_too_long_to_be_parsed_is_not_kept(pair: tuple[str, str]) -> None:
     caption, negative = parse(pair)
     every = contexts([[caption]], sample_lexicon(), Truth({}, {}, {}))
-    (((_, judged),),) = judge(every, [[negative]], Judging())
-    assert (judged.reason, judged.plausibility) == ("too_long", None)
+    (((_, verdict, judged),),) = judge(every, [[negative]], Judging())
+    assert (verdict, judged.reason, judged.plausibility) == (None, "too_long", None)
+
+
+def test_labelled_pairs_are_judged_by_what_their_captions_say() -> None:
+    rows = list(csv.DictReader(Path(__file__).with_name("judged_pairs.tsv").open(), delimiter="\t"))
+    # "A {dog|cat} sleeps." stands for a caption and its negative.
+    versions = [[re.sub(r"{(.*?)\|(.*?)}", rf"\{side}", row["pair"]) for row in rows] for side in (1, 2)]
+    captions, negatives = map(parse, versions)
+    every = contexts([[caption] for caption in captions], sample_lexicon(), Truth({}, {}, {}))
+    found = Counter[tuple[str, bool]]()
+    for row, ((_, verdict, judged),) in zip(rows, judge(every, [[one] for one in negatives], Judging()), strict=True):
+        found[row["label"], verdict == "true"] += 1
+        assert (verdict == "true") == (judged.reason == "caption_says_so")
+    assert found["false", True] <= 0.03 * found["false", False] and found["true", True] >= 4 * found["true", False]
 
 
 def test_every_recovered_operator_has_a_family() -> None:

@@ -11,10 +11,10 @@ from negcap.augment.generate import NegativesConfig, generate_tables
 from negcap.augment.language.concreteness import Concreteness
 from negcap.augment.language.parse import parse
 from negcap.augment.lexicon.lexicon import Lexicon, count, select
-from negcap.augment.reproducible import record_rng
+from negcap.augment.reproducible import record_rng, sigmoid
 from negcap.augment.truth import fit
 from negcap.augment.truth.contradiction import assess
-from negcap.augment.truth.estimates import Associations, Transitions, Truth, sigmoid
+from negcap.augment.truth.estimates import Associations, Transitions, Truth
 from negcap.augment.truth.fit import EntailedEntries, add, count_pairs, count_transitions, estimate, in_turn, total
 from negcap.pipelines.stages.balance import BalanceConfig
 from negcap.pipelines.stages.truth import TruthConfig
@@ -181,7 +181,7 @@ def test_negatives_carry_their_estimate_and_the_likely_are_refused(sample_truth:
     estimated = [row for row in made if row["operator"] != "numeral"]
     assert all((row["p_true"] is None) == (row["operator"] == "shuffle" or not row["replaced"]) for row in estimated)
     likely = [row for row in refused if row["reason"] == "likely_true"]
-    assert len(likely) > 100 and all(row["p_true"] > 0.02 for row in likely)
+    assert len(likely) > 20 and all(row["p_true"] > 0.02 for row in likely)
     judged_later = [row for row in refused if row["reason"] == "implausible"]
     estimates = [row["p_true"] for row in judged_later if row["operator"] in ("noun", "verb", "preposition")]
     assert estimates and all(0 <= p_true <= 0.02 for p_true in estimates)

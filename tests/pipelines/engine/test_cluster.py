@@ -1,6 +1,7 @@
 import asyncio
 import os
 import socket
+import sys
 
 import dask
 import psutil
@@ -33,9 +34,10 @@ def refuse(text: str) -> str:
     raise ValueError(f"text must be welcome, was: {text}")
 
 
-def who() -> tuple[str, dict[str, str]]:
+def who() -> tuple[str, dict[str, str], bool]:
     names = ("OMP_NUM_THREADS", "ARROW_DEFAULT_MEMORY_POOL")
-    return pa.default_memory_pool().backend_name, {name: os.environ.get(name, "") for name in names}
+    environment = {name: os.environ.get(name, "") for name in names}
+    return pa.default_memory_pool().backend_name, environment, "pandas" in sys.modules
 
 
 def listening() -> set[tuple[str, int]]:
@@ -48,7 +50,7 @@ def listening() -> set[tuple[str, int]]:
 @pytest.mark.dask
 def test_workers_use_one_thread_and_listen_only_here(workers_of_two) -> None:  # type: ignore[no-untyped-def]
     [(_, found)] = workers_of_two.map(who, [()])
-    assert found == ("system", {"OMP_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"})
+    assert found == ("system", {"OMP_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"}, False)
     assert {address for address, _ in listening()} == {"127.0.0.1"}
     assert 8787 not in {port for _, port in listening()}
 

@@ -133,12 +133,6 @@ def test_rejected_records_stand_with_the_shards_of_their_file(tmp_path):
         run_ingest(folder, run, strict=True)
 
 
-def test_a_limit_begins_no_file_after_the_last_image(tmp_path):
-    folder = tables(tmp_path / "many")
-    (folder / "00002.parquet").write_bytes(b"PAR1 broken")
-    assert run_ingest(folder, tmp_path / "run", limit=6).counts == {"captions": 7, "images": 6}
-
-
 def test_columns_are_kept_with_each_caption(tmp_path):
     folder, run = tmp_path / "many", tmp_path / "run"
     tables(

@@ -61,6 +61,7 @@ def negatives_of(key: dict[str, str], text: str, scene: Sequence[str], random: R
                 "family": family,
                 "operator": operator,
                 "caption": text,
+                "draw": k,
                 "text": text[:at] + false,
                 "edits": [{"start": edit.start, "end": edit.end, "old": text[at:], "new": false}],
                 "replaced": scene[slot],

@@ -59,6 +59,7 @@ def negative(key: dict[str, Any], operator: str, k: int, caption: str, text: str
         "family": operator,
         "operator": operator,
         "caption": caption,
+        "draw": k,
         "text": text,
         "edits": [edit],
         "replaced": old,

@@ -114,7 +114,7 @@ def test_operators_are_measured_apart_and_together() -> None:
     reports = dict(measure_each(with_all({"noun": pairs(""), "verb": pairs(" zebra")}), blind).reports)
     assert list(reports) == ["noun", "verb", "all"]
     assert reports["all"].ngrams.pairs == 120
-    assert most_telling(reports["verb"])[1].percent == 100 and most_telling(reports["noun"])[1].percent < 75
+    assert most_telling(reports["verb"].baselines)[1].percent == 100 and reports["noun"].ngrams.percent < 75
     assert [(cue.word, cue.true, cue.negative) for cue in reports["verb"].words][:1] == [("zebra", 0, 60)]
     assert (reports["verb"].shorter.percent, reports["verb"].format_rule.percent) == (100, 50)
     assert list(with_all({"noun": pairs("")})) == ["noun"]

@@ -17,6 +17,7 @@ from torch import nn
 
 from negcap.augment.cloze.file import read_about, read_model
 from negcap.augment.cloze.model import ClozeModel
+from negcap.augment.cloze.network import singles
 from negcap.augment.cloze.states import SPECIAL, UNKNOWN, Units
 from negcap.pipelines.resources.__main__ import main, resources
 from negcap.pipelines.resources.cloze import corpus
@@ -186,7 +187,7 @@ def test_a_file_holds_what_was_trained_and_measured_to_the_last_bit(tmp_path: Pa
     assert about["captions"] == 61 and about == read_about(path)
     assert about["perplexity"] == round(perplexity(back, pattern())[0], 3)
     assert [file.name for file in path.parent.iterdir()] == ["model.npz"]
-    vectors, _ = ClozeModel.load(path).network.read([caption], [[(i - 1, i + 1) for i in range(1, 5)]])[0]
+    (vectors,), _ = ClozeModel.load(path).network.read([caption], [singles(len(caption))])
     with torch.no_grad():
         assert np.array_equal(vectors, net.contexts(torch.tensor([caption]))[0].numpy())
     assert "perplexity" not in save(tmp_path / "other.npz", net, UNITS, [], {})

@@ -19,7 +19,7 @@ PAIRS = [  # image, caption, negative, operator, replaced, replacement, reason
     ("1.jpg", "A dog sleeps on a red couch.", "A dog sleeps on a blue couch.", "replace_attribute", "red", "blue",
      None),
     ("1.jpg", "A dog sleeps on a red couch.", "An animal sleeps on a red couch.", "replace_noun", "dog", "animal",
-     "related_in_caption"),
+     "caption_says_so"),
     ("1.jpg", "A dog sleeps on a red couch.", "A dog sleeps on a red couch.", "rewrite", "", "", "unchanged"),
     ("1.jpg", "A dog sleeps on a red couch.", "A cat sleeps on a red couch.", "replace_noun", "dog", "cat", "repeated"),
     ("2.jpg", "Two men ride horses on a beach.", "Three men ride horses on a beach.", "replace_numeral", "two", "three",
@@ -75,7 +75,7 @@ def test_every_negative_is_its_caption_after_its_edits_and_has_a_plausibility(ru
     for row in kept:
         assert apply(row["caption"], [Edit(e["start"], e["end"], e["new"]) for e in row["edits"]]) == row["text"]
         assert all(row["caption"][e["start"] : e["end"]] == e["old"] for e in row["edits"])
-        assert row["plausibility"] is not None and row["context_loss"] is not None
+        assert row["plausibility"] is not None and row["p_odd"] is not None
     linked = {row["negative_id"] for row in rows(run, "judged")} - {None}
     assert linked == {row["negative_id"] for row in kept}
     assert {row["reason"] for row in rows(run, "rejections")} == {reason for *_, reason in PAIRS if reason}
@@ -107,12 +107,12 @@ def test_the_scorecard(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (card,) = json.loads(capsys.readouterr().out).values()
     assert (card["name"], card["pairs"], card["images"]) == ("set", 11, 4)
     assert card["same"]["percent"] == pytest.approx(200 / 11) and card["faulty"]["percent"] == pytest.approx(100 / 11)
-    assert card["bag"]["percent"] == pytest.approx(100 / 11) and card["maybe_true"]["percent"] == pytest.approx(
-        100 / 11
-    )
-    assert card["reasons"] == {"related_in_caption": 1, "unchanged": 1, "repeated": 1, "ungrammatical": 1}
+    assert card["bag"]["percent"] == pytest.approx(100 / 11)
+    assert card["true"]["percent"] == pytest.approx(300 / 11)
+    assert card["undecidable"]["percent"] == pytest.approx(100 / 11)
+    assert card["reasons"] == {"caption_says_so": 1, "unchanged": 1, "repeated": 1, "ungrammatical": 1}
     assert main(["import", str(run), "--report"]) == 0
-    assert "rejected: related_in_caption 1" in capsys.readouterr().out
+    assert "rejected: caption_says_so 1" in capsys.readouterr().out
 
 
 CAP, NEG = "A dog sleeps on a couch.", "A cat sleeps on a couch."

@@ -123,7 +123,7 @@ def write_run(run: Path, make: Make = marked, images: int = 60, operators: tuple
                 rows["negatives"].append({
                     **keys, "negative_id": f"{keys['caption_id']}#{operator}:{draw}", "operator": operator,
                     "family": "positive" if operator == "paraphrase" else "noun", "caption": text, "text": negative,
-                    "edits": [], "replaced": text.split()[2],
+                    "draw": draw, "edits": [], "replaced": text.split()[2],
                     "replacement": negative.split()[2], "replaced_synset": None,
                     "replacement_synset": None,
                 })  # fmt: skip
@@ -225,7 +225,7 @@ def test_the_least_plausible_are_not_selected_from(sample_run: Path, operator: s
         (RefineConfig(most_plausible=0.9, min_plausibility=-2.0), max(share[0.9], -2.0)),
         (RefineConfig(), -np.inf),
     ):
-        _, found = read_rows(sample_run, operator, config.changed(candidates=99, max_loss=None))
+        _, found = read_rows(sample_run, operator, config.changed(candidates=99, max_odd=None))
         assert sorted(found["plausibility"].to_pylist()) == sorted(every[every >= lowest])
 
 
@@ -233,11 +233,11 @@ def test_what_makes_the_other_words_unlikely_is_not_selected_from(sample_run: Pa
     rows = [row for row in rows_of(sample_run, "negatives") if row["operator"] == "noun"]
     of = len({row["caption_id"] for row in rows})
     for limit in (0.5, 2.0):
-        captions, found = read_rows(sample_run, "noun", RefineConfig(candidates=99, max_loss=limit))
-        allowed = [row["text"] for row in rows if row["context_loss"] <= limit]
+        captions, found = read_rows(sample_run, "noun", RefineConfig(candidates=99, max_odd=limit))
+        allowed = [row["text"] for row in rows if row["p_odd"] <= limit]
         assert sorted(found["negative"].to_pylist()) == sorted(allowed) and allowed
         assert len(found["caption_id"].unique()) < of == captions
-    _, unread = read_rows(run, "noun", RefineConfig(candidates=99, max_loss=0.0))
+    _, unread = read_rows(run, "noun", RefineConfig(candidates=99, max_odd=0.0))
     assert len(unread) == sum(row["operator"] == "noun" for row in rows_of(run, "negatives"))
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from negcap.pipelines.tables.pairs import COLUMNS, draws, earlier, pair_tables, pairs
+from negcap.pipelines.tables.pairs import COLUMNS, earlier, pair_tables, pairs
 from negcap.schemas.negatives import POSITIVES, VERDICTS
 from tests.pipelines.publish.fixtures import PROVENANCE, rows, write_run
 from tests.tables import write_table
@@ -68,10 +68,7 @@ def test_shards_have_numbered_rows_and_captions_without_negatives(run: Path) -> 
     assert [row["caption"] for row in bare] == [row["text"] for row in CAPTIONS]
 
 
-def test_draws_and_ranks_are_of_a_caption_and_operator() -> None:
-    assert draws(pa.chunked_array([["a#x:0", "b:1#y:12"]])).tolist() == [0, 12]
-    with pytest.raises(ValueError, match="negative_id must end with :<k>, was: a#x"):
-        draws(pa.chunked_array([["a#x:0", "a#x"]]))
+def test_ranks_are_of_a_caption_and_operator() -> None:
     table = pa.table({"caption_id": ["a", "a", "a", "b", "a"], "operator": ["x", "x", "y", "y", "x"]})
     assert earlier(table).tolist() == [0, 1, 0, 0, 2]
     assert earlier(table.append_column("draw", pa.array([10, 2, 5, 0, 3]))).tolist() == [2, 0, 0, 0, 1]

@@ -180,10 +180,13 @@ def test_any_model_may_read_candidates_as_phrases() -> None:
         return torch.tensor([liked.get(phrase.text, [0.5, 0.5]) for phrase in phrases])
 
     split = SimpleNamespace(owner=torch.tensor([0, 1]), images=torch.eye(2))
-    found = phrase_parsing(embed, graphs, split, COSINE, {"run on": "running on"})  # type: ignore[arg-type]
+    known = {"red", "dog", "ball", "grass", "run on"}.__contains__
+    found = phrase_parsing(embed, graphs, split, COSINE, {"run on": "running on"}, known)  # type: ignore[arg-type]
     assert found["attribute"]["noun"] == 100 and found["attribute"]["noun, random"] == 50
     assert found["relation"]["either"] == 0
     assert sorted(read) == ["dog running on grass", "grass running on dog", "red ball", "red dog", "red grass"]
+    few = {"red", "dog", "ball", "run on"}.__contains__
+    assert phrase_parsing(embed, graphs, split, COSINE, {}, few)["attribute"]["questions"] == 1  # type: ignore[arg-type]
 
 
 def test_queries_by_the_categories_that_have_boxes(tmp_path: Path) -> None:

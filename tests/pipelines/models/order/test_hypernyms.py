@@ -30,6 +30,7 @@ from negcap.pipelines.models.order.hypernyms import fit_plane, train_energy, tra
 from negcap.pipelines.models.order.taxonomy import (
     Split,
     Taxonomy,
+    count_chains,
     false_pairs,
     read_taxonomy,
     split_pairs,
@@ -44,7 +45,7 @@ TREE = np.array([(n, (n - 1) // 3) for n in range(1, 121)])
 
 
 def tree() -> Taxonomy:
-    return Taxonomy([f"c{n}.n.01" for n in range(121)], transitive_closure(TREE, 121))
+    return Taxonomy([f"c{n}.n.01" for n in range(121)], *count_chains(TREE, 121))
 
 
 def write_wordnet(path: Path, above: list[list[int]], pos: str = "n") -> Path:
@@ -71,6 +72,18 @@ def test_the_closure_is_that_of_all_chains(seed: int) -> None:
     assert [tuple(pair) for pair in transitive_closure(edges, 12).tolist()] == sorted(p for p in known if p[0] != p[1])
 
 
+def test_a_pair_counts_once_for_each_chain_and_unchecked_false_pairs_may_be_true() -> None:
+    closure, chains = count_chains(np.array([(3, 1), (3, 2), (1, 0), (2, 0), (4, 3)]), 5)
+    assert dict(zip(map(tuple, closure.tolist()), chains.tolist(), strict=True))[4, 0] == 2 and chains.sum() == 11
+    assert np.array_equal(tree().closure, transitive_closure(TREE, 121)) and set(tree().chains) == {1}
+    with pytest.raises(ValueError, match="no concept above itself, has 1"):
+        count_chains(np.array([(1, 2), (2, 1)]), 3)
+    pairs = np.repeat(tree().closure, 20, 0)
+    made = false_pairs(pairs, tree(), np.random.default_rng(0), clean=False)
+    below_the_root = (made[:, 1] == 0) & (made[:, 0] > 0)
+    assert below_the_root.mean() == pytest.approx((pairs[:, 1] == 0).mean() / 2, abs=0.05)
+
+
 def test_a_split_has_every_pair_once_and_false_pairs_replace_either_end() -> None:
     closure = tree().closure
     train, *held = split_pairs(tree(), 30, np.random.default_rng(0))
@@ -89,15 +102,20 @@ def test_a_split_has_every_pair_once_and_false_pairs_replace_either_end() -> Non
 
 
 def test_the_shipped_wordnet_and_its_transitive_closure() -> None:
-    """Of the held-out pairs, those not to be inferred from others are the direct edges, 84,427 of 743,241."""
+    """Of the held-out pairs, those not to be inferred from others are the direct edges, 84,427 of 743,241.
+
+    As the paper has it, there are 838,073 pairs, and chains of the known ones are right on 88.2 %.
+    """
     taxonomy = read_taxonomy()
-    assert (len(taxonomy.names), len(taxonomy.closure)) == (82_115, 743_241)
+    assert (len(taxonomy.names), len(taxonomy.closure), taxonomy.chains.sum()) == (82_115, 743_241, 837_888)
     names = {name: n for n, name in enumerate(taxonomy.names)}
     above = set(taxonomy.closure[taxonomy.closure[:, 0] == names["dog.n.01"], 1].tolist())
     assert {names["animal.n.01"], names["entity.n.01"]} <= above and names["cat.n.01"] not in above
     shares = transitive(split_pairs(taxonomy, 4000, np.random.default_rng(0)), len(taxonomy.names))
     assert shares["true"] == pytest.approx(88.1, abs=0.7) and shares["false"] == 100
     assert shares["accuracy"] == pytest.approx((shares["true"] + shares["false"]) / 2)
+    shares = transitive(split_pairs(taxonomy, 4000, np.random.default_rng(0), clean=False), len(taxonomy.names))
+    assert shares["accuracy"] == pytest.approx(88.2, abs=0.9) and shares["false"] == pytest.approx(86.5, abs=1.5)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -124,8 +142,8 @@ def test_penalties_of_gaussians_are_their_divergence_with_its_gradient() -> None
     energy(below, above).sum().backward()
     for table, weights in ((energy.means, means), (energy.logs, logs)):
         assert table.weight.grad is not None and weights.grad is not None
-        assert torch.allclose(table.weight.grad.to_dense(), weights.grad)
-    energy.constrain(torch.arange(6))
+        assert torch.allclose(table.weight.grad, weights.grad)
+    energy.constrain()
     assert energy.logs.weight.exp().min() >= 0.05 - 1e-6 and energy.logs.weight.exp().max() <= 5 + 1e-5
 
 
@@ -133,12 +151,11 @@ def test_penalties_of_the_other_models() -> None:
     below, above = torch.tensor([0]), torch.tensor([1])
     order = Order(2, 2, Generator(), absolute=True)
     order.points.weight.data = torch.tensor([[1.0, -0.5], [-4.0, 0.25]])
-    assert order(below, above).item() == 9 and Order.constrain(order, below) is None
-    order.root = True
-    assert order(below, above).item() == pytest.approx(3)
+    order.constrain()
+    assert order(below, above).item() == 9 and order.points.weight.min() < 0
     order.absolute = False
-    order.constrain(below)
-    assert order.points.weight.tolist() == [[1.0, 0.0], [-4.0, 0.25]]
+    order.constrain()
+    assert order.points.weight.tolist() == [[1.0, 0.0], [0.0, 0.25]]
     bilinear = Bilinear(2, 2, Generator())
     bilinear.points.weight.data = torch.tensor([[1.0, 2], [3, 4]])
     bilinear.matrix.data = torch.tensor([[1.0, 2], [0, 1]])
@@ -149,7 +166,7 @@ def test_penalties_of_the_other_models() -> None:
 def test_models_learn_a_tree_with_losses_as_before(row: str, request: pytest.FixtureRequest) -> None:
     """Of a tree that is trained on whole, each model tells the pairs; the symmetric one not which lies below."""
     taxonomy = tree()
-    config = HypernymConfig(dim=10, epochs=12, batch_size=40, threads=1)
+    config = HypernymConfig(dim=10, epochs=12, batch_size=40, learning_rate=0.1, threads=1)
     with losses_as_before(f"hypernyms_{row}", request):
         train_energy(row, split_pairs(taxonomy, 20, np.random.default_rng(0)), taxonomy, config.changed(epochs=2), 0)
     true = torch.from_numpy(taxonomy.closure)
@@ -177,16 +194,18 @@ def test_the_command_writes_its_table_and_trains_nothing_twice_with_the_same_set
         return text, re.findall("(.*), epoch 1:", errors)
 
     first, trained = hypernyms("--row", "order")
-    assert trained == ["order, seed 0"] and hypernyms("--row", "order") == (first, [])
+    assert trained == ["order, seed 0"] * 2 and hypernyms("--row", "order") == (first, [])
     text, trained = hypernyms("--seeds", "2")
-    assert len(trained) == 2 * len(ENERGIES) - 1 and "order, seed 0" not in trained
+    assert len(trained) == 4 * len(ENERGIES) - 2 and "order, seed 0" not in trained
     assert text.startswith("20 true and 20 false test pairs; means of 2 seeds") and text.count("\n") == 9
     assert text == (output / "hypernyms.md").read_text()
     made = json.loads((output / "hypernyms.json").read_text())
-    assert set(made) == {"transitive", *ENERGIES} and all(len(each) == 2 for each in made.values())
+    assert set(made) == {"as-drawn", "clean"} and set(made["clean"]) == {"transitive", *ENERGIES}
+    assert all(len(each) == 2 for rows in made.values() for each in rows.values())
     assert len(json.loads((output / "concepts.json").read_text())) == 121
     assert (output / "hypernyms.png").read_bytes()[:4] == b"\x89PNG"
-    assert hypernyms("--row", "order", "--set", "margin=2")[1] == ["order, seed 0"]
+    again = hypernyms("--row", "order", "--false-pairs", "clean", "--set", "margin=2")
+    assert again[1] == ["order, seed 0"] and "as-drawn" not in again[0]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from negcap.pipelines.cli import negcap
 from negcap.pipelines.models.evaluation.protocols import rank_rows
 from negcap.pipelines.models.papers import __main__ as papers
 from negcap.pipelines.models.papers.__main__ import insert_tables, main, run_steps
-from negcap.pipelines.models.papers.plan import PARTS, Settings, Step, steps, times
+from negcap.pipelines.models.papers.plan import PARTS, SIZES, Settings, Step, steps, times
 from negcap.pipelines.models.papers.tables import TABLES, difference, tables
 from negcap.schemas.captions import CAPTIONS
 from tests.tables import write_table
@@ -29,8 +29,13 @@ def settings(folder: Path, **given: object) -> Settings:
 
 def write_evaluation(folder: Path, rsum: float) -> None:
     found = {
-        "retrieval": {"rsum": rsum, "i2t R@1": 12.0, "t2i R@1": 9.0},
-        "vse-c": {name: {"R@1": rsum / 50} for name in ("total", "noun", "numeral", "relation")},
+        "retrieval": {
+            **{"rsum": rsum, "i2t R@1": 12.0, "i2t R@5": 25.0, "i2t R@10": 30.0, "i2t mean rank": 40.0},
+            **{"t2i R@1": 9.0, "t2i R@5": 20.0, "t2i R@10": 28.0},
+        },
+        "vse-c": {
+            name: {"R@1": rsum / 50, "R@10": 5.0, "mean rank": 6.0} for name in ("total", "noun", "numeral", "relation")
+        },
         "univse": dict.fromkeys(KINDS, {"R@1": rsum / 100, "R@5": 2.0, "R@10": 3.0}),
         "plural": {side: {"R@1": 1.0, "R@10": 2.0, "mean rank": 3.0} for side in ("plain", "numeral")},
         "unified": {kind: {"mAP": 20.0} for kind in KINDS}
@@ -55,8 +60,9 @@ def write_captions(folder: Path, *names: str, split: str = "dev") -> None:
 def test_every_command_of_the_plan_is_one_of_negcaps_and_has_a_folder_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "train_grid.npy").touch()
-    for size in ("small", "full"):
+    for size in SIZES:
         plan = steps(settings(tmp_path, size=size, seeds=2))
+        assert any("generated_gan" in step.command for step in plan) == (size != "short")
         assert len({step.name for step in plan}) == len(plan) > 140
         written = []
         for _, (name, *flags), _ in plan:
@@ -157,6 +163,12 @@ def test_tables_show_what_is_there_beside_the_paper(tmp_path: Path) -> None:
         ("univse-learned-alpha", "evaluation", 152.0),
     ):
         write_evaluation(its.model(name) / what, rsum)
+    for seed, rsum in enumerate(([10, 20, 40, 30], [10, 70, 50, 10])):
+        folder = its.model(f"vse-c@house-{seed}")
+        lines = zip((0.4, 0.36, 0.2, 0.16), rsum, strict=True)
+        made = [json.dumps({"loss": loss, "steps": 2, "validation": {"rsum": value}}) for loss, value in lines]
+        (folder / "metrics.jsonl").write_text("\n".join(made), "utf-8")
+        (folder / "config.json").write_text(json.dumps({"config": {"margin": 0.2}}), "utf-8")
     (its.output / "done").mkdir()
     commands = {step.name: step.command for step in steps(its)}
     for file, step in (("vse-c@house-0-0", "vse-c@house-0-0"), ("vse++@house-0-0", "vse-c@house-1-0")):
@@ -171,8 +183,9 @@ def test_tables_show_what_is_there_beside_the_paper(tmp_path: Path) -> None:
     shown = tables(its)
     for table, row in (
         ("supply", "| measured | 20.0 | 6.0 | 4.7 | 2 · 1 · 0 · 0 of 2 |"),
-        ("vse-c-2-3", "| VSE-C, reported | 50.2 | 47.4 | 49.4 | 49.9 | 47.9 |"),
-        ("vse-c-2-3", "| VSE-C, house recipe | 12.0 (12.0–12.0) | 4.1 (4.0–4.2) |"),
+        ("vse-c-2-3", "| VSE-C, reported | 50.2 |  |  | 47.4 |  |  | 49.4 | 49.9 | 47.9 |"),
+        ("vse-c-2-3", "| VSE-C, house recipe | 12.0 (12.0–12.0) | 30.0 | 40.0 | 4.1 (4.0–4.2) | 5.0 | 6.0 |"),
+        ("training", "| VSE-C, house recipe | 8 | 3 2 of 4 | 1.00 | 0.90 | 0.50 | 0.40 | 10.00 | 45.00 |"),
         ("univse-2", "| VSE-C, house recipe | 2.0 (2.0–2.1) | 2.0 | 3.0 | 2.0 (2.0–2.1) |"),
         ("univse-2", "| UniVSE, paper's recipe | 3.0 | 2.0 | 3.0 |"),
         ("univse-2", "| UniVSE, sentence alone, paper's recipe | 2.5 | 2.0 | 3.0 |"),

@@ -1,0 +1,48 @@
+"""The probability that a reader calls a negative odd: ungrammatical, or of what is hardly ever seen or said.
+
+A logistic regression on how the cloze model compares the negative with its caption (see
+`negcap.augment.plausibility.Change`), fitted to what readers said of negatives that were drawn without this limit:
+
+    log-odds = bias_o + a log(1 + loss) + b lowest + c_o whole
+
+with a bias and a coefficient c of each operator o, which are shrunk towards those of all operators.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+
+from .data import data_path
+from .plausibility import Change
+from .reproducible import log, sigmoid
+
+MAX_P_ODD = 0.35
+ANY = "any"  # an operator that readers have not judged
+SCALE = 5.0  # nats: lowest and whole are measured in these, so that all coefficients are of about the same size
+WHOLE = (-15.0, 5.0)  # nats: whole is cut to these
+
+
+def features(change: Change) -> tuple[float, float, float]:
+    """log(1 + loss), lowest and whole, as the regression takes them."""
+    whole = min(max(change.whole, WHOLE[0]), WHOLE[1])
+    return float(log(np.array(1.0 + change.loss))), max(change.lowest, -12.0) / SCALE, whole / SCALE
+
+
+def p_odd(operators: Sequence[str], changes: Sequence[Change]) -> list[float]:
+    """The probability that a reader calls each negative odd, to 4 digits; operators: that made them."""
+    model = coefficients()
+    terms = np.array([features(change) for change in changes]).reshape(-1, 3)
+    known = [model[name if name in model else ANY] for name in operators]
+    weights = np.array(known).reshape(-1, 4)
+    return sigmoid(weights[:, 0] + np.add.reduce(weights[:, 1:] * terms, axis=1)).round(4).tolist()
+
+
+@cache
+def coefficients() -> dict[str, tuple[float, float, float, float]]:
+    """For each operator, its bias and the coefficients of the `features`."""
+    model = json.loads(data_path("oddness.json").read_text("utf-8"))
+    return {name: (bias, model["loss"], model["lowest"], whole) for name, (bias, whole) in model["operators"].items()}

@@ -1,0 +1,127 @@
+"""Does a text say only what a caption says, in its words, synonyms or hypernyms?
+
+A word may be replaced by a more general one ("dog" by "animal", "huge" by "large", "galloping" by "running"), and what
+only describes may be left out. Words may change places where that leaves the meaning as it is: conjuncts, and the two
+sides of a symmetric preposition. Nothing that is added follows, nor what stands in a text with a negation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+from ..caption import Caption, Token
+from ..language.semantic_classes import head, prepositions
+from ..language.wordnet import WordNet
+from ..slots.nouns import quantity_value
+from ..slots.verbs import preposition_uses
+
+OPTIONAL = {"amod", "advmod", "npadvmod", "prep", "acl", "relcl", "advcl", "cc", "conj", "punct", "det"}
+KINDS = {"NOUN": "noun", "VERB": "verb", "ADJ": "attribute", "ADP": "preposition"}  # by part of speech
+PLACES = ("on", "in", "at")  # "a dog next to a cat on a couch": both are on it
+
+
+# What WordNet does not have: synonyms, and words with their hypernyms.
+SYNONYMS = ({"man", "guy"}, {"man", "gentleman"}, {"woman", "lady"})
+HYPERNYMS = {"bus": {"vehicle"}, "train": {"vehicle"}, "boy": {"child", "kid"}, "girl": {"child", "kid"}}
+
+
+def _first(lemma: str, pos: str) -> tuple[int, ...]:
+    """The first sense in use of a word or compound, else of its head; () if it has none."""
+    wordnet = WordNet.load()
+    return (wordnet.senses_in_use(lemma, pos) or wordnet.senses_in_use(head(lemma), pos))[:1]
+
+
+def _is_noun_of(old: str, new: str) -> bool:
+    """Whether what a noun names is also what `new` names: dog~animal, bike~bicycle, boy~child; not bedroom~kitchen."""
+    return {old, new} in SYNONYMS or new in HYPERNYMS.get(old, ()) or _is_below(old, new, "n")
+
+
+def _is_below(old: str, new: str, pos: str) -> bool:
+    """Whether the first sense of `new` is that of `old` or above it; a compound that WordNet lacks is above nothing."""
+    wordnet = WordNet.load()
+    above = {general for sense in _first(old, pos) for general in wordnet.closure(sense)}
+    return not above.isdisjoint(wordnet.senses_in_use(new, pos)[:1])
+
+
+def _is_attribute_of(old: str, new: str) -> bool:
+    """Whether attributes are synonyms, or WordNet has the old one among those similar to the new one: tiny~small."""
+    wordnet = WordNet.load()
+    above = set(_first(old, "a"))
+    for sense in _first(old, "a"):
+        if ".s." in wordnet.name(sense):  # a satellite, which is similar to one adjective only
+            above.update(wordnet.relation("similar", sense))
+    return not above.isdisjoint(_first(new, "a"))
+
+
+MORE_GENERAL: dict[str, Callable[[str, str], bool]] = {
+    "noun": _is_noun_of,
+    "verb": lambda old, new: _is_below(old, new, "v"),
+    "attribute": _is_attribute_of,
+    "preposition": lambda old, new: (old, new) in prepositions().synonyms,
+    "numeral": lambda old, new: quantity_value(old) == quantity_value(new),
+}
+
+
+@cache
+def is_kind_of(kind: str, old: str, new: str) -> bool:
+    """Whether a word of a kind, a key of MORE_GENERAL, is the other's synonym or hypernym, or is the other itself."""
+    return old == new or MORE_GENERAL[kind](old, new)
+
+
+def follows(caption: Caption, text: Caption, a: int, b: int, c: int, d: int) -> bool:
+    """Whether one word of the caption gives way to a synonym or hypernym, or words are left out that only describe.
+
+    a, b: the tokens of the caption that differ, start and end. c, d: those of the text.
+    """
+    if c == d:
+        return all(a <= token.head < b or token.dep in OPTIONAL for token in caption.tokens[a:b])
+    if b - a != 1 or d - c != 1:
+        return False
+    old, new = caption.tokens[a], text.tokens[c]
+    kind = KINDS.get(old.pos)
+    return kind is not None and kind == KINDS.get(new.pos) and is_kind_of(kind, old.lemma, new.lemma)
+
+
+def meaning(caption: Caption) -> list[str]:
+    """The dependency trees of a caption, without articles and punctuation, regardless of the order of conjuncts and
+    of the two sides of a symmetric preposition.
+
+    Equal for "a dog and a cat on a bed" and "a cat and a dog on a bed", for "a red car near a bus" and "a bus near a
+    red car"; not for "a red car near a bus" and "a red bus near a car".
+    """
+    return sorted(_tree(caption, token) for token in caption.tokens if token.head == token.index)
+
+
+def _tree(caption: Caption, token: Token) -> str:
+    """A token and what stands below it. What follows the last of several conjuncts belongs to all of them; what follows
+    the object of a symmetric preposition, if it is a place.
+    """
+    tokens, left_out = caption.tokens, set[int]()
+    joined, link = [token], token.dep
+    for member in joined:
+        joined += caption.dependents(member.index, "conj")
+    if len(joined) == 1 and token.head == token.index and (beside := _beside(caption, token)):
+        (start, end), other = beside
+        joined, link, left_out = [token, other], "near", set(range(start, end))
+    trees, shared, last = [], [], max(member.index for member in joined)
+    for member in joined:
+        own = list[str]()
+        for child in (tokens[index] for index in caption.children[member.index] if index not in left_out):
+            if child.dep not in ("conj", "cc", "punct") and child.lower not in ("a", "an", "the"):
+                all_of_them = child.index > last and (link != "near" or child.lower in PLACES)
+                (shared if all_of_them else own).append(_tree(caption, child))
+        trees.append(f"{member.lemma}({' '.join(sorted(own))})")
+    return f"{link}[{' '.join(sorted(trees))}]({' '.join(sorted(shared))})"
+
+
+def _beside(caption: Caption, token: Token) -> tuple[tuple[int, int], Token] | None:
+    """What a thing is said to be near, after the span of tokens of the preposition; None if there is nothing."""
+    for use in preposition_uses(caption):
+        above, other = caption.tokens[use.start], caption.tokens[use.noun]
+        while use.start <= above.index < use.end and above.head != above.index:
+            above = caption.tokens[above.head]
+        near = use.entry == "near" or (use.entry, "near") in prepositions().synonyms
+        if near and above.index == token.index and not caption.has(other.index, "conj"):
+            return (use.start, use.end), other
+    return None
