@@ -229,13 +229,13 @@ def keep_out(found: Survey, config: PublishConfig, say: Say) -> frozenset[str]:
     """
     lines = []
     for what in ("image", "caption"):
-        names = dict.fromkeys(name for kind, name in found.leaks.values() if kind == what)
+        names = sorted({name for kind, name in found.leaks.values() if kind == what})
         if names:
             lines.append(f"{len(names):,} {what}s of the train split are in another split too: {abbreviate(names)}")
     if lines and not config.skip_leaks:
         raise RefusedError([*lines, "--set skip_leaks=true leaves their captions out"])
     if found.missing:
-        names = dict.fromkeys(found.missing.values())
+        names = sorted(set(found.missing.values()))
         lines.append(f"{len(names):,} images are not in {config.images}: {abbreviate(names)}")
         if not config.skip_missing:
             raise FileNotFoundError(f"{lines[-1]}; --set skip_missing=true leaves their captions out")
