@@ -207,7 +207,7 @@ def survey(publication: Publication, train: TrainSplit, seed: int, siblings: boo
         if publication.images is not None:
             missing = captions[captions["image"].map(publication.images.find).isna()]
             found.missing.update(zip(missing["caption_id"], missing["image"], strict=True))
-        for operator, some in rows.groupby("operator"):
+        for operator, some in ((str(name), some) for name, some in rows.groupby("operator")):
             shown = found.examples[operator]
             first = some.drop_duplicates("image_id")[["text", "negative"]].head(EXAMPLES - len(shown))
             shown += first.itertuples(index=False, name=None)
