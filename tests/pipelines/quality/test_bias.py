@@ -97,6 +97,7 @@ def negatives(run: Path, cuts: list[int], images: int = 8) -> Path:
     rows = [
         {
             "negative_id": f"s:{image}:{n}#{operator}:{draw}",
+            "draw": draw,
             "caption_id": f"s:{image}:{n}",
             "operator": operator,
             "family": operator,
