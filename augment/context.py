@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from .caption import Caption
+from .caption import Caption, cached_on_context
 from .cloze.model import Reading
 from .language.coreference import Coreferent, says_less
 from .lexicon.lexicon import Lexicon
@@ -119,6 +119,7 @@ class Context:
         """The nouns of the lexicon that may name the same thing as a noun of the caption."""
         return self.lexicon.coreference.with_any(self.own.nouns)
 
+    @cached_on_context
     def coreferent_in_siblings(self, replaced: str) -> Coreferent:
         """The nouns of the lexicon that may name the same thing as a noun of a sibling caption.
 

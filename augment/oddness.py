@@ -26,16 +26,15 @@ SCALE = 5.0  # nats: lowest and whole are measured in these, so that all coeffic
 WHOLE = (-15.0, 5.0)  # nats: whole is cut to these
 
 
-def features(change: Change) -> tuple[float, float, float]:
-    """log(1 + loss), lowest and whole, as the regression takes them."""
-    whole = min(max(change.whole, WHOLE[0]), WHOLE[1])
-    return float(log(np.array(1.0 + change.loss))), max(change.lowest, -12.0) / SCALE, whole / SCALE
+def features(changes: Sequence[Change]) -> np.ndarray:
+    """log(1 + loss), lowest and whole of each change, as the regression takes them: (changes, 3)."""
+    _, loss, lowest, whole = np.array(changes, float).reshape(-1, 4).T
+    return np.stack([log(1.0 + loss), np.maximum(lowest, -12.0) / SCALE, np.clip(whole, *WHOLE) / SCALE], axis=1)
 
 
 def p_odd(operators: Sequence[str], changes: Sequence[Change]) -> list[float]:
     """The probability that a reader calls each negative odd, to 4 digits; operators: that made them."""
-    model = coefficients()
-    terms = np.array([features(change) for change in changes]).reshape(-1, 3)
+    model, terms = coefficients(), features(changes)
     known = [model[name if name in model else ANY] for name in operators]
     weights = np.array(known).reshape(-1, 4)
     return sigmoid(weights[:, 0] + np.add.reduce(weights[:, 1:] * terms, axis=1)).round(4).tolist()

@@ -41,7 +41,7 @@ def build(labels: Path, output: Path, cloze: Path | None = None) -> dict[str, An
     captions, texts = (parse([row[name] for row in rows]) for name in ("caption", "text"))
     readings = read(captions, load_cloze(cloze))
     candidates = [recover(one, other).candidate for one, other in zip(captions, texts, strict=True)]
-    terms = np.array([features(change) for change in compare(captions, readings, candidates)])
+    terms = features(compare(captions, readings, candidates))
     odd = np.array([row["odd"] == "1" for row in rows], float)
     names = sorted({row["operator"] for row in rows})
     of = np.array([[row["operator"] == name for name in names] for row in rows], float)
