@@ -242,10 +242,10 @@ class Prepositions:
 
     entries: those that may be replaced. phrases: by first word, prepositions of several words. same: variant -> entry.
     idioms, adverbs, governors, owned: words that form a set phrase with a preposition. worn, visible: nouns that
-    WordNet fails to class as clothing or things. synonyms: pairs that mean the same. unfit: by class of object, entries
-    that do not fit it. sets: the numbers of the sets in VSE-C's Table 8 that contain an entry. overlaps: pairs that may
-    both be true. only: entry -> the only entries that it may be exchanged with. places: noun -> entries that may all be
-    true of it at once.
+    WordNet fails to class as clothing or things. directional: entries of direction ("into"), which are only exchanged
+    for their opposites. synonyms: pairs that mean the same. unfit: by class of object, entries that do not fit it.
+    sets: the numbers of the sets in VSE-C's Table 8 that contain an entry. overlaps: pairs that may both be true. only:
+    entry -> the only entries that it may be exchanged with. places: noun -> entries that may all be true of it at once.
     """
 
     entries: frozenset[str]
@@ -257,11 +257,13 @@ class Prepositions:
     owned: dict[str, frozenset[str]]
     worn: frozenset[str]
     visible: frozenset[str]
+    directional: frozenset[str]
     beside: frozenset[str]
     holding: frozenset[str]
     next_to: frozenset[str]
     symmetric: frozenset[str]
     synonyms: frozenset[tuple[str, str]]
+    opposites: frozenset[tuple[str, str]]
     unfit: dict[str, frozenset[str]]
     sets: dict[str, tuple[int, ...]]
     overlaps: frozenset[tuple[str, str]]
@@ -270,6 +272,8 @@ class Prepositions:
 
     def may_replace(self, old: str, new: str, noun: str) -> bool:
         """Whether `new` is incompatible with `old` before this noun and may replace it there."""
+        if not self.directional.isdisjoint((old, new)) and (old, new) not in self.opposites:
+            return False
         if new not in self.only.get(old, {new}) or old not in self.only.get(new, {old}):
             return False
         return not self.may_both_hold(old, new, noun)
@@ -296,6 +300,7 @@ def prepositions() -> Prepositions:
     overlaps = ([word, other] for word, others in table["overlaps"].items() for other in others)
     computed = {
         "phrases": by_first_word(phrases),
+        "opposites": pairs(table["opposites"]),
         "synonyms": pairs(table["synonyms"]),
         "sets": dict(sets),
         "overlaps": pairs(table8, overlaps),

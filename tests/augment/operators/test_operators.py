@@ -162,6 +162,8 @@ def test_which_prepositions_may_replace_which() -> None:
         assert table.may_replace(old, new, noun) and not table.may_replace(old, new, other)
     assert table.may_replace("with", "without", "hat") and table.may_replace("without", "with", "hat")
     assert not table.may_replace("with", "under", "hat") and not table.may_replace("under", "with", "hat")
+    assert all(one in table.directional or other in table.directional for one, other in table.opposites)
+    assert not table.may_replace("into", "under", "box") and not table.may_replace("in front of", "past", "box")
     assert table.may_replace("up", "down", "box") and not table.may_replace("up", "down", "hill")
     assert not table.may_replace("in", "out of", "box") and not table.may_replace("up", "into", "box")
 
