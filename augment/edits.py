@@ -30,8 +30,9 @@ class Candidate(NamedTuple):
     order. slots: the token indices that this check reads (a head; a counted noun; a preposition and its object; two
     swapped heads; an attribute and its noun). replaced, replacement: entries of the lexicon, or "a | b" and "b | a" for
     a swap; `replaced` is "" if a word is added. Synsets are WordNet names ("dog.n.01"), None if there
-    is none. rejected: the reason if the edits would be ungrammatical, else None. plausibility: the log-odds of the negative to the caption (see negcap.augment.plausibility), None if its operator
-    does not know it. absent: of a negation, the noun or verb that it takes to be false of the image.
+    is none. rejected: the reason if the edits would be ungrammatical, else None. plausibility: the log-odds of the
+    negative to the caption (see negcap.augment.plausibility), None if its operator does not know it. absent: of a
+    negation, the noun or verb that it takes to be false of the image.
     """
 
     change: Kind

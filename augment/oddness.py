@@ -20,7 +20,7 @@ from .data import data_path
 from .plausibility import Change
 from .reproducible import log, sigmoid
 
-MAX_P_ODD = 0.35
+MAX_P_ODD = 0.3
 ANY = "any"  # an operator that readers have not judged
 SCALE = 5.0  # nats: lowest and whole are measured in these, so that all coefficients are of about the same size
 WHOLE = (-15.0, 5.0)  # nats: whole is cut to these

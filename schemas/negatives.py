@@ -30,7 +30,7 @@ _CHANGE = dict(
     edits=column(EDITS, "disjoint edits of caption, in order"),
     replaced=text("lemma, quantity or preposition that was replaced, both of a swap; empty if a word is added"),
     replacement=text("what replaces it, in the same form"),
-    replaced_synset=text("WordNet synset of what was replaced; null if it has none", nullable=True),
+    replaced_synset=text("WordNet synset of what was replaced, if it has one", nullable=True),
     replacement_synset=text("the same of the replacement", nullable=True),
 )
 

@@ -151,7 +151,8 @@ class Entries:
         """
         if form not in self.priors or not len(slots):
             return np.zeros((len(slots), len(self.names)))
-        gains = [self.gains(contexts, old) for contexts, old in zip(slots, olds or [None] * len(slots), strict=True)]
+        known: Sequence[int | None] = olds or [None] * len(slots)
+        gains = [self.gains(contexts, old) for contexts, old in zip(slots, known, strict=True)]
         logits = self.priors[form] + np.stack(gains)
         peak = np.maximum.reduce(logits, axis=1, initial=-inf, keepdims=True)
         logits -= np.where(peak == -inf, 0.0, peak)

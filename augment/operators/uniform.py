@@ -190,11 +190,16 @@ def uniform_attribute(caption: Caption, context: Context) -> list[Options]:
 
 def _added_attribute(caption: Caption, noun: Slot, name: str) -> Candidate:
     """The candidate with an attribute before a noun."""
-    first = caption.tokens[noun.start]
-    edit = Edit(first.start, first.start, f"{name} ")
-    if noun.start == 0:
-        edit = Edit(first.start, first.end, f"{cased(name, first.text, caption.casing, first=True)} {first.lower}")
-    return Candidate("attribute", with_article(caption, noun.start, edit, name), (noun.noun, noun.noun), "", name)
+    edits = with_article(caption, noun.start, _before(caption, noun.start, name), name)
+    return Candidate("attribute", edits, (noun.noun, noun.noun), "", name)
+
+
+def _before(caption: Caption, start: int, words: str) -> Edit:
+    """The edit that puts words before the token `start`; at the beginning of the caption they get its capital."""
+    first = caption.tokens[start]
+    if start:
+        return Edit(first.start, first.start, f"{words} ")
+    return Edit(first.start, first.end, f"{cased(words, first.text, caption.casing, first=True)} {first.lower}")
 
 
 def uniform_object(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
@@ -256,19 +261,18 @@ def _not_said(context: Context) -> list[str]:
 
 def _appended(caption: Caption, lexicon: Lexicon, noun: Token, word: str, name: str) -> Candidate:
     """The candidate with "and a NAME" or "on a NAME" behind a noun; in the plural after a plural."""
-    many = noun.tag == "NNS"
-    surface = lexicon.in_number(name, many=many)
-    return appended(caption, noun.index, f"{word} {surface if many else f'{article(surface)} {surface}'}", name)
+    return appended(caption, noun.index, f"{word} {_phrase(lexicon, noun, name)}", name)
 
 
 def _prepended(caption: Caption, lexicon: Lexicon, noun: Token, preposition: str, name: str) -> Candidate:
     """The candidate with "a NAME on" before the phrase of a noun; in the plural before a plural."""
+    start = next((chunk.start for chunk in caption.chunks if chunk.start <= noun.index < chunk.end), noun.index)
+    edit = _before(caption, start, f"{_phrase(lexicon, noun, name)} {preposition}")
+    return Candidate("noun", (edit,), (noun.index,), "", name, None, first_sense(name))
+
+
+def _phrase(lexicon: Lexicon, noun: Token, name: str) -> str:
+    """A noun of the lexicon in the number of another one, with a/an in the singular."""
     many = noun.tag == "NNS"
     surface = lexicon.in_number(name, many=many)
-    start = next((chunk.start for chunk in caption.chunks if chunk.start <= noun.index < chunk.end), noun.index)
-    first = caption.tokens[start]
-    words = f"{surface if many else f'{article(surface)} {surface}'} {preposition}"
-    edit = Edit(first.start, first.start, f"{words} ")
-    if start == 0:
-        edit = Edit(first.start, first.end, f"{cased(words, first.text, caption.casing, first=True)} {first.lower}")
-    return Candidate("noun", (edit,), (noun.index,), "", name, None, first_sense(name))
+    return surface if many else f"{article(surface)} {surface}"

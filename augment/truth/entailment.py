@@ -104,7 +104,7 @@ def _tree(caption: Caption, token: Token) -> str:
     if len(joined) == 1 and token.head == token.index and (beside := _beside(caption, token)):
         (start, end), other = beside
         joined, link, left_out = [token, other], "near", set(range(start, end))
-    trees, shared, last = [], [], max(member.index for member in joined)
+    trees, shared, last = list[str](), list[str](), max(member.index for member in joined)
     for member in joined:
         own = list[str]()
         for child in (tokens[index] for index in caption.children[member.index] if index not in left_out):

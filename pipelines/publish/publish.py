@@ -207,7 +207,7 @@ def survey(publication: Publication, train: TrainSplit, seed: int, siblings: boo
         if publication.images is not None:
             missing = captions[captions["image"].map(publication.images.find).isna()]
             found.missing.update(zip(missing["caption_id"], missing["image"], strict=True))
-        for operator, some in rows.groupby("operator"):
+        for operator, some in ((str(name), some) for name, some in rows.groupby("operator")):
             shown = found.examples[operator]
             first = some.drop_duplicates("image_id")[["text", "negative"]].head(EXAMPLES - len(shown))
             shown += first.itertuples(index=False, name=None)
@@ -229,13 +229,13 @@ def keep_out(found: Survey, config: PublishConfig, say: Say) -> frozenset[str]:
     """
     lines = []
     for what in ("image", "caption"):
-        names = dict.fromkeys(name for kind, name in found.leaks.values() if kind == what)
+        names = sorted({name for kind, name in found.leaks.values() if kind == what})
         if names:
             lines.append(f"{len(names):,} {what}s of the train split are in another split too: {abbreviate(names)}")
     if lines and not config.skip_leaks:
         raise RefusedError([*lines, "--set skip_leaks=true leaves their captions out"])
     if found.missing:
-        names = dict.fromkeys(found.missing.values())
+        names = sorted(set(found.missing.values()))
         lines.append(f"{len(names):,} images are not in {config.images}: {abbreviate(names)}")
         if not config.skip_missing:
             raise FileNotFoundError(f"{lines[-1]}; --set skip_missing=true leaves their captions out")

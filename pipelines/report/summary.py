@@ -223,8 +223,8 @@ def explain_no_negatives(parses: pa.Table, entries: int, refused: Mapping[str, i
     found = ", ".join(read) or "without any content word"
     return (
         f'no negatives: {", ".join(operators)} found nothing to change. The first caption, "{first["text"]}", was read '
-        f"as {found}: a caption needs a word that an operator changes, and for it a plausible other one that cannot mean "
-        "the same thing"
+        f"as {found}: it needs a word that an operator changes, and for it a plausible other one that cannot mean the "
+        "same thing"
     )
 
 

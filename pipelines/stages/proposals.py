@@ -66,7 +66,7 @@ def _tables(parses: pa.Table, proposed: list[list[Row]], results: list[list[Verd
                 counts[f"problem.{record['problem']}"] += 1
                 continue
             operator, verdict, outcome = next(waiting)
-            found = {"operator": operator, "verdict": verdict}
+            found: Row = {"operator": operator, "verdict": verdict}
             found |= {"p_true": outcome.p_true, "plausibility": outcome.plausibility}
             if outcome.reason is None:
                 found |= {"negative_id": f"{record['caption_id']}#{operator}:{len(kept[operator])}", "reason": None}

@@ -9,10 +9,11 @@ import torch
 from torch.utils.data import DataLoader
 
 from negcap import Batch, Negatives, NegativesByKey
-from tests.docs.pages import FOLDER, snippet_with
+from tests.docs.pages import FOLDER, blocks, snippet_with
 from tests.pipelines.publish.fixtures import rows, write_images, write_run
 
 IMAGES, TESTS = 14, 5
+PAGE = FOLDER / "how-to" / "contrast.md"
 CAPTIONS, ROWS = rows(IMAGES, TESTS)
 ROWS = [row for row in ROWS if row["image_id"] != "p003"]  # one image's captions have none
 TRAINED = [row["text"] for row in CAPTIONS if row["split"] == "train"]
@@ -98,7 +99,7 @@ def test_epochs_differ_and_repeat(run: Path) -> None:
 
 def test_operators_splits_images_and_tokens(run: Path, images: Path) -> None:
     numeral = batches(run, operators="numeral", split="test", drop_last=False, images=images)
-    assert sum(len(batch["caption"]) for batch in numeral) == 4 * TESTS
+    assert sum(any(mask) for batch in numeral for mask in batch["mask"]) == 4 * TESTS  # of five captions an image
     assert {"dozen" in text for batch in numeral for some in batch["negatives"] for text in some if text} == {True}
     assert all(path.is_file() for batch in numeral for path in batch["image"])
     size, length = (
@@ -152,7 +153,7 @@ def test_negatives_join_samples_by_key_and_caption(run: Path) -> None:
 @pytest.fixture(scope="module")
 def snippet() -> SimpleNamespace:
     """The loader and the loss that the page on PyTorch trainers shows."""
-    return snippet_with("class NegativesLoss", FOLDER / "how-to" / "contrast.md")
+    return snippet_with("class NegativesLoss", PAGE)
 
 
 def test_the_loss_is_negclips(snippet: Any) -> None:
@@ -168,6 +169,31 @@ def test_the_loss_is_negclips(snippet: Any) -> None:
     negclip.mask = there
     found = negclip(images, texts, torch.tensor(10.0), output_dict=True, logit_bias=None)
     assert found["contrastive_loss"] == pytest.approx(loss / 6, abs=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.consumer("accelerate")
+def test_the_trainer_of_transformers_takes_negatives(snippet: Any, run: Path, images: Path, tmp_path: Path) -> None:
+    import transformers
+
+    from negcap.pipelines.models.clip.pretrained import read_hugging_face
+    from tests.pipelines.score.models import clip
+
+    model, processor, tokenizer = read_hugging_face(clip(tmp_path / "clip"))
+    settings = {"padding": "max_length", "max_length": 16, "truncation": True, "return_tensors": "pt"}
+    made = Negatives(
+        run, negatives=2, batch_size=8, images=images,
+        transform=lambda image: processor(images=image, return_tensors="pt")["pixel_values"][0],
+        tokenize=lambda texts: tokenizer(texts, **settings).input_ids,
+    )  # fmt: skip
+    names = {"transformers": transformers, "torch": torch, "padding": tokenizer.pad_token_id}
+    names |= {"loss": snippet.NegativesLoss(), "loader": DataLoader(made, batch_size=None)}
+    exec(next(block.text for block in blocks(PAGE) if "class NegativesTrainer" in block.text), names)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    arguments = {"max_steps": 3, "report_to": [], "use_cpu": True, "disable_tqdm": True, "save_strategy": "no"}
+    names["NegativesTrainer"](model, transformers.TrainingArguments(str(tmp_path / "out"), **arguments)).train()
+    assert all(not torch.equal(model.state_dict()[f"{side}_projection.weight"], before[f"{side}_projection.weight"])
+               for side in ("text", "visual"))  # fmt: skip
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -54,7 +54,9 @@ def test_rows_are_numbered_within_their_quotas_and_made_by_their_edits(rows: tup
     assert all(n <= quota(operator) for (_, operator), n in seen.items())
     assert quota("noun") == 20 and quota("shuffle") == quota("preposition") == 10
     assert {row["reason"] for row in rows[1]} <= set(REASONS) - {TOO_LONG, OPERATOR_ERROR}
-    assert {row["detail"] for row in rows[1]} == {None}
+    assert all((row["detail"] is None) == (row["reason"] != "implausible") for row in rows[1])
+    assert all(bool(row["text"]) == bool(row["edits"]) for row in rows[1])
+    assert [row["draw"] for row in rows[0]] == [int(row["negative_id"].rpartition(":")[2]) for row in rows[0]]
     made = Counter(row["operator"] for row in rows[0])
     captions = Counter(operator for _, operator in seen)
     expected = {f"{name}.rows": n for name, n in made.items()} | {f"{name}.captions": n for name, n in captions.items()}

@@ -63,7 +63,9 @@ def test_odd_negatives_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     limit = sorted(odd)[1]
     made = judged(None, None, limit)
     assert made.accepted == [one for one in read if one.p_odd <= limit]
-    assert made.rejected == [one._replace(reason=IMPLAUSIBLE) for one in read if one.p_odd > limit]
+    assert made.rejected == [
+        one._replace(reason=IMPLAUSIBLE, detail=f"p_odd must be <= {limit:g}") for one in read if one.p_odd > limit
+    ]
     assert judged(None, None, 1.0) == Generated(read, [])
     made = judged(None, 0.0, 1.0)  # the lowest plausibility asked for, where there is no scorer
     assert {one.candidate.replacement for one in made.accepted} == {

@@ -58,13 +58,13 @@ def test_a_command_line_has_only_what_the_program_takes(page: Path, line: str) -
     elif words[:2] == ["-m", "negcap.pipelines.resources"]:
         resources.commands[words[2]].make_context(words[2], words[3:]).close()
     else:
-        assert program in {"pip", "python", "git", "dask"}
+        assert program in {"pip", "python", "git", "dask", "hf"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_an_option_that_is_named_exists(page: Path) -> None:
     others = {"--help", "--check", "--nthreads", "--lifetime", "--scheduler-file"}  # of sha256sum and dask
-    others |= {"--size"}  # of make reproduce
+    others |= {"--size", "--index-url"}  # of make reproduce and pip
     others |= {"--accum-freq", "--data", "--dataset", "--dataset-type", "--include", "--task", "--tasks"}  # of readers
     options = [option for command in negcap.commands.values() for option in command.params]
     known = {name for option in options for name in (*option.opts, *option.secondary_opts)} | others

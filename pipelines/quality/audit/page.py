@@ -56,8 +56,8 @@ REASONS = {
     "likely_true": "it is too likely to be true, given the image's captions",
     "implausible": "it is much less likely as a caption than the caption it is made of",
     "repeated": "the caption has the same negative already",
-    "too_long": "the caption, or a negative that others wrote, is too long to be parsed",
     "no_candidate": "the caption has nothing that the operator changes, or nothing plausible to put there",
+    "too_long": "the caption, or a negative that others wrote, is too long to be parsed",
     "operator_error": "the operator failed on the caption, which is a fault of the operator",
 }
 

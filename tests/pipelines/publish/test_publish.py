@@ -180,7 +180,9 @@ def test_the_card_tells_what_how_and_how_many(run: Path, tmp_path: Path) -> None
     assert card.startswith('---\nlicense: "cc0-1.0"\nlanguage: ["en"]\npretty_name: "Toys"\n---\n# Toys\n')
     assert "45 English captions of 9 images with 81 negative captions (noun, numeral)" in card
     assert "| test | 9 | 45 | 45 | 36 |" in card
-    assert "| negcap\\_version | `0.0.1` |" in card and '| config | `{"per_family":3}` |' in card
+    assert "| negcap\\_version | `0.0.1` |" in card and "| noun | Replace the head of a noun phrase" in card
+    shown = re.findall(r"^\| (noun|numeral) \| (A .*) \| (A .*) \|$", card, re.M)
+    assert [name for name, *_ in shown] == ["noun"] * 5 + ["numeral"] * 5 and all(a != b for _, a, b in shown)
     assert re.search(r"\| noun \| 45 \| 50.0 \(", card)
 
 

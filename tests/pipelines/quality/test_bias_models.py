@@ -127,7 +127,7 @@ def test_too_few_images_of_an_operator_leave_the_others_measured() -> None:
     found = measure_each({"noun": pairs(" zebra"), "shuffle": pairs("")[:2]}, blind)
     assert list(found.reports) == ["noun"] and found.unmeasured == {"shuffle": ("too few images: 2, needs 5", 2)}
     lines = to_text(found).splitlines()
-    assert lines[2].split() == ["shuffle", "2", *"–" * 5]
+    assert lines[2].split() == ["shuffle", "2", *"–" * 6]
     assert "shuffle: not measured, too few images: 2, needs 5" in lines
     assert json.loads(to_json(found))["shuffle"] == {"not_measured": "too few images: 2, needs 5", "pairs": 2}
 
