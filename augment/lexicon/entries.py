@@ -143,7 +143,7 @@ class Entries:
         return seen
 
     def probabilities(
-        self, slots: Sequence[tuple[str, ...]], form: str = "", olds: Sequence[int] | None = None
+        self, slots: Sequence[tuple[str, ...]], form: str = "", olds: Sequence[int | None] | None = None
     ) -> np.ndarray:
         """Probability of each entry in slots with these contexts: (slots, entries); all zeros if no entry has the form.
 
