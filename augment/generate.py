@@ -33,8 +33,9 @@ if TYPE_CHECKING:
 
     from .lexicon.lexicon import Lexicon
 
-# An operator proposes at most DRAWS_PER_NEGATIVE * quota + EXTRA_DRAWS candidates for a caption.
-DRAWS_PER_NEGATIVE, EXTRA_DRAWS = 4, 16
+# An operator proposes at most DRAWS_PER_NEGATIVE * quota + EXTRA_DRAWS candidates for a caption; of those that pass the
+# checks, READ_PER_NEGATIVE * quota are compared with it, since many are odd.
+DRAWS_PER_NEGATIVE, EXTRA_DRAWS, READ_PER_NEGATIVE = 4, 16, 3
 # reasons of rejections
 IMPLAUSIBLE, NO_CANDIDATE, OPERATOR_ERROR, TOO_LONG = "implausible", "no_candidate", "operator_error", "too_long"
 KEYS = ("caption_id", "image_id", "split", "origin")
@@ -134,7 +135,11 @@ def generate_for_images(
         {name: try_operator(name, context.caption, context, settings) for name in settings.operators}
         for context in read
     ]
-    return reject_implausible(read, generated, scorer, settings.min_plausibility, settings.max_odd)
+    left = reject_implausible(read, generated, scorer, settings.min_plausibility, settings.max_odd)
+    return [
+        {name: made._replace(accepted=made.accepted[: settings.quota(name)]) for name, made in of_caption.items()}
+        for of_caption in left
+    ]
 
 
 def try_operator(name: str, caption: Caption, context: Context, settings: NegativesConfig) -> Generated:
@@ -157,7 +162,8 @@ def try_operator(name: str, caption: Caption, context: Context, settings: Negati
 
 
 def apply_operator(name: str, caption: Caption, context: Context, settings: NegativesConfig) -> Generated:
-    """Check the candidates of one operator for a caption, in order, until its quota is accepted.
+    """Check the candidates of one operator for a caption, in order, until its quota is accepted, or, if they are to be
+    compared with the caption, READ_PER_NEGATIVE times as many.
 
     Those of an unchecked operator are accepted as they are. A candidate whose text equals a caption of the image is
     rejected (`sibling_says_so`). The random stream depends only on the seed, the operator and the caption's id, so
@@ -166,6 +172,7 @@ def apply_operator(name: str, caption: Caption, context: Context, settings: Nega
     quota = settings.quota(name)
     rng = record_rng(settings.seed, name, caption.caption_id)
     accepted, rejected, texts, operator = list[Judged](), list[Judged](), set[str](), OPERATORS[name]
+    enough = quota * READ_PER_NEGATIVE if operator.compared else quota
     for propose in (operator.propose, operator.fallback):
         for candidate in propose(caption, context, rng, DRAWS_PER_NEGATIVE * quota + EXTRA_DRAWS):
             reason, p_true = assess(candidate, caption, context, context.image) if operator.checked else (None, None)
@@ -177,7 +184,7 @@ def apply_operator(name: str, caption: Caption, context: Context, settings: Nega
                 if lower not in context.texts:
                     texts.add(lower)
                     accepted.append(Judged(candidate, text, p_true, candidate.plausibility))
-                    if len(texts) == quota:
+                    if len(texts) == enough:
                         break
                     continue
                 reason, p_true = "sibling_says_so", None

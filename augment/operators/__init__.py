@@ -22,7 +22,7 @@ from .uniform import (
     uniform_relation,
     uniform_shuffle,
 )
-from .univse import added_attribute, object_, relation
+from .univse import relation
 
 Propose = Callable[[Caption, Context, Random, int], Iterator[Candidate]]
 UNIFORM = "uniform_"  # before the name of an operator: the one as its paper describes it
@@ -70,8 +70,8 @@ OPERATORS: dict[str, Operator] = {
     "numeral": Operator(replacing(numeral_choices), "numeral", 1.0),
     "shuffle": Operator(shuffle, "relation", 0.5),
     "preposition": Operator(replacing(preposition_choices), "relation", 0.5),
-    "object": Operator(object_, "object", 0.25),
-    "attribute": Operator(replacing(attribute_choices), "attribute", 0.25, added_attribute),
+    "object": Operator(replacing(noun_choices), "object", 0.25),
+    "attribute": Operator(replacing(attribute_choices), "attribute", 0.25),
     "relation": Operator(relation, "relation", 0.25),
     "swap_attribute": Operator(swap_attribute, "attribute", 0.25),
     "verb": Operator(replacing(verb_choices), "relation", 0.25),

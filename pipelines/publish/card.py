@@ -97,7 +97,7 @@ class Facts:
     @property
     def lengthening(self) -> list[str]:
         """Those of the operators that may add words, as UniVSE's attack does."""
-        return [name for name in self.operators if name in PRESETS["univse"]]
+        return [name for name in self.operators if name in PRESETS["univse-paper"]]
 
     def mean(self, operator: str, measure: str) -> str:
         """The mean of a measure of an operator's negatives in %, a dash if it is not estimated."""

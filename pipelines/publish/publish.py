@@ -122,7 +122,7 @@ def publish(run: Path, output: Path, config: PublishConfig, *, overwrite: bool =
     if unchecked and not config.allow_unchecked:
         asked = "--operator chooses others; --set allow_unchecked=true publishes them anyway, as the data card says so"
         raise RefusedError([f"not checked to be false of their images: negatives of {', '.join(unchecked)}", asked])
-    if lengthening := [name for name in publication.operators if name in PRESETS["univse"]]:
+    if lengthening := [name for name in publication.operators if name in PRESETS["univse-paper"]]:
         say(f"of UniVSE's attack, which may add words, and not meant for a test set: {', '.join(lengthening)}; "
             "--operator chooses others")  # fmt: skip
     train = read_train_split(run) if set(publication.splits) - set(TRAIN) else TrainSplit()

@@ -228,10 +228,10 @@ def test_an_augmenter_gives_the_operators_turns_and_nothing_twice() -> None:
 def test_an_augmenter_spares_what_siblings_say() -> None:
     augment = negcap.Augmenter(n=300, operators="noun")
     (alone,) = augment(["A dog sleeps."])
-    animals = {text for text in alone if "cat" in text.split()}
-    assert animals
-    told, _ = augment(["A dog sleeps.", "A cat lies on the floor."], images=["a", "a"])
-    assert not animals & set(told)
+    boys = {text for text in alone if "boy" in text.split()}
+    assert boys
+    told, _ = augment(["A dog sleeps.", "A boy lies on the floor."], images=["a", "a"])
+    assert not boys & set(told)
     with pytest.raises(ValueError, match="images must have the length of texts"):
         augment(["A dog sleeps."], images=[])
 

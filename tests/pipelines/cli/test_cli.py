@@ -109,7 +109,7 @@ def test_a_flag_states_what_its_field_states() -> None:
              for option in negcap.commands[name].params if isinstance(option, click.Option)}  # fmt: skip
     assert flags["build", "per_family"] == "Negatives per caption and family, at most; default: 20."
     assert flags["build", "seed"].endswith("equal rows; default: 0.")  # type: ignore[union-attr]
-    assert flags["build", "limit"] == "Read only the first N images; default: all."
+    assert flags["build", "limit"] == "Keep a random sample of N images; default: all."
     assert flags["train", "joint"].endswith("; default: 1024, mha-d 512.")  # type: ignore[union-attr]
     assert flags["audit", "blind"] == "Do not measure accuracy without the images."
 

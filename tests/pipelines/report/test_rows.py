@@ -23,7 +23,7 @@ def row(number: int, operator: str = "noun", caption: str = "A dog runs.", **cha
         "negative_id": f"toy:{number}:0#{operator}:0", "caption_id": f"toy:{number}:0", "image_id": str(number),
         "split": "", "origin": "human", "family": "noun", "operator": operator, "caption": caption, "edits": [edit],
         "text": "A horse runs.", "replaced": "dog", "replacement": "horse", "replaced_synset": "dog.n.01",
-        "reason": "unchanged", **empty,
+        "reason": "unchanged", "draw": 0, **empty,
     }  # fmt: skip
     return {**values, **changes}
 
