@@ -17,14 +17,14 @@ import pandas as pd
 FOLDER = Path(__file__).parent / "pages" / "assets"
 IMAGE = "sample_0029"
 MADE = (  # operator, replacement, beginning of the caption
-    ("noun", "boat", "A large red bus"),
+    ("noun", "train", "A large red bus"),
     ("noun", "crosswalk", "A red double-decker"),
     ("numeral", "two", "A double-decker bus"),
-    ("preposition", "under", "A double-decker bus"),
+    ("noun", "highway", "The bus on the bridge"),
 )
 REFUSED = (
     ("noun", "bridge", "A large red bus", "other captions mention a bridge"),
-    ("noun", "truck", "A large red bus", "what others call a bus, some call a truck"),
+    ("noun", "boat", "A large red bus", "a caption that mentions a river often has one that mentions a boat"),
     ("noun", "dog", "A large red bus", "a model of captions finds the sentence unlikely"),
 )
 FONT = "system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif"
