@@ -89,7 +89,7 @@ def test_a_scorer_changes_nothing_but_the_plausibility() -> None:
     config = config.changed(min_plausibility=0.0)
     strict, _ = generate_tables(parses, sample_lexicon(), config, scorer=Lengths())
     plausible = [row for row in tables["negatives"].to_pylist() if row["plausibility"] >= 0]
-    assert strict["negatives"].num_rows == len(plausible) < tables["negatives"].num_rows
+    assert len(plausible) <= strict["negatives"].num_rows < tables["negatives"].num_rows  # others move up
 
 
 def test_odd_candidates_are_counted_and_a_lower_limit_keeps_the_least_odd() -> None:

@@ -233,7 +233,7 @@ def test_refinement_takes_only_what_readers_accept(sample_run: Path, tmp_path: P
     with serving(refuses_much) as server:
         assert vet(run, server, "--operator", "noun", "--sample", "60") == 0
         assert len(server.bodies) > 60
-    flags = ["--operator", "noun", "--scheduler", "synchronous", "--quiet", "--vetted"]
+    flags = ["--operator", "noun", "--scheduler", "synchronous", "--quiet", "--vetted", "--set", "max_odd=1"]
     assert main(["refine", str(run), *flags]) == 0
     verdicts = rows(run, "verdicts")
     refused = {row["negative_id"] for row in verdicts if row["both_true"]}

@@ -6,6 +6,7 @@ import json
 import pickle
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -71,7 +72,7 @@ def test_every_stage_that_draws_takes_the_model_and_records_it(model: Path, samp
 
 def test_all_functions_draw_with_the_model(model: Path, sample_run: Path, tmp_path: Path) -> None:
     pd.DataFrame({"image": range(3), "caption": SENTENCES}).to_csv(tmp_path / "three.csv", index=False)
-    given = {"lexicon": str(sample_run), "cloze": str(model)}
+    given: dict[str, Any] = {"lexicon": str(sample_run), "cloze": str(model), "max_odd": 1.0}
     run = negcap.build(tmp_path / "three.csv", tmp_path / "run", scheduler="synchronous", **given)
     made = negcap.negatives(SENTENCES, **given)
     assert list(made["text"]) == list(negcap.read(run)["text"])
@@ -79,9 +80,10 @@ def test_all_functions_draw_with_the_model(model: Path, sample_run: Path, tmp_pa
     for verb in ("truth", "balance"):  # a given lexicon is used as it is
         manifest = read_manifest(run / verb)
         assert manifest is not None and json.dumps(manifest.identity.config).count("sha256:") == 1
-    assert list(made["plausibility"]) != list(negcap.negatives(SENTENCES, lexicon=sample_run)["plausibility"])
-    augment = pickle.loads(pickle.dumps(negcap.Augmenter(operators="noun", n=20, cloze=model)))
-    assert augment(SENTENCES) != negcap.Augmenter(operators="noun", n=20)(SENTENCES)
+    own, shipped = (negcap.negatives(SENTENCES, cloze=name, max_odd=1.0) for name in (model, None))
+    assert list(own["text"]) != list(shipped["text"])
+    augment = pickle.loads(pickle.dumps(negcap.Augmenter(operators="noun", n=20, cloze=model, max_odd=1.0)))
+    assert augment(SENTENCES) != negcap.Augmenter(operators="noun", n=20, max_odd=1.0)(SENTENCES)
 
 
 def test_a_model_is_read_once_and_again_when_it_has_changed(tmp_path: Path) -> None:
