@@ -25,12 +25,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from negcap.augment.balance import BALANCED, exchanges
+from negcap.augment.balance import BALANCED, exchanges, fit_factors
 from negcap.augment.caption import Caption, Token, by_image, from_parses
 from negcap.augment.generate import NegativesConfig, generate_tables
 from negcap.augment.language.coreference import may_corefer
 from negcap.augment.language.wordnet import WordNet
-from negcap.augment.lexicon import lexicon as balance
 from negcap.augment.lexicon.lexicon import Lexicon
 from negcap.augment.mentions import VERB_TAGS, mentioned_nouns, mentioned_verbs
 from negcap.augment.slots.nouns import attribute_slots, quantity_slots, quantity_value
@@ -156,7 +155,7 @@ def corpus_of(table: pa.Table, most: Sequence[float]) -> list[tuple[float, Lexic
         lexicon = Lexicon.from_table(entries)
         known = Truth.from_table(truth, lexicon, limit)
         found = exchanges(sample, lexicon, known)
-        fitted = {kind: balance.fit(kind, lexicon, found[kind]) for kind in BALANCED}
+        fitted = {kind: fit_factors(kind, lexicon, found[kind]) for kind in BALANCED}
         balanced: dict[str, Any] = {f"{kind}s": lexicon.entries(kind).rebalanced(fitted[kind]) for kind in BALANCED}
         made.append((limit, replace(lexicon, **balanced), known))
     return made
