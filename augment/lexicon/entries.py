@@ -133,15 +133,6 @@ class Entries:
         shares = exp(self.priors[""])
         return shares / max(np.add.reduce(shares), TINY)
 
-    def counts_in(self, context: str) -> np.ndarray:
-        """The frequency of each entry in a context: shape (entries,); 0 for 1, which the lexicon drops."""
-        seen = np.zeros(len(self.names))
-        number = self.contexts.get(context)
-        if number is not None:
-            start, end = self.starts[number], self.starts[number + 1]
-            seen[self.at[start:end]] = self.seen[start:end]
-        return seen
-
     def probabilities(
         self, slots: Sequence[tuple[str, ...]], form: str = "", olds: Sequence[int | None] | None = None
     ) -> np.ndarray:

@@ -6,7 +6,7 @@ among the replacements of all of them together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from random import Random
@@ -193,16 +193,6 @@ def _excludes_others(caption: Caption, slot: Slot) -> bool:
     preposition = next((use.entry for use in preposition_uses(caption) if use.noun == object.index), "")
     worn = is_worn(slot.entry) and (preposition == "in" or noun.dep == "conj")
     return preposition not in prepositions().beside and not worn and "dobj:wear" not in slot.contexts
-
-
-def appended(caption: Caption, index: int, words: str, name: str, verbs: Iterable[Edit] | None = ()) -> Candidate:
-    """The candidate that says more behind the noun at token `index`, "and a cat" or "on a couch"; name: the noun that
-    is put in. verbs: the edits of verbs that agree with it; None if they are not known.
-    """
-    end = caption.tokens[index].end
-    edits = sorted([Edit(end, end, f" {words}"), *(verbs or ())])
-    rejected = "ungrammatical" if verbs is None else None
-    return Candidate("noun", tuple(edits), (index,), "", name, None, first_sense(name), rejected)
 
 
 @computed_together

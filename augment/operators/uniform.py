@@ -26,7 +26,7 @@ from ..mentions import chunk_heads
 from ..scene_graph import scene_graph
 from ..slots.nouns import Slot, attribute_slots, noun_slots, quantity_slots, quantity_value
 from ..slots.verbs import preposition_units, preposition_uses, verb_slots
-from .replacement import appended, attribute_candidate, preposition_candidate, verb_candidate
+from .replacement import attribute_candidate, preposition_candidate, verb_candidate
 
 ENUMERATED = 6  # of up to so many noun phrases, all permutations are listed
 JOINING = {",", "and", "or", "with"}  # noun phrases with nothing else between them are interchangeable
@@ -261,7 +261,8 @@ def _not_said(context: Context) -> list[str]:
 
 def _appended(caption: Caption, lexicon: Lexicon, noun: Token, word: str, name: str) -> Candidate:
     """The candidate with "and a NAME" or "on a NAME" behind a noun; in the plural after a plural."""
-    return appended(caption, noun.index, f"{word} {_phrase(lexicon, noun, name)}", name)
+    edit = Edit(noun.end, noun.end, f" {word} {_phrase(lexicon, noun, name)}")
+    return Candidate("noun", (edit,), (noun.index,), "", name, None, first_sense(name))
 
 
 def _prepended(caption: Caption, lexicon: Lexicon, noun: Token, preposition: str, name: str) -> Candidate:

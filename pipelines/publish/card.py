@@ -94,11 +94,6 @@ class Facts:
         made = list(self.made_with.get("negatives", {}).get("operators", ()))
         return next((name for name, operators in PRESETS.items() if list(operators) == made), "")
 
-    @property
-    def lengthening(self) -> list[str]:
-        """Those of the operators that may add words, as UniVSE's attack does."""
-        return [name for name in self.operators if name in PRESETS["univse-paper"]]
-
     def mean(self, operator: str, measure: str) -> str:
         """The mean of a measure of an operator's negatives in %, a dash if it is not estimated."""
         total, known = self.means[operator, measure]

@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any, NamedTuple, TextIO
 
-from ...augment.operators import PRESETS, UNCHECKED
+from ...augment.operators import UNCHECKED
 from ..engine.manifest import read_manifest
 from ..engine.places import RemotePath
 from ..engine.storage import files_below, move, remove_empty, sha256_file
@@ -122,9 +122,6 @@ def publish(run: Path, output: Path, config: PublishConfig, *, overwrite: bool =
     if unchecked and not config.allow_unchecked:
         asked = "--operator chooses others; --set allow_unchecked=true publishes them anyway, as the data card says so"
         raise RefusedError([f"not checked to be false of their images: negatives of {', '.join(unchecked)}", asked])
-    if lengthening := [name for name in publication.operators if name in PRESETS["univse-paper"]]:
-        say(f"of UniVSE's attack, which may add words, and not meant for a test set: {', '.join(lengthening)}; "
-            "--operator chooses others")  # fmt: skip
     train = read_train_split(run) if set(publication.splits) - set(TRAIN) else TrainSplit()
     found = survey(publication, train, config.seed, kind.siblings)
     left_out = keep_out(found, config, say)
