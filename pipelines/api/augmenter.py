@@ -20,7 +20,8 @@ class Augmenter:
 
     Create it once and call it for every batch. It is picklable; its resources are loaded once per process, at the first
     call, which takes some seconds. Calls with one text take 3 to 5 times as long per text as calls with 16 or 128
-    (48 instead of 154 or 229 captions per second of one core): call it in a collate function, not in `Dataset.__getitem__`.
+    (48 instead of 154 or 229 captions per second of one core): call it in a collate function, not in
+    `Dataset.__getitem__`.
 
     Examples:
         >>> augment = Augmenter(n=2, seed=1)
