@@ -277,14 +277,14 @@ def _memory_limit() -> int:
 
 @contextmanager
 def with_workers(given: dict[str, Any]) -> Iterator[tuple[Executor, Progress]]:
-    """Give the executor and the progress display for --workers, --scheduler, --dashboard and --quiet.
+    """Give the executor and the progress display for --workers, --scheduler and --quiet.
 
-    given: the flags of the command; these four are removed from it.
+    given: the flags of the command; these three are removed from it.
     """
     from ..engine.cluster import executor
     from ..engine.progress import report
 
-    workers = executor(given.pop("workers"), given.pop("scheduler"), dashboard=given.pop("dashboard"))
+    workers = executor(given.pop("workers"), given.pop("scheduler"))
     try:
         yield workers, report(given.pop("quiet"))
     finally:

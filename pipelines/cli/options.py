@@ -253,7 +253,6 @@ workers = section(
         help="Dask cluster to use: tcp://host:port, a scheduler file, or module:function that returns a cluster; "
         "synchronous: use this process only, without Dask.",
     ),
-    click.option("--dashboard", is_flag=True, help="Print the address of Dask's page about its workers and tasks."),
     overwrite,
     quiet,
 )

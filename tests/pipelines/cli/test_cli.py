@@ -434,7 +434,7 @@ def test_help_lists_every_flag_once_under_its_heading(capsys: pytest.CaptureFixt
         for heading, text in zip(parts[1::2], parts[2::2], strict=True)
     }
     assert listed["Options"][0] == "--output" and "--format" in listed["What is read"]
-    assert listed["How it runs"] == ["--workers", "--scheduler", "--dashboard", "--overwrite", "--quiet"]
+    assert listed["How it runs"] == ["--workers", "--scheduler", "--overwrite", "--quiet"]
     flags = [flag for found in listed.values() for flag in found]
     assert sorted(flags) == sorted([*(option.opts[0] for option in negcap.commands["build"].params[1:]), "--help"])
 
