@@ -292,7 +292,7 @@ def test_workers_verbs_and_shard_sizes_make_the_same_rows(sample_run: Path, tmp_
     """A build by workers in small shards, beside one verb after the other in this process and in a single shard."""
     run, shards = tmp_path / "run", ["--limit", 40, "--set", f"shard_size={50}"]
     build = ["build", SAMPLE, "--output", run, *shards, "--preset", "all", "--set", "lexicon=own", "--quiet"]
-    assert negcap_exits(*build, "--workers", 3) == 0
+    assert negcap_exits(*build, "--workers", 2) == 0
     assert len(list_shards(run / "negatives")) == 4
     assert [path.name for path in (run / STATISTICS).iterdir() if path.suffix == ".md"] == ["README.md"]
     for table in (*COMPONENT_TABLES, *"captions parses lexicon truth balance negatives positives rejections".split()):

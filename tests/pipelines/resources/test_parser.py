@@ -191,7 +191,7 @@ def test_a_small_run(tmp_path: Path, tables: object) -> None:
     import spacy
 
     lines: list[str] = []
-    nlp = train(SMALL, [], caption_trees(300, Random(0)), lines.append)
+    nlp = train(SMALL, [], caption_trees(200, Random(0)), lines.append)
     assert len(lines) == SMALL.epochs and lines[0].startswith("epoch 1/5")
     dev, captions, folder = caption_trees(60, Random(1)), ["a dog runs on grass"] * 20, tmp_path / "parser"
     for given in (captions, []):  # the second replaces the first

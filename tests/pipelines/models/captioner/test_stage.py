@@ -110,7 +110,7 @@ def test_a_run_of_both_goes_through_every_later_stage(
     assert len(list(groupby(ids))) == len(set(ids))  # captions of an image are consecutive
     assert both.filter(pc.starts_with(both["caption_id"], "scenes:"))["text"].equals(own["text"])
     assert rows(new, "features_grid").equals(rows(run, "features_grid"))
-    assert negcap("build", "--output", new, "--scheduler", "synchronous", "--quiet") == 0
+    assert negcap("build", "--output", new, "--operator", "noun", "--scheduler", "synchronous", "--quiet") == 0
     negatives = rows(new, "negatives")
     made = negatives.filter(pc.starts_with(negatives["caption_id"], "generated:"))
     assert len(made) and set(made["origin"].to_pylist()) == {"generated"}
