@@ -22,7 +22,7 @@ from ..evaluation.protocols import FAMILIES
 from ..figures import format_difference, format_interval, markdown_table, mean_and_range
 from ..trainer.compare import VariantResult, summarize
 from ..trainer.evaluate import Evaluation
-from .plan import ETAS, PAPERS, WEIGHTS, Settings, steps, times
+from .plan import PAPERS, Settings, steps, times
 
 Rows = list[list[str]]
 KINDS = ("object", "attribute", "relation")
@@ -278,18 +278,6 @@ def _ablations(settings: Settings) -> str:
     return markdown_table(["", "reported: rsum / attacks", "rsum", "attacks"], rows)
 
 
-def _weights(settings: Settings) -> str:
-    """UniVSE's sensitivity to the weights of its losses: rsum and attacks."""
-
-    def measured(name: str) -> str:
-        metrics = read_evaluation(settings.model(f"univse-{name}"))
-        return " / ".join(_cells([metrics], RSUM_AND_ATTACKS)) if metrics else ""
-
-    rows = [["none changed", measured("usual"), *[""] * (len(ETAS) - 1)]]
-    rows += [[f"η of ℓ_{term}", *(measured(f"{term}-{eta}") for eta in ETAS)] for term in WEIGHTS]
-    return markdown_table(["rsum / attacks", *ETAS], rows)
-
-
 def _augmented(settings: Settings) -> str:
     """Augmented VSE: retrieval, and the difference of rsum from the training on captions by people alone."""
     rows = []
@@ -318,6 +306,5 @@ TABLES: dict[str, Callable[[Settings], str]] = {
     "univse-4": partial(_compared, "univse-4", more=_chance),
     "univse-figure-5": _alpha,
     "univse-ablations": _ablations,
-    "univse-weights": _weights,
     "augmented": _augmented,
 }
