@@ -344,7 +344,9 @@ def prefix_tree(tokens: Tensor, offsets: Tensor, rows: Tensor, *, backwards: boo
     words, parents, leaf, nodes = [], [], torch.empty_like(order), 0
     node = torch.zeros_like(order)
     for t, longer in enumerate((len(rows) - torch.bincount(lengths).cumsum(0))[:-1].tolist()):
-        distinct, node = (node[:longer] * ABOVE_ANY_WORD + tokens[first[:longer] + t * step]).unique(return_inverse=True)
+        distinct, node = (node[:longer] * ABOVE_ANY_WORD + tokens[first[:longer] + t * step]).unique(
+            return_inverse=True
+        )
         words.append(distinct % ABOVE_ANY_WORD)
         parents.append(torch.div(distinct, ABOVE_ANY_WORD, rounding_mode="floor"))
         leaf[order[:longer]] = nodes + node

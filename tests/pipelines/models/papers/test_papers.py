@@ -237,6 +237,9 @@ def test_differences_are_over_the_seeds_that_both_models_have(tmp_path: Path) ->
     assert "| VSE-C − VSE++, house recipe |  |" in shown["vse-c-4"]
     assert "| VSE-C − VSE++, reported | +8.8 |  |  | +6.9 |" in shown["univse-2"]
     assert "UniVSE − VSE-C, house recipe" not in shown["univse-2"]
+    for metric, paper, shape in (("without attack: R@1", "-5.5", "not shown"), ("all: R@1", "+11.8", "comes out")):
+        row = re.escape(f"| VSE-C − VSE++, house recipe | vse-c-2-3 | {metric} | {paper} | ")
+        assert re.search(rf"{row}.* \| {shape} \|", shown["claims"])
     assert "| `people-1-beam-1` | 50.0 | 12.0 | 9.0 | +200.0 (" in shown["augmented"]  # a third more of six recalls
     for name in ("people-1", "people-5-judged-1"):
         assert f"| `{name}` | 50.0 | 12.0 | 9.0 |  |" in shown["augmented"]
