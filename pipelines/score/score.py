@@ -21,7 +21,6 @@ from ..models.bootstrap import figures
 from ..models.figures import format_interval
 from ..quality.accuracy import aligned
 from ..quality.audit.charts import Scale, bar, draw, line
-from ..quality.audit.page import page_environment
 from ..quality.bias import CachedReports, Pair, format_rule, most_telling, read_corpus, shorter
 from .encoders import ENCODERS
 from .protocols import Measured, Vectors, measure, unit
@@ -204,14 +203,14 @@ def write_page(file: Path, models: Sequence[Scores]) -> None:
 
     It is in the manner of the audit's, whose style it uses: no script, nothing from a network, all names escaped.
     """
-    environment = page_environment(__package__, "negcap.pipelines.quality.audit")
+    environment = page_environment(__package__)
     environment.filters |= {"interval": interval}
     tables: dict[str, dict[str, list[Scores | None]]] = {}  # by protocol and group, of each model
     for at, model in enumerate(models):
         for row in model["scores"]:
             tables.setdefault(row["protocol"], {}).setdefault(row["group"], [None] * len(models))[at] = row
     page = environment.get_template("page.html.jinja").render(
-        title="Scores", models=models, tables=tables, says=says, mark=_mark, sections=[], reasons={}
+        title="Scores", models=models, tables=tables, says=says, mark=_mark
     )
     file.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(file, page.encode())
