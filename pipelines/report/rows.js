@@ -24,9 +24,10 @@ const spoken = code => code.replaceAll("_", " ");
 const count = (number, noun) => `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
 
 function drawn(caption, [operator, change, edits, p_true, p_odd, plausibility, detail], before = "", other = false) {
-  const numbers = Object.entries({p_true, p_odd, plausibility}).filter(([, value]) => value !== null);
+  const numbers = [["p_true", p_true?.toPrecision(2)], ["p_odd", p_odd?.toPrecision(2)],
+    ["plausibility", plausibility?.toFixed(1).replace("-", "\u2212")]].filter(([, value]) => value !== undefined);
   const said = [before && spoken(before), change ? `${operator}: ${change}` : operator,
-    ...numbers.map(([name, value]) => `${name} ${value.toPrecision(2).replace("-", "\u2212")}`), detail];
+    ...numbers.map(pair => pair.join("\u00a0")), detail];
   return element("li", other ? {class: "other"} : {}, edits.length ? marked(caption, edits) : "",
     element("small", {}, said.filter(Boolean).join(" · ")));
 }

@@ -86,10 +86,11 @@ function show() {
 function card(captions, number, all, matching) {
   const [id, caption] = captions[number], others = captions.filter((_, one) => one !== number);
   const rows = all.map(([of, ...row], at) => ({of, row, matches: matching[at]})).filter(({of}) => of === number);
+  rows.sort((one, other) => other.matches - one.matches);  // those that match come first
   const lines = some => list(some.map(({row: [kind, ...row], matches}) =>
     drawn(caption, row, kind === "negatives" ? "" : kind, !matches)));
   const made = rows.filter(({row: [kind]}) => !REASONS.has(kind)), rejected = rows.filter(one => !made.includes(one));
-  const parts = [element("h3", {}, caption), element("p", {class: "soft"}, id)];
+  const parts = [element("h3", {}, caption), element("small", {class: "soft"}, id)];
   if (others.length) parts.push(element("ul", {class: "siblings", "aria-label": "Other captions of the image"},
     others.map(([, text]) => element("li", {}, text))));
   parts.push(made.length ? lines(made) : element("p", {}, "No negatives."));
