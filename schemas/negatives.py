@@ -84,22 +84,24 @@ POSITIVES = schema(
 REASONS = tuple(
     "related_in_caption related_in_sibling overlap_in_caption overlap_in_sibling same_quantity sibling_quantity "
     "preposition_overlap interchangeable dangling_pronoun ungrammatical unchanged caption_says_so sibling_says_so "
-    "likely_true implausible repeated no_candidate too_long operator_error".split()
+    "likely_true compatible implausible repeated no_candidate too_long operator_error".split()
 )
 
 REJECTIONS = schema(
     "rejections",
-    6,
+    7,
     **_KEYS,
     reason=text(words=REASONS),
     text=text("the sentence that was rejected; empty if the caption is, whole"),
     **_CHANGE,
     **_MEASURES,
     detail=text(
-        "of what is implausible, the limit that it does not keep; of a caption that is rejected whole, the rule that "
-        "it breaks, or the operator and its error; else null",
+        "what decided: the word of a caption that may make it true, of what is likely_true the word that raises p_true "
+        "most; of what is implausible, the limit that it does not keep; of a caption that is rejected whole, the rule "
+        "that it breaks, or the operator and its error; else null",
         nullable=True,
     ),
+    sibling_id=text("caption_id of the first other caption of the image that has this word, or says it", nullable=True),
 )
 
 
