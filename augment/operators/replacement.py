@@ -75,15 +75,6 @@ class Choice:
     compatible: Sequence[int] = ()
 
 
-def compatible(choices: Sequence[Choice]) -> Iterator[Candidate]:
-    """The rejected candidates with the entries that are not drawn although they are plausible: `Choice.compatible`."""
-    for choice in choices:
-        for number in choice.compatible:
-            name = choice.names[number]
-            if name != choice.entry and (candidate := choice.candidate(name)):
-                yield candidate._replace(rejected="compatible")
-
-
 def draw(choices: Sequence[Choice], rng: Random, limit: int) -> Iterator[Candidate]:
     """Candidates in random order: at most `limit` pairs of a slot and an entry, drawn by weight without replacement.
 
@@ -96,6 +87,16 @@ def draw(choices: Sequence[Choice], rng: Random, limit: int) -> Iterator[Candida
             if choice.log_odds is not None:
                 candidate = candidate._replace(plausibility=float(choice.log_odds[number]))
             yield candidate
+
+
+def draw_all(choices: Sequence[Choice], rng: Random, limit: int) -> Iterator[Candidate]:
+    """First, rejected, what is plausible but not drawn since it may be true (`Choice.compatible`); then as `draw`."""
+    for choice in choices:
+        for number in choice.compatible:
+            name = choice.names[number]
+            if name != choice.entry and (candidate := choice.candidate(name)):
+                yield candidate._replace(rejected="compatible")
+    yield from draw(choices, rng, limit)
 
 
 def weigh(
@@ -130,8 +131,9 @@ def noun_choices(batch: Batch) -> list[list[Choice]]:
     for (number, slot), weighed in zip(slots, noun_weights(batch, slots), strict=True):
         if weighed is not None:
             candidate = noun_candidates(batch.captions[number], batch.lexicon, slot)
-            *weights, left = weighed
-            names = nouns.names
+            *weights, same = weighed
+            names, forms = nouns.names, batch.lexicon.forms(many=slot.plural)
+            left = [number for number in same if names[number] in forms]
             choices[number].append(Choice((slot.noun,), slot.entry, names, *weights, candidate, slot.plural, left))
     return choices
 
@@ -347,7 +349,10 @@ def _choices_of_words(
         weights = weigh(entries, [slot.entry for _, slot in slots], likely, FLOORS[kind])
         for i, its, of_slot, left in zip(at, weights, odds, same, strict=True):
             _, slot, _, candidate = words[i]
-            tokens = (slot.start, slot.noun) if kind == "attribute" else (slot.start,)
+            tokens: tuple[int, ...] = (slot.start,)
+            if kind == "attribute":  # most others describe something else: "large" and "red"
+                tokens = slot.start, slot.noun
+                left = [number for number in left if semantic_classes.may_be_same(entries.names[number], slot.entry)]
             made[i] = Choice(tokens, slot.entry, entries.names, its, of_slot, candidate, compatible=left)
     for i, (number, *_) in enumerate(words):
         choices[number].append(made[i])

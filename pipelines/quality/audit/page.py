@@ -54,6 +54,7 @@ REASONS = {
     "caption_says_so": "it is true according to the caption itself",
     "sibling_says_so": "it is true according to another caption of the image",
     "likely_true": "it is too likely to be true, given the image's captions",
+    "compatible": "both words may be true of the same thing, so that it was not drawn",
     "implausible": "it is much less likely as a caption than the caption it is made of",
     "repeated": "the caption has the same negative already",
     "no_candidate": "the caption has nothing that the operator changes, or nothing plausible to put there",
