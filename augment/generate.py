@@ -231,7 +231,7 @@ def reject_implausible(
             read += [(name, context, kept, negative) for negative in accepted if compared]
     pairs = [(context.caption, context.reading, negative.candidate) for _, context, _, negative in read]
     changes = compare(*zip(*pairs, strict=True)) if pairs else []
-    odd = p_odd([name for name, *_ in read], changes)
+    odd = p_odd([(name, negative.candidate) for name, _, _, negative in read], changes)
     left: list[tuple[Caption, Generated, Judged]] = []
     for (_, context, kept, negative), change, likely in zip(read, changes, odd, strict=True):
         judged = negative._replace(plausibility=change.log_odds, p_odd=likely)

@@ -311,7 +311,8 @@ def judge(
         odds = scorer.log_likelihoods([negative.text for _, negative, *_ in compared])
         odds = odds - scorer.log_likelihoods([context.caption.text for context, *_ in compared])
         changes = [change._replace(log_odds=float(value)) for change, value in zip(changes, odds, strict=True)]
-    odd = p_odd([LIKE.get(recovered.operator, ANY) for _, _, recovered, *_ in compared], changes)
+    made = [(LIKE.get(recovered.operator, ANY), recovered.candidate) for _, _, recovered, *_ in compared]
+    odd = p_odd(made, changes)
     following, judged = iter(zip(changes, odd, strict=True)), []
     for context, negative, (operator, candidate), verdict, reason, p_true in items:
         log_odds = likely = None

@@ -16,7 +16,9 @@ captions of one image, the first of which asserts `old` of a thing and the secon
 
     p(new | old, thing) = (n(old, thing, new) + SMOOTHING * p(new | old, class)) / (n(old, thing) + SMOOTHING)
 
-and likewise, backing off to the thing's semantic class, to any thing, and to p(new) for any `old`.
+and likewise, backing off to the thing's semantic class, to any thing, and to p(new) for any `old`. Few captions place
+anything by the same object: of prepositions, only pairs are counted whose second caption does, and the estimate is the
+probability that one more caption that does so makes a candidate true.
 """
 
 from __future__ import annotations
