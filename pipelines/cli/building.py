@@ -188,11 +188,10 @@ def show(
     """Show random negatives with the edit marked.
 
     Edits are in colours on a terminal, and [-old-]{+new+} elsewhere or with NO_COLOR set; FORCE_COLOR keeps colours in
-    a pipe.
+    a pipe. --rejections --caption ID says why a caption has no others.
 
     \b
     Example: negcap show outputs/mine --operator noun --split test --n 5
-    Example: negcap show outputs/mine --caption coco:sample_0095:2 --rejections
     """
     from ..report.rows import print_rows
     from ..tables.columns import sample, table_of
