@@ -34,7 +34,8 @@ def difference(run: Path, other: Path, examples: int = 3) -> dict[str, Any]:
     negatives = rows(run, "negatives", KEYS).merge(rows(other, "negatives", KEYS), "outer", indicator="side")
     new, old = (rows(one, "rejections", [*KEYS, "reason", "detail"]) for one in (run, other))
     found: dict[str, Any] = {}
-    for operator, some in negatives.groupby("operator", sort=True):
+    for operator in sorted(negatives["operator"].unique()):
+        some = negatives[negatives["operator"] == operator]
         numbers = some["side"].value_counts()
         found[operator] = {"both": int(numbers["both"])}
         for side, name in SIDES.items():
@@ -46,15 +47,15 @@ def difference(run: Path, other: Path, examples: int = 3) -> dict[str, Any]:
                 for one in its.head(examples).to_dict("records")
             ]
     changed = new[new["text"] != ""].merge(old, on=KEYS, suffixes=("", "_old")).query("reason != reason_old")
-    for operator, some in changed.groupby("operator"):
-        if operator in found:
-            found[operator]["reasons"] = counted(some["reason_old"] + " -> " + some["reason"])
+    for operator, its in found.items():
+        some = changed[changed["operator"] == operator]
+        its["reasons"] = counted(some["reason_old"] + " -> " + some["reason"])
     return found
 
 
 def counted(column: pd.Series) -> dict[str, int]:
     """How often each value occurs, the most frequent first."""
-    return {value: int(number) for value, number in column.value_counts().items()}
+    return {str(value): int(number) for value, number in column.value_counts().items()}
 
 
 def print_difference(found: Mapping[str, Any], stream: TextIO) -> None:
