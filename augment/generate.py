@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 DRAWS_PER_NEGATIVE, EXTRA_DRAWS, READ_PER_NEGATIVE = 4, 16, 3
 # reasons of rejections
 IMPLAUSIBLE, NO_CANDIDATE, OPERATOR_ERROR, TOO_LONG = "implausible", "no_candidate", "operator_error", "too_long"
+NEAREST = (IMPLAUSIBLE, "likely_true")  # of the reasons for a caption without negatives, the last checked first
 KEYS = ("caption_id", "image_id", "split", "origin")
 # The columns of the fields of `Judged` after the candidate, and of the fields of `Candidate` that say what it changes.
 OUTCOMES = ("text", "p_true", "plausibility", "p_odd", "reason", "detail", "sibling_id")
@@ -87,7 +88,9 @@ def generate_tables(
     The captions of an image must be consecutive. Replacements come from `lexicon`; with `truth`, candidates that are
     too likely true are rejected too. Counters: captions; for each operator `<name>.captions` (with at least one result)
     and `<name>.rows`; for each family `family.<name>.captions` and `family.<name>.rows`;
-    `rejected.<operator>.<reason>`; `captions.without` (captions without any negative).
+    `rejected.<operator>.<reason>`; `captions.without` (captions without any negative), and of these
+    `without.<reason>`: that of the candidate that came nearest, one of NEAREST, `no_candidate`, or
+    `refused` for others.
     """
     negatives, positives, rejections = Rows(), Rows(), Rows()
     captions = from_parses(parses)
@@ -106,7 +109,11 @@ def generate_tables(
                 if accepted:
                     families.add(family)
             counts.update(f"family.{family}.captions" for family in families)
-            counts["captions.without"] += not families - {POSITIVE}
+            if not families - {POSITIVE}:
+                reasons = {rejected.reason for made in generated.values() for rejected in made.rejected}
+                counts["captions.without"] += 1
+                nearest = NO_CANDIDATE if reasons <= {NO_CANDIDATE} else "refused"
+                counts[f"without.{next((one for one in NEAREST if one in reasons), nearest)}"] += 1
             row += 1
     tables = {
         "rejections": rejections.table(parses, REJECTIONS),

@@ -26,6 +26,7 @@ from ..context import Context
 from ..edits import BOTH, NO, Candidate, Edit
 from ..language.coreference import may_corefer
 from ..language.grammar import ARTICLES, article
+from ..language.semantic_classes import head
 from ..language.wordnet import first_sense
 from ..lexicon.lexicon import sample
 from ..reproducible import exp, record_rng
@@ -130,12 +131,18 @@ def contrasts(caption: Caption, context: Context) -> list[Contrast]:
 
 @cached_on_context
 def existence(caption: Caption, context: Context) -> list[Contrast]:
-    """Contrasts of a thing that a caption of the image mentions and an absent one as frequent, in random order."""
+    """Contrasts of a thing that a caption of the image mentions and an absent one as frequent, in random order.
+
+    Of a person, if there is none and nothing to correct: "There are no actors in the picture".
+    """
     nouns, site = context.lexicon.nouns, added_sites(caption).get("exists")
     if site is None:
         return []
     allowed, priors, weighed = _allowed(nouns.names, "exists"), nouns.priors[""], []
     shown = _shown_by_siblings(context, "exists") | dict(sorted(shown_nouns(caption, "exists")))
+    if not shown and not _corrections(caption, context):
+        persons = sorted(shown_nouns(caption, "exists", persons=True))
+        shown = {noun if noun in nouns.number else head(noun): plural for noun, plural in persons}
     for noun, plural in sorted(shown.items()):
         if noun in nouns.number and noun in context.lexicon.forms(many=plural):
             difference = np.abs(priors - priors[nouns.number[noun]])

@@ -108,10 +108,11 @@ def added_sites(caption: Caption) -> dict[str, Site]:
 
 
 @cached_on_caption
-def shown_nouns(caption: Caption, frame: str) -> frozenset[tuple[str, bool]]:
+def shown_nouns(caption: Caption, frame: str, *, persons: bool = False) -> frozenset[tuple[str, bool]]:
     """The nouns of a caption that its photo surely shows and that can be negated in a frame, and whether plural.
 
-    Not what is negated, awaited, likened or of something: "waiting for a bus", "a picture of a dog".
+    Not what is negated, awaited, likened or of something: "waiting for a bus", "a picture of a dog". persons: those for
+    persons instead, of whom a photo by one shows none.
     """
     if _is_negative(caption):
         return frozenset()
@@ -119,11 +120,11 @@ def shown_nouns(caption: Caption, frame: str) -> frozenset[tuple[str, bool]]:
     return frozenset(
         (slot.entry, slot.plural)
         for slot in noun_slots(caption)
-        if slot.entry in FRAMES[frame].nouns
+        if (is_person(slot.entry) if persons else slot.entry in FRAMES[frame].nouns)
         and caption.word(slot.end) != "of"
         and (
             caption.tokens[slot.noun].dep in ("nsubj", "ROOT", "attr", "dobj")
-            or prepositions.get(slot.noun) in WORDS["shown"]
+            or (prepositions.get(slot.noun) in WORDS["shown"] and not (persons and prepositions[slot.noun] == "by"))
         )
     )
 

@@ -131,10 +131,10 @@ def noun_choices(batch: Batch) -> list[list[Choice]]:
     for (number, slot), weighed in zip(slots, noun_weights(batch, slots), strict=True):
         if weighed is not None:
             candidate = noun_candidates(batch.captions[number], batch.lexicon, slot)
-            *weights, same = weighed
+            weights, odds, same = weighed
             names, forms = nouns.names, batch.lexicon.forms(many=slot.plural)
             left = [number for number in same if names[number] in forms]
-            choices[number].append(Choice((slot.noun,), slot.entry, names, *weights, candidate, slot.plural, left))
+            choices[number].append(Choice((slot.noun,), slot.entry, names, weights, odds, candidate, slot.plural, left))
     return choices
 
 

@@ -61,15 +61,15 @@ def _words(reason: str, candidate: Candidate, caption: Caption, context: Context
     if change == "noun":
         entry, index = context.lexicon.nouns.number.get(new), context.lexicon.coreference
         several = {noun for noun, count in context.siblings.quantities if count != 1}
-        for noun in sorted(mentioned_nouns(caption)) if entry is not None else ():
+        for noun in sorted(mentioned_nouns(caption)):
             heard = own or noun in several or not says_less(noun, old)
-            if heard and index.with_noun(noun).reason(entry) == reason.partition("_")[0]:
+            if heard and entry is not None and index.with_noun(noun).reason(entry) == reason.partition("_")[0]:
                 yield noun
     elif change == "quantity":
         thing, value = tokens[candidate.slots[0]].lemma, quantity_value(new)
         for noun, count in sorted(mentioned_quantities(caption)):
-            counts, several, group = counted(thing, frozenset([(noun, count)]))
-            of_sibling = value in counts or (quantity_value(old) == 1 and (group or several))
+            counts, some, group = counted(thing, frozenset([(noun, count)]))
+            of_sibling = value in counts or (quantity_value(old) == 1 and (group or some))
             if (noun == thing and count in (0, value)) if own else of_sibling:
                 yield noun
     elif change == "preposition":
@@ -85,8 +85,8 @@ def _words(reason: str, candidate: Candidate, caption: Caption, context: Context
                 if about and may_be_same(attribute, word):
                     yield word
     elif change == "verb":
-        said = mentioned_verbs(caption) - {old}
-        yield from sorted(verb for verb in said if verbs.may_be_same(new, verb))
+        others = mentioned_verbs(caption) - {old}
+        yield from sorted(verb for verb in others if verbs.may_be_same(new, verb))
         yield from sorted(noun for noun in mentioned_nouns(caption) - {old} if new in implied_verbs(noun))
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -102,30 +103,45 @@ def build(captions: str | None, run: Path, only: tuple[str, ...] | None, overwri
 @negcap.command()
 @click.argument("run", type=options.PLACE, callback=options.no_file, required=False)
 @click.option("--columns", "table", metavar="TABLE", help="Print the columns of this table instead, with descriptions.")
+@click.option(
+    "--diff", "other", type=options.PLACE, metavar="OTHER", help="Compare the negatives with another run's instead."
+)
 @click.option("--verify", is_flag=True, help="Check that every file is intact instead; exit with status 1 if not.")
 @options.as_json
 @click.pass_context
-def info(ctx: click.Context, run: Path | None, table: str | None, verify: bool, as_json: bool) -> int:
+def info(
+    ctx: click.Context, run: Path | None, table: str | None, other: Path | None, verify: bool, as_json: bool
+) -> int:
     """Show the content of a run, or check it.
 
     Its tables with rows and sizes, whether each is finished and up to date with its input, and the images, captions,
     splits, operators, seed, parser and version. --verify reads all files again, and prints one line per problem.
+    --diff says which rows another run has too, and why it lacks others: what another threshold or seed changes.
     Without RUN, --columns prints what this version of negcap writes.
 
     \b
     Example: negcap info outputs/mine --verify
     """
-    if run is None and (table is None or verify):
+    if run is None and (table is None or verify or other):
         raise click.UsageError("RUN must be given, unless --columns is", ctx)
+    from ..report.difference import difference, print_difference
     from ..report.info import columns_of, print_columns, print_info, read_info
 
     if run is not None and verify:
         return _verify(run)
-    held: Any = columns_of(table, run) if table is not None else read_info(run) if run is not None else None
+    held: Any
+    show: Callable[[Any, TextIO], None]
+    if run is not None and other is not None:
+        held, show = difference(run, other), print_difference
+    elif table is not None:
+        held, show = columns_of(table, run), print_columns
+    else:
+        assert run is not None
+        held, show = read_info(run), print_info
     if as_json:
         print(json.dumps(held, indent=1, ensure_ascii=False))
     else:
-        (print_columns if table is not None else print_info)(held, sys.stdout)
+        show(held, sys.stdout)
     return 0
 
 
@@ -147,6 +163,7 @@ def _verify(run: Path) -> int:
 @click.option("--n", type=int, default=10, show_default=True, help="Rows shown.")
 @options.operators
 @options.splits
+@options.several("--caption", "captions", "Only rows of this caption_id; with --rejections, why it has no others.")
 @options.refined
 @click.option("--rejections", "table", flag_value="rejections", help="Show rejected candidates.")
 @options.several(
@@ -162,6 +179,7 @@ def show(
     n: int,
     operators: tuple[str, ...] | None,
     splits: tuple[str, ...] | None,
+    captions: tuple[str, ...] | None,
     table: str | None,
     reasons: tuple[str, ...] | None,
     as_json: bool,
@@ -170,7 +188,7 @@ def show(
     """Show random negatives with the edit marked.
 
     Edits are in colours on a terminal, and [-old-]{+new+} elsewhere or with NO_COLOR set; FORCE_COLOR keeps colours in
-    a pipe.
+    a pipe. --rejections --caption ID says why a caption has no others.
 
     \b
     Example: negcap show outputs/mine --operator noun --split test --n 5
@@ -179,7 +197,7 @@ def show(
     from ..tables.columns import sample, table_of
 
     shown = "rejections" if reasons else table or table_of(operators or ())
-    wanted = {"operator": operators or (), "split": splits or (), "reason": reasons or ()}
+    wanted = {"operator": operators or (), "split": splits or (), "caption_id": captions or (), "reason": reasons or ()}
     rows = sample(run, shown, n, seed or 0, wanted)
     if as_json:
         for row in rows:

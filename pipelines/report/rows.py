@@ -50,9 +50,10 @@ def summary(row: Row) -> list[Any]:
 
 
 def headline(row: Row) -> str:
-    """The caption's id, the operator, the change and, for a rejection, the reason and the detail, if there is one."""
+    """The caption's id, the operator, the change and, for a rejection, the reason and what decided, if it is known."""
     rejected = f"  rejected: {row['reason']}" if "reason" in row else ""
-    rejected += f" ({row['detail']})" if row.get("detail") else ""
+    decided = [row[name] for name in ("detail", "sibling_id") if row.get(name)]
+    rejected += f" ({' in '.join(decided)})" if decided else ""
     return visible(f"{row['caption_id']}  {row['operator']}: {change(row)}{rejected}")
 
 

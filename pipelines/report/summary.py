@@ -135,6 +135,27 @@ def operators_table(counts: Mapping[str, int], families: Mapping[str, str]) -> T
     return table
 
 
+WITHOUT = {
+    "implausible": "only odd ones found",
+    "likely_true": "only ones that are likely true",
+    "refused": "only ones refused for other reasons",
+    "no_candidate": "nothing to change",
+}
+
+
+def coverage_lines(counts: Mapping[str, int]) -> list[str]:
+    """How many captions have a negative, and why the others have none; nothing if it was not counted.
+
+    counts: the counters in the manifest of the table negatives.
+    """
+    if (without := counts.get("captions.without")) is None:
+        return []
+    captions, why = counts.get("captions", 0), counts_below(counts, "without")
+    have = f"captions with a negative: {captions - without:,} of {captions:,} ({percent(captions - without, captions)})"
+    reasons = ", ".join(f"{WITHOUT[name]} {why[name]:,}" for name in WITHOUT if name in why)
+    return [have, *([f"captions without any: {reasons}"] if reasons else [])]
+
+
 def rejections_table(counts: Mapping[str, int], operators: Iterable[str]) -> Table | None:
     """Rejected candidates: one row per operator, with the most frequent reasons first. None if nothing was refused."""
     table = plain_table("", "rejected", "because")
@@ -175,9 +196,8 @@ def print_summary(run: Path, timings: Sequence[Timing], stream: TextIO, examples
     for line in [*corpus_lines(run), *truth_lines(run), *component_lines(run)]:
         console.print(line, soft_wrap=True, markup=False)
     print_table(console, operators_table(counts, families))
-    if (without := counts.get("captions.without")) is not None:
-        share = percent(without, counts.get("captions", 0))
-        console.print(f"captions without any negative: {without:,} ({share})", markup=False)
+    for line in coverage_lines(counts):
+        console.print(line, soft_wrap=True, markup=False)
     if not any(counts[f"{name}.rows"] for name in families):
         refused = Counter[str]()
         for operator in families:
