@@ -21,6 +21,7 @@ at most e^(2 BOUND): balance makes no implausible replacement likely.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -78,7 +79,9 @@ def exchanges(
             number = lexicon.entries(kind).number
             for choice in CHOICES[kind](context.caption, context):
                 weights = choice.weights.copy()
-                weights[_rejected(kind, choice, context)] = 0.0
+                if choice.odd is not None:
+                    weights[choice.odd] = 0.0
+                weights[_rejected(kind, replace(choice, weights=weights), context)] = 0.0
                 (new,) = weights.nonzero()
                 if len(new) and choice.entry in number:
                     offset = len(number) * choice.plural

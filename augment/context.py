@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,7 +14,8 @@ from .cloze.model import Reading
 from .language.coreference import Coreferent, says_less
 from .lexicon.lexicon import Lexicon
 from .mentions import Mentions
-from .plausibility import entry_units, entry_vectors, log_probabilities, read
+from .oddness import MAX_P_ODD, coefficients, probabilities
+from .plausibility import WINDOW, entry_units, entry_vectors, head_units, log_probabilities, read
 from .slots.nouns import Slot
 
 if TYPE_CHECKING:
@@ -27,18 +28,21 @@ CAPTIONS, TOKENS = 250, 4000  # about as many captions are read by the cloze mod
 @dataclass(frozen=True, eq=False)
 class Batch:
     """Captions that the cloze model has read together, with the lexicon, and what was computed for all of them at once:
-    `known`, by function.
+    `known`, by function. max_odd: the highest probability that readers call a negative odd. excluded: whether operators
+    also propose what is not drawn since it may be true or is too odd.
     """
 
     lexicon: Lexicon
     captions: Sequence[Caption]
     readings: Sequence[Reading]
+    max_odd: float = MAX_P_ODD
+    excluded: bool = False
     known: dict[Callable[..., Any], Sequence[Any] | None] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, captions: Sequence[Caption], lexicon: Lexicon) -> Batch:
-        """Let the cloze model of the lexicon read captions."""
-        return cls(lexicon, captions, read(captions, lexicon.cloze))
+    def read(cls, captions: Sequence[Caption], lexicon: Lexicon, **settings: Any) -> Batch:
+        """Let the cloze model of the lexicon read captions; settings: the other fields."""
+        return cls(lexicon, captions, read(captions, lexicon.cloze), **settings)
 
     def result(self, function: Callable[[Batch], Sequence[Result]], number: int) -> Result:
         """The result of a function, one for each caption of a batch, for caption number `number`.
@@ -55,9 +59,8 @@ class Batch:
                 self.known[function] = None
         known = self.known[function]
         if known is None:
-            return function(
-                Batch(self.lexicon, self.captions[number : number + 1], self.readings[number : number + 1])
-            )[0]
+            one = self.captions[number : number + 1], self.readings[number : number + 1]
+            return function(replace(self, captions=one[0], readings=one[1], known={}))[0]
         return known[number]
 
     def log_probabilities(self, kind: str, slots: Sequence[tuple[int, Slot]], form: str = "") -> np.ndarray:
@@ -68,6 +71,25 @@ class Batch:
         units, vectors = entry_units(self.lexicon, kind, form), entry_vectors(self.lexicon, kind, form)
         asked = [(self.readings[number], (slot.start, slot.end), slot.contexts) for number, slot in slots]
         return log_probabilities(asked, self.lexicon.entries(kind), units, vectors)
+
+    def too_odd(self, kind: str, slots: Sequence[tuple[int, Slot]], weights: np.ndarray, form: str = "") -> np.ndarray:
+        """Which entries of positive weight readers would call odd in slots, as the surrogate of the cloze model
+        estimates it: (slots, entries). Arguments as of `log_probabilities`; weights: (slots, entries).
+        """
+        odd = np.zeros(weights.shape, bool)
+        if self.excluded or not slots or (surrogate := self.readings[0].model.surrogate) is None:
+            return odd
+        places = [self.readings[number].place(slot.start, slot.end) for number, slot in slots]
+        units = head_units(self.lexicon, kind, form)
+        of, new = np.nonzero(weights)
+        known = (units[new] >= 0) & np.array([place is not None for place in places])[of]
+        of, new = of[known], new[known]
+        if len(of):
+            readings = [self.readings[slots[i][0]] for i in of.tolist()]
+            beside = np.array([place or (0, 0) for place in places])[of]
+            changes = np.stack(surrogate.estimate(readings, beside, units[new], WINDOW), axis=1)
+            odd[of, new] = probabilities(np.array(coefficients()[kind]), changes) > self.max_odd
+        return odd
 
 
 def computed_together(function: Callable[[Batch], Sequence[Result]]) -> Callable[[Caption, Context], Result]:
@@ -133,14 +155,16 @@ class Context:
         )
 
 
-def contexts(images: Iterable[Sequence[Caption]], lexicon: Lexicon, truth: Truth | None = None) -> list[Context]:
+def contexts(
+    images: Iterable[Sequence[Caption]], lexicon: Lexicon, truth: Truth | None = None, **settings: Any
+) -> list[Context]:
     """The contexts of the captions of some images, in order; the cloze model reads all captions together.
 
     images: the captions of each, one of the `batches` of a larger number. truth: the estimates of the corpus; None:
-    nothing is estimated.
+    nothing is estimated. settings: max_odd and excluded, see `Batch`.
     """
     images = list(images)
-    batch = Batch.read([caption for captions in images for caption in captions], lexicon)
+    batch = Batch.read([caption for captions in images for caption in captions], lexicon, **settings)
     contexts: list[Context] = []
     for captions in map(tuple, images):
         known: dict[Any, tuple[frozenset[Any], frozenset[Any]]] = {}

@@ -62,6 +62,9 @@ class NegativesConfig(Settings):
     max_odd: MaxOdd = MAX_P_ODD
     scorer: Scorer = None
     cloze: Cloze = None
+    excluded: bool = Field(
+        False, description="record as rejections also words that are not drawn: they may be true, or are too odd"
+    )
 
     @model_validator(mode="after")
     def _check_operators(self) -> Self:
@@ -141,7 +144,7 @@ def generate_for_images(
     images: one of the `batches` of a larger number; their captions are read together. explain: whether rejections say
     which word decided.
     """
-    read = contexts(images, lexicon, truth)
+    read = contexts(images, lexicon, truth, max_odd=settings.max_odd, excluded=settings.excluded)
     generated = [
         {name: try_operator(name, context.caption, context, settings) for name in settings.operators}
         for context in read
@@ -240,14 +243,14 @@ def reject_implausible(
     changes = compare(*zip(*pairs, strict=True)) if pairs else []
     odd = p_odd([(name, negative.candidate) for name, _, _, negative in read], changes)
     left: list[tuple[Caption, Generated, Judged]] = []
+    too_odd = f"p_odd must be <= {max_odd:g}"
     for (_, context, kept, negative), change, likely in zip(read, changes, odd, strict=True):
-        judged = negative._replace(plausibility=change.log_odds, p_odd=likely)
         if likely <= max_odd:
-            left.append((context.caption, kept, judged))
+            left.append((context.caption, kept, negative._replace(plausibility=change.log_odds, p_odd=likely)))
         else:
             log_odds = change.log_odds if scorer is None else None
-            detail = f"p_odd must be <= {max_odd:g}"
-            kept.rejected.append(judged._replace(plausibility=log_odds, reason=IMPLAUSIBLE, detail=detail))
+            outcome = log_odds, likely, IMPLAUSIBLE, too_odd
+            kept.rejected.append(Judged(negative.candidate, negative.text, negative.p_true, *outcome))
     odds: list[float | None] = [negative.plausibility for _, _, negative in left]
     if scorer is not None:
         new = scorer.log_likelihoods([negative.text for _, _, negative in left])

@@ -29,7 +29,7 @@ SCALE = 5.0  # nats: lowest and whole are measured in these, so that all coeffic
 WHOLE = (-15.0, 5.0)  # nats: whole is cut to these
 
 
-def features(changes: Sequence[Change]) -> np.ndarray:
+def features(changes: Sequence[Change] | np.ndarray) -> np.ndarray:
     """log(1 + loss), lowest and whole of each change, as the regression takes them: (changes, 3)."""
     _, loss, lowest, whole = np.array(changes, float).reshape(-1, 4).T
     return np.stack([log(1.0 + loss), np.maximum(lowest, -12.0) / SCALE, np.clip(whole, *WHOLE) / SCALE], axis=1)
@@ -37,10 +37,15 @@ def features(changes: Sequence[Change]) -> np.ndarray:
 
 def p_odd(made: Sequence[tuple[str, Candidate]], changes: Sequence[Change]) -> list[float]:
     """The probability that a reader calls each negative odd, to 4 digits; made: its operator and what that changed."""
-    model, terms = coefficients(), features(changes)
+    model = coefficients()
     known = [next(model[name] for name in (*kind_of(*one), ANY) if name in model) for one in made]
-    weights = np.array(known).reshape(-1, 4)
-    return sigmoid(weights[:, 0] + np.add.reduce(weights[:, 1:] * terms, axis=1)).round(4).tolist()
+    return probabilities(np.array(known).reshape(-1, 4), changes).tolist()
+
+
+def probabilities(weights: np.ndarray, changes: Sequence[Change] | np.ndarray) -> np.ndarray:
+    """p_odd of each change, (changes,), to 4 digits; weights: bias and coefficients of each, or of all, (4,)."""
+    terms = features(changes)
+    return sigmoid(weights[..., 0] + np.add.reduce(weights[..., 1:] * terms, axis=1)).round(4)
 
 
 def kind_of(operator: str, candidate: Candidate) -> tuple[str, str]:

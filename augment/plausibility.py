@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .lexicon.entries import Entries
 
 WORD = re.compile(r"['’]s\b|[^\W_]+|[^\w\s]|_")
+REPLACED = ("noun", "attribute", "verb", "preposition")  # changes that may replace a single unit
 WINDOW = 3  # number of words on either side of an edit that are looked at with it
 CACHED = 64  # number of lexicons, kinds and forms whose units are cached
 
@@ -61,6 +62,19 @@ def entry_units(lexicon: Lexicon, kind: str, form: str = "") -> np.ndarray:
 
     form: of nouns "nn" (singular) or "nns" (plural); of verbs a Penn tag, such as "VBZ"; other kinds have one form.
     """
+    return (lexicon.cloze or cloze_model()).numbers(surfaces_of(lexicon, kind, form))
+
+
+@cached(CACHED)
+def head_units(lexicon: Lexicon, kind: str, form: str = "") -> np.ndarray:
+    """As `entry_units`, but of a phrase that is no unit the unit of its last word."""
+    units, surfaces = entry_units(lexicon, kind, form), surfaces_of(lexicon, kind, form)
+    heads = [name and name.rpartition(" ")[2] if unit < 0 else None for name, unit in zip(surfaces, units, strict=True)]
+    return read_only(np.maximum(units, (lexicon.cloze or cloze_model()).numbers(heads)))
+
+
+def surfaces_of(lexicon: Lexicon, kind: str, form: str = "") -> Sequence[str | None]:
+    """Each lexicon entry of a kind in a form, as it is written; None for one that has none."""
     names: Sequence[str | None] = lexicon.entries(kind).names
     if kind == "noun":
         surfaces = lexicon.forms(many=form == "nns")
@@ -68,7 +82,7 @@ def entry_units(lexicon: Lexicon, kind: str, form: str = "") -> np.ndarray:
     elif kind == "verb":
         surfaces = lexicon.inflected.get(form.lower(), {})
         names = [inflected(name, form, surfaces) for name in lexicon.verbs.names]
-    return (lexicon.cloze or cloze_model()).numbers(names)
+    return names
 
 
 @cached(CACHED)
@@ -134,7 +148,7 @@ def words_after(caption: Caption, edits: Sequence[Edit]) -> Edited:
 
 
 class Change(NamedTuple):
-    """How a negative compares with its caption, in nats.
+    """How a negative compares with its caption, in nats; see `compare` for which numbers are estimates.
 
     log_odds: the plausibility of the negative, log p(negative) - log p(caption). loss: at least 0; the sum of the
     decreases in log p(word | rest) of the words that both texts have, leaving out words that become likelier. lowest:
@@ -149,13 +163,63 @@ class Change(NamedTuple):
 
 
 def compare(captions: Sequence[Caption], readings: Sequence[Reading], candidates: Sequence[Candidate]) -> list[Change]:
-    """Let the cloze model read each negative (false caption) as a whole, and compare it with its caption.
+    """Compare negatives (false captions) with their captions by the cloze model.
 
     captions, readings, candidates: for each negative, its caption, how that was read, and the edits. The log-odds are
-    those of the candidate if its operator gave them, else the pseudo-log-likelihood of the negative minus that of the
-    caption. Equal negatives of a caption are read once, as are those that differ only in the number they put in ("three
-    dogs", "four dogs"): their log-odds differ by log p(number | rest) alone, and loss and lowest of the first are used
-    for all.
+    those of the candidate if its operator gave them, else `whole`. Where another unit takes the place of one noun,
+    attribute, verb or preposition, the model's surrogate estimates loss, lowest and whole, if it has one (see
+    `negcap.augment.cloze.surrogate`); all other negatives are read as a whole.
+    """
+    changes: dict[int, Change] = {}
+    together: dict[int, list[tuple[int, tuple[int, int], int]]] = {}
+    for i, (caption, reading, candidate) in enumerate(zip(captions, readings, candidates, strict=True)):
+        if replaced := _replaced_unit(caption, reading, candidate):
+            together.setdefault(id(reading.states), []).append((i, *replaced))
+    for own in together.values():
+        numbers, places, units = zip(*own, strict=True)
+        of = [readings[i] for i in numbers]
+        surrogate = of[0].model.surrogate
+        assert surrogate is not None
+        estimates = surrogate.estimate(of, np.array(places), np.array(units), WINDOW)
+        for i, change in zip(numbers, zip(*(its.tolist() for its in estimates), strict=True), strict=True):
+            odds = candidates[i].plausibility
+            changes[i] = Change(change[3] if odds is None else odds, *change[1:])
+    rest = [i for i in range(len(captions)) if i not in changes]
+    changes |= zip(
+        rest, read_and_compare(*([its[i] for i in rest] for its in (captions, readings, candidates))), strict=True
+    )
+    return [changes[i] for i in range(len(captions))]
+
+
+def _replaced_unit(caption: Caption, reading: Reading, candidate: Candidate) -> tuple[tuple[int, int], int] | None:
+    """The place of the one unit that a candidate replaces, and the number of the new one, or of the head of a phrase
+    that is no unit; None if it does anything else, but for "an" in place of "a", or there is no surrogate.
+    """
+    if candidate.change not in REPLACED or reading.model.surrogate is None or reading.states is None:
+        return None
+    found = None
+    for start, end, new in candidate.edits:
+        first, last = bisect_left(caption.begins, start), bisect_left(caption.begins, end)
+        if last == first + 1 and normalised(new) == normalised(caption.lowered[first]):
+            continue
+        if found is not None:
+            return None
+        found = first, last, new
+    if found is None or (place := reading.place(*found[:2])) is None:
+        return None
+    units = reading.model.units
+    unit = units.of(found[2]) or units.of(found[2].rpartition(" ")[2])
+    return None if unit is None else (place, unit)
+
+
+def read_and_compare(
+    captions: Sequence[Caption], readings: Sequence[Reading], candidates: Sequence[Candidate]
+) -> list[Change]:
+    """As `compare`, but the cloze model reads all negatives as a whole.
+
+    Equal negatives of a caption are read once, as are those that differ only in the number they put in ("three dogs",
+    "four dogs"): their log-odds differ by log p(number | rest) alone, and loss and lowest of the first are used for
+    all.
     """
     if not captions:
         return []

@@ -18,6 +18,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from ..data import data_path
+from . import surrogate
 from .fixed_point import LARGEST, ROW, Quantised
 from .states import SPECIAL, Units
 
@@ -107,7 +108,7 @@ def read_about(path: Path) -> dict[str, Any]:
 
 def shapes(arrays: dict[str, np.ndarray], units: int) -> dict[str, tuple[int, ...]]:
     """The shape of each parameter, by name, in a model with this number of units; the other sizes are taken from
-    `embedding.weight`, `query.bias`, `hidden.bias` and `distance`.
+    `embedding.weight`, `query.bias`, `hidden.bias` and `distance`, and of a surrogate, if there is one, from its own.
 
     Raises KeyError if one of these is missing, IndexError or ValueError if one has another number of dimensions.
     """
@@ -133,7 +134,7 @@ def shapes(arrays: dict[str, np.ndarray], units: int) -> dict[str, tuple[int, ..
         expected |= {f"{gru}.bias_ih_l0": (3 * states,), f"{gru}.bias_hh_l0": (3 * states,)}
     for name, shape in linear.items():
         expected |= {f"{name}.weight": shape, f"{name}.bias": shape[:1]}
-    return expected
+    return expected | surrogate.shapes(arrays)
 
 
 def _values(path: Path, name: str, array: np.ndarray, bits: np.ndarray | None) -> np.ndarray:

@@ -21,6 +21,7 @@ from ..data import data_path
 from .file import read_model
 from .network import Network, Read, single_threaded, singles
 from .states import SPECIAL, UNKNOWN, Place, Units
+from .surrogate import Surrogate, shapes
 
 EDITED = 12_000  # number of units of edited texts that are read together, about: their states take 70 MB
 Span = tuple[int, int]  # token numbers, the second exclusive
@@ -28,16 +29,20 @@ Span = tuple[int, int]  # token numbers, the second exclusive
 
 @dataclass(frozen=True, eq=False)
 class ClozeModel:
-    """A cloze model: its vocabulary, and the network that computes vectors of places."""
+    """A cloze model: its vocabulary, the network that computes vectors of places, and what estimates the losses of
+    texts that are not read; None: they all have to be read.
+    """
 
     units: Units
     network: Network
+    surrogate: Surrogate | None = None
 
     @classmethod
     def load(cls, path: Path) -> ClozeModel:
         """Read a model from its file. Raises as `negcap.augment.cloze.file.read_model`."""
         units, arrays = read_model(path)
-        return cls(units, Network(arrays))
+        network = Network(arrays)
+        return cls(units, network, Surrogate(arrays, network) if shapes(arrays) else None)
 
     @cached_property
     def embedding(self) -> np.ndarray:
@@ -114,9 +119,9 @@ class ClozeModel:
             np.concatenate([np.zeros((0, self.embedding.shape[1]), np.float32), *every]), inner
         ).tolist()
         return [
-            Reading(self, *of_text, scores[end - size : end], its, row, states if known is None else None)
-            for of_text, size, end, its, row in zip(
-                encoded, sizes, accumulate(sizes), vectors, rows or [{}] * len(texts), strict=True
+            Reading(self, *of_text, scores[end - size : end], its, row, states if known is None else None, number)
+            for number, (of_text, size, end, its, row) in enumerate(
+                zip(encoded, sizes, accumulate(sizes), vectors, rows or [{}] * len(texts), strict=True)
             )
         ]
 
@@ -137,7 +142,7 @@ class Reading:
     units: the numbers of its units, from START to END. place_of: for each token, the place of its unit. scores: log
     p(unit | rest) of each unit but START and END. vectors: of the places that can be asked for, first those of the
     units, (places, width). rows: the row in `vectors` of each other place. states: for texts that share units with this
-    one; None if it was read so itself.
+    one; None if it was read so itself. number: of the text among those that were read together.
     """
 
     model: ClozeModel
@@ -147,14 +152,29 @@ class Reading:
     vectors: np.ndarray
     rows: Mapping[Place, int] = field(default_factory=dict)
     states: Read | None = None
+    number: int = 0
+
+    def at(self, place: Place) -> np.ndarray:
+        """The vector of a place: (width,). It is that of a unit, or was asked for when the text was read."""
+        before, after = place
+        return self.vectors[before if after - before == 2 else self.rows[place]]
+
+    def place(self, start: int, end: int) -> Place | None:
+        """The place of the tokens from `start` to `end` (exclusive); None if they are not whole units, or `at` does not
+        know the place.
+        """
+        of, last = self.place_of, len(self.place_of)
+        if start >= end or (start and of[start - 1] == of[start]) or (end < last and of[end] == of[end - 1]):
+            return None
+        before, after = place = _place(self.units, of, start, end)
+        return place if after - before == 2 or place in self.rows else None
 
     def vector(self, start: int, end: int) -> np.ndarray:
         """The vector of the place of the tokens from `start` to `end` (exclusive): (width,).
 
         The tokens are those of a single unit, or a span that was given to `ClozeModel.read`, else KeyError.
         """
-        before, after = place = _place(self.units, self.place_of, start, end)
-        return self.vectors[before if after - before == 2 else self.rows[place]]
+        return self.at(_place(self.units, self.place_of, start, end))
 
     @single_threaded()
     def log_probabilities(self, start: int, end: int, units: np.ndarray) -> np.ndarray:

@@ -79,7 +79,7 @@ class Network:
         """Scale the weights to the units of what they are multiplied with."""
         size = len(arrays["query.bias"])
         self.arrays, self._size = arrays, size
-        self._sides = Recurrent.of(arrays, 0), Recurrent.of(arrays, 1)  # the forward and the backward GRU
+        self.sides = Recurrent.of(arrays, 0), Recurrent.of(arrays, 1)  # the forward and the backward GRU
         # Hidden layer of what attention finds, (states, hidden), to points of GELU; the last layer, (hidden, width).
         self._from_attended = transposed(arrays["hidden.weight"][:, 2 * size :]) * np.float32(2.0**-FOUND * GELU.scale)
         self._output = transposed(arrays["output.weight"]) * np.float32(2.0**-HIDDEN)
@@ -120,7 +120,7 @@ class Network:
             states = States(*(buffer(name, (total, width)) for name, width in shapes.items()))
             for rows, values in zip(states, known.states, strict=True):
                 rows[:used] = values
-        for side, new, row in zip(self._sides, (levels, levels_behind), (used, middle), strict=True):
+        for side, new, row in zip(self.sides, (levels, levels_behind), (used, middle), strict=True):
             run(side, new, states, row)
         vectors = np.empty((len(beside), self._output.shape[1]), np.float32)
         order = np.lexsort((reach, counts, lengths))

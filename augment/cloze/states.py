@@ -57,7 +57,7 @@ class Units:
         return self.number.get(normalised(word))
 
     def read(self, words: Sequence[str]) -> tuple[list[int], list[int]]:
-        """Group the words of a tokenised text into units; those that are not in the vocabulary become UNKNOWN.
+        """Group the words of a tokenised text, in lower case, into units; those not in the vocabulary become UNKNOWN.
 
         Returns the numbers of the units, from START to END, and for each token the place of its unit: of "two dogs in
         front of it", with the phrase "in front of", 6 numbers and the places 1, 2, 3, 3, 3, 4. A final full stop has
@@ -65,7 +65,7 @@ class Units:
         """
         unknown, number = self.number[UNKNOWN], self.number
         units, places = [0], []
-        words, start = [normalised(word) for word in words], 0
+        words, start = ["a" if word == "an" else word for word in words], 0  # as `normalised`, of lower case
         for size in joined(words, self.phrases):
             places += [len(units)] * (size or 1)
             if size:
@@ -150,10 +150,14 @@ class Recurrent(NamedTuple):
             biases if side == 0 else np.zeros_like(biases),
         )
 
-    def step(self, state: np.ndarray, units: np.ndarray, new: np.ndarray) -> None:
-        """Write the states after one more unit to `new`: state, new (rows, S), units (rows,)."""
+    def step(self, state: np.ndarray, units: np.ndarray, new: np.ndarray, of: np.ndarray | None = None) -> None:
+        """Write the states after one more unit to `new`: units (rows,), new (rows, S). state: before it, (rows, S), or
+        several rows for one state, whose number `of` says, (rows,).
+        """
+        from_state = np.matmul(state, self.weight, out=buffer("recurrent", (len(state), 3 * state.shape[1])))
+        if of is not None:
+            state, from_state = state[of], from_state[of]
         rows, size = state.shape
-        from_state = np.matmul(state, self.weight, out=buffer("recurrent", (rows, 3 * size)))
         gates = np.take(self.gates, units, axis=0, out=buffer("gates", from_state.shape), mode="clip")
         both = np.add(from_state[:, : 2 * size], gates[:, : 2 * size], out=buffer("both gates", (rows, 2 * size)))
         SIGMOID.take(both, out=both)

@@ -51,7 +51,7 @@ MIN_LIFT = 1.0
 WITHOUT = "without"  # never put in: readers called all of 10 odd
 
 
-Weighed = tuple[np.ndarray, np.ndarray, list[int]]
+Weighed = tuple[np.ndarray, np.ndarray, np.ndarray, list[int]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +62,9 @@ class Choice:
     each, its chance of being drawn, not normalised; 0 where it is implausible or may be true of the image as well:
     (entries,). log_odds: for each, the plausibility of the negative with it, (entries,); None if only reading the whole
     negative tells. candidate: makes the candidate with an entry; None if the entry has no form that fits. plural: of a
-    noun. compatible: the numbers of the plausible entries that are not drawn since they may be true of the same thing.
+    noun. odd: which entries are not drawn since readers would call them odd, (entries,); None if the whole negative has
+    to be read to know. compatible: the numbers of the plausible entries that are not drawn since they may be true of
+    the same thing.
     """
 
     tokens: tuple[int, ...]
@@ -72,6 +74,7 @@ class Choice:
     log_odds: np.ndarray | None
     candidate: Callable[[str], Candidate | None]
     plural: bool = False
+    odd: np.ndarray | None = None
     compatible: Sequence[int] = ()
 
 
@@ -82,21 +85,21 @@ def draw(choices: Sequence[Choice], rng: Random, limit: int) -> Iterator[Candida
     """
     for slot, number in sample([choice.weights for choice in choices], rng, limit):
         choice = choices[slot]
-        candidate = choice.candidate(choice.names[number])
+        odd = choice.odd is not None and choice.odd[number]
+        candidate = None if odd else choice.candidate(choice.names[number])
         if candidate is not None:
             if choice.log_odds is not None:
                 candidate = candidate._replace(plausibility=float(choice.log_odds[number]))
             yield candidate
 
 
-def draw_all(choices: Sequence[Choice], rng: Random, limit: int) -> Iterator[Candidate]:
-    """First, rejected, what is plausible but not drawn since it may be true (`Choice.compatible`); then as `draw`."""
+def excluded(choices: Sequence[Choice]) -> Iterator[Candidate]:
+    """What is plausible but not drawn since it may be true (`Choice.compatible`), as rejected candidates."""
     for choice in choices:
         for number in choice.compatible:
             name = choice.names[number]
             if name != choice.entry and (candidate := choice.candidate(name)):
                 yield candidate._replace(rejected="compatible")
-    yield from draw(choices, rng, limit)
 
 
 def weigh(
@@ -131,16 +134,17 @@ def noun_choices(batch: Batch) -> list[list[Choice]]:
     for (number, slot), weighed in zip(slots, noun_weights(batch, slots), strict=True):
         if weighed is not None:
             candidate = noun_candidates(batch.captions[number], batch.lexicon, slot)
-            weights, odds, same = weighed
+            *weights, odd, same = weighed
             names, forms = nouns.names, batch.lexicon.forms(many=slot.plural)
             left = [number for number in same if names[number] in forms]
-            choices[number].append(Choice((slot.noun,), slot.entry, names, weights, odds, candidate, slot.plural, left))
+            choices[number].append(Choice((slot.noun,), slot.entry, names, *weights, candidate, slot.plural, odd, left))
     return choices
 
 
 def noun_weights(batch: Batch, slots: Sequence[tuple[int, Slot]]) -> list[Weighed | None]:
     """For each slot, with the number of its caption, the weight of each noun of the lexicon, and its log-odds to the
-    slot's noun: each (entries,); and the numbers of other plausible nouns, which may name the same thing.
+    slot's noun, and whether it would be odd: each (entries,); and the numbers of other plausible nouns, which may name
+    the same thing.
 
     0 for what is implausible there or may name the same thing. None if no noun of the lexicon has the slot's form.
     """
@@ -165,8 +169,9 @@ def noun_weights(batch: Batch, slots: Sequence[tuple[int, Slot]]) -> list[Weighe
         lift = log(np.concatenate([np.zeros(0), *lifts]) + 1e-9)
         likely[of, open] += LIFT * np.minimum(lift, MAX_LIFT)
         weights = weigh(nouns, olds, likely, MIN_SCORE, plural=plural)
-        for i, *found in zip(at, weights, odds, same, strict=True):
-            weighed[i] = (found[0], found[1], found[2])
+        odd = batch.too_odd("noun", own, weights, "nns" if plural else "nn")
+        for i, *found in zip(at, weights, odds, odd, same, strict=True):
+            weighed[i] = (found[0], found[1], found[2], found[3])
     return weighed
 
 
@@ -347,13 +352,14 @@ def _choices_of_words(
             for row, (_, slot) in zip(likely, slots, strict=True)
         ]
         weights = weigh(entries, [slot.entry for _, slot in slots], likely, FLOORS[kind])
-        for i, its, of_slot, left in zip(at, weights, odds, same, strict=True):
+        odd = batch.too_odd(kind, slots, weights, form)
+        for i, its, of_slot, too_odd, left in zip(at, weights, odds, odd, same, strict=True):
             _, slot, _, candidate = words[i]
             tokens: tuple[int, ...] = (slot.start,)
             if kind == "attribute":  # most others describe something else: "large" and "red"
                 tokens = slot.start, slot.noun
                 left = [number for number in left if semantic_classes.may_be_same(entries.names[number], slot.entry)]
-            made[i] = Choice(tokens, slot.entry, entries.names, its, of_slot, candidate, compatible=left)
+            made[i] = Choice(tokens, slot.entry, entries.names, its, of_slot, candidate, odd=too_odd, compatible=left)
     for i, (number, *_) in enumerate(words):
         choices[number].append(made[i])
     return choices

@@ -47,6 +47,24 @@ def cloze(**given: Any) -> None:
     train_on(**given)
 
 
+@resources.command(
+    configs=["resources.cloze.config:SurrogateConfig"], flags="seed captions epochs batch learning_rate width"
+)
+@click.argument("sources", nargs=-1, required=True)
+@click.option("--model", type=Path, default=DATA / "cloze" / "model.npz", help="The cloze model; default: the shipped.")
+@click.option("--leave-out", type=Path, metavar="FILE", help="Ids of photos (names up to _ or .) not to read.")
+@click.option("--output", type=Path, required=True, metavar="MODEL", help="The file to write, such as own.npz.")
+def surrogate(sources: tuple[str, ...], model: Path, leave_out: Path | None, output: Path, **given: Any) -> None:
+    """Fit the surrogate of a cloze model, which estimates what texts lose that it does not read.
+
+    SOURCES are captions that `negcap build` reads. Without a surrogate a model works, but takes several times as long.
+    """
+    from .cloze.config import SurrogateConfig
+    from .cloze.surrogate import fit_to
+
+    fit_to(sources, model, output, leave_out, SurrogateConfig.of(given))
+
+
 @resources.command(configs=["resources.parser.train:TrainingConfig"], flags="seed epochs width depth")
 @click.argument("treebanks", type=Path)
 @click.option("--captions", type=Path, help="COCO caption annotations, for self-training and for the speed.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
@@ -66,3 +66,15 @@ class TrainingConfig(Settings):
         "for it take two thirds of the time",
     )
     threads: AtLeastOne = Field(1, description="threads of PyTorch; one is the fastest on shared cores")
+
+
+class SurrogateConfig(Settings):
+    """How a surrogate is fitted."""
+
+    seed: int = Field(1, description="seed of captions, replacements, weights and order")
+    captions: AtLeastOne = Field(90_000, description="captions that are read, at most, drawn at random")
+    epochs: AtLeastOne = Field(8, description="passes over the replacements")
+    batch: AtLeastOne = Field(400, description="places in a batch")
+    learning_rate: AboveZero = Field(3e-3, description="rises, then falls: one cycle")
+    width: AtLeastOne = Field(256, description="width of the hidden layer")
+    shares: Annotated[int, Field(ge=1, le=64)] = Field(64, description="width of a(i, s), whose product is the loss")

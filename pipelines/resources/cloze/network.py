@@ -229,15 +229,20 @@ def save(
         about |= {"perplexity": round(measured, 3), "mean_log_sum": round(log_sum, 4)}
     arrays[UNITS] = np.frombuffer("\n".join(units.names).encode(), np.uint8)
     arrays[ABOUT] = np.frombuffer(json.dumps(about, sort_keys=True, ensure_ascii=False).encode(), np.uint8)
+    write_arrays(path, arrays)
+    return about
+
+
+def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write the arrays of a model's file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     archive = io.BytesIO()
     np.savez_compressed(archive, allow_pickle=False, **arrays)  # without times: its members' date is always 1980
     write_atomically(path, archive.getbuffer())
-    return about
 
 
 def load(path: Path, dropout: float = 0.0) -> tuple[Units, Cloze]:
-    """The units (vocabulary) and the network, in fixed point, of a model file that `save` has written.
+    """The units (vocabulary) and the network, in fixed point, of a model file, without its surrogate.
 
     dropout: of the network, in training. Raises FileNotFoundError or ValueError, naming the file, if it is missing or
     damaged.
@@ -246,7 +251,8 @@ def load(path: Path, dropout: float = 0.0) -> tuple[Units, Cloze]:
     words, states = arrays["embedding.weight"].shape[1], len(arrays["query.bias"])
     sizes = Sizes(words=words, states=states, hidden=len(arrays["hidden.bias"]), heads=len(arrays["distance"]))
     net = Cloze(len(units.names), sizes, dropout)
-    net.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items()})
+    own = net.state_dict().keys()
+    net.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items() if name in own})
     net.fixed_point = True
     return units, net
 

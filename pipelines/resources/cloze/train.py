@@ -220,7 +220,7 @@ def train_on(
     trained_on = [corpus.read_source(name, left_out) for name in captions]
     kept_apart = [corpus.read_source(name, held_out=True) for name in held_out]
     for read in (*trained_on, *kept_apart):
-        _report(
+        report(
             f"{read.name}: {len(read.texts)} distinct captions, {read.left_out} left out for their photos, "
             f"{read.rejected} unreadable"
         )
@@ -241,16 +241,16 @@ def train_on(
     else:
         net = new_network(counts, sizes, config)
     encoded, measured = corpus.encode(words, units), corpus.encode(corpus.tokenised(held_out_texts), units)
-    _report(f"{len(texts)} distinct captions, {len(units.names)} units, {len(held_out_texts)} captions held out")
+    report(f"{len(texts)} distinct captions, {len(units.names)} units, {len(held_out_texts)} captions held out")
 
     def after_epoch(net: Cloze, epoch: int) -> None:
         if measured:
             perplexity, log_sum = network.perplexity(net, measured)
-            _report(f"epoch {epoch}: perplexity {perplexity:.3f}, mean log of the sum of probabilities {log_sum:.3f}")
+            report(f"epoch {epoch}: perplexity {perplexity:.3f}, mean log of the sum of probabilities {log_sum:.3f}")
 
     output.parent.mkdir(parents=True, exist_ok=True)
     after_epoch(net, 0)  # what cannot be measured is said before training
-    train(net, encoded, counts, config, _report, after_epoch)
+    train(net, encoded, counts, config, report, after_epoch)
     facts = {
         "source": source or ", ".join(read.name for read in trained_on),
         "captions": len(texts),
@@ -261,8 +261,9 @@ def train_on(
         "continues": read_about(continued) if continued else None,
     }
     about = network.save(output, net, units, measured, facts, encoded[:: -(-len(encoded) // CENTRED_ON)])
-    _report(f"{output}: {output.stat().st_size / 1e6:.1f} MB, perplexity {about.get('perplexity', '-')}")
+    report(f"{output}: {output.stat().st_size / 1e6:.1f} MB, perplexity {about.get('perplexity', '-')}")
 
 
-def _report(line: str) -> None:
+def report(line: str) -> None:
+    """Print a line of progress."""
     print(line, file=sys.stderr, flush=True)

@@ -1,0 +1,178 @@
+"""What a text would lose if one of its units were replaced, estimated without reading the text that this gives.
+
+If another unit takes the place s, the log-probability of the unit at place i decreases by about
+
+    d_i = a(i, s) · F (h' - h),    a(i, s) = A gelu(B [v_i; e_i; v_s; e_s] + t_(i-s)) + c
+
+h, h': the state of the GRU right behind the old and the new unit, on the side where i is, so there is an F of each
+side; v: the vector of a place; e: the word vector of its unit. a(i, s) is computed once for all replacements in a
+place, and h' is one step of the GRU, so an estimate takes a twentieth of the time of reading. The parameters are
+fitted to texts that the network has read, see `negcap.pipelines.resources.cloze.surrogate`. Like the network, this
+computes with whole numbers (`fixed_point`), so that it is the same on every processor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from .fixed_point import GELU, HIDDEN, STATE, rounded
+from .states import TOGETHER, transposed
+
+if TYPE_CHECKING:
+    from .model import Reading
+    from .network import Network
+
+NAMES = ("context", "distance", "share", "before", "after")  # of the matrices B, t, A and both F
+PREFIX = "surrogate."
+FARTHEST = 10  # places that are farther apart than this share one t
+# Bits after the point of a and of F (h' - h), and the largest number of units of the second: of 64 products, none of
+# more than 2^18 units, the sum is exact.
+SHARE, CHANGE, LARGEST_CHANGE = 7, 7, 2**8
+TOGETHER_ESTIMATED = 4000  # replacements, whose arrays take some 60 MB
+
+
+class Estimates(NamedTuple):
+    """For replacements of a unit, each (replacements,), in nats: the log-odds of the new unit to what it replaces, and
+    `loss`, `lowest` and `whole` of `negcap.augment.plausibility.Change`.
+    """
+
+    log_odds: np.ndarray
+    loss: np.ndarray
+    lowest: np.ndarray
+    whole: np.ndarray
+
+
+class Surrogate:
+    """The fitted estimate. arrays: of the cloze model's file; those of the surrogate are named `surrogate.NAME.weight`
+    (B, t, A and F, as `shapes` says) and `surrogate.share.bias` (c).
+    """
+
+    def __init__(self, arrays: Mapping[str, np.ndarray], network: Network) -> None:
+        """Scale the weights to the units of what they are multiplied with."""
+        self._network, self._embedding = network, arrays["embedding.weight"]
+        words = self._embedding.shape[1]
+        context, distance, share, *changes = (arrays[f"{PREFIX}{name}.weight"] for name in NAMES)
+        context = transposed(context) * np.float32(GELU.scale)
+        self._place, self._unit, self._slot, self._old = (context[i * words : (i + 1) * words] for i in range(4))
+        self._distance = distance * np.float32(GELU.scale) + np.float32(GELU.offset)
+        self._share = transposed(share) * np.float32(2.0 ** (SHARE - HIDDEN))
+        self._bias = arrays[f"{PREFIX}share.bias"] * np.float32(2.0**SHARE)
+        self._changes = [transposed(of_side) * np.float32(2.0 ** (CHANGE - STATE + 1)) for of_side in changes]
+
+    def estimate(self, readings: Sequence[Reading], places: np.ndarray, units: np.ndarray, window: int) -> Estimates:
+        """What texts lose. readings: of each text, made together by `ClozeModel.read`. places: (replacements, 2), the
+        units before and after each place. units: the new ones, (replacements,). window: see `Change.lowest`.
+        """
+        parts = [
+            self._estimate(
+                readings[at : at + TOGETHER_ESTIMATED],
+                *(its[at : at + TOGETHER_ESTIMATED] for its in (places, units)),
+                window,
+            )
+            for at in range(0, len(units), TOGETHER_ESTIMATED)
+        ]
+        return Estimates(*map(np.concatenate, zip(*parts, strict=True)))
+
+    def _estimate(self, readings: Sequence[Reading], places: np.ndarray, units: np.ndarray, window: int) -> Estimates:
+        texts = {reading.number: reading for reading in readings}
+        row = {number: i for i, number in enumerate(texts)}
+        lengths = np.array([len(text.units) for text in texts.values()])
+        firsts = np.cumsum(lengths) - lengths
+        flat = np.fromiter(chain.from_iterable(text.units for text in texts.values()), np.int64, lengths.sum())
+        # Of units but START and END; those have neither a vector nor a score.
+        inner = np.concatenate(
+            [np.arange(first + 1, first + size - 1) for first, size in zip(firsts, lengths, strict=True)]
+        )
+        scores, at_unit = np.zeros(len(flat)), np.zeros((len(flat), self._distance.shape[1]), np.float32)
+        scores[inner] = np.fromiter(chain.from_iterable(text.scores for text in texts.values()), np.float64, len(inner))
+        vectors = np.concatenate([text.vectors[: len(text.scores)] for text in texts.values()])
+        at_unit[inner] = vectors @ self._place + self._embedding[flat[inner]] @ self._unit
+
+        keys = np.column_stack([[row[reading.number] for reading in readings], places])
+        slots, of_slot = np.unique(keys, axis=0, return_inverse=True)
+        of_slot = of_slot.reshape(-1)
+        text, before, after = slots.T
+        order = list(texts.values())
+        own = np.stack([order[i].at((b, a)) for i, b, a in slots.tolist()])
+        at_slot = own @ self._slot + self._embedding[flat[firsts[text] + after - 1]] @ self._old
+
+        # Each slot with each other place of its text.
+        counts = lengths[text] - 2
+        starts = np.cumsum(counts) - counts
+        slot = np.repeat(np.arange(len(slots)), counts)
+        place = np.arange(len(slot)) - starts[slot] + 1
+        distance = np.where(place <= before[slot], place - before[slot] - 1, np.maximum(place - after[slot] + 1, 0))
+        unit = firsts[text[slot]] + place
+        points = at_unit[unit] + at_slot[slot]
+        points += self._distance[np.clip(distance, -FARTHEST, FARTHEST) + FARTHEST]
+        shares = GELU.take(points, out=points) @ self._share
+        shares += self._bias
+        rounded(shares)
+
+        # Each replacement with each other place of its text.
+        size = counts[of_slot]
+        replacement = np.repeat(np.arange(len(units)), size)
+        pair = np.arange(len(replacement)) - (np.cumsum(size) - size)[replacement] + starts[of_slot][replacement]
+        far = distance[pair]
+        keep = far != 0
+        replacement, pair, far = replacement[keep], pair[keep], far[keep]
+        moved = state_changes(self._network, readings, places, units)
+        changes = np.stack(
+            [rounded(its @ by, largest=LARGEST_CHANGE) for its, by in zip(moved, self._changes, strict=True)]
+        )
+        lost = np.einsum("ij,ij->i", shares[pair], changes[(far > 0).astype(np.int64), replacement])
+        old = scores[unit[pair]]
+        lost = np.maximum(lost.astype(np.float64) * 2.0 ** -(SHARE + CHANGE), old)  # no log p is above 0
+
+        new = readings[0].model.scores(own[of_slot], units).astype(np.float64)
+        cumulated = np.concatenate([[0.0], np.cumsum(scores)])
+        first = firsts[text]
+        replaced = (cumulated[first + after] - cumulated[first + before + 1])[of_slot]
+        lowest = new.copy()
+        near = np.abs(far) <= window
+        np.minimum.at(lowest, replacement[near], (old - lost)[near])
+        odds = new - replaced
+        total = np.bincount(replacement, lost, len(units))
+        return Estimates(odds, np.bincount(replacement, np.maximum(lost, 0.0), len(units)), lowest, odds - total)
+
+
+def state_changes(network: Network, readings: Sequence[Reading], places: np.ndarray, units: np.ndarray) -> np.ndarray:
+    """h' - h of each replacement, of the GRU that reads on to the units before it and of that which reads on to those
+    behind it, in units of 2^-(STATE - 1): (2, replacements, states). Arguments as of `Surrogate.estimate`.
+    """
+    read = readings[0].states
+    if read is None:
+        raise ValueError("readings must be made by `read`, was one of an edited text")
+    numbers = np.array([reading.number for reading in readings])
+    lengths = np.array([len(reading.units) for reading in readings])
+    before, after = places.T
+    changes = np.empty((2, len(units), read.states.state.shape[1]), np.float32)
+    sides = ((read.behind, lengths - 1 - after, lengths - 2 - before), (read.ahead, before, after - 1))
+    for side, new, (trie, parent, old) in zip(network.sides[::-1], changes, sides, strict=True):
+        # At the ends of a text there is no other unit on this side, and no state.
+        parents, olds = (trie.rows[numbers, np.minimum(at, trie.rows.shape[1] - 1)] for at in (parent, old))
+        for at in range(0, len(units), TOGETHER):
+            block = slice(at, at + TOGETHER)
+            rows, of = np.unique(parents[block], return_inverse=True)
+            side.step(read.states.state[rows], units[block], new[block], of)
+        new -= read.states.state[olds]
+        new *= np.float32(0.5)
+        rounded(new)
+    return changes
+
+
+def shapes(arrays: Mapping[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
+    """The shape of each parameter, by name, in a model with these other parameters; {} if it has no surrogate. The
+    sizes of a(i, s) and of what it is made of are those of `surrogate.share.weight`, else KeyError.
+    """
+    if not any(name.startswith(PREFIX) for name in arrays):
+        return {}
+    shares, hidden = arrays[f"{PREFIX}share.weight"].shape
+    words, (states,) = arrays["embedding.weight"].shape[1], arrays["query.bias"].shape
+    sizes = ((hidden, 4 * words), (2 * FARTHEST + 1, hidden), (shares, hidden), (shares, states), (shares, states))
+    named = {f"{PREFIX}{name}.weight": shape for name, shape in zip(NAMES, sizes, strict=True)}
+    return {**named, f"{PREFIX}share.bias": (shares,)}

@@ -1,0 +1,241 @@
+"""Fit the surrogate of a cloze model (see `negcap.augment.cloze.surrogate`) to texts that the model itself has read.
+
+In captions, words of the reference lexicon are replaced by others of the same kind and form that the model finds likely
+there; the model reads the texts that this gives, and the surrogate learns how much every other word has lost.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow.parquet as pq
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import gelu, mse_loss
+
+from ....augment.cloze.file import ABOUT, stored
+from ....augment.cloze.fixed_point import STATE
+from ....augment.cloze.model import ClozeModel, Reading
+from ....augment.cloze.network import single_threaded
+from ....augment.cloze.surrogate import FARTHEST, PREFIX, state_changes
+from ....augment.data import data_path
+from ....augment.lexicon.lexicon import Lexicon
+from ....augment.plausibility import entry_units
+from . import corpus, network
+from .config import SurrogateConfig
+from .train import report
+
+FORMS = {"noun": ("nn", "nns"), "preposition": ("",), "attribute": ("",), "verb": ("VBZ", "VBG", "VBD", "VBP", "VB")}
+FLOOR = -6.5  # of log p(new unit | rest)
+PLACES = {"noun": 2, "other": 1}  # of a caption that are tried, at most
+REPLACEMENTS = 4  # of a place, at most
+READ_TOGETHER = 250  # captions
+LEAST, MOST = -6.0, 8.0  # nats; what a unit loses is cut to these
+HELD_OUT = 0.05  # of the places
+
+
+class Slot(NamedTuple):
+    """A place of a caption in which units were replaced, and what this did. vectors: of all places of the caption,
+    (places, width). units: of these places. place: the number of this one. lost: of each replacement, the decrease of
+    log p in each place, NaN in its own, (replacements, places). moved: see `state_changes`, (2, replacements, states).
+    """
+
+    vectors: np.ndarray
+    units: np.ndarray
+    place: int
+    lost: np.ndarray
+    moved: np.ndarray
+
+
+class Surrogate(nn.Module):
+    """The estimate in PyTorch. words, states: widths of the model's word vectors and states; scale: the standard
+    deviation of the word vectors.
+    """
+
+    def __init__(self, words: int, states: int, scale: float, config: SurrogateConfig) -> None:
+        """Random weights."""
+        super().__init__()
+        self.scale = scale
+        self.context = nn.Linear(4 * words, config.width, bias=False)
+        self.distance = nn.Embedding(2 * FARTHEST + 1, config.width)
+        self.share = nn.Linear(config.width, config.shares)
+        self.before = nn.Linear(states, config.shares, bias=False)
+        self.after = nn.Linear(states, config.shares, bias=False)
+
+    def forward(self, slots: Sequence[Slot], embedding: Tensor) -> tuple[Tensor, Tensor]:
+        """What each replacement takes from each place of its text: (pairs,), and the number of the replacement."""
+        contexts, distances, pairs, of, far = [], [], [], [], []
+        first = replacement = 0
+        for vectors, units, place, lost, _ in slots:
+            size, there = len(units), np.arange(len(units)) - place
+            words = embedding[torch.from_numpy(units)] / self.scale
+            both = torch.from_numpy(vectors).float(), words
+            one = [its[place].expand(size, -1) for its in both]
+            contexts.append(torch.cat([*both, *one], 1))
+            distances.append(there)
+            pairs.append(np.tile(np.arange(first, first + size), len(lost)))
+            of.append(np.repeat(np.arange(replacement, replacement + len(lost)), size))
+            far.append(np.tile(there > 0, len(lost)))
+            first, replacement = first + size, replacement + len(lost)
+        distance = torch.from_numpy(np.concatenate(distances).clip(-FARTHEST, FARTHEST) + FARTHEST)
+        hidden = gelu(self.context(torch.cat(contexts)) + self.distance(distance), approximate="tanh")
+        moved = torch.from_numpy(np.concatenate([slot.moved for slot in slots], 1)).float() * 2.0 ** (1 - STATE)
+        changes = torch.stack([self.before(moved[0]), self.after(moved[1])])
+        side, number, pair = (torch.from_numpy(np.concatenate(its)) for its in (far, of, pairs))
+        return (self.share(hidden)[pair] * changes[side.long(), number]).sum(1), number
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The arrays of the model's file, by name. Raises ValueError as `stored`."""
+        weights = {name: value.detach().numpy() for name, value in self.named_parameters()}
+        parts = weights["context.weight"].reshape(self.context.out_features, 2, 2, -1)
+        weights["context.weight"] = (parts / np.array([1.0, self.scale])[:, None]).reshape(
+            self.context.out_features, -1
+        )
+        arrays: dict[str, np.ndarray] = {}
+        for name, values in weights.items():
+            arrays |= stored(f"{PREFIX}{name}", values)
+        return arrays
+
+
+@single_threaded()
+def slots_of(model: ClozeModel, captions: Sequence[Sequence[str]], seed: int) -> Iterator[Slot]:
+    """Places of tokenised captions in which the model has read other units, drawn at random from the likely ones."""
+    rng = np.random.default_rng(seed)
+    lexicon = Lexicon.from_table(pq.read_table(data_path("reference_lexicon") / "lexicon.parquet"), model)
+    alike: dict[int, tuple[str, np.ndarray]] = {}  # of each unit, its kind and the units of the same kind and form
+    for kind, forms in reversed(FORMS.items()):  # a unit of several kinds counts as the first
+        for form in forms:
+            units = np.unique(entry_units(lexicon, kind, form))
+            units = units[units >= 0]
+            alike |= dict.fromkeys(units.tolist(), ("noun" if kind == "noun" else "other", units))
+    for at in range(0, len(captions), READ_TOGETHER):
+        words = captions[at : at + READ_TOGETHER]
+        readings = model.read(words)
+        tried: list[tuple[int, int, int]] = []  # number of the caption, place, new unit
+        for number, reading in enumerate(readings):
+            left = dict(PLACES)
+            for place in (rng.permutation(len(reading.scores)) + 1).tolist():
+                kind, units = alike.get(reading.units[place], ("", None))
+                if units is None or not left[kind]:
+                    continue
+                left[kind] -= 1
+                likely = model.embedding[units] @ reading.vectors[place - 1] + model.bias[units]
+                open_ = units[(likely >= FLOOR) & (units != reading.units[place])]
+                drawn = rng.permutation(open_)[:REPLACEMENTS]
+                tried += [(number, place, unit) for unit in drawn.tolist()]
+        yield from _read(model, words, readings, tried)
+
+
+def _read(
+    model: ClozeModel,
+    words: Sequence[Sequence[str]],
+    readings: Sequence[Reading],
+    tried: Sequence[tuple[int, int, int]],
+) -> Iterator[Slot]:
+    """What the model reads in captions after replacements (number of the caption, place, new unit), by place."""
+    if not tried:
+        return
+    texts = []
+    for number, place, unit in tried:
+        first, size = readings[number].place_of.index(place), readings[number].place_of.count(place)
+        own = words[number]
+        texts.append([*own[:first], *model.units.names[unit].split(" "), *own[first + size :]])
+    of = [readings[number] for number, *_ in tried]
+    _, places, units = np.array(tried).T
+    moved = state_changes(model.network, of, np.column_stack([places - 1, places + 1]), units).astype(np.int16)
+    read = zip(tried, model.read_edited(of, texts), moved.transpose(1, 0, 2), strict=True)
+    for (number, place), group in groupby(read, key=lambda one: one[0][:2]):
+        old, lost, changes = readings[number], [], []
+        for (_, _, unit), new, change in group:
+            if list(new.units) == [*old.units[:place], unit, *old.units[place + 1 :]]:  # no phrase has come or gone
+                lost.append(np.array(old.scores) - np.array(new.scores))
+                changes.append(change)
+        if lost:
+            vectors = old.vectors[: len(old.scores)].astype(np.float16)  # without loss: at most 2^10 units
+            own = np.array(lost, np.float16)
+            own[:, place - 1] = np.nan
+            yield Slot(vectors, np.array(old.units[1:-1]), place - 1, own, np.stack(changes, 1))
+
+
+@torch.random.fork_rng(devices=[])
+def fit(model: ClozeModel, slots: Sequence[Slot], config: SurrogateConfig) -> Surrogate:
+    """Fit a surrogate to what a model has read: the squared error of what each unit loses, and of log(1 + loss)."""
+    torch.manual_seed(config.seed)
+    embedding = torch.from_numpy(model.embedding)
+    net = Surrogate(embedding.shape[1], slots[0].moved.shape[2], float(embedding.std()), config)
+    optimizer = torch.optim.Adam(net.parameters())
+    steps = max(1, len(slots) // config.batch)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, config.learning_rate, total_steps=config.epochs * steps)
+    order = np.random.default_rng(config.seed)
+    for epoch in range(1, config.epochs + 1):
+        total = 0.0
+        for numbers in np.array_split(order.permutation(len(slots)), steps):
+            error = _error(net, [slots[i] for i in numbers], embedding)
+            optimizer.zero_grad()
+            error.backward()
+            optimizer.step()
+            schedule.step()
+            total += error.item() / steps
+        report(f"epoch {epoch} of {config.epochs}: error {total:.4f}")
+    return net
+
+
+def _error(net: Surrogate, slots: Sequence[Slot], embedding: Tensor) -> Tensor:
+    estimated, number = net(slots, embedding)
+    lost = torch.from_numpy(np.concatenate([slot.lost.reshape(-1) for slot in slots])).float()
+    other = ~lost.isnan()
+    estimated, lost, number = estimated[other], lost[other], number[other]
+    sums = (_sums(its, number, slots) for its in (estimated, lost))
+    return mse_loss(estimated, lost.clamp(LEAST, MOST)) + mse_loss(*map(torch.log1p, sums))
+
+
+def _sums(lost: Tensor, number: Tensor, slots: Sequence[Slot]) -> Tensor:
+    """The loss of each replacement, see `negcap.augment.plausibility.Change`."""
+    return torch.zeros(sum(len(slot.lost) for slot in slots)).index_add(0, number, lost.clamp_min(0.0))
+
+
+@torch.no_grad()
+def correlation(net: Surrogate, slots: Sequence[Slot], embedding: Tensor) -> float:
+    """The correlation of the losses that are estimated with those that the model has read."""
+    found = []
+    for at in range(0, len(slots), 1000):
+        part = slots[at : at + 1000]
+        estimated, number = net(part, embedding)
+        lost = torch.from_numpy(np.concatenate([slot.lost.reshape(-1) for slot in part])).float()
+        other = ~lost.isnan()
+        found.append(torch.stack([_sums(its[other], number[other], part) for its in (estimated, lost)]))
+    return float(torch.corrcoef(torch.cat(found, 1))[0, 1])
+
+
+def fit_to(captions: Sequence[str], model: Path, output: Path, leave_out: Path | None, config: SurrogateConfig) -> None:
+    """Give a cloze model a surrogate, fitted to captions of some sources, and write the model to `output`.
+
+    captions, leave_out: as of `negcap.pipelines.resources.cloze.train.train_on`. A surrogate that the model has is
+    replaced. Raises OSError or ValueError for bad input.
+    """
+    torch.set_num_threads(1)
+    left_out = corpus.read_photo_ids(leave_out) if leave_out else frozenset[str]()
+    read = [corpus.read_source(name, left_out) for name in captions]
+    texts = list(dict.fromkeys(text for source in read for text in source.texts))
+    order = np.random.default_rng(config.seed).permutation(len(texts))[: config.captions]
+    words = list(corpus.tokenised(texts[i] for i in order))
+    loaded = ClozeModel.load(model)
+    slots = list(slots_of(loaded, [its for its in words if len(its) <= corpus.MAX_UNITS], config.seed))
+    apart = int(len(slots) * HELD_OUT)
+    if not apart:
+        raise ValueError(f"captions must have words of the lexicon to replace in 20 places or more, was: {len(slots)}")
+    report(f"{len(order)} captions, {len(slots)} places, {sum(len(slot.lost) for slot in slots)} replacements")
+    net = fit(loaded, slots[apart:], config)
+    r = correlation(net, slots[:apart], torch.from_numpy(loaded.embedding))
+    with np.load(model) as archive:
+        arrays = {name: archive[name] for name in archive.files if not name.startswith(PREFIX)}
+    about = json.loads(arrays[ABOUT].tobytes())
+    about["surrogate"] = {"captions": len(order), "correlation": round(r, 3), "training": config.model_dump()}
+    arrays[ABOUT] = np.frombuffer(json.dumps(about, sort_keys=True, ensure_ascii=False).encode(), np.uint8)
+    network.write_arrays(output, {**arrays, **net.arrays()})
+    report(f"{output}: correlation of the losses {r:.3f}")
