@@ -15,8 +15,8 @@ from ..caption import Caption, Token, cached_on_caption
 from ..context import Context
 from ..edits import Candidate
 from ..language import semantic_classes
-from ..language.coreference import may_corefer, related_or_same_person
-from ..language.semantic_classes import is_person, prepositions
+from ..language.coreference import may_corefer, meaning, related_or_same_person
+from ..language.semantic_classes import LIVING, is_person, prepositions, semantic_class
 from ..language.wordnet import WordNet
 from ..scene_graph import scene_graph
 from ..slots import verbs
@@ -89,9 +89,18 @@ def relation_said(candidate: Candidate, object: str, context: Context) -> str | 
 def check_swap(candidate: Candidate, caption: Caption, context: Context) -> str | None:
     """Reject if the two heads name the same kind of thing, or swapping them may leave the caption true."""
     one, other = (caption.tokens[i] for i in candidate.slots)
-    if may_corefer(one.lemma, other.lemma) or interchangeable(caption, one, other):
-        return "interchangeable"
-    return None
+    same = may_corefer(one.lemma, other.lemma) and not _told_apart(one.lemma, other.lemma)
+    return "interchangeable" if same or interchangeable(caption, one, other) else None
+
+
+def _told_apart(one: str, other: str) -> bool:
+    """Whether a caption that has both nouns means two persons or animals: "a boy helps a woman", not "a man in a crowd".
+
+    Not synonyms.
+    """
+    if one in GROUPS or other in GROUPS or not meaning(one).synsets.isdisjoint(meaning(other).synsets):
+        return False
+    return semantic_class(one) == semantic_class(other) in LIVING
 
 
 def check_attribute(candidate: Candidate, caption: Caption, context: Context) -> str | None:
