@@ -94,9 +94,9 @@ def check_swap(candidate: Candidate, caption: Caption, context: Context) -> str 
 
 
 def _told_apart(one: str, other: str) -> bool:
-    """Whether a caption that has both nouns means two persons or animals: "a boy helps a woman", not "a man in a crowd".
+    """Whether a caption that has both nouns means two persons or animals: "a boy helps a woman".
 
-    Not synonyms.
+    Not by synonyms, nor by a word for several: "a man in a crowd".
     """
     if one in GROUPS or other in GROUPS or not meaning(one).synsets.isdisjoint(meaning(other).synsets):
         return False
