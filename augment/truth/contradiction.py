@@ -16,7 +16,7 @@ from ..context import Context
 from ..edits import Candidate
 from ..language import semantic_classes
 from ..language.coreference import may_corefer, meaning, related_or_same_person
-from ..language.semantic_classes import LIVING, is_person, prepositions, semantic_class
+from ..language.semantic_classes import LIVING, is_furnishing, is_location, is_person, prepositions, semantic_class
 from ..language.wordnet import WordNet
 from ..scene_graph import scene_graph
 from ..slots import verbs
@@ -36,10 +36,15 @@ SYMMETRIC_VERBS = {
 
 
 def check_noun(candidate: Candidate, caption: Caption, context: Context) -> str | None:
-    """Reject if a noun of this caption or a sibling may name the same thing: `related_in_*`, `overlap_in_*`."""
+    """Reject if a noun of this caption or a sibling may name the same thing: `related_in_*`, `overlap_in_*`; or if a
+    place replaces the thing in it where somebody is (`overlap_in_caption`).
+    """
     entry = context.lexicon.nouns.number[candidate.replacement]
     if reason := context.coreferent_in_caption.reason(entry):
         return f"{reason}_in_caption"
+    if caption.tokens[candidate.slots[0]].dep == "pobj" and is_furnishing(candidate.replaced):
+        if is_location(candidate.replacement):  # "at a table", "at a restaurant"
+            return "overlap_in_caption"
     reason = context.coreferent_in_siblings(candidate.replaced).reason(entry)
     return f"{reason}_in_sibling" if reason else None
 
