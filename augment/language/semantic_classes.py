@@ -261,7 +261,6 @@ class Prepositions:
     directional: frozenset[str]
     beside: frozenset[str]
     holding: frozenset[str]
-    next_to: frozenset[str]
     symmetric: frozenset[str]
     synonyms: frozenset[tuple[str, str]]
     opposites: frozenset[tuple[str, str]]
