@@ -31,7 +31,7 @@ GROUPS = {"group", "crowd", "couple", "family", "team", "people", "pair", "trio"
 # "A dog faces a cat" means "a cat faces a dog".
 SYMMETRIC_VERBS = {
     "face", "meet", "hug", "kiss", "fight", "touch", "join", "resemble", "match", "accompany", "marry", "embrace",
-    "wrestle", "race", "tackle", "be", "have", "include",
+    "wrestle", "race", "tackle", "separate", "be", "have", "include",
 }  # fmt: skip
 
 
