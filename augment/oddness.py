@@ -7,7 +7,7 @@ A logistic regression on how the cloze model compares the negative with its capt
 
 with a bias and a coefficient c of each operator o, which are shrunk towards those of all operators. Prepositions have
 a bias of their own each, which is shrunk towards that of the operator: nearly everything may be in front of a thing,
-but little is under it.
+but little is under it. So has an exchange of two things that are alike, such as a man and a girl.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from functools import cache
 import numpy as np
 
 from .data import data_path
-from .edits import Candidate
+from .edits import BOTH, Candidate
+from .language.semantic_classes import semantic_class
 from .plausibility import Change
 from .reproducible import log, sigmoid
 
@@ -49,12 +50,15 @@ def probabilities(weights: np.ndarray, changes: Sequence[Change] | np.ndarray) -
 
 
 def kind_of(operator: str, candidate: Candidate) -> tuple[str, str]:
-    """What has a bias of its own, and what it is shrunk towards: "preposition under" and "preposition"; else twice the
-    operator.
+    """What has a bias of its own, and what it is shrunk towards: "preposition under" and "preposition", "shuffle alike"
+    (of two nouns of one semantic class) and "shuffle"; else twice the operator.
     """
-    if candidate.change != "preposition":
-        return operator, operator
-    return f"preposition {candidate.replacement}", "preposition"
+    if candidate.change == "preposition":
+        return f"preposition {candidate.replacement}", "preposition"
+    if candidate.change == "swap":
+        one, other = map(semantic_class, candidate.replaced.split(BOTH))
+        return f"{operator} alike" if one == other else operator, operator
+    return operator, operator
 
 
 @cache

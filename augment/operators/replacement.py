@@ -25,6 +25,7 @@ from ..language.semantic_classes import (
     is_animal,
     is_body_part,
     is_building,
+    is_location,
     is_person,
     is_worn,
     prepositions,
@@ -41,7 +42,7 @@ from ..slots.verbs import inflected, preposition_slots, preposition_uses, verb_s
 # The lowest log p(replacement | rest of the caption), by operator; of shuffle, the lowest sum of the log-odds of both
 # nouns in each other's place. Of nouns also the lowest score, which is log p + LIFT * the log lift given the governor
 # of the slot (verb, preposition or noun), of which at most MAX_LIFT counts.
-FLOORS = {"noun": -6.0, "preposition": -6.5, "attribute": -6.0, "verb": -5.0, "shuffle": -12.0}
+FLOORS = {"noun": -6.0, "preposition": -7.5, "attribute": -6.0, "verb": -5.0, "shuffle": -12.0}
 MIN_SCORE = -6.5
 LIFT = 2.0
 MAX_LIFT = 1.0
@@ -254,7 +255,7 @@ def preposition_choices(batch: Batch) -> list[list[Choice]]:
         left = take_out(row, unfit, FLOORS["preposition"])
         same.append([n for n in left if not table.may_replace(slot.entry, entries.names[n], object.lemma)])
         for contexts in (slot.contexts[:2], slot.contexts[2:4]):
-            row[holding & ((slot.entry in table.next_to) | (entries.lift(contexts) < MIN_LIFT))] = -np.inf
+            row[holding & (entries.lift(contexts) < MIN_LIFT)] = -np.inf
     weights = weigh(entries, [slot.entry for _, slot in slots], likely, FLOORS["preposition"])
     for (number, slot), its, left in zip(slots, weights, same, strict=True):
         tokens = slot.start, slot.noun
@@ -288,7 +289,8 @@ def _exchanged(entry: str, noun: str, several: bool, names: tuple[str, ...]) -> 
     table = prepositions()
     if entry == "in" and (is_worn(noun) or noun in table.worn):
         return read_only(np.zeros(len(names), bool))
-    sort = "person" if is_person(noun) else "animal" if is_animal(noun) else "building" if is_building(noun) else ""
+    sorts = {"person": is_person, "animal": is_animal, "building": is_building, "place": is_location}
+    sort = next((name for name, is_one in sorts.items() if is_one(noun)), "")
     unfit = {WITHOUT, *table.unfit.get(sort, ()), *(() if several else ("between", "among"))}
     return read_only(np.array([name not in unfit and table.may_replace(entry, name, noun) for name in names], bool))
 

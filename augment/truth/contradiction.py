@@ -15,8 +15,8 @@ from ..caption import Caption, Token, cached_on_caption
 from ..context import Context
 from ..edits import BOTH, Candidate
 from ..language import semantic_classes
-from ..language.coreference import may_corefer, related_or_same_person
-from ..language.semantic_classes import is_person, prepositions
+from ..language.coreference import may_corefer, meaning, related_or_same_person
+from ..language.semantic_classes import LIVING, is_furnishing, is_location, is_person, prepositions, semantic_class
 from ..language.wordnet import WordNet
 from ..scene_graph import scene_graph
 from ..slots import verbs
@@ -31,15 +31,20 @@ GROUPS = {"group", "crowd", "couple", "family", "team", "people", "pair", "trio"
 # "A dog faces a cat" means "a cat faces a dog".
 SYMMETRIC_VERBS = {
     "face", "meet", "hug", "kiss", "fight", "touch", "join", "resemble", "match", "accompany", "marry", "embrace",
-    "wrestle", "race", "tackle", "be", "have", "include",
+    "wrestle", "race", "tackle", "separate", "be", "have", "include",
 }  # fmt: skip
 
 
 def check_noun(candidate: Candidate, caption: Caption, context: Context) -> str | None:
-    """Reject if a noun of this caption or a sibling may name the same thing: `related_in_*`, `overlap_in_*`."""
+    """Reject if a noun of this caption or a sibling may name the same thing: `related_in_*`, `overlap_in_*`; or if a
+    place replaces the thing in it where somebody is (`overlap_in_caption`).
+    """
     entry = context.lexicon.nouns.number[candidate.replacement]
     if reason := context.coreferent_in_caption.reason(entry):
         return f"{reason}_in_caption"
+    if caption.tokens[candidate.slots[0]].dep == "pobj" and is_furnishing(candidate.replaced):
+        if is_location(candidate.replacement):  # "at a table", "at a restaurant"
+            return "overlap_in_caption"
     reason = context.coreferent_in_siblings(candidate.replaced).reason(entry)
     return f"{reason}_in_sibling" if reason else None
 
@@ -89,9 +94,18 @@ def relation_said(candidate: Candidate, object: str, context: Context) -> str | 
 def check_swap(candidate: Candidate, caption: Caption, context: Context) -> str | None:
     """Reject if the two heads name the same kind of thing, or swapping them may leave the caption true."""
     one, other = (caption.tokens[i] for i in candidate.slots)
-    if may_corefer(one.lemma, other.lemma) or interchangeable(caption, one, other):
-        return "interchangeable"
-    return None
+    same = may_corefer(one.lemma, other.lemma) and not _told_apart(one.lemma, other.lemma)
+    return "interchangeable" if same or interchangeable(caption, one, other) else None
+
+
+def _told_apart(one: str, other: str) -> bool:
+    """Whether a caption that has both nouns means two persons or animals: "a boy helps a woman".
+
+    Not by synonyms, nor by a word for several: "a man in a crowd".
+    """
+    if one in GROUPS or other in GROUPS or not meaning(one).synsets.isdisjoint(meaning(other).synsets):
+        return False
+    return semantic_class(one) == semantic_class(other) in LIVING
 
 
 def check_attribute(candidate: Candidate, caption: Caption, context: Context) -> str | None:

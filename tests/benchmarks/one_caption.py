@@ -1,10 +1,12 @@
-"""What p_true is worth where an image has one caption: `python -m tests.benchmarks.one_caption CAPTIONS`.
+"""What p_true is worth: `python -m tests.benchmarks.one_caption CAPTIONS [--shown 4]`.
 
-Of each image of CAPTIONS (a source, or a run with parses; five captions an image, say) one caption is shown and the
-others are hidden. Candidates for it are estimated from the reference statistics alone, as in a run without siblings.
-Then the hidden captions say whether they are true: one of them, drawn at random, which is what p_true is about, and
-all of them together. Printed are, by kind and for candidates with p_true up to the limit and above it: how many there
-are, the mean of p_true, and the shares that one and all hidden captions make true, in percent.
+Of each image of CAPTIONS (a source, or a run with parses; five captions an image, say) one caption is shown, or as many
+as `--shown` says, and the others are hidden. Candidates for the first are estimated from the reference statistics
+alone. Then the hidden captions say whether they are true: one of them, drawn at random, which is what p_true is about,
+and all of them together; of prepositions, those that have the object with any. Printed are, by kind and for candidates
+with p_true up to the limit and above it: how many there are, the mean of p_true, and the shares that one and all hidden
+captions make true, in percent; then the same by tenths of the candidates, in order of p_true, and the expected
+calibration error, which is the mean distance of p_true from the share that one hidden caption makes true.
 """
 
 from __future__ import annotations
@@ -33,23 +35,27 @@ from tests.benchmarks.truth import parses
 IMAGES = 64  # whose shown captions are read at once
 
 
-def labelled(images: list[list[Caption]], lexicon: Lexicon, truth: Truth) -> list[tuple[str, float, bool, bool]]:
+def labelled(
+    images: list[list[Caption]], shown: int, lexicon: Lexicon, truth: Truth
+) -> list[tuple[str, float, bool, bool]]:
     """Kind, p_true, and whether one and all of the hidden captions make it true, of candidates of some images."""
     entailed = EntailedEntries(lexicon)
     rngs = [record_rng(0, "one_caption", captions[0].image_id) for captions in images]
     mixed = [rng.sample(captions, len(captions)) for rng, captions in zip(rngs, images, strict=True)]
     rows = []
     batch = Batch.read([captions[0] for captions in mixed], lexicon)
-    for number, (rng, (shown, *hidden)) in enumerate(zip(rngs, mixed, strict=True)):
-        context = Context(Mentions([shown]), Mentions([]), batch, number)
-        image = truth.of_image([shown])
+    for number, (rng, captions) in enumerate(zip(rngs, mixed, strict=True)):
+        first, siblings, hidden = captions[0], captions[1:shown], captions[shown:]
+        context = Context(Mentions([first]), Mentions(siblings), batch, number)
+        image = truth.of_image(captions[:shown])
         for kind in TRUTH_KINDS:
-            proposed = OPERATORS[kind].propose(shown, context, rng, DRAWS)
-            for one in islice((one for one in proposed if check(one, shown, context) is None), KEPT):
-                chance = image.p_true(one, shown)
-                if chance is not None:
-                    said = [is_true(one, shown, other, entailed) for other in hidden]
-                    rows.append((kind, chance, said[0], any(said)))
+            proposed = OPERATORS[kind].propose(first, context, rng, DRAWS)
+            for one in islice((one for one in proposed if check(one, first, context) is None), KEPT):
+                chance = image.p_true(one, first)
+                said = [is_true(one, first, other, entailed) for other in hidden]
+                told = [true for true in said if true is not None]
+                if chance is not None and told:
+                    rows.append((kind, chance, told[0], any(told)))
     return rows
 
 
@@ -58,23 +64,34 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("captions")
     parser.add_argument("--images", type=int, default=2000, help="use only so many images")
+    parser.add_argument("--shown", type=int, default=1, help="captions of an image that are known")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         images = by_image(from_parses(parses(given.captions, Path(scratch))))
-    images = [captions for captions in images if len(captions) > 1][: given.images]
+    images = [captions for captions in images if len(captions) > given.shown][: given.images]
     folder = data_path("reference_lexicon")
     lexicon = Lexicon.from_table(given_table(folder / "lexicon.parquet", LEXICON))
     truth = Truth.from_table(given_table(folder / "truth.parquet", TRUTH), lexicon)
     parts = (images[start : start + IMAGES] for start in range(0, len(images), IMAGES))
-    rows = [row for part in parts for row in labelled(part, lexicon, truth)]
+    rows = [row for part in parts for row in labelled(part, given.shown, lexicon, truth)]
     print(f"{len(images):,} images, {len(rows):,} candidates; p_true and shares in %")
     print(f"{'kind':<12} {'p_true':<8} {'number':>8} {'mean':>7} {'one':>7} {'all':>7}")
+    errors = {}
     for kind in (*TRUTH_KINDS, "every kind"):
         own = np.array([row[1:] for row in rows if kind in (row[0], "every kind")], dtype=float).reshape(-1, 3)
         for sign, within in (("<=", own[:, 0] <= MAX_P_TRUE), (">", own[:, 0] > MAX_P_TRUE)):
-            name, some = f"{sign} {MAX_P_TRUE}", own[within]
-            means = some.mean(0) if len(some) else np.zeros(3)
-            print(f"{kind:<12} {name:<8} {len(some):>8,} " + " ".join(f"{100 * mean:>7.2f}" for mean in means))
+            show(kind, f"{sign} {MAX_P_TRUE}", own[within])
+        tenths = np.array_split(own[np.argsort(own[:, 0], kind="stable")], 10)
+        for part in tenths:
+            show("", f"{part[-1, 0]:.4f}" if len(part) else "", part)
+        errors[kind] = sum(abs(float((part[:, 0] - part[:, 1]).sum())) for part in tenths) / max(len(own), 1)
+    print("expected calibration error, %: " + ", ".join(f"{kind} {100 * its:.2f}" for kind, its in errors.items()))
+
+
+def show(kind: str, limit: str, some: np.ndarray) -> None:
+    """Print a row; some: p_true and the two labels of candidates, (candidates, 3)."""
+    means = some.mean(0) if len(some) else np.zeros(3)
+    print(f"{kind:<12} {limit:<8} {len(some):>8,} " + " ".join(f"{100 * mean:>7.2f}" for mean in means))
 
 
 if __name__ == "__main__":

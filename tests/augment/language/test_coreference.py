@@ -1,15 +1,18 @@
 """The coreference of a whole lexicon is that of its pairs; what captions mention is read once."""
 
+import tomllib
 from random import Random
 
 import numpy as np
 
 from negcap.augment.context import contexts
+from negcap.augment.data import data_path
 from negcap.augment.language.coreference import (
     CoreferenceIndex,
     Coreferent,
     coreference,
     entry_numbers,
+    related,
     says_less,
     union,
 )
@@ -74,3 +77,18 @@ def test_a_more_general_word_of_a_sibling_says_nothing_of_another_thing() -> Non
         context = contexts([parse(texts)], sample_lexicon())[0]
         cat = context.lexicon.nouns.number["cat"]
         assert bool(context.coreferent_in_siblings("dog").reason(cat)) is refused
+
+
+def test_the_table_of_overlaps_repeats_nothing_that_wordnet_has() -> None:
+    table = tomllib.loads(data_path("noun_overlaps.toml").read_text("utf-8"))
+    vague = {*table["vague"]["words"]}
+    for number, group in enumerate(table["groups"]):
+        others = [{*its} for its in table["groups"][:number] + table["groups"][number + 1 :]]
+        for noun in group:
+            assert any(
+                not related(noun, other)
+                and not {noun, other} <= vague
+                and not any({noun, other} <= its for its in others)
+                for other in group
+                if other != noun
+            ), f"{noun} in {group}"

@@ -56,7 +56,7 @@ def test_edits_and_words_of_own_negatives_are_recovered(sample_run: Path) -> Non
     for row in whole:
         edits = tuple(Edit(edit["start"], edit["end"], edit["new"]) for edit in row["edits"])
         right += len(edits) == len(align(row["caption"], row["text"])) == 1
-    assert len(whole) > 300 and right / len(whole) >= 0.99
+    assert len(whole) > 300 and right / len(whole) >= 0.98
     kinds = ("noun", "verb", "preposition")
     rows = [row for row in every if row["operator"] in kinds and row["negative_id"].endswith(":0")][:150]
     captions, negatives = parse([row["caption"] for row in rows]), parse([row["text"] for row in rows])
