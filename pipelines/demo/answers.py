@@ -1,4 +1,4 @@
-"""What the page of the demo asks, and its answer: negatives, rejections, scene graphs, and the code that gives these."""
+"""What the page of the demo asks, and the answer: negatives, rejections, scene graphs, and code that gives the same."""
 
 from __future__ import annotations
 

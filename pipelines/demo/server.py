@@ -18,7 +18,7 @@ from ..report.pages import page_environment, script
 from .answers import Question, answer
 
 HOST = "127.0.0.1"
-EXAMPLE = ("A man in a red shirt rides a brown horse along the beach.", "A rider and his horse near the sea.")
+EXAMPLE = ("A dog sleeps on a red couch.", "A brown puppy takes a nap in the living room.")
 MOST = 20_000  # bytes of a question
 MEASURES = ("p_true", "p_odd", "plausibility")
 

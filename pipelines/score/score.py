@@ -22,6 +22,7 @@ from ..models.figures import format_interval
 from ..quality.accuracy import aligned
 from ..quality.audit.charts import Scale, bar, draw, line
 from ..quality.bias import CachedReports, Pair, format_rule, most_telling, read_corpus, shorter
+from ..report.pages import page_environment
 from .encoders import ENCODERS
 from .protocols import Measured, Vectors, measure, unit
 from .test_set import ScoreConfig, TestSet, is_run, read_test_set
