@@ -9,9 +9,10 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from ...augment.generate import NegativesConfig
+from ...augment.oddness import MAX_P_ODD
 from ...augment.operators import PRESETS
 from ...augment.settings import MaxOdd, MaxTrue, Settings
+from ...augment.truth.estimates import MAX_P_TRUE
 from ...schemas.negatives import REASONS
 from ..api.functions import graph, negatives, operator_names
 from ..report.rows import Row, summary
@@ -38,8 +39,8 @@ class Question(Settings):
 
     captions: Annotated[tuple[str, ...], Field(min_length=1)]
     operators: str = "vse-c"
-    max_true: MaxTrue = NegativesConfig().max_true
-    max_odd: MaxOdd = NegativesConfig().max_odd
+    max_true: MaxTrue = MAX_P_TRUE
+    max_odd: MaxOdd = MAX_P_ODD
 
 
 def answer(question: Question) -> dict[str, Any]:
