@@ -73,10 +73,10 @@ def audit(run: Path, output: Path, config: AuditConfig, progress: Progress) -> t
                 blindness[name] = Blindness({operator: Unmeasured(str(error), 0) for operator in all_of_them})
     manifest = read_manifest(run / table)
     provenance = manifest.identity.provenance() if manifest is not None else package()
-    found = searched(run, config)
-    html = _page(run, figures, blindness, table, config, provenance, found)
+    data = searched(run, config)
+    html = _page(run, figures, blindness, table, config, provenance, data)
     output.mkdir(parents=True, exist_ok=True)
-    write_files(found.files, output / FOLDER)
+    write_files(data.files, output / FOLDER)
     write_atomically(output / PAGE, html.encode())
     write_atomically(output / TABLE, _parquet(to_table(figures, blindness), provenance))
     return output / PAGE, output / TABLE
@@ -102,10 +102,10 @@ def _page(
     table: str,
     config: AuditConfig,
     provenance: Mapping[str, str],
-    found: Searched,
+    data: Searched,
 ) -> str:
     """The page as HTML; it does not depend on the time or machine. table: the one whose rows and plots are shown;
-    found: what can be searched.
+    data: what can be searched.
     """
     only = {"split": stored_splits(config.splits)} if config.splits else {}
     few = -(-config.n // REFUSED_SHARE)
@@ -151,7 +151,7 @@ def _page(
         .get_template("page.html.jinja")
         .render(
             config=config,
-            searched=found,
+            searched=data,
             script=code,
             policy=policy,
             accuracy=charts.accuracy,
