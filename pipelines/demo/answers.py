@@ -14,7 +14,6 @@ from ...augment.operators import PRESETS
 from ...augment.settings import MaxOdd, MaxTrue, Settings
 from ...augment.truth.estimates import MAX_P_TRUE
 from ...schemas.negatives import REASONS
-from ..api.functions import graph, negatives, operator_names
 from ..report.rows import Row, summary
 
 LEXICON = "reference"  # the captions of a visitor are too few to count
@@ -52,7 +51,8 @@ def answer(question: Question) -> dict[str, Any]:
     """
     import pandas as pd
 
-    operator_names(question.operators)
+    from ... import graph, negatives  # as the code that is shown
+
     captions = [text for text in question.captions if text.strip()]
     if not captions:
         raise ValueError("captions must have one that is not blank")

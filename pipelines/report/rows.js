@@ -29,7 +29,7 @@ function drawn(caption, [operator, change, edits, p_true, p_odd, plausibility, d
   const said = [before && spoken(before), change ? `${operator}: ${change}` : operator,
     ...numbers.map(pair => pair.join("\u00a0")), detail];
   return element("li", other ? {class: "other"} : {}, edits.length ? marked(caption, edits) : "",
-    element("small", {}, said.filter(Boolean).join(" · ")));
+    element("small", {}, said.filter(Boolean).join("\u00a0· ")));
 }
 
 const list = rows => element("ol", {class: "rows"}, rows);
