@@ -11,6 +11,8 @@ async function ask() {
   const {captions, operators, ...limits} = Object.fromEntries(new FormData(form));
   const question = {captions: captions.split("\n").filter(line => line.trim()), operators, ...limits};
   button.disabled = true;
+  results.replaceChildren();
+  code.hidden = true;
   say("Working … the first time, the models are loaded, which takes some seconds.");
   try {
     const headers = {"Content-Type": "application/json"};
