@@ -96,6 +96,7 @@ REASONS = {  # of rejections, and what each means
     "caption_says_so": "it is true according to the caption itself",
     "sibling_says_so": "it is true according to another caption of the image",
     "likely_true": "it is too likely to be true, given the image's captions",
+    "compatible": "both words may be true of the same thing, so that it was not drawn",
     "implausible": "readers would call it odd, or it is much less likely than its caption: a limit is not kept",
     "repeated": "the caption has the same negative already",
     "no_candidate": "the caption has nothing that the operator changes, or nothing plausible to put there",
@@ -105,17 +106,19 @@ REASONS = {  # of rejections, and what each means
 
 REJECTIONS = schema(
     "rejections",
-    6,
+    7,
     **_KEYS,
     reason=text(words=tuple(REASONS)),
     text=text("the sentence that was rejected; empty if the caption is, whole"),
     **_CHANGE,
     **_MEASURES,
     detail=text(
-        "of what is implausible, the limit that it does not keep; of a caption that is rejected whole, the rule that "
-        "it breaks, or the operator and its error; else null",
+        "what decided: the word of a caption that may make it true, of what is likely_true the word that raises p_true "
+        "most; of what is implausible, the limit that it does not keep; of a caption that is rejected whole, the rule "
+        "that it breaks, or the operator and its error; else null",
         nullable=True,
     ),
+    sibling_id=text("caption_id of the first other caption of the image that has this word, or says it", nullable=True),
 )
 
 
