@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ....schemas.captions import LANGUAGE
-from ...engine.storage import names, remove, write_atomically
+from ...engine.storage import names, write_atomically
 from ...engine.tables import has_table, shards_of
 from ...report.rows import summary
 from ...tables.columns import columns_of, read_columns
@@ -69,7 +69,7 @@ def write_files(files: Sequence[bytes], folder: Path) -> None:
         write_atomically(folder / name, data)
     for name in names(folder):
         if re.fullmatch(r"\d{5}\.js", name) and name not in written:
-            remove(folder / name)
+            (folder / name).unlink()
 
 
 def _chosen(run: Path, config: AuditConfig) -> set[str]:
