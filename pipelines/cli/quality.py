@@ -67,8 +67,9 @@ def audit(run: Path, output: Path | None, quiet: bool, **given: Any) -> None:
     """Write an HTML page about the quality of the negatives.
 
     Coverage, yield, rejections, blind baselines, lengths, positions and words of edits, and random rows per operator
-    and reason, each with the other captions of its image and its photo. audit.html needs no network and no script: it
-    contains the photos, scaled down. audit.parquet has all numbers as rows.
+    and reason, each with the other captions of its image and its photo. audit.html needs no network: it contains the
+    photos, scaled down. Its search of captions and of all that was made of them reads the files in the folder rows
+    beside it. audit.parquet has all numbers as rows.
 
     \b
     Example: negcap audit outputs/mine --split test

@@ -1,4 +1,4 @@
-"""What the page of the demo asks, and its answer: negatives, rejections, scene graphs, and the code that gives these."""
+"""What the page of the demo asks, and the answer: negatives, rejections, scene graphs, and code that gives the same."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from ...augment.generate import NegativesConfig
+from ...augment.oddness import MAX_P_ODD
 from ...augment.operators import PRESETS
 from ...augment.settings import MaxOdd, MaxTrue, Settings
+from ...augment.truth.estimates import MAX_P_TRUE
 from ...schemas.negatives import REASONS
-from ..api.functions import graph, negatives, operator_names
 from ..report.rows import Row, summary
 
 LEXICON = "reference"  # the captions of a visitor are too few to count
@@ -38,8 +38,8 @@ class Question(Settings):
 
     captions: Annotated[tuple[str, ...], Field(min_length=1)]
     operators: str = "vse-c"
-    max_true: MaxTrue = NegativesConfig().max_true
-    max_odd: MaxOdd = NegativesConfig().max_odd
+    max_true: MaxTrue = MAX_P_TRUE
+    max_odd: MaxOdd = MAX_P_ODD
 
 
 def answer(question: Question) -> dict[str, Any]:
@@ -51,7 +51,8 @@ def answer(question: Question) -> dict[str, Any]:
     """
     import pandas as pd
 
-    operator_names(question.operators)
+    from ... import graph, negatives  # as the code that is shown
+
     captions = [text for text in question.captions if text.strip()]
     if not captions:
         raise ValueError("captions must have one that is not blank")

@@ -11,6 +11,8 @@ async function ask() {
   const {captions, operators, ...limits} = Object.fromEntries(new FormData(form));
   const question = {captions: captions.split("\n").filter(line => line.trim()), operators, ...limits};
   button.disabled = true;
+  results.replaceChildren();
+  code.hidden = true;
   say("Working … the first time, the models are loaded, which takes some seconds.");
   try {
     const headers = {"Content-Type": "application/json"};
@@ -49,7 +51,10 @@ function card({caption, graph, negatives, rejections}, reasons) {
 function drawnGraph({objects, attributes, relations}) {
   const chip = (text, kind) => element("span", {class: kind}, text);
   const of = (pairs, object) => pairs.filter(([, its]) => its === object).map(([value]) => [chip(value, "attribute"), " "]);
-  const lines = objects.map(object => element("li", {}, of(attributes, object).flat(), chip(object, "object"),
+  const alone = object => relations.every(([, , other]) => other !== object);
+  const told = objects.filter(object => alone(object) || attributes.some(([, its]) => its === object)
+    || relations.some(([subject]) => subject === object));
+  const lines = told.map(object => element("li", {}, of(attributes, object).flat(), chip(object, "object"),
     relations.filter(([subject]) => subject === object).flatMap(([, name, other], at) =>
       [at ? ", " : " ", `${name} \u2192 `, chip(other, "object")])));
   return lines.length ? element("ul", {class: "graph"}, lines) : element("p", {}, "No objects.");

@@ -18,7 +18,7 @@ from ..report.pages import page_environment, script
 from .answers import Question, answer
 
 HOST = "127.0.0.1"
-EXAMPLE = ("A man in a red shirt rides a brown horse along the beach.", "A rider and his horse near the sea.")
+EXAMPLE = ("A dog sleeps on a red couch.", "A brown puppy takes a nap in the living room.")
 MOST = 20_000  # bytes of a question
 MEASURES = ("p_true", "p_odd", "plausibility")
 
@@ -50,7 +50,7 @@ class Demo(ThreadingHTTPServer):
         self.policy += "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
         page = page_environment(__package__).get_template("page.html.jinja")
         operators = [name for name, one in OPERATORS.items() if one.family != POSITIVE]
-        says = {name: description(NEGATIVES.field(name)).partition(";")[0] for name in MEASURES}
+        says = {name: description(NEGATIVES.field(name)).partition(";")[0].partition(", by ")[0] for name in MEASURES}
         fields = {name: field.default for name, field in Question.model_fields.items()}
         shown = {"example": EXAMPLE, "presets": list(PRESETS), "operators": operators, "says": says}
         self.page = page.render(script=code, fields=fields, **shown).encode()

@@ -24,12 +24,12 @@ const spoken = code => code.replaceAll("_", " ");
 const count = (number, noun) => `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
 
 function drawn(caption, [operator, change, edits, p_true, p_odd, plausibility, detail], before = "", other = false) {
-  const numbers = [["p_true", p_true?.toPrecision(2)], ["p_odd", p_odd?.toPrecision(2)],
+  const numbers = [["p_true", p_true?.toFixed(4)], ["p_odd", p_odd?.toFixed(2)],
     ["plausibility", plausibility?.toFixed(1).replace("-", "\u2212")]].filter(([, value]) => value !== undefined);
   const said = [before && spoken(before), change ? `${operator}: ${change}` : operator,
     ...numbers.map(pair => pair.join("\u00a0")), detail];
   return element("li", other ? {class: "other"} : {}, edits.length ? marked(caption, edits) : "",
-    element("small", {}, said.filter(Boolean).join(" · ")));
+    element("small", {}, said.filter(Boolean).join("\u00a0· ")));
 }
 
 const list = rows => element("ol", {class: "rows"}, rows);

@@ -36,7 +36,7 @@ class AuditConfig(Settings):
     limit: AtLeastOne = Field(100_000, description="pairs per operator, at most, for that measurement")
     search: NotNegative = Field(
         1_000_000,
-        description="rows that the page can search, at most: all of the captions of random images; 0: no search",
+        description="rows that the page can search, at most, of random images; 0: no search",
     )
     images: Photos = None
     title: Annotated[str, matching(r"(?s).*\S.*", "a text that is not blank")] = Field(

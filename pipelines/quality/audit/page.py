@@ -31,7 +31,7 @@ from ..bias import ALL, BlindConfig, Blindness, Unmeasured, measure_table, most_
 from ..strata import Row, sample_strata
 from . import charts
 from .figures import BINS, AuditConfig, Figures, Made, collect, to_table
-from .search import FOLDER, Searched, write_rows
+from .search import FOLDER, Searched, searched, write_files
 
 PAGE, TABLE = "audit.html", "audit.parquet"
 REFUSED_SHARE = 3  # per reason, a third as many refused candidates are shown as negatives
@@ -73,8 +73,10 @@ def audit(run: Path, output: Path, config: AuditConfig, progress: Progress) -> t
                 blindness[name] = Blindness({operator: Unmeasured(str(error), 0) for operator in all_of_them})
     manifest = read_manifest(run / table)
     provenance = manifest.identity.provenance() if manifest is not None else package()
+    data = searched(run, config)
+    html = _page(run, figures, blindness, table, config, provenance, data)
     output.mkdir(parents=True, exist_ok=True)
-    html = _page(run, figures, blindness, table, config, provenance, write_rows(run, output / FOLDER, config))
+    write_files(data.files, output / FOLDER)
     write_atomically(output / PAGE, html.encode())
     write_atomically(output / TABLE, _parquet(to_table(figures, blindness), provenance))
     return output / PAGE, output / TABLE
@@ -100,10 +102,10 @@ def _page(
     table: str,
     config: AuditConfig,
     provenance: Mapping[str, str],
-    searched: Searched,
+    data: Searched,
 ) -> str:
     """The page as HTML; it does not depend on the time or machine. table: the one whose rows and plots are shown;
-    searched: what the search has.
+    data: what can be searched.
     """
     only = {"split": stored_splits(config.splits)} if config.splits else {}
     few = -(-config.n // REFUSED_SHARE)
@@ -149,7 +151,7 @@ def _page(
         .get_template("page.html.jinja")
         .render(
             config=config,
-            searched=searched,
+            searched=data,
             script=code,
             policy=policy,
             accuracy=charts.accuracy,

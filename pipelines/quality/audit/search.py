@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import zlib
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ....schemas.captions import LANGUAGE
-from ...engine.storage import names, remove, write_atomically
+from ...engine.storage import names, write_atomically
 from ...engine.tables import has_table, shards_of
 from ...report.rows import summary
 from ...tables.columns import columns_of, read_columns
@@ -31,14 +33,14 @@ HELD = ("negatives", "positives", "rejections")
 
 
 class Searched(NamedTuple):
-    """The numbers of files, and of images in them."""
+    """The files, in order, and the number of images in them."""
 
-    files: int
+    files: list[bytes]
     images: int
 
 
-def write_rows(run: Path, folder: Path, config: AuditConfig) -> Searched:
-    """Write the files into a folder, which has no others of this kind afterwards.
+def searched(run: Path, config: AuditConfig) -> Searched:
+    """The files for the search.
 
     All captions of an image are in one file, with their rows; if the run has more than `config.search` rows, as many
     random images are there as have no more. The bytes do not depend on how the run is sharded.
@@ -47,27 +49,27 @@ def write_rows(run: Path, folder: Path, config: AuditConfig) -> Searched:
     refined = set[str]()
     for ids in columns_of(run, REFINED, ["negative_id"]) if chosen and has_table(run, REFINED) else ():
         refined.update(ids["negative_id"].to_pylist())
-    files, images, held, rows = 0, 0, list[Any](), 0
-    folder.mkdir(parents=True, exist_ok=True)
-
-    def write() -> None:
-        nonlocal files, images, held, rows
-        data = json.dumps(held, ensure_ascii=False, separators=(",", ":")).encode()
-        packed = base64.b64encode(zlib.compress(data)).decode()
-        write_atomically(folder / f"{files:05}.js", f'unpack("{packed}");\n'.encode())
-        files, images, held, rows = files + 1, images + len(held), [], 0
-
-    for image in _images(run, config.splits, chosen, refined):
-        held.append(image)
-        rows += len(image[2])
-        if rows >= PER_FILE:
-            write()
-    if held:
-        write()
-    for name in names(folder):
-        if name.endswith(".js") and name[:-3].isdecimal() and int(name[:-3]) >= files:
-            remove(folder / name)
+    files, held, rows, images = list[bytes](), list[Any](), 0, 0
+    for image in chain(_images(run, config.splits, chosen, refined), [None]):
+        if held and (image is None or rows >= PER_FILE):
+            data = json.dumps(held, ensure_ascii=False, separators=(",", ":")).encode()
+            files.append(b'unpack("%b");\n' % base64.b64encode(zlib.compress(data)))
+            held, rows = [], 0
+        if image is not None:
+            held.append(image)
+            rows, images = rows + len(image[2]), images + 1
     return Searched(files, images)
+
+
+def write_files(files: Sequence[bytes], folder: Path) -> None:
+    """Write them into a folder, which has no others of this kind afterwards."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = {f"{number:05}.js": data for number, data in enumerate(files)}
+    for name, data in written.items():
+        write_atomically(folder / name, data)
+    for name in names(folder):
+        if re.fullmatch(r"\d{5}\.js", name) and name not in written:
+            (folder / name).unlink()
 
 
 def _chosen(run: Path, config: AuditConfig) -> set[str]:

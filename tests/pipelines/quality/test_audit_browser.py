@@ -2,8 +2,8 @@
 
 import html
 import json
-import shutil
-import subprocess
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +14,13 @@ from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.quality.audit import PAGE, AuditConfig, audit
 from negcap.pipelines.quality.audit.figures import collect
 from negcap.schemas.negatives import POSITIVE
+from tests.browser import IN_BROWSER, document
 from tests.pipelines.publish.fixtures import write_images
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="needs chromium on the PATH (Debian: apt-get install chromium)"),
-]
-# The page stands in a frame of the wanted width, its own policy against scripts intact; the script is its parent's.
+pytestmark = IN_BROWSER
+# The page stands in a frame of the wanted width, in which scripts are off; the script is its parent's.
 WRAPPER = """<!DOCTYPE html><meta charset="utf-8"><meta name="color-scheme" content="light dark">
-<iframe id="frame" style="width:{width}px;height:900px;border:0" srcdoc="{page}"></iframe>
+<iframe id="frame" sandbox="allow-same-origin" style="width:{width}px;height:900px;border:0" srcdoc="{page}"></iframe>
 <pre id="result"></pre>
 <script>
 frame.onload = () => {{
@@ -66,24 +63,25 @@ WIDTHS = """
 
 
 @pytest.fixture(scope="module")
-def page(sample_run: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The page of the sample, half of its photos there."""
+def written(sample_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of the sample, half of its photos there, and what lies beside it."""
     folder = tmp_path_factory.mktemp("audit")
     names = sorted({row["image"] for table in read_table(sample_run, "captions") for row in table.to_pylist()})
     images = write_images(folder / "images", [name for name in names[::2]])
     audit(sample_run, folder, AuditConfig(n=6, images=images), Progress())
-    return (folder / PAGE).read_text(encoding="utf-8")
+    return folder / PAGE
+
+
+@pytest.fixture(scope="module")
+def page(written: Path) -> str:
+    return written.read_text(encoding="utf-8")
 
 
 def browse(page: str, script: str, tmp_path: Path, width: int = 1280) -> Any:
     """What a script returns that looks at the page in a frame of this width."""
     wrapper = tmp_path / "wrapper.html"
     wrapper.write_text(WRAPPER.format(width=width, page=html.escape(page), script=script), encoding="utf-8")
-    options = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=10000", "--dump-dom"]
-    options += [f"--user-data-dir={tmp_path / 'profile'}", f"--window-size={max(width, 500) + 40},1000"]
-    done = subprocess.run([str(CHROMIUM), *options, wrapper.as_uri()], capture_output=True, timeout=300, check=True)
-    shown = done.stdout.decode().partition('<pre id="result">')[2].partition("</pre>")[0]
-    assert shown, done.stderr.decode()[-2000:]
+    shown = document(wrapper.as_uri(), tmp_path, width).partition('<pre id="result">')[2].partition("</pre>")[0]
     return json.loads(html.unescape(shown))
 
 
@@ -119,3 +117,42 @@ def test_the_filters_work_without_a_script_of_the_page(page: str, sample_run: Pa
 @pytest.mark.parametrize("width", [320, 400, 700, 1100, 1400])
 def test_nothing_runs_out_of_the_window(page: str, width: int, tmp_path: Path) -> None:
     assert browse(page, WIDTHS, tmp_path, width=width) == {"overflow": 0, "beyond": []}
+
+
+@pytest.mark.parametrize(
+    ("asked", "wanted", "word"),
+    [
+        ("words=horse", lambda row: True, "horse"),
+        (
+            "words=horse&operator=noun&kind=negatives",
+            lambda row: row["operator"] == "noun" and "reason" not in row,
+            "horse",
+        ),
+        (
+            "kind=likely_true&p_true_to=0.5",
+            lambda row: row.get("reason") == "likely_true" and round(row["p_true"], 4) <= 0.5,
+            "",
+        ),
+    ],
+)
+def test_the_search_finds_what_the_tables_have(
+    asked: str, wanted: Callable[[dict[str, Any]], bool], word: str, written: Path, sample_run: Path, tmp_path: Path
+) -> None:
+    """The page is opened from the disk, as its readers do."""
+    found = document(f"{written.as_uri()}#{asked}", tmp_path)
+    tables = ("negatives", "positives", "rejections")
+    rows = [row for name in tables for part in read_table(sample_run, name) for row in part.to_pylist()]
+    begins = re.compile(rf"\b{word}", re.I)
+    hits = [
+        row
+        for row in rows
+        if wanted(row)
+        and any(begins.search(text) for text in (row["caption"], *(edit["new"] for edit in row["edits"])))
+    ]
+    refused, captions = sum("reason" in row for row in hits), {row["caption_id"] for row in hits}
+    said = re.search(r'role="status">([\d,]+) texts? and ([\d,]+) rejected candidates? of ([\d,]+) captions?<', found)
+    assert said and [int(n.replace(",", "")) for n in said.groups()] == [len(hits) - refused, refused, len(captions)]
+    results = found.partition('<div class="results">')[2].partition('<button type="button" class="more"')[0]
+    assert results.count("<article") == min(len(captions), 20) > 0
+    first = next(row for row in rows if row["caption_id"] in captions)
+    assert first["caption_id"] in results and 'class="siblings"' in results and " rejected: " in results

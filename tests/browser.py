@@ -1,0 +1,21 @@
+"""Pages in headless Chromium."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+IN_BROWSER = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="needs chromium on the PATH (Debian: apt-get install chromium)"),
+]
+
+
+def document(address: str, folder: Path, width: int = 1280) -> str:
+    """The page at an address, as HTML, when its scripts have done their work; the browser's profile is in `folder`."""
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=10000", "--dump-dom"]
+    options += [f"--user-data-dir={folder / 'profile'}", f"--window-size={max(width, 500) + 40},1000"]
+    done = subprocess.run([str(CHROMIUM), *options, address], capture_output=True, timeout=300, check=True)
+    return done.stdout.decode()
