@@ -14,6 +14,7 @@ from tempfile import mkdtemp
 from typing import Any, NamedTuple, TextIO
 
 from ...augment.operators import UNCHECKED
+from ...schemas.captions import TRAIN_SPLITS
 from ..engine.manifest import read_manifest
 from ..engine.places import RemotePath
 from ..engine.storage import files_below, move, remove_empty, sha256_file
@@ -29,7 +30,6 @@ from .config import PublishConfig
 from .formats import format_named, votes
 from .gate import (
     LEAST_PAIRS,
-    TRAIN,
     TrainSplit,
     Verdict,
     cues_table,
@@ -44,16 +44,8 @@ CARD, CROISSANT, SUMS = "README.md", "croissant.json", "SHA256SUMS"
 STEPS = ("captions", "parses", "lexicon", "truth", "balance", "negatives", "refined")  # tables with settings
 EXAMPLES = 5
 ESTIMATES = ("p_true", "p_odd")  # probabilities of a negative whose means the card gives
-TECHNICAL = (
-    "table",
-    "schema_version",
-    "ARROW:schema",
-    "pandas",
-    "config",
-    "operators",
-    "seed",
-    "stage",
-)  # Parquet metadata that the card leaves out
+# Parquet metadata that the card leaves out
+TECHNICAL = "table schema_version ARROW:schema pandas config operators seed stage".split()
 Say = Callable[[str], None]
 
 
@@ -111,8 +103,7 @@ def publish(run: Path, output: Path, config: PublishConfig, *, overwrite: bool =
     overwrite: replace an `output` that another config or run has written. say: called with each message for the user.
     Nothing is written unless all checks pass. Raises RefusedError when one fails: models without images tell too many
     negatives, operators did not check that theirs are false, or captions of the train split are in a test split, too;
-    ValueError and OSError for bad
-    input: see `chosen_names`, `Images`, `PublishConfig`.
+    ValueError and OSError for bad input: see `chosen_names`, `Images`, `PublishConfig`.
     """
     kind = format_named(config.format)
     check_output(output, overwrite)
@@ -122,7 +113,7 @@ def publish(run: Path, output: Path, config: PublishConfig, *, overwrite: bool =
     if unchecked and not config.allow_unchecked:
         asked = "--operator chooses others; --set allow_unchecked=true publishes them anyway, as the data card says so"
         raise RefusedError([f"not checked to be false of their images: negatives of {', '.join(unchecked)}", asked])
-    train = read_train_split(run) if set(publication.splits) - set(TRAIN) else TrainSplit()
+    train = read_train_split(run) if set(publication.splits) - set(TRAIN_SPLITS) else TrainSplit()
     found = survey(publication, train, config.seed, kind.siblings)
     left_out = keep_out(found, config, say)
     if left_out:

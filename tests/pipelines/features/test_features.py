@@ -221,7 +221,8 @@ def test_a_photo_is_turned_resized_in_proportion_and_cropped_to_its_centre(tmp_p
     assert cropped(decode(data), 10, 6) == whole.crop((2, 2, 8, 8))
     exif[0x0112] = 3  # upside down
     Image.open(upright).rotate(180).save(tmp_path / "b.png", exif=exif)
-    assert cropped(decode((tmp_path / "b.png").read_bytes()), 10, 10) == whole
+    turned = cropped(decode((tmp_path / "b.png").read_bytes()), 10, 10)
+    assert np.array_equal(np.asarray(turned), np.asarray(whole))
     for size in ((640, 427), (427, 640)):
         whole = Image.effect_noise(size, 50).convert("RGB")
         small = whole.resize(tuple(256 * side // 427 for side in size), Image.Resampling.BILINEAR)
