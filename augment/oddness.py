@@ -5,7 +5,9 @@ A logistic regression on how the cloze model compares the negative with its capt
 
     log-odds = bias_o + a log(1 + loss) + b lowest + c_o whole
 
-with a bias and a coefficient c of each operator o, which are shrunk towards those of all operators.
+with a bias and a coefficient c of each operator o, which are shrunk towards those of all operators. Prepositions have
+a bias of their own each, which is shrunk towards that of the operator: nearly everything may be in front of a thing,
+but little is under it.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from functools import cache
 import numpy as np
 
 from .data import data_path
+from .edits import Candidate
 from .plausibility import Change
 from .reproducible import log, sigmoid
 
@@ -32,16 +35,25 @@ def features(changes: Sequence[Change]) -> np.ndarray:
     return np.stack([log(1.0 + loss), np.maximum(lowest, -12.0) / SCALE, np.clip(whole, *WHOLE) / SCALE], axis=1)
 
 
-def p_odd(operators: Sequence[str], changes: Sequence[Change]) -> list[float]:
-    """The probability that a reader calls each negative odd, to 4 digits; operators: that made them."""
+def p_odd(made: Sequence[tuple[str, Candidate]], changes: Sequence[Change]) -> list[float]:
+    """The probability that a reader calls each negative odd, to 4 digits; made: its operator and what that changed."""
     model, terms = coefficients(), features(changes)
-    known = [model[name if name in model else ANY] for name in operators]
+    known = [next(model[name] for name in (*kind_of(*one), ANY) if name in model) for one in made]
     weights = np.array(known).reshape(-1, 4)
     return sigmoid(weights[:, 0] + np.add.reduce(weights[:, 1:] * terms, axis=1)).round(4).tolist()
 
 
+def kind_of(operator: str, candidate: Candidate) -> tuple[str, str]:
+    """What has a bias of its own, and what it is shrunk towards: "preposition under" and "preposition"; else twice the
+    operator.
+    """
+    if candidate.change != "preposition":
+        return operator, operator
+    return f"preposition {candidate.replacement}", "preposition"
+
+
 @cache
 def coefficients() -> dict[str, tuple[float, float, float, float]]:
-    """For each operator, its bias and the coefficients of the `features`."""
+    """For each operator and preposition (see `kind_of`), its bias and the coefficients of the `features`."""
     model = json.loads(data_path("oddness.json").read_text("utf-8"))
     return {name: (bias, model["loss"], model["lowest"], whole) for name, (bias, whole) in model["operators"].items()}

@@ -43,7 +43,10 @@ def tensors(array: pa.Array, shape: tuple[int, ...]) -> pa.ExtensionArray:
 
 FEATURES = features((2048,))
 
-IMAGE_REASONS = tuple("no_image not_utf8 too_long control_characters unsafe_path duplicate_image_id not_finite".split())
+IMAGE_REASONS = tuple(
+    "no_image not_utf8 too_long control_characters unsafe_path duplicate_image_id missing unreadable too_large "
+    "not_finite".split()
+)
 
 REJECTED_IMAGES = schema(
     "rejected_images",

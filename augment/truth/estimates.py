@@ -16,7 +16,9 @@ captions of one image, the first of which asserts `old` of a thing and the secon
 
     p(new | old, thing) = (n(old, thing, new) + SMOOTHING * p(new | old, class)) / (n(old, thing) + SMOOTHING)
 
-and likewise, backing off to the thing's semantic class, to any thing, and to p(new) for any `old`.
+and likewise, backing off to the thing's semantic class, to any thing, and to p(new) for any `old`. Few captions place
+anything by the same object: of prepositions, only pairs are counted whose second caption does, and the estimate is the
+probability that one more caption that does so makes a candidate true.
 """
 
 from __future__ import annotations
@@ -133,6 +135,11 @@ class Associations:
             if not self._known[row]:
                 self._lifts[row], self._known[row] = self._lift(row), True
         return reproducible.log(self._lifts[rows].sum(axis=0, dtype=np.float64) / len(rows))
+
+    def strongest(self, mentioned: Iterable[str], entry: str) -> str | None:
+        """The mentioned word with the highest lift for an entry, after they have been scored; None: none is known."""
+        words, column = sorted(word for word in mentioned if word in self.words), self.entries[entry]
+        return max(words, key=lambda word: self._lifts[self.words[word], column], default=None)
 
     def _lift(self, row: int) -> np.ndarray:
         """p(y | x) / p(y) of a word x and each entry y, smoothed by their semantic classes: shape (entries,)."""

@@ -193,7 +193,10 @@ def count_pairs(images: Iterable[Sequence[tuple[np.ndarray, np.ndarray]]], words
 
 
 def count_transitions(kind: str, images: Iterable[Sequence[set[Assertion]]]) -> dict[Transition, int]:
-    """Count the transitions in images; each image is a list of the assertions of its captions."""
+    """Count the transitions in images; each image is a list of the assertions of its captions.
+
+    Of prepositions, only pairs are counted whose second caption has the object with any preposition.
+    """
     counts: defaultdict[Transition, int] = defaultdict(int)
     for captions in images:
         values: dict[str, dict[int, set[str]]] = {}  # of a thing, by caption
@@ -207,9 +210,10 @@ def count_transitions(kind: str, images: Iterable[Sequence[set[Assertion]]]) -> 
                 numbers = set(chain.from_iterable(same))
                 news = {number: set[str]().union(*(its.get(number, ()) for its in same)) for number in numbers}
             total = Counter(new for its in news.values() for new in its)
+            others_asked = len(given if kind == "preposition" else captions) - 1
             for number, olds in given.items():
                 for old in olds:
-                    counts[old, thing, ""] += len(captions) - 1
+                    counts[old, thing, ""] += others_asked
                     for new, often in total.items():
                         if others := often - (new in news[number]):
                             counts[old, thing, new] += others
@@ -300,7 +304,9 @@ def label(parses: pa.Table, counts: pa.Table, lexicon: Lexicon) -> pa.Table:
         for number, (shown, held_out, rng) in enumerate(held):
             context = Context(Mentions(shown[:1]), Mentions(shown[1:]), batch, number)
             for kind, candidate, values in _proposed(context, known.of_image(shown), rng):
-                rows.append((kind, values, is_true(candidate, shown[0], held_out, entailed)))
+                true = is_true(candidate, shown[0], held_out, entailed)
+                if true is not None:
+                    rows.append((kind, values, true))
     columns = {"kind": pa.string(), "features": pa.list_(pa.float64()), "true": pa.bool_()}
     return table_of(rows, pa.schema(columns))
 
@@ -354,14 +360,16 @@ def _proposed(context: Context, image: ImageTruth, rng: Random) -> Iterator[tupl
                 yield kind, candidate, features
 
 
-def is_true(candidate: Candidate, caption: Caption, other: Caption, entailed: EntailedEntries) -> bool:
-    """Whether the caption `other` of the same image makes a candidate for `caption` true."""
+def is_true(candidate: Candidate, caption: Caption, other: Caption, entailed: EntailedEntries) -> bool | None:
+    """Whether the caption `other` of the same image makes a candidate for `caption` true; None if it does not tell: it
+    has no preposition with the object of one that is replaced.
+    """
     kind = KIND_OF_CHANGE[candidate.change]
     if kind in WORDS:
         return entailed.lexicon.entries(kind).number[candidate.replacement] in entailed(kind, other)
     thing = caption.tokens[candidate.slots[-1]].lemma
     values = values_of(kind, thing, ASSERTIONS[kind](other))
-    return value(kind, candidate.replacement) in values
+    return value(kind, candidate.replacement) in values if values or kind != "preposition" else None
 
 
 def fit(features: np.ndarray, labels: np.ndarray, mean: np.ndarray) -> np.ndarray:

@@ -13,19 +13,21 @@ from .group import negcap
 from .options import FOLDER, PLACE
 
 
-@negcap.command(configs=["features.source:FeaturesConfig"], flags="array backbone table limit strict")
+@negcap.command(
+    configs=["features.source:FeaturesConfig"], flags="array backbone onnx layer images grid table limit strict"
+)
 @click.argument("source", type=PLACE)
 @options.output
 @options.overwrite
 @options.quiet
 def features(source: Path, run: Path, overwrite: bool, quiet: bool, **given: Any) -> None:
-    """Read image features.
+    """Read or extract image features.
 
-    SOURCE is a folder of arrays in the layout of VSE++, or one of them. Images without a feature go to rejected_images,
-    with the reason.
+    SOURCE is a folder of VSE++ arrays or one of them; with --onnx a folder of photos, or a run whose captions name
+    the photos in --images. Images without a feature go to rejected_images, with the reason.
 
     \b
-    Example: negcap features precomp/f30k --output outputs/f30k
+    Example: negcap features outputs/mine --onnx resnet152.onnx --images photos --output outputs/mine
     """
     from ..engine.progress import report
     from ..features.source import FeaturesConfig

@@ -13,7 +13,7 @@ from .group import CHECK_FAILED, negcap, warn, with_workers
 from .options import FOLDER, PLACE
 
 
-@negcap.command(configs=["stages.refine:RefineConfig"], flags="operators splits vetted seed")
+@negcap.command(configs=["stages.refine:RefineConfig"], flags="operators splits per_caption vetted seed")
 @options.run
 @options.workers
 def refine(run: Path, overwrite: bool, **given: Any) -> None:
@@ -21,17 +21,20 @@ def refine(run: Path, overwrite: bool, **given: Any) -> None:
 
     At most one negative per caption and operator is written to the table refined, selected so that several models
     which never see the images prefer captions and negatives equally often. One of the models, a regression on n-grams,
-    is fitted again to each selection. Prints the yield. `negcap blind RUN --refined` measures the result.
+    is fitted again to each selection. --per-caption 1 keeps the best negative of each caption over all operators
+    instead. Prints the yield, and how many captions have a negative left. `negcap blind RUN --refined` measures the
+    result.
 
     \b
     Example: negcap refine outputs/mine --operator noun --split val
     """
     from ..stages.refine import RefineConfig, yields
     from ..stages.refine import refine as refined
+    from ..tables.columns import captions_in
 
     with with_workers(given) as (executor, progress):
         counts = refined(run, RefineConfig.of(given), executor, progress=progress, overwrite=overwrite)
-        print(yields(counts))
+        print(yields(counts, captions_in(run, given.get("splits") or ())))
 
 
 @negcap.command(configs=["quality.bias.measure:BlindConfig"], flags="operators splits pick limit seed")

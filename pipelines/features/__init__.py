@@ -1,1 +1,1 @@
-"""Image features from arrays that were extracted elsewhere, and how photos are decoded."""
+"""Sources of image features: arrays that were extracted elsewhere, or photos encoded by an ONNX model."""

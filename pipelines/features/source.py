@@ -1,8 +1,13 @@
-"""Features that were extracted elsewhere, in the VSE++ "precomp" layout (Faghri et al. 2018).
+"""Sources of features: images in a fixed order, each with a feature or the reason why it has none; those of arrays.
 
-`{split}_ims.npy` lies beside the captions of `negcap.pipelines.readers.formats`. An array (N, D), pooled, or (N, R, D),
-with R regions, has one row per image, or five equal rows per image, one per caption. Arrays are memory-mapped, not
-loaded.
+A source, of arrays or of photos, has `images`; `backbone`, the name of the model that makes the features; `shape` and
+`dtype` of one feature; `inputs`, a name and a hash for each file that is read; and `read(start, stop)`, which gives
+images[start:stop], now with all reasons, and the features (n, *shape) of the n of them that have no reason. It raises
+ValueError, naming the file, when one cannot be read.
+
+Arrays have the VSE++ "precomp" layout (Faghri et al. 2018): `{split}_ims.npy` beside the captions of
+`negcap.pipelines.readers.formats`. An array (N, D), pooled, or (N, R, D), with R regions, has one row per image, or
+five equal rows per image, one per caption. Arrays are memory-mapped, not loaded.
 """
 
 from __future__ import annotations
@@ -11,17 +16,18 @@ import re
 from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from ...augment.settings import AtLeastOne, Settings, matching
+from ...augment.settings import AtLeastOne, NotNegative, Settings, matching
 from ...schemas.features import REJECTED_IMAGES, TABLE, tensors
 from ...schemas.features import features as schema_of
 from ..engine.storage import sha256_file
 from ..readers.files import first_line, lines
 from ..readers.formats import CAPTIONS_PER_IMAGE, VSEPP_LINES, split_order
 from ..readers.record import Record, Rejected, clean, excerpt
+from .preprocess import CROP, RESIZE
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,6 +43,15 @@ class FeaturesConfig(Settings):
 
     array: str = Field("ims", description="arrays to read of a VSE++ folder: SPLIT_NAME.npy")
     backbone: str = Field("", description="name of the model that made the arrays, for the metadata")
+    onnx: Path | None = Field(None, description="extract features of photos with this ONNX model")
+    layer: str = Field("", description="output of the model to read; by default its first")
+    images: Path | None = Field(None, description="folder of the photos that a run's captions name")
+    grid: bool = Field(False, description="keep the regions of the output instead of their mean")
+    resize: int = Field(RESIZE, description="shorter side of a photo, in pixels")
+    crop: AtLeastOne = Field(CROP, description="sides of its centre that is used, in pixels")
+    batch: AtLeastOne = Field(32, description="photos computed at once")
+    device: Literal["cpu", "cuda"] = Field("cpu", description="where the model runs")
+    threads: NotNegative = Field(0, description="threads that read photos and run the model; 0: one per core")
     dtype: Literal["", "float16", "float32"] = Field(
         "", description="type to store; by default float16 for arrays of float16, else float32"
     )
@@ -49,6 +64,16 @@ class FeaturesConfig(Settings):
     )
     strict: bool = Field(False, description="stop at the first bad image instead of rejecting it")
 
+    @model_validator(mode="after")
+    def _check_photos(self) -> Self:
+        if self.resize < self.crop:
+            raise ValueError(f"resize must be >= crop ({self.crop}), was: {self.resize}")
+        if self.onnx is None:
+            for name in ("layer", "images", "grid"):
+                if getattr(self, name):
+                    raise ValueError(f"{name} is for photos: onnx must be given with it")
+        return self
+
     @property
     def rejections(self) -> str:
         """Name of the table of images without a feature: `rejected_images`, or `rejected_images_<name>`."""
@@ -56,32 +81,37 @@ class FeaturesConfig(Settings):
 
 
 class SourceImage(NamedTuple):
-    """An image of a source; `reason` and `detail` say why it has no feature, if that is known before it is read."""
+    """An image of a source; `reason` and `detail` say why it has no feature, if that is known before it is read.
+
+    file: of a photo, its path in the folder.
+    """
 
     image_id: str
     image: str
     reason: str = ""
     detail: str = ""
+    file: str = ""
 
 
-def source_images(images: Iterable[str]) -> list[SourceImage]:
-    """The images of these names; those with an unsafe path or a repeated id get a reason.
+def source_images(images: Iterable[tuple[str, str]]) -> list[SourceImage]:
+    """The images of (image_id, image) pairs; those with an unsafe path or a repeated id get a reason.
 
-    Ids and rules are those of captions, so that the tables of features and captions can be joined.
+    An empty id is replaced by one from the image's name. Ids and rules are those of captions, so that the tables of
+    features and captions can be joined.
     """
     checked: list[SourceImage] = []
     first_with: dict[str, str] = {}
-    for image in images:
+    for given, image in images:
         record = clean(Record("", 0, image, "-"))
         if isinstance(record, Rejected):
-            checked.append(SourceImage("", excerpt(image), record.reason, record.detail))
+            checked.append(SourceImage(given, excerpt(image), record.reason, record.detail))
             continue
-        reason = detail = ""
-        if record.id in first_with:
+        name, reason, detail = given or record.id, "", ""
+        if name in first_with:
             reason = "duplicate_image_id"
-            detail = f"image_id must be distinct, {record.id} is also that of {first_with[record.id]}"
-        first_with.setdefault(record.id, record.image)
-        checked.append(SourceImage(record.id, record.image, reason, detail))
+            detail = f"image_id must be distinct, {name} is also that of {first_with[name]}"
+        first_with.setdefault(name, record.image)
+        checked.append(SourceImage(name, record.image, reason, detail))
     return checked
 
 
@@ -95,11 +125,7 @@ def table_of(image_ids: list[str], numbers: np.ndarray) -> pa.Table:
 
 
 class Arrays:
-    """A folder of `{split}_{array}.npy`, or one such file, as a source of features.
-
-    images: in a fixed order. backbone: the name of the model that made the features. shape, dtype: of one feature.
-    inputs: a hash for each file that is read, by its name.
-    """
+    """A folder of `{split}_{array}.npy`, or one such file, as a source of features."""
 
     def __init__(self, source: Path, config: FeaturesConfig) -> None:
         """Open the arrays of all splits. Raises FileNotFoundError or ValueError naming the file and the rule."""
@@ -120,12 +146,10 @@ class Arrays:
         for (split, path), rows in zip(self._paths.items(), mapped, strict=True):
             images += image_names(split, len(rows), path)
             self._starts.append(len(images))
-        self.images = source_images(images)
+        self.images = source_images(("", image) for image in images)
 
     def read(self, start: int, stop: int) -> tuple[list[SourceImage], np.ndarray]:
-        """images[start:stop], and the features (n, *shape) of the n of them that have no reason. Raises ValueError when
-        the five rows of an image differ.
-        """
+        """Read features. Raises ValueError when the five rows of an image differ."""
         import numpy as np
 
         parts = []

@@ -24,7 +24,7 @@ def build(labels: Path, output: Path, cloze: Path | None = None) -> dict[str, An
     from sklearn.metrics import roc_auc_score
 
     from ...augment.language.parse import parse
-    from ...augment.oddness import ANY, features
+    from ...augment.oddness import ANY, features, kind_of
     from ...augment.plausibility import compare, read
     from ...augment.recovery import recover
     from ...augment.reproducible import sigmoid
@@ -43,23 +43,29 @@ def build(labels: Path, output: Path, cloze: Path | None = None) -> dict[str, An
     candidates = [recover(one, other).candidate for one, other in zip(captions, texts, strict=True)]
     terms = features(compare(captions, readings, candidates))
     odd = np.array([row["odd"] == "1" for row in rows], float)
-    names = sorted({row["operator"] for row in rows})
-    of = np.array([[row["operator"] == name for name in names] for row in rows], float)
-    inputs = np.concatenate([np.ones((len(rows), 1)), terms, of, of * terms[:, 2:]], axis=1)
+    kinds, of = zip(*(kind_of(row["operator"], one) for row, one in zip(rows, candidates, strict=True)), strict=True)
+    names = sorted(set(of))
+    finer = sorted(set(kinds).difference(names))
+    is_of = np.array([[one == name for name in names] for one in of], float)
+    is_kind = np.array([[one == name for name in finer] for one in kinds], float)
+    inputs = np.concatenate([np.ones((len(rows), 1)), terms, is_of, is_of * terms[:, 2:], is_kind], axis=1)
     nothing = np.zeros(inputs.shape[1])
     predicted, fold = np.zeros(len(rows)), np.random.default_rng(0).integers(0, FOLDS, len(rows))
     for left_out in range(FOLDS):
         weights = fit(inputs[fold != left_out], odd[fold != left_out], nothing)
         predicted[fold == left_out] = sigmoid((inputs[fold == left_out] * weights).sum(1))
     bias, loss, lowest, whole, *own = fit(inputs, odd, nothing).round(3).tolist()
-    biases, slopes = own[: len(names)], own[len(names) :]
+    biases, slopes, more = np.split(own, [len(names), 2 * len(names)])
     operators = {ANY: [bias, whole]}
     operators |= {name: [bias + b, whole + c] for name, b, c in zip(names, biases, slopes, strict=True)}
+    for kind, b in zip(finer, more, strict=True):
+        own_bias, slope = operators[of[kinds.index(kind)]]
+        operators[kind] = [own_bias + b, slope]
     tenths = np.minimum((predicted * 10).astype(int), 9)
     model = {
         "loss": loss,
         "lowest": lowest,
-        "operators": {name: [round(value, 3) for value in its] for name, its in operators.items()},
+        "operators": {name: [round(float(value), 3) for value in its] for name, its in operators.items()},
         "labels": len(rows),
         "auc": round(float(roc_auc_score(odd, predicted)), 3),
         "odd_by_tenth": [[int((tenths == n).sum()), round(float(odd[tenths == n].mean()), 3)] for n in set(tenths)],

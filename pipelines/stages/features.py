@@ -1,4 +1,4 @@
-"""Stage features: arrays in the VSE++ layout -> a table of image features."""
+"""Stage features: arrays in the VSE++ layout, or photos and an ONNX model -> a table of image features."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from ..engine.places import local_path
 from ..engine.progress import Progress
 from ..engine.run import run_source
 from ..engine.stage import StageResult
+from ..features.photos import Photos
 from ..features.source import Arrays, FeaturesConfig, SourceImage, table_of
 
 NAME = "features"
 SHARD_BYTES = 64 << 20
 MOST_IMAGES = 1_000
-_NOT_IDENTITY = ("strict", "shard_size")
+_NOT_IDENTITY = ("images", "strict", "threads", "shard_size", "onnx")
 
 
 def make_features(
@@ -40,7 +41,7 @@ def make_features(
     import numpy as np
     import pyarrow as pa
 
-    opened = Arrays(local_path(source, "source"), config)
+    opened = Arrays(local_path(source, "source"), config) if config.onnx is None else Photos(source, config)
     images = opened.images[: config.limit]
     refused = next((image for image in images if image.reason), None)
     if refused is not None and (config.strict or all(image.reason for image in images)):

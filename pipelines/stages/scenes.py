@@ -110,7 +110,7 @@ def require_pillow() -> None:
     try:
         import PIL  # noqa: F401
     except ImportError as error:
-        raise ImportError('scenes need Pillow: pip install "negcap[images]"') from error
+        raise ImportError('scenes need Pillow: pip install "negcap[features]"') from error
 
 
 def pictures_are_whole(run: Path, table: str, index: int) -> bool:

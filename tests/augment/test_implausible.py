@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from negcap.augment.context import Context, contexts
-from negcap.augment.edits import Candidate, Edit, Judged, apply
+from negcap.augment.edits import NOTHING, Candidate, Edit, Judged, apply
 from negcap.augment.generate import IMPLAUSIBLE, Generated, NegativesConfig, generate_tables, reject_implausible
 from negcap.augment.language.parse import parse
 from negcap.augment.oddness import features, p_odd
@@ -42,7 +42,7 @@ def test_a_negative_is_odder_the_more_its_caption_loses_and_the_less_likely_it_i
     assert terms.tolist() == [pytest.approx((math.log(2.0), -0.8, -0.6)), pytest.approx((math.log(2.0), -2.4, -3.0))]
     others = [change, change._replace(loss=2.0), change._replace(lowest=-6.0)]
     for name in OPERATORS:
-        odd = p_odd([name] * 3, others)
+        odd = p_odd([(name, NOTHING)] * 3, others)
         assert odd[0] < min(odd[1:]) and all(0 < p < 1 for p in odd)
     assert p_odd([], []) == []
 
@@ -51,7 +51,7 @@ def test_odd_negatives_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     own = context()
     given = [accepted(2, 5, new, value) for new, value in (("cat", 1.0), ("boy", -2.0), ("car", None))]
     changes = compare([own.caption] * 3, [own.reading] * 3, [one.candidate for one in given])
-    odd = p_odd(["noun"] * 3, changes)
+    odd = p_odd([("noun", one.candidate) for one in given], changes)
     assert len(set(odd)) == 3
     read = [
         one._replace(plausibility=change.log_odds, p_odd=p) for one, change, p in zip(given, changes, odd, strict=True)

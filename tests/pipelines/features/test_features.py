@@ -1,8 +1,9 @@
-"""Features of the VSE++ layout, and how photos are decoded."""
+"""Features of the VSE++ layout and of photos through small ONNX models that the tests make."""
 
 from __future__ import annotations
 
 import io
+import json
 import shutil
 import zlib
 from pathlib import Path
@@ -16,10 +17,13 @@ from PIL import Image
 from negcap.pipelines.cli import main
 from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.features import preprocess
-from negcap.pipelines.features.preprocess import UnreadableError, cropped, decode
+from negcap.pipelines.features.preprocess import MEAN, STD, UnreadableError, decode, normalised
+from negcap.schemas.captions import CAPTIONS
 from negcap.schemas.features import IMAGE_REASONS, features, tensors
+from tests.tables import write_table
 
 IDS, WIDTH, REGIONS = 7, 5, 4
+WEIGHTS = np.random.default_rng(1).normal(size=(4, 3, 2, 2)).astype(np.float32)  # of the model's convolution
 
 
 def extract(*arguments: object) -> int:
@@ -149,13 +153,37 @@ def test_bad_arrays_are_one_line_and_nothing_is_written(folder: Path, tmp_path: 
     refused(capsys, said, tmp_path / "run", folder)
 
 
-def test_bad_arguments_are_one_line(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_arguments_are_one_line(folder: Path, photos: Path, tmp_path: Path, capsys) -> None:  # type: ignore[no-untyped-def]
+    onnx = ["--onnx", model(tmp_path / "m.onnx", size=224)]
+    bad, empty, text = (tmp_path / name for name in ("bad.onnx", "empty", "text"))
+    bad.write_bytes(b"\x08\x07no model")
+    for made in (empty, text):
+        made.mkdir()
+    (text / "a.jpg").write_text("none")
     for arguments, said in (
-        (["--array", "../ims"], "array must be letters and digits"),
-        (["--table", "captions"], "table must be features, or features_ and a name"),
-        (["--set", "dtype=int8"], "dtype must be one of float16, float32, was: int8"),
+        ([folder, "--array", "../ims"], "array must be letters and digits"),
+        ([folder, "--table", "captions"], "table must be features, or features_ and a name"),
+        ([folder, "--set", "dtype=int8"], "dtype must be one of float16, float32, was: int8"),
+        ([folder, "--set", "batch=0"], "batch must be >= 1, was: 0"),
+        ([folder, "--layer", "x"], "layer is for photos: onnx must be given with it"),
+        ([folder, "--onnx", tmp_path / "none.onnx"], "none.onnx: no such file"),
+        (
+            [photos, *onnx, "--layer", "map"],
+            "m.onnx: layer must be an output of the model, classes, relu, pooled; was: map",
+        ),
+        (
+            [photos, *onnx, "--grid"],
+            "layer classes must be a map (C, h, w) or tokens (R, D) per image, was: (2,)",
+        ),
+        ([photos, *onnx, "--set", "crop=300"], "resize must be >= crop (300), was: 256"),
+        ([photos, *onnx, "--set", "crop=16"], "crop must be 224 as m.onnx reads (224, 224), was: 16"),
+        ([photos, *onnx, "--set", "device=tpu"], "device must be one of cpu, cuda, was: tpu"),
+        ([photos, "--onnx", bad], "bad.onnx: must be an ONNX model with one image input"),
+        ([empty, *onnx], "must have photos"),
     ):
-        refused(capsys, said, tmp_path / "run", folder, *arguments)
+        refused(capsys, said, tmp_path / "run", *arguments)
+    assert extract(text, *onnx, "--output", tmp_path / "run") == 2
+    assert "must have images that can be read, has none" in capsys.readouterr().err
 
 
 def test_resume_overwrite_and_equal_bytes(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -186,11 +214,130 @@ def test_resume_overwrite_and_equal_bytes(folder: Path, tmp_path: Path, capsys: 
     assert "its input dev_ims.npy has changed" in capsys.readouterr().err
 
 
+# photos
+
+
 def photo(path: Path, size: tuple[int, int] = (40, 30), seed: int = 0, **how: object) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     pixels = np.random.default_rng(seed).integers(0, 256, (size[1], size[0], 3), np.uint8)
     Image.fromarray(pixels).save(path, **how)
     return path
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    folder = tmp_path / "photos"
+    for seed, name in enumerate(("a.png", "b.png", "sub/c.png", "d.png", "e.png")):
+        photo(folder / name, (40 + seed, 30 + 2 * seed), seed)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def onnx(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return model(tmp_path_factory.mktemp("model") / "m.onnx")
+
+
+def model(path: Path, *, channels_last: bool = False, batch: int | str = "N", size: int | str = "S") -> Path:
+    """conv (3 -> 4, 2x2, stride 2) "map" -> ReLU "relu" -> mean of regions "pooled" -> "classes"; weights from a seed.
+
+    The outputs are classes, relu and pooled.
+    """
+    from onnx import TensorProto, checker, helper, numpy_helper, save
+
+    def values(shapes: dict[str, list]) -> list:
+        return [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items()]
+
+    nodes = [
+        helper.make_node("Transpose", ["image"], ["turned"], perm=[0, 3, 1, 2] if channels_last else [0, 1, 2, 3]),
+        helper.make_node("Conv", ["turned", "weights"], ["map"], name="conv", strides=[2, 2]),
+        helper.make_node("Relu", ["map"], ["relu"]),
+        helper.make_node("GlobalAveragePool", ["relu"], ["mean"]),
+        helper.make_node("Flatten", ["mean"], ["pooled"]),
+        helper.make_node("MatMul", ["pooled", "head"], ["classes"]),
+    ]
+    stored = [numpy_helper.from_array(WEIGHTS, "weights"), numpy_helper.from_array(np.ones((4, 2), np.float32), "head")]
+    image = {"image": [batch, size, size, 3] if channels_last else [batch, 3, size, size]}
+    outputs = {"classes": [batch, 2], "relu": [batch, 4, "h", "w"], "pooled": [batch, 4]}
+    graph = helper.make_graph(nodes, "small", values(image), values(outputs), stored)
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    checker.check_model(made)
+    save(made, path)
+    return path
+
+
+def expected_map(path: Path) -> np.ndarray:
+    """What the model's "relu" must be, with numpy alone: (regions, 4)."""
+    image = normalised(path.read_bytes(), 24, 16)
+    cells = image.reshape(3, 8, 2, 8, 2).transpose(1, 3, 0, 2, 4).reshape(64, 12)
+    return np.maximum(cells @ WEIGHTS.reshape(4, 12).T, 0)
+
+
+SIZES = ("--set", "resize=24", "--set", "crop=16")
+
+
+@pytest.mark.parametrize("options", [{}, {"channels_last": True}, {"batch": 3}])
+def test_an_output_of_a_model_is_what_numpy_says(photos: Path, tmp_path: Path, options: dict) -> None:
+    onnx, run = model(tmp_path / "small.onnx", **options), tmp_path / "run"
+    # the map of the convolution is channels first whatever the input is, so a channels-last net is read at `pooled`
+    layer = "pooled" if options.get("channels_last") else "relu"
+    found = extracted(run, photos, "--onnx", onnx, "--layer", layer, *SIZES, "--set", "batch=2")
+    assert list(found) == ["a", "b", "d", "e", "c"]
+    for name, file in (("a", "a.png"), ("c", "sub/c.png"), ("e", "e.png")):
+        assert np.allclose(found[name], expected_map(photos / file).mean(axis=0), atol=1e-5)
+    assert metadata(run)["backbone"] == f"small.onnx:{layer}"
+
+
+def test_a_grid_keeps_the_regions_and_the_default_is_the_first_output(photos: Path, onnx: Path, tmp_path: Path) -> None:
+    found = extracted(tmp_path / "run", photos, "--onnx", onnx, "--layer", "relu", "--grid", *SIZES)
+    assert found["a"].shape == (64, 4)
+    assert np.allclose(found["b"], expected_map(photos / "b.png"), atol=1e-5)
+    assert json.loads(metadata(tmp_path / "run")["shape"]) == [64, 4]
+    assert extracted(tmp_path / "output", photos, "--onnx", onnx, *SIZES)["a"].shape == (2,)
+    assert metadata(tmp_path / "output")["backbone"] == "m.onnx:classes"
+
+
+def test_threads_and_another_place_make_the_same_bytes(photos: Path, onnx: Path, tmp_path: Path) -> None:
+    made = []
+    for threads, place in ((1, photos), (2, shutil.copytree(photos, tmp_path / "other"))):
+        run = tmp_path / f"run{threads}"
+        extracted(run, place, "--onnx", onnx, *SIZES, "--set", f"threads={threads}", "--set", "shard_size=2")
+        made.append({path.name: path.read_bytes() for path in run.rglob("features/*")})
+    assert made[0] == made[1] and sum(name.endswith(".parquet") for name in made[0]) == 3
+
+
+def test_bad_photos_are_rejected_and_the_rest_goes_on(photos: Path, onnx: Path, tmp_path: Path) -> None:
+    (photos / "b.png").write_bytes((photos / "b.png").read_bytes()[:500])
+    (photos / "d.png").write_text("<svg/>")
+    photo(photos / "other" / "a.png")
+    photo(photos / "odd\u2028name.png")
+    (photos / "thin.png").write_bytes(png("1", (100_000, 1)))  # rejected before it is made large
+    options = (photos, "--onnx", onnx, "--set", "resize=1_001", "--set", "crop=16")
+    found = extracted(tmp_path / "run", *options, "--set", "batch=2")
+    assert list(found) == ["a", "e", "c"]
+    assert rejected(tmp_path / "run") == {
+        "b.png": "unreadable",
+        "d.png": "unreadable",
+        "other/a.png": "duplicate_image_id",
+        "odd\u2028name.png": "control_characters",
+        "thin.png": "too_large",
+    }
+    details = next(read_table(tmp_path / "run", "rejected_images"))["detail"].to_pylist()
+    assert "an image must have <= 100,000,000 pixels, 100000 x 1 resized has 100100000 x 1001" in details
+    alone = extracted(tmp_path / "alone", *options, "--set", "batch=1")
+    assert np.allclose(alone["e"], found["e"], atol=1e-6)
+
+
+def test_photos_of_a_runs_captions(photos: Path, onnx: Path, tmp_path: Path, capsys) -> None:  # type: ignore[no-untyped-def]
+    (photos / "link.png").symlink_to(photo(tmp_path / "elsewhere.png"))
+    (photos / "broken.png").symlink_to(tmp_path / "nowhere.png")
+    run, keys = tmp_path / "run", {"split": "", "language": "en", "origin": "human", "text": "A cup."}
+    images = ("a.png", "sub/c.png", "link.png", "broken.png", "gone.png", "b\nc.png", "b\\c.png")
+    found = [{"caption_id": f"t:{i}:0", "image_id": f"i{i}", "image": image, **keys} for i, image in enumerate(images)]
+    write_table(run, "captions", pa.Table.from_pylist(found, CAPTIONS))
+    assert extract(run, "--onnx", onnx, *SIZES, "--output", run) == 2
+    assert "images must be the folder of its photos" in capsys.readouterr().err
+    assert list(extracted(run, run, "--onnx", onnx, *SIZES, "--images", photos)) == ["i0", "i1", "i2"]
+    assert list(rejected(run).values()) == ["missing", "missing", "control_characters", "unsafe_path"]
 
 
 # preprocessing
@@ -202,7 +349,7 @@ def png(mode: str, size: tuple[int, int] = (8, 8), colour: object = None, **how:
     return stored.getvalue()
 
 
-def test_every_mode_becomes_rgb() -> None:
+def test_every_mode_becomes_rgb_and_is_normalised() -> None:
     for mode, stored, shown in (
         ("RGB", (255, 0, 51), (255, 0, 51)),
         ("L", 102, (102, 102, 102)),
@@ -210,24 +357,23 @@ def test_every_mode_becomes_rgb() -> None:
         ("CMYK", (0, 255, 255, 0), (255, 0, 0)),
         ("1", 1, (255, 255, 255)),
     ):
-        made = decode(png(mode, colour=stored))
-        assert (made.size, made.getpixel((3, 3))) == ((8, 8), shown), mode
+        made = normalised(png(mode, colour=stored), 8, 8)
+        assert made.shape == (3, 8, 8)
+        assert np.allclose(made[:, 3, 3], (np.array(shown) / 255 - MEAN) / STD, atol=1e-5), mode
 
 
 def test_a_photo_is_turned_resized_in_proportion_and_cropped_to_its_centre(tmp_path: Path) -> None:
     upright, exif = photo(tmp_path / "a.png", (12, 10)), Image.Exif()
     data = upright.read_bytes()
-    whole = cropped(decode(data), 10, 10)
-    assert cropped(decode(data), 10, 6) == whole.crop((2, 2, 8, 8))
+    assert np.array_equal(normalised(data, 10, 6), normalised(data, 10, 10)[:, 2:8, 2:8])
     exif[0x0112] = 3  # upside down
     Image.open(upright).rotate(180).save(tmp_path / "b.png", exif=exif)
-    turned = cropped(decode((tmp_path / "b.png").read_bytes()), 10, 10)
-    assert np.array_equal(np.asarray(turned), np.asarray(whole))
+    assert np.array_equal(normalised(data, 10, 10), normalised((tmp_path / "b.png").read_bytes(), 10, 10))
     for size in ((640, 427), (427, 640)):
         whole = Image.effect_noise(size, 50).convert("RGB")
         small = whole.resize(tuple(256 * side // 427 for side in size), Image.Resampling.BILINEAR)
         left, top = (round((side - 224) / 2) for side in small.size)
-        assert cropped(whole) == small.crop((left, top, left + 224, top + 224))
+        assert preprocess.cropped(whole) == small.crop((left, top, left + 224, top + 224))
 
 
 def test_huge_photos_are_not_decoded() -> None:
@@ -236,7 +382,7 @@ def test_huge_photos_are_not_decoded() -> None:
         data[16:24] = size[0].to_bytes(4, "big") + size[1].to_bytes(4, "big")
         data[29:33] = zlib.crc32(bytes(data[12:29])).to_bytes(4, "big")
         with pytest.raises(UnreadableError) as caught:
-            decode(bytes(data))
+            normalised(bytes(data))
         assert caught.value.reason == "too_large"
 
 
