@@ -18,7 +18,7 @@ from ....augment.reproducible import shuffle_key
 from ....augment.settings import AtLeastOne, Operators, Seed, Settings, Splits
 from ...engine.manifest import code_of, hash_value
 from ...engine.progress import Progress
-from ...engine.storage import scratch_folder, write_json
+from ...engine.storage import scratch_folder, write_atomically
 from ...engine.tables import has_table, shards_of
 from ...tables.columns import check_operators, check_splits, kinds_of, read_columns
 from ...tables.pairs import Pick, pair_tables
@@ -205,7 +205,7 @@ class CachedReports:
     """A callable like `blind`, on the pairs of random images up to a limit, that caches reports in `run`/.cache/blind.
 
     A report's file is named by the hash of all that determines it: the pairs, the corpus, the seed, the code and the
-    versions of the libraries. One that cannot be read is measured again; without a place to write nothing is cached.
+    versions of the libraries. A damaged one is measured again; without a place to write nothing is cached.
     """
 
     def __init__(self, run: Path, seed: int = 0, corpus: Sequence[tuple[str, str]] = (), limit: int = LIMIT) -> None:
@@ -213,18 +213,21 @@ class CachedReports:
         check_libraries()
         self.folder = scratch_folder(run, FOLDER)
         self.seed, self.corpus, self.limit = seed, corpus, limit
-        self.base = hash_value([code_of(blind), *map(version, LIBRARIES), seed, corpus])
+        self.base = hash_value([code_of(), *map(version, LIBRARIES), seed, corpus])
 
     def __call__(self, name: str, pairs: Sequence[Pair]) -> BlindReport:
         """The report on `pairs`, called `name`, from the cache if it is there. Raises what `blind` raises."""
         some = of_random_images(pairs, self.limit, self.seed)
         file = self.folder / f"{hash_value([self.base, name, some])}.json"
         with suppress(OSError, ValueError):
-            return TypeAdapter(BlindReport).validate_json(file.read_bytes())
+            sha256, _, value = file.read_text("utf-8").partition("\n")
+            if sha256 == hash_value(value):
+                return TypeAdapter(BlindReport).validate_json(value)
         report = blind(name, some, self.seed, self.corpus)
+        value = json.dumps(asdict(report))
         with suppress(OSError):
             file.parent.mkdir(parents=True, exist_ok=True)
-            write_json(file, asdict(report))
+            write_atomically(file, f"{hash_value(value)}\n{value}".encode())
         return report
 
 
