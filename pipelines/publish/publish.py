@@ -26,8 +26,7 @@ from ..tables.examples import chosen_names
 from ..tables.images import Images, abbreviate, read_boxes
 from ..tables.pairs import accepted, p_true_by_readers
 from .card import Facts, File, card, croissant
-from .config import PublishConfig
-from .formats import format_named, votes
+from .formats import PublishConfig, format_named, votes
 from .gate import (
     LEAST_PAIRS,
     TrainSplit,
