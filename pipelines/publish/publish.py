@@ -19,13 +19,13 @@ from ..engine.manifest import read_manifest
 from ..engine.places import RemotePath
 from ..engine.storage import files_below, move, remove_empty, sha256_file
 from ..engine.tables import shards_of
-from ..quality.bias import CachedReports, Pair, of_random_images, read_corpus
+from ..quality.bias import CachedReports, of_random_images, read_corpus
 from ..quality.bias.measure import LIMIT
 from ..report.summary import console_of, print_table
 from ..tables.examples import chosen_names
 from ..tables.images import Images, abbreviate, read_boxes
 from ..tables.pairs import accepted, p_true_by_readers
-from .card import Facts, File, card, croissant
+from .card import Facts, File, Survey, card, croissant
 from .formats import PublishConfig, format_named, votes
 from .gate import (
     LEAST_PAIRS,
@@ -67,24 +67,6 @@ def print_refusal(refused: RefusedError, stream: TextIO) -> None:
         print_table(console_of(stream), cues_table(refused.verdict))
         stream.write("\n")
     stream.writelines(f"{line}\n" for line in refused.lines)
-
-
-class Survey(NamedTuple):
-    """What one pass over a selection found.
-
-    counts: by (split, what), where what is "images", "captions" or an operator, whose negatives are counted; examples:
-    by operator, the first EXAMPLES true texts and negatives, of different images; means: by operator and one of
-    ESTIMATES, the sum and the number of its values; pairs: by operator, one pair per caption, of random images if there
-    are more pairs than the gate measures; leaks: by caption_id, "image" or "caption" (what of it is in the train split
-    too) and the path or text; missing: by caption_id, the path of an image whose file is missing.
-    """
-
-    counts: Counter[tuple[str, str]]
-    examples: dict[str, list[tuple[str, str]]]
-    means: dict[tuple[str, str], tuple[float, int]]
-    pairs: dict[str, list[Pair]]
-    leaks: dict[str, tuple[str, str]]
-    missing: dict[str, str]
 
 
 class Published(NamedTuple):
@@ -130,9 +112,8 @@ def publish(run: Path, output: Path, config: PublishConfig, *, overwrite: bool =
             records.append(copy_images(publication, staged))
         files = digests(staged)
         facts = Facts(
-            publication, found.counts, found.examples, found.means, verdict, len(found.leaks), len(found.missing),
-            provenance(publication), made_with(publication), tuple(records), files,
-        )  # fmt: skip
+            publication, found, verdict, provenance(publication), made_with(publication), tuple(records), files
+        )
         _write(staged / SUMS, "".join(f"{file.sha256}  {file.path}\n" for file in files))
         _write(staged / CROISSANT, json.dumps(croissant(facts), indent=1, ensure_ascii=False) + "\n")
         _write(staged / CARD, card(replace(facts, files=(*files, *digests(staged, (CROISSANT, SUMS))))))
