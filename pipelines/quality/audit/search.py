@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ....schemas.captions import LANGUAGE
-from ...engine.storage import names, remove, write_atomically
+from ...engine.storage import names, write_atomically
 from ...engine.tables import has_table, shards_of
 from ...report.rows import summary
 from ...tables.columns import columns_of, read_columns
@@ -66,7 +66,7 @@ def write_rows(run: Path, folder: Path, config: AuditConfig) -> Searched:
         write()
     for name in names(folder):
         if name.endswith(".js") and name[:-3].isdecimal() and int(name[:-3]) >= files:
-            remove(folder / name)
+            (folder / name).unlink()
     return Searched(files, images)
 
 

@@ -197,7 +197,7 @@ def treebank(folder: Path, name: str, split: str) -> Path:
 def self_trained(trees: list[Tree], captions: list[str], config: TrainingConfig) -> list[Tree]:
     """Train two smaller models on `trees` and return the parses of those captions on which the two agree."""
     first, second = (
-        train(TrainingConfig(seed=seed, width=width, depth=depth, epochs=epochs), trees, [], _report, MORE_CAPTIONS)
+        train(config.changed(seed=seed, width=width, depth=depth, epochs=epochs), trees, [], _report, MORE_CAPTIONS)
         for seed, width, depth, epochs in ((config.seed, 96, 4, 7), (config.seed + 1, 64, 3, 6))
     )
     agreed = agreed_trees(first, second, captions, SELF_TRAINED, Random(config.seed))
