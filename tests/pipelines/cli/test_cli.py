@@ -72,7 +72,7 @@ def test_every_command_and_option_has_help(verb: str, capsys: pytest.CaptureFixt
         assert isinstance(parameter, click.Argument) or getattr(parameter, "help", None), f"{verb}: {parameter.name}"
 
 
-VERBS = ("build", *"""info show graph import propose vet refine blind audit sheet agree publish
+VERBS = ("build", *"""info show graph demo import propose vet refine blind audit sheet agree publish
     features scenes counterparts judge train evaluate probe score finetune hypernyms entail captioner caption enlarge
     """.split())  # fmt: skip
 
