@@ -245,8 +245,7 @@ def _open_standard_streams() -> None:
 def one_line_errors() -> Iterator[None]:
     """Turn errors that the input or the machine causes into a ClickException with a message of one line.
 
-    These are OSError, ValueError, OverflowError, EngineError, RecursionError, and what is raised where memory or
-    threads run out: ImportError, MemoryError and, where memory is limited (ulimit -v), RuntimeError and SystemError.
+    These are OSError, ValueError, OverflowError, EngineError, RecursionError, ImportError and MemoryError.
     """
     from ..engine.errors import EngineError
 
@@ -259,20 +258,8 @@ def one_line_errors() -> Iterator[None]:
         raise click.ClickException(" ".join(named.split())) from error
     except (ValueError, OverflowError, EngineError, RecursionError) as error:
         raise click.ClickException(" ".join(str(error).split())) from error
-    except (ImportError, MemoryError, RuntimeError, SystemError) as error:
-        kilobytes = _memory_limit()
-        if not (isinstance(error, (ImportError, MemoryError)) or kilobytes or "new thread" in str(error)):
-            raise
-        hint = f" (out of memory? ulimit -v is {kilobytes})" if kilobytes else ""
-        raise click.ClickException(" ".join(f"{str(error) or 'out of memory'}{hint}".split())) from error
-
-
-def _memory_limit() -> int:
-    """The limit of this process's address space in KiB; 0 if there is none."""
-    import resource
-
-    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    return 0 if limit == resource.RLIM_INFINITY else limit >> 10
+    except (ImportError, MemoryError) as error:
+        raise click.ClickException(" ".join((str(error) or "out of memory").split())) from error
 
 
 @contextmanager

@@ -126,7 +126,7 @@ def agree(sheets: tuple[Path, ...], key: Path | None, as_json: bool) -> None:
 
 
 @negcap.command(
-    configs=["publish.config:PublishConfig"],
+    configs=["publish.formats:PublishConfig"],
     flags="format license split operators refined vetted per_caption pick seed images allow_blind",
 )
 @options.run
@@ -143,8 +143,7 @@ def publish(run: Path, output: Path, overwrite: bool, quiet: bool, **given: Any)
     \b
     Example: negcap publish outputs/mine --format sugarcrepe --output published --license CC-BY-4.0 --split test
     """
-    from ..publish.config import PublishConfig
-    from ..publish.formats import format_named
+    from ..publish.formats import PublishConfig, format_named
     from ..publish.publish import RefusedError, print_refusal
     from ..publish.publish import publish as write
 

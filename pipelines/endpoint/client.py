@@ -18,12 +18,9 @@ from ..engine.places import local_path
 from ..engine.progress import Progress
 from .messages import Answer, EndpointConfig, Request, parse_answer, request_key
 
-NEVER = (401, 403, 404, 405)  # and below 400: no request will be accepted (key, path, model)
-AGAIN = (408, 409, 429)  # and 500 or above: the same request is sent again
+ONE = (400, 413, 415, 422)  # of HTTP: this request is not accepted; by others the endpoint cannot be used
 REFUSALS = 5  # without any answer before them, after which the server counts as refusing everything
-MAX_ANSWER = 1 << 25  # bytes of a decompressed response
 AHEAD = 4  # requests that are made before the first is answered, for each that is in flight
-PAUSE, LONGEST = 1.0, 60.0  # seconds after the first attempt in vain, doubled for each further one; and the most
 _OPEN = """
 PRAGMA journal_mode = WAL;
 PRAGMA synchronous = FULL;
@@ -91,22 +88,13 @@ class AnswerCache:
         self._database.close()
 
 
-class _AgainError(Exception):
-    """An attempt without an answer, for a reason that may pass. after: seconds that the server asks to wait."""
-
-    def __init__(self, why: str, after: float = 0.0) -> None:
-        super().__init__(why)
-        self.after = after
-
-
 class Endpoint:
     """A chat endpoint, asked by the library openai, with a cache of answers and a budget; a context manager.
 
     cache: file of the answers, see AnswerCache; several processes may share it. purpose: what the spending is counted
-    under. What an attempt may cost (one request and `Request.tokens`) is reserved before it is sent, so the budget
-    holds with any number of requests in flight; one without an answer (a timeout, a broken connection) counts as paid.
-    Hence attempts are repeated here, not by the library.
-    Raises ImportError without the library.
+    under. What a request may cost (one request and `Request.tokens`) is reserved before it is sent, so the budget
+    holds with any number of requests in flight; it counts once, however often the library sends it again, and one that
+    times out counts as paid. Raises ImportError without the library.
     """
 
     def __init__(self, config: EndpointConfig, cache: Path, purpose: str) -> None:
@@ -125,7 +113,7 @@ class Endpoint:
         self._client = openai.OpenAI(
             base_url=config.url,
             api_key=key or "none",  # the library insists on one, servers need not
-            max_retries=0,
+            max_retries=config.attempts - 1,
             timeout=openai.Timeout(config.timeout, connect=min(30.0, config.timeout)),
         )
 
@@ -145,10 +133,10 @@ class Endpoint:
         """Yield the answer to each request, in their order.
 
         Answers in the cache cost nothing; equal requests are sent once. A request that fails for reasons that may pass
-        (no connection, timeout, HTTP 429 or 5xx, a response that is not a chat completion) is sent again after growing
-        waits, or after the time that the server asks for (Retry-After). Raises EndpointError in one line when
-        `attempts` were in vain, or when the server refuses everything. Then, or if the caller stops, no new request is
-        sent, and the answers that are still coming are kept.
+        (no connection, timeout, HTTP 408, 409, 429 or 5xx) is sent again after growing waits, or after the time that
+        the server asks for (Retry-After). Raises EndpointError in one line when `attempts` were in vain, or when the
+        server refuses everything. Then, or if the caller stops, no new request is sent, and the answers that are still
+        coming are kept.
         """
         self._stopping.clear()
         futures: dict[str, Future[Answer | None]] = {}
@@ -173,66 +161,51 @@ class Endpoint:
         """The answer to a request, which is kept and counted; None if another one stops all."""
         if (kept := self._cache.get(key)) is not None:
             return parse_answer(kept, cached=True)
-        last, wait = "", 0.0
+        if not self._reserve(tokens):
+            return None if self._stopping.is_set() else Answer("budget", detail="the budget is spent")
         try:
-            for attempt in range(self._config.attempts):
-                self._stopping.wait(wait)
-                if not self._reserve(tokens):
-                    return None if self._stopping.is_set() else Answer("budget", detail="the budget is spent")
-                try:
-                    return self._attempt(key, json.loads(body), tokens)
-                except _AgainError as failed:
-                    last, wait = str(failed), failed.after or min(LONGEST, PAUSE * 2**attempt)
-                    if wait > LONGEST:
-                        break
-                finally:
-                    with self._changed:
-                        self._reserved = Spent(self._reserved.requests - 1, self._reserved.tokens - tokens)
-                        self._changed.notify_all()
-            raise EndpointError(f"{self._config.chat_url}: no answer after {attempt + 1} attempts; the last: {last}")
+            return self._send(key, json.loads(body), tokens)
         except BaseException:
             self._stopping.set()  # before another thread begins a request
             raise
+        finally:
+            with self._changed:
+                self._reserved = Spent(self._reserved.requests - 1, self._reserved.tokens - tokens)
+                self._changed.notify_all()
 
-    def _attempt(self, key: str, value: dict[str, Any], tokens: int) -> Answer:
-        """Ask once; count the cost and keep the answer. Raises _AgainError for what may pass, else EndpointError."""
+    def _send(self, key: str, value: dict[str, Any], tokens: int) -> Answer:
+        """Ask; count the cost and keep the answer. Raises EndpointError."""
         import openai
 
-        url, create = self._config.chat_url, self._client.chat.completions.with_streaming_response.create
-        model, messages = value.pop("model", ""), value.pop("messages")
-        cost, response = Spent(1, tokens), None
+        url, model, messages = self._config.chat_url, value.pop("model", ""), value.pop("messages")
+        create = self._client.chat.completions.with_raw_response.create
+        cost, response = Spent(), None
         try:
-            with create(model=model, messages=messages, extra_body=value, extra_headers=self._headers) as opened:
-                data = _read(opened)
+            data = create(model=model, messages=messages, extra_body=value, extra_headers=self._headers).content
+            cost = Spent(1, tokens)
             answer, response = parse_answer(data), data
             cost = Spent(1, tokens if answer.tokens is None else answer.tokens)
             self._answered += 1
             return answer
         except ValueError as error:
-            raise _AgainError(str(error)) from None
-        except openai.APIStatusError as error:
-            cost, status = Spent(), error.status_code
-            said = " ".join(error.response.text[:200].split())
-            why = f"HTTP {status} {error.response.reason_phrase}".rstrip() + (f": {said}" if said else "")
-            if status in AGAIN or status >= 500:
-                asked = error.response.headers.get("Retry-After", "")
-                seconds = float(asked) if asked.isdecimal() else 0.0
-                raise _AgainError(why + (f" (the server asks to wait {asked} s)" if asked else ""), seconds) from None
-            if status in NEVER or status < 400:
-                raise EndpointError(f"{url}: {why}") from None
-            self._refused += 1
-            if not self._answered and self._refused >= REFUSALS:
-                raise EndpointError(f"{url}: refuses every request: {why}") from None
-            return Answer("refused", detail=why)
+            why = str(error)
         except openai.APITimeoutError:
-            raise _AgainError(f"no answer within {self._config.timeout:g} s") from None
+            cost = Spent(1, tokens)
+            raise EndpointError(f"{url}: no answer within {self._config.timeout:g} s, at any attempt") from None
         except openai.APIConnectionError as error:
-            if type(error.__cause__).__name__ == "ConnectError":  # of the HTTP library: nothing was asked
-                cost = Spent()
-            raise _AgainError(f"no connection: {error.__cause__}") from None
+            raise EndpointError(f"{url}: no connection, at any attempt: {error.__cause__}") from None
+        except openai.APIStatusError as error:
+            said = " ".join(error.response.text[:200].split())
+            why = f"HTTP {error.status_code} {error.response.reason_phrase}".rstrip() + (f": {said}" if said else "")
+            if error.status_code not in ONE:
+                raise EndpointError(f"{url}: {why}") from None
         finally:
             if cost.requests:
                 self._cache.spend(self._purpose, cost, key, response)
+        self._refused += 1
+        if not self._answered and self._refused >= REFUSALS:
+            raise EndpointError(f"{url}: refuses every request: {why}")
+        return Answer("refused", detail=why)
 
     def _reserve(self, tokens: int) -> bool:
         """Reserve what an attempt may cost, once it fits; False if the budget never allows it, or no more is sent."""
@@ -249,21 +222,6 @@ class Endpoint:
         used = zip(self.spent, self._reserved, (1, tokens), strict=True)
         limits = (self._config.max_requests, self._config.max_total_tokens)
         return all(limit is None or sum(some) <= limit for limit, some in zip(limits, used, strict=True))
-
-
-def _read(response: Any) -> bytes:
-    """The decompressed body of a response. Raises ValueError if it is longer than MAX_ANSWER or breaks off."""
-    found = bytearray()
-    try:
-        for piece in response.iter_bytes():
-            found += piece
-            if len(found) > MAX_ANSWER:
-                break
-    except Exception as error:  # of the HTTP library that openai uses, which depends on its version
-        raise ValueError(f"the connection broke: {error}") from error
-    if len(found) > MAX_ANSWER:
-        raise ValueError(f"an answer must have <= {MAX_ANSWER:,} bytes, has more")
-    return bytes(found)
 
 
 class Asker(Protocol):

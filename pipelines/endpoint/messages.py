@@ -120,10 +120,10 @@ def chat(user: str, system: str = "", images: Sequence[Path] = (), **fields: Any
 class Answer:
     """What became of a request.
 
-    status: "answered"; "refused": the server does not accept this request (HTTP 4xx), `detail` says why; "budget": it
-    was not sent because the budget is spent. text: of the first choice. model, fingerprint: as the server names them,
-    empty if it does not. tokens: of prompt and answer together, as the server counts them; None if it does not, or not
-    between 0 and MAX_TOKENS. cached: taken from the disk.
+    status: "answered"; "refused": the server does not accept this request (HTTP 4xx), or its answer is no chat
+    completion, `detail` says why; "budget": it was not sent because the budget is spent. text: of the first choice.
+    model, fingerprint: as the server names them, empty if it does not. tokens: of prompt and answer together, as the
+    server counts them; None if it does not, or not between 0 and MAX_TOKENS. cached: taken from the disk.
     """
 
     status: Literal["answered", "refused", "budget"]

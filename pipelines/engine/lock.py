@@ -22,7 +22,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import IO
 
 from .errors import LockedError
@@ -67,12 +67,12 @@ def _myself() -> str:
     return f"{user}, process {os.getpid()} on {platform.node()}"
 
 
-def _refused(run: Path, owner: str) -> LockedError:
+def _refused(run: PurePath, owner: str) -> LockedError:
     who = f" ({owner})" if owner else ""
     return LockedError(f"{run} is being written by another negcap{who}: wait until it is done, or stop it")
 
 
-def _say_left(run: Path, owner: str) -> None:
+def _say_left(run: PurePath, owner: str) -> None:
     print(
         f"negcap: {run} was left unfinished by {owner or 'another negcap'}; this one goes on with it", file=sys.stderr
     )

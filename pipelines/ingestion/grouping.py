@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from ...augment.settings import AboveZero, AtLeastOne, matching
+from ...augment.settings import AtLeastOne, matching
 from ...schemas.captions import CAPTIONS
 from ..readers.record import MAX_CAPTIONS, ReadOptions, Record, Rejected, excerpt
 from .checks import keys
@@ -103,11 +103,10 @@ class IngestConfig(ReadOptions):
     source_name: SourceName = ""
     limit: ImageLimit = None
     split: Name = Field("", description="split of captions for which the source names none")
-    shard_size: AtLeastOne | None = Field(None, description="captions per Parquet file, at most, of whole images")
-    shard_mb: AboveZero | None = Field(
+    shard_size: AtLeastOne | None = Field(
         None,
-        description="MB of text per Parquet file, instead; by default 1000 captions, or up to 1 MB where there would "
-        "be more than 2048 files",
+        description="captions per Parquet file, at most, of whole images; by default 1000, or up to 1 MB of text where "
+        "there would be more than 2048 files",
     )
     strict: Strict = False
     languages: tuple[str, ...] = Field(
@@ -121,8 +120,6 @@ class IngestConfig(ReadOptions):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.shard_mb is not None and self.shard_size is not None:
-            raise ValueError("shard_size and shard_mb exclude each other: give one of them")
         if not re.fullmatch(r"[a-z]{2,3}", self.language):
             raise ValueError(f"language must be an ISO 639 code such as en, or all, was: {self.language}")
         return self
@@ -294,12 +291,9 @@ def captions_per_shard(config: IngestConfig, captions: int, characters: int) -> 
     As the config says; else LEAST, or so many that there are at most SHARDS shards, but no more than MOST_MB of text:
     a core of one machine has work from a small source on, and a cluster does not get millions of files.
     """
-    per_mb = 1_000_000 * captions / max(1, characters)
-    if config.shard_mb is not None:
-        return max(1, int(config.shard_mb * per_mb))
-    if config.limit is not None:  # of most that was read, nothing is kept
+    if config.shard_size or config.limit is not None:  # of most that was read, nothing is kept
         return config.shard_size or LEAST
-    return config.shard_size or max(LEAST, min(captions // SHARDS, int(MOST_MB * per_mb)))
+    return max(LEAST, min(captions // SHARDS, int(MOST_MB * 1_000_000 * captions / max(1, characters))))
 
 
 def shard_sizes(sizes: Iterable[int], shard_size: int) -> list[tuple[int, int]]:

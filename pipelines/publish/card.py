@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from functools import cached_property
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...augment.operators import PRESETS, UNCHECKED, does
 from ..quality.accuracy import as_cue
+from ..quality.bias import Pair
 from .gate import LEAST_PAIRS, Verdict
 from .layout import Column, FileSet, Publication, RecordSet
 
@@ -31,24 +32,35 @@ class File(NamedTuple):
     sha256: str
 
 
+class Survey(NamedTuple):
+    """What one pass over a selection found.
+
+    counts: by (split, what), where what is "images", "captions" or an operator, whose negatives are counted; examples:
+    by operator, the first EXAMPLES true texts and negatives, of different images; means: by operator and one of
+    ESTIMATES, the sum and the number of its values; pairs: by operator, one pair per caption, of random images if there
+    are more pairs than the gate measures; leaks: by caption_id, "image" or "caption" (what of it is in the train split
+    too) and the path or text; missing: by caption_id, the path of an image whose file is missing.
+    """
+
+    counts: Counter[tuple[str, str]]
+    examples: dict[str, list[tuple[str, str]]]
+    means: dict[tuple[str, str], tuple[float, int]]
+    pairs: dict[str, list[Pair]]
+    leaks: dict[str, tuple[str, str]]
+    missing: dict[str, str]
+
+
 @dataclass(frozen=True)
 class Facts:
-    """A published set: its counts, results of the checks, and the files that were written.
+    """A published set: what was found in it, the result of the gate, and the files that were written.
 
-    counts: by (split, what), where what is "captions", "images" or an operator, whose negatives are counted; examples:
-    by operator, true texts with negatives; means: by operator and measure, the sum of the values and their number;
-    leaks, missing: number of captions left out because they are in the train split too, or because their image file is
-    missing; provenance: the Parquet metadata of the source table; made_with: the source, and the settings by table;
-    records, files: what was written.
+    provenance: the Parquet metadata of the source table; made_with: the source, and the settings by table; records,
+    files: what was written.
     """
 
     publication: Publication
-    counts: Counter[tuple[str, str]]
-    examples: Mapping[str, Sequence[tuple[str, str]]]
-    means: Mapping[tuple[str, str], tuple[float, int]]
+    found: Survey
     verdict: Verdict
-    leaks: int
-    missing: int
     provenance: Mapping[str, str]
     made_with: Mapping[str, Mapping[str, Any]]
     records: tuple[RecordSet, ...]
@@ -60,7 +72,7 @@ class Facts:
         import pandas as pd
 
         columns = ["images", "captions", *self.publication.operators]
-        rows = [[self.counts[split, what] for what in columns] for split in self.publication.splits]
+        rows = [[self.found.counts[split, what] for what in columns] for split in self.publication.splits]
         table = pd.DataFrame(rows, self.publication.splits, columns)
         return table.loc[table["captions"] > 0, (table.sum() > 0) | table.columns.isin(["images", "captions"])]
 
@@ -96,7 +108,7 @@ class Facts:
 
     def mean(self, operator: str, measure: str) -> str:
         """The mean of a measure of an operator's negatives in %, a dash if it is not estimated."""
-        total, known = self.means[operator, measure]
+        total, known = self.found.means[operator, measure]
         return f"{100 * total / known:.1f}" if known else "–"
 
     @property

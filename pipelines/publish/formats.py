@@ -19,8 +19,11 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
+
+from pydantic import model_validator
 
 from ...augment.reproducible import record_rng
 from ..engine.tables import has_table, read_table
@@ -39,6 +42,7 @@ from .layout import (
     JsonFile,
     LinesFile,
     Publication,
+    PublishOptions,
     RecordSet,
     Rows,
     TableFile,
@@ -440,3 +444,27 @@ def format_named(name: str) -> Format:
     if name not in FORMATS:
         raise ValueError(f"format must be one of {', '.join(FORMATS)}, was: {name}")
     return FORMATS[name]
+
+
+class PublishConfig(PublishOptions):
+    """What is published, and how."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        kind = format_named(self.format)
+        if not self.license.strip():
+            raise ValueError("license must be given: the terms under which captions and images may be passed on")
+        if self.names != "negcap" and not self.format.startswith("sugarcrepe"):
+            raise ValueError(f"names {self.names} are those of format sugarcrepe, format was: {self.format}")
+        if self.votes and not kind.votes:
+            raise ValueError(f"votes are published in format valse, format was: {self.format}")
+        try:
+            date.fromisoformat(self.date or "2000-01-01")
+        except ValueError:
+            raise ValueError(f"date must be YYYY-MM-DD, was: {self.date}") from None
+        if self.images is None and (kind.images == "files" or self.copy_images or self.skip_missing):
+            what = f"format {self.format}" if kind.images == "files" else "copying or skipping images"
+            raise ValueError(f"{what} needs the image files: --images FOLDER")
+        if self.images is None and self.boxes is None and kind.images == "sizes":
+            raise ValueError(f"format {self.format} needs the images' sizes: --images FOLDER, or --set boxes=FILE")
+        return self

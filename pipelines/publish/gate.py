@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...augment.reproducible import record_rng
+from ...schemas.captions import TRAIN_SPLITS
 from ..quality.accuracy import Accuracy, with_interval
 from ..quality.bias import BlindReport, Pair, Unmeasured, blind, measure_each, most_telling, with_all
 from ..quality.bias.measure import Measure
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 CUES = 3
 LEAST_PAIRS = 100
 REFUSED, TOO_FEW, PASSED = "refused", "too few pairs to tell", "passed"
-TRAIN = ("train", "restval")
 WORDS = re.compile(r"\w+|[^\w\s]")
 
 
@@ -152,7 +152,7 @@ class TrainSplit:
         siblings: check the other captions of its image too. Yields caption_id, "image" or "caption" (what of it is in
         the train split), and the image's path or the caption's text.
         """
-        if row.split in TRAIN:
+        if row.split in TRAIN_SPLITS:
             return
         others = zip(row.sibling_ids, row.siblings, strict=True) if siblings else ()
         for caption_id, text in [(row.caption_id, row.text), *others]:
@@ -174,7 +174,7 @@ def read_train_split(run: Path) -> TrainSplit:
     texts: set[bytes] = set()
     images: set[str] = set()
     for rows in columns_of(run, "captions", ["image_id", "split", "text"]):
-        train = rows.filter(pc.field("split").isin(TRAIN))
+        train = rows.filter(pc.field("split").isin(TRAIN_SPLITS))
         texts.update(map(text_hash, train["text"].to_pylist()))
         images.update(train["image_id"].to_pylist())
     return TrainSplit(frozenset(texts), frozenset(images))

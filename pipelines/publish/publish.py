@@ -14,22 +14,21 @@ from tempfile import mkdtemp
 from typing import Any, NamedTuple, TextIO
 
 from ...augment.operators import UNCHECKED
+from ...schemas.captions import TRAIN_SPLITS
 from ..engine.manifest import read_manifest
 from ..engine.places import RemotePath
 from ..engine.storage import files_below, move, remove_empty, sha256_file
 from ..engine.tables import shards_of
-from ..quality.bias import CachedReports, Pair, of_random_images, read_corpus
+from ..quality.bias import CachedReports, of_random_images, read_corpus
 from ..quality.bias.measure import LIMIT
 from ..report.summary import console_of, print_table
 from ..tables.examples import chosen_names
 from ..tables.images import Images, abbreviate, read_boxes
 from ..tables.pairs import accepted, p_true_by_readers
-from .card import Facts, File, card, croissant
-from .config import PublishConfig
-from .formats import format_named, votes
+from .card import Facts, File, Survey, card, croissant
+from .formats import PublishConfig, format_named, votes
 from .gate import (
     LEAST_PAIRS,
-    TRAIN,
     TrainSplit,
     Verdict,
     cues_table,
@@ -44,16 +43,8 @@ CARD, CROISSANT, SUMS = "README.md", "croissant.json", "SHA256SUMS"
 STEPS = ("captions", "parses", "lexicon", "truth", "balance", "negatives", "refined")  # tables with settings
 EXAMPLES = 5
 ESTIMATES = ("p_true", "p_odd")  # probabilities of a negative whose means the card gives
-TECHNICAL = (
-    "table",
-    "schema_version",
-    "ARROW:schema",
-    "pandas",
-    "config",
-    "operators",
-    "seed",
-    "stage",
-)  # Parquet metadata that the card leaves out
+# Parquet metadata that the card leaves out
+TECHNICAL = "table schema_version ARROW:schema pandas config operators seed stage".split()
 Say = Callable[[str], None]
 
 
@@ -78,24 +69,6 @@ def print_refusal(refused: RefusedError, stream: TextIO) -> None:
     stream.writelines(f"{line}\n" for line in refused.lines)
 
 
-class Survey(NamedTuple):
-    """What one pass over a selection found.
-
-    counts: by (split, what), where what is "images", "captions" or an operator, whose negatives are counted; examples:
-    by operator, the first EXAMPLES true texts and negatives, of different images; means: by operator and one of
-    ESTIMATES, the sum and the number of its values; pairs: by operator, one pair per caption, of random images if there
-    are more pairs than the gate measures; leaks: by caption_id, "image" or "caption" (what of it is in the train split
-    too) and the path or text; missing: by caption_id, the path of an image whose file is missing.
-    """
-
-    counts: Counter[tuple[str, str]]
-    examples: dict[str, list[tuple[str, str]]]
-    means: dict[tuple[str, str], tuple[float, int]]
-    pairs: dict[str, list[Pair]]
-    leaks: dict[str, tuple[str, str]]
-    missing: dict[str, str]
-
-
 class Published(NamedTuple):
     """What was written: the paths of the files, relative; and by split the number of negatives, or, in a format without
     negatives, of captions.
@@ -111,8 +84,7 @@ def publish(run: Path, output: Path, config: PublishConfig, *, overwrite: bool =
     overwrite: replace an `output` that another config or run has written. say: called with each message for the user.
     Nothing is written unless all checks pass. Raises RefusedError when one fails: models without images tell too many
     negatives, operators did not check that theirs are false, or captions of the train split are in a test split, too;
-    ValueError and OSError for bad
-    input: see `chosen_names`, `Images`, `PublishConfig`.
+    ValueError and OSError for bad input: see `chosen_names`, `Images`, `PublishConfig`.
     """
     kind = format_named(config.format)
     check_output(output, overwrite)
@@ -122,7 +94,7 @@ def publish(run: Path, output: Path, config: PublishConfig, *, overwrite: bool =
     if unchecked and not config.allow_unchecked:
         asked = "--operator chooses others; --set allow_unchecked=true publishes them anyway, as the data card says so"
         raise RefusedError([f"not checked to be false of their images: negatives of {', '.join(unchecked)}", asked])
-    train = read_train_split(run) if set(publication.splits) - set(TRAIN) else TrainSplit()
+    train = read_train_split(run) if set(publication.splits) - set(TRAIN_SPLITS) else TrainSplit()
     found = survey(publication, train, config.seed, kind.siblings)
     left_out = keep_out(found, config, say)
     if left_out:
@@ -140,9 +112,8 @@ def publish(run: Path, output: Path, config: PublishConfig, *, overwrite: bool =
             records.append(copy_images(publication, staged))
         files = digests(staged)
         facts = Facts(
-            publication, found.counts, found.examples, found.means, verdict, len(found.leaks), len(found.missing),
-            provenance(publication), made_with(publication), tuple(records), files,
-        )  # fmt: skip
+            publication, found, verdict, provenance(publication), made_with(publication), tuple(records), files
+        )
         _write(staged / SUMS, "".join(f"{file.sha256}  {file.path}\n" for file in files))
         _write(staged / CROISSANT, json.dumps(croissant(facts), indent=1, ensure_ascii=False) + "\n")
         _write(staged / CARD, card(replace(facts, files=(*files, *digests(staged, (CROISSANT, SUMS))))))

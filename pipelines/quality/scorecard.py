@@ -117,20 +117,8 @@ def _blind(name: str, rows: pd.DataFrame, corpus: Sequence[tuple[str, str]], see
 
 def to_text(cards: Sequence[Scorecard]) -> str:
     """The scorecards as plain-text tables, then refusals, operators and cues of the last, which has all pairs."""
-    head = [
-        "%",
-        "pairs",
-        "images",
-        "same",
-        "faulty",
-        "same words",
-        "true",
-        "undecidable",
-        "p(true)",
-        "plausibility",
-        "longer",
-    ]
-    rows = [head]
+    shares = ["same", "faulty", "same words", "true", "undecidable"]
+    rows = [["%", "pairs", "images", *shares, "p(true)", "plausibility", "longer"]]
     for card in cards:
         cells = [f"{share.percent:.1f}" for share in (card.same, card.faulty, card.bag, card.true, card.undecidable)]
         cells.append("–" if card.p_true is None else f"{card.p_true:.3f}")

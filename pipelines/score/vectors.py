@@ -44,10 +44,6 @@ def arrays(rest: str, tests: TestSet) -> list[np.ndarray]:
         if len(array) != rows:
             raise ValueError(f"{path}: must have {rows:,} rows, one per line of {listed} (--lists), has {len(array):,}")
         found.append(array)
-    wide = [array.shape[1] for array in found]
-    if wide[0] != wide[1]:
-        what = f"{paths[0]} has {wide[0]}, {paths[1]} {wide[1]}"
-        raise ValueError(f"vectors of images and texts must be equally wide, {what}")
     return found
 
 

@@ -10,12 +10,12 @@ from pydantic import Field
 
 from ...augment.settings import AtLeastOne, Cloze, MaxTrue, Place, Settings
 from ...augment.truth.estimates import MAX_P_TRUE
-from ...schemas.captions import BALANCE
+from ...schemas.captions import BALANCE, TRAIN_SPLITS
 from ..engine.run import batches
 from ..engine.stage import ReduceStage, Spread, StageResult
 from ..engine.tables import WholeTable
 from ..tables.corpus import given_table, load_cloze, load_lexicon, load_truth
-from .lexicon import TRAIN_SPLITS, OwnOrGiven
+from .lexicon import OwnOrGiven
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field, SkipValidation
 
 from ...augment.settings import AtLeastOne, Place, Settings
-from ...schemas.captions import LEXICON
+from ...schemas.captions import LEXICON, TRAIN_SPLITS
 from ..engine.stage import ReduceStage, StageResult
 from ..tables.corpus import given_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-TRAIN_SPLITS = ("train", "restval")
 CAPTIONS, TRAIN = "captions", "train"
 
 

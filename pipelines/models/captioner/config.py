@@ -19,6 +19,7 @@ from ....augment.settings import (
     Seed,
     Settings,
 )
+from ....schemas.captions import TRAIN_SPLITS
 from ..config import Threads, Transform, cores
 
 RESUMABLE = ("run", "output", "gan_epochs", "threads")  # may change when a training is resumed
@@ -46,9 +47,7 @@ class CaptionerConfig(Settings):
     rollouts: NotNegative = Field(2, description="rollouts from each position")
     alpha: NotNegativeNumber = Field(1.0, description="weight of generated captions in the discriminator's loss")
     beta: NotNegativeNumber = Field(1.0, description="weight of mismatched captions in the discriminator's loss")
-    train_splits: Annotated[tuple[str, ...], Field(min_length=1)] = Field(
-        ("train", "restval"), description="split to train on"
-    )
+    train_splits: Annotated[tuple[str, ...], Field(min_length=1)] = Field(TRAIN_SPLITS, description="split to train on")
     validation_split: str = Field("val", description="split whose likelihood selects the generator")
     validation_images: NotNegative | None = Field(
         None,

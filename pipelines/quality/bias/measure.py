@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from functools import cache
 from importlib.metadata import version
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
-from pydantic import Field
+from pydantic import Field, TypeAdapter
 
 from ....augment.reproducible import shuffle_key
 from ....augment.settings import AtLeastOne, Operators, Seed, Settings, Splits
-from ...engine.manifest import code_of
+from ...engine.manifest import code_of, hash_value
 from ...engine.progress import Progress
 from ...engine.storage import scratch_folder, write_atomically
 from ...engine.tables import has_table, shards_of
@@ -207,42 +205,30 @@ class CachedReports:
     """A callable like `blind`, on the pairs of random images up to a limit, that caches reports in `run`/.cache/blind.
 
     A report's file is named by the hash of all that determines it: the pairs, the corpus, the seed, the code and the
-    versions of the libraries. A damaged file is measured again. Nothing is cached if the run cannot be written to.
+    versions of the libraries. A damaged one is measured again; without a place to write nothing is cached.
     """
 
     def __init__(self, run: Path, seed: int = 0, corpus: Sequence[tuple[str, str]] = (), limit: int = LIMIT) -> None:
         """corpus: (text, image_id) of true captions for the language model; limit: most pairs per report."""
+        check_libraries()
         self.folder = scratch_folder(run, FOLDER)
         self.seed, self.corpus, self.limit = seed, corpus, limit
-        self.base = _hash([seed, corpus])
+        self.base = hash_value([code_of(), *map(version, LIBRARIES), seed, corpus])
 
     def __call__(self, name: str, pairs: Sequence[Pair]) -> BlindReport:
         """The report on `pairs`, called `name`, from the cache if it is there. Raises what `blind` raises."""
-        from pydantic import TypeAdapter
-
-        check_libraries()
         some = of_random_images(pairs, self.limit, self.seed)
-        file = self.folder / f"{_hash([*_basis(), self.base, name, some])}.json"
+        file = self.folder / f"{hash_value([self.base, name, some])}.json"
         with suppress(OSError, ValueError):
-            sha256, _, value = file.read_text(encoding="utf-8").partition("\n")
-            if sha256 == _hash(value):
+            sha256, _, value = file.read_text("utf-8").partition("\n")
+            if sha256 == hash_value(value):
                 return TypeAdapter(BlindReport).validate_json(value)
         report = blind(name, some, self.seed, self.corpus)
         value = json.dumps(asdict(report))
         with suppress(OSError):
             file.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(file, f"{_hash(value)}\n{value}".encode())
+            write_atomically(file, f"{hash_value(value)}\n{value}".encode())
         return report
-
-
-@cache
-def _basis() -> tuple[str, ...]:
-    """What determines a report besides its input: the hash of the code and the versions of the libraries."""
-    return code_of(blind), *map(version, LIBRARIES)
-
-
-def _hash(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value, separators=(",", ":")).encode()).hexdigest()
 
 
 # as text

@@ -35,9 +35,9 @@ def read_source(source: str, left_out: Collection[str] = (), held_out: bool = Fa
     everything. left_out: ids of photos (see `photo_id`) whose captions are not read. Raises ValueError or
     FileNotFoundError, naming the source, if it cannot be read or has no such captions.
     """
+    from ....schemas.captions import TRAIN_SPLITS
     from ... import readers
     from ...readers.files import name_of
-    from ...stages.lexicon import TRAIN_SPLITS
 
     texts: dict[bool, dict[str, None]] = {}  # by whether in a train split
     without, rejected = Counter[bool](), 0

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from PIL import Image
 
-from negcap.pipelines.publish.config import PublishConfig
+from negcap.pipelines.publish.formats import PublishConfig
 from negcap.pipelines.publish.publish import publish
 from negcap.schemas.captions import CAPTIONS
 from negcap.schemas.negatives import NEGATIVES

@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from negcap.pipelines.publish.config import PublishConfig
+from negcap.pipelines.publish.formats import PublishConfig
 from negcap.pipelines.quality.annotation.sheet import SheetConfig, write_sheet
 from negcap.schemas.negatives import VERDICTS
 from tests.pipelines.publish.fixtures import TOY_TESTS as TESTS

@@ -17,8 +17,7 @@ import pytest
 
 from negcap.pipelines.cli import main, negcap
 from negcap.pipelines.engine.manifest import manifest_path
-from negcap.pipelines.publish.config import PublishConfig
-from negcap.pipelines.publish.formats import FORMATS
+from negcap.pipelines.publish.formats import FORMATS, PublishConfig
 from negcap.pipelines.publish.publish import publish
 from negcap.pipelines.score.test_set import ScoreConfig, read_test_set
 from negcap.pipelines.tables.examples import chosen_names, example_tables

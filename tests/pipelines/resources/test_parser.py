@@ -205,8 +205,4 @@ def test_a_small_run(tmp_path: Path, tables: object) -> None:
     assert meta["performance"] == {"ewt_dev": scores}
     assert scores["tag"] > 75 and scores["las"] > 50, scores
     assert 0 < megabytes(folder) < 8
-    measured = speed(loaded, captions, repeats=1)
-    assert measured["words_per_second"] > 0
-    components = {"tokenizer", "tok2vec", "tagger", "parser", "attribute_ruler", "lemmatizer"}
-    assert set(measured["time_share"]) == components
-    assert sum(measured["time_share"].values()) == pytest.approx(100, abs=0.5)
+    assert speed(loaded, captions, repeats=1)["words_per_second"] > 0

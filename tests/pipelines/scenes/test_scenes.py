@@ -233,7 +233,7 @@ def test_the_run_holds_all_that_later_verbs_need(world: Path) -> None:
     assert set(tables["captions"]["image_id"].to_pylist()) == set(ids)
     assert tables["features"]["image_id"].to_pylist() == tables["features_grid"]["image_id"].to_pylist() == ids
     splits = tables["scenes"]["split"].to_pylist()
-    assert [splits.count(split) for split in ("train", "val", "test")] == [45, 6, 9]
+    assert [splits.count(split) for split in ("train", "val", "test")] == [30, 4, 6]
     assert (world / "images" / f"{ids[-1]}.png").is_file()
     assert json.loads(tables["features"].schema.metadata[b"shape"]) == list(POOLED)
     assert main(["info", str(world), "--verify"]) == 0

@@ -87,7 +87,7 @@ def broken(after: int) -> Behaviour:
 @pytest.mark.parametrize(
     ("behaviour", "good", "message"),
     [
-        (broken(20), 20, "no answer after 1 attempts; the last: HTTP 500"),
+        (broken(20), 20, "chat/completions: HTTP 500"),
         (lambda body, number: {"status": 401}, 0, "HTTP 401"),
         (lambda body, number: {"body": b"<html>"}, 0, "not a chat completion"),
     ],

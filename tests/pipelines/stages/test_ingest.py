@@ -151,8 +151,6 @@ def test_shard_sizes(sizes, shard_size, expected):
     ("config", "captions", "characters", "expected"),
     [
         ({"shard_size": 7}, 10**9, 10**11, 7),
-        ({"shard_mb": 0.5}, 1_000, 50_000, 10_000),
-        ({"shard_mb": 1e-9}, 1_000, 50_000, 1),
         ({}, 0, 0, 1_000),
         ({}, 2_000_000, 100_000_000, 1_000),
         ({}, 20_480_000, 1_024_000_000, 10_000),
@@ -370,8 +368,6 @@ def test_an_image_in_two_splits_has_distinct_ids_and_a_warning(tmp_path):
             {"format": "hats"},
             "format must be one of coco, karpathy, flickr, multi30k, vsepp, table, webdataset, lines, was: hats",
         ),
-        ({"shard_mb": 0}, "shard_mb must be > 0, was: 0"),
-        ({"shard_mb": 1, "shard_size": 9}, "shard_size and shard_mb exclude each other"),
         ({"language": "English"}, "language must be an ISO 639 code such as en, or all, was: English"),
         ({"source_name": "a:b"}, "source_name must be of letters, digits and . _ -, was: a:b"),
     ],

@@ -36,7 +36,7 @@ from negcap.pipelines.models.vocabulary import END_ID, PAD_ID, SPECIALS, START_I
 from negcap.schemas.captions import CAPTION_REASONS
 
 WORDS, MAX_WORDS = 7, 4  # the four specials and three words
-ROWS, PARTS = 5_000, 30
+ROWS, PARTS = 3_000, 20
 
 
 def tiny(seed: int = 0) -> Generator:
@@ -106,7 +106,7 @@ def test_the_policy_gradient_is_that_of_the_expected_reward(
         estimates.append(gradients(generator, policy_loss(read, values, level)))
     each = torch.stack(estimates)
     error = (each.var(0).sum() / PARTS).sqrt()  # the standard error of the mean over parts
-    assert error < 0.1 * exact.norm()
+    assert error < 0.12 * exact.norm()
     assert (each.mean(0) - exact).norm() < 1.5 * error
 
 
