@@ -150,7 +150,7 @@ def train_energy(
         {"energy": energy},
         {"optimizer": torch.optim.Adam(energy.parameters(), lr=config.learning_rate, fused=True)},
         lambda span: next(every),
-        lambda pairs, span: Step(loss(energy(*pairs[0].T), energy(*pairs[1].T), margin)),
+        lambda pairs, span: Step(loss(*energy(*torch.cat(pairs).T).chunk(2), margin)),
         config.epochs * spans,
         after_step=lambda pairs: energy.constrain(),
         evaluate=evaluate,
