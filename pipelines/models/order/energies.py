@@ -1,7 +1,8 @@
 """Penalties of pairs, their losses and thresholds: the rows of Table 1 of Vendrov et al. (2016).
 
 A penalty E (below, above) is low where the first concept lies below the second one. Each module maps two tensors of
-concepts (n,) to penalties (n,), all differentiable.
+concepts (n,) to penalties (n,), all differentiable; it looks up both at once, as each look-up has a gradient of the
+size of the table.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Symmetric(Energy):
 
     def forward(self, below: Tensor, above: Tensor) -> Tensor:
         """The penalties (n,)."""
-        return 1 - functional.cosine_similarity(self.points(below), self.points(above))
+        return 1 - functional.cosine_similarity(*self.points(torch.stack([below, above])))
 
 
 class Bilinear(Energy):
@@ -48,7 +49,8 @@ class Bilinear(Energy):
 
     def forward(self, below: Tensor, above: Tensor) -> Tensor:
         """The penalties (n,)."""
-        return -((self.points(below) @ self.matrix) * self.points(above)).sum(-1)
+        lower, upper = self.points(torch.stack([below, above]))
+        return -((lower @ self.matrix) * upper).sum(-1)
 
 
 class Order(Energy):
@@ -64,8 +66,8 @@ class Order(Energy):
 
     def forward(self, below: Tensor, above: Tensor) -> Tensor:
         """The penalties (n,)."""
-        points = (self.points(concepts) for concepts in (below, above))
-        return order_penalty(*(part.abs() if self.absolute else part for part in points))
+        points = self.points(torch.stack([below, above]))
+        return order_penalty(*(points.abs() if self.absolute else points))
 
     @torch.no_grad()
     def constrain(self) -> None:
@@ -87,8 +89,8 @@ class Gaussians(Energy):
 
     def forward(self, below: Tensor, above: Tensor) -> Tensor:
         """The penalties (n,): ½ Σ (σ₁² / σ₂² + (μ₂ - μ₁)² / σ₂² - 1 + ln σ₂² - ln σ₁²)."""
-        one, other = self.logs(below), self.logs(above)
-        apart = (self.means(above) - self.means(below)).square()
+        (one, other), (lower, upper) = (table(torch.stack([below, above])) for table in (self.logs, self.means))
+        apart = (upper - lower).square()
         return 0.5 * ((one - other).exp() + apart * (-other).exp() - 1 + other - one).sum(-1)
 
     @torch.no_grad()

@@ -130,6 +130,10 @@ def train_energy(
 
     every = (span for _ in range(config.epochs) for span in epoch_spans())
 
+    def step(pairs: tuple[Tensor, Tensor], span: int) -> Step:
+        true, false = energy(*torch.cat(pairs).T).chunk(2)
+        return Step(loss(true, false, margin))
+
     @torch.no_grad()
     def penalties_of(pairs: Tensor) -> Tensor:
         penalties: Tensor = energy(*pairs.T)
@@ -150,7 +154,7 @@ def train_energy(
         {"energy": energy},
         {"optimizer": torch.optim.Adam(energy.parameters(), lr=config.learning_rate, fused=True)},
         lambda span: next(every),
-        lambda pairs, span: Step(loss(energy(*pairs[0].T), energy(*pairs[1].T), margin)),
+        step,
         config.epochs * spans,
         after_step=lambda pairs: energy.constrain(),
         evaluate=evaluate,

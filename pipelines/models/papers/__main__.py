@@ -145,7 +145,7 @@ def _parser() -> argparse.ArgumentParser:
         default="short",
         choices=SIZES,
         help="short, the default: six epochs; trained: until validation has stopped rising, many hours; full:"
-        "  the papers' dimensions and epochs",
+        " the papers' dimensions and epochs",
     )
     parser.add_argument("--at-once", type=int, default=2, metavar="N", help="commands run in parallel; default: 2")
     parser.add_argument("--page", type=Path, metavar="FILE", help="page of Markdown to put the tables into")

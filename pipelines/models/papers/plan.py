@@ -45,7 +45,7 @@ class Settings:
     source: a folder in the VSE++ layout. output: a folder for the run, the models and the results. parts: of PARTS.
     vectors: a file of word vectors, which the parts words and blanks need. seeds: trainings of each model of the parts
     vse-c and univse. split, limit: what is evaluated on. size: "short", six epochs; "trained", until validation has
-    stopped rising, as many steps for all models of a table; or "full", the papers' dimensions and epochs.
+    stopped rising, as many steps for all models of a recipe; or "full", the papers' dimensions and epochs.
     """
 
     source: Path

@@ -179,7 +179,8 @@ def _training(settings: Settings) -> str:
     parts = (f"{what}, {quarter}/4" for what in ("loss ÷ 2 margins", "rsum") for quarter in range(1, 5))
     rows = []
     for (recipe, title), model in product(RECIPES.items(), PAPERS["models"]):
-        files = [file for folder in settings.trained(model, recipe) if (file := folder / METRICS).exists()]
+        folders = (folder for folder in settings.trained(model, recipe) if read_evaluation(folder))
+        files = [file for folder in folders if (file := folder / METRICS).exists()]
         if not (seeds := [_history(file) for file in files]):
             continue
         rsum = [[line["validation"]["rsum"] for line in lines] for lines in seeds]
@@ -190,7 +191,7 @@ def _training(settings: Settings) -> str:
         means = [f"{mean(its[n] for its in each):.2f}" for each in (losses, rsum) for n in at]
         steps = str(sum(line["steps"] for line in seeds[0]))
         rows.append([f"{TITLES[model]}, {title}", steps, f"{best} of {len(rsum[0])}", *means])
-    return markdown_table(["", "steps", "best epochs", *parts], rows)
+    return markdown_table(["", "steps", "best epoch of each seed", *parts], rows)
 
 
 def _history(file: Path) -> list[dict[str, Any]]:
