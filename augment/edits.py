@@ -67,8 +67,9 @@ class Judged(NamedTuple):
     caption of the image would make it true; None if not estimated. plausibility: its log-odds to the caption; None if
     not computed. p_odd: the estimated probability that a reader calls it odd, see negcap.augment.oddness;
     None if not estimated. reason: one of negcap.schemas.negatives.REASONS. detail: the limit that it
-    does not keep; of a caption that is rejected whole, with the candidate NOTHING: which rule it breaks, or which
-    operator failed and how.
+    does not keep, or the word of a caption that decided; of a caption that is rejected whole, with the candidate
+    NOTHING: which rule it breaks, or which operator failed and how. sibling_id: the caption_id of the sibling caption
+    that decided, if one did (see negcap.augment.truth.evidence).
     """
 
     candidate: Candidate
@@ -78,6 +79,7 @@ class Judged(NamedTuple):
     p_odd: float | None = None
     reason: str | None = None
     detail: str | None = None
+    sibling_id: str | None = None
 
 
 NOTHING = Candidate("none", (), (), "", "")  # stands for all that could have been made of a caption

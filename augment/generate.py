@@ -27,6 +27,7 @@ from .reproducible import record_rng
 from .settings import AtLeastOne, Cloze, LeastPlausibility, MaxOdd, MaxTrue, Scorer, Seed, Settings
 from .truth.contradiction import assess
 from .truth.estimates import MAX_P_TRUE, Truth
+from .truth.evidence import explained
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,7 +41,7 @@ DRAWS_PER_NEGATIVE, EXTRA_DRAWS, READ_PER_NEGATIVE = 4, 16, 3
 IMPLAUSIBLE, NO_CANDIDATE, OPERATOR_ERROR, TOO_LONG = "implausible", "no_candidate", "operator_error", "too_long"
 KEYS = ("caption_id", "image_id", "split", "origin")
 # The columns of the fields of `Judged` after the candidate, and of the fields of `Candidate` that say what it changes.
-OUTCOMES = ("text", "p_true", "plausibility", "p_odd", "reason", "detail")
+OUTCOMES = ("text", "p_true", "plausibility", "p_odd", "reason", "detail", "sibling_id")
 CHANGES = ("replaced", "replacement", "replaced_synset", "replacement_synset")
 NOUNS = 1 << 14  # number of replacements whose concreteness is cached
 FAMILIES = FAMILIES_OF | {name: operator.family for name, operator in OPERATORS.items()}
@@ -93,7 +94,7 @@ def generate_tables(
     counts = Counter({"captions": len(captions)})
     row = 0
     for images in batches(by_image(captions)):
-        for generated in generate_for_images(images, lexicon, settings, truth, scorer):
+        for generated in generate_for_images(images, lexicon, settings, truth, scorer, explain=True):
             families = set()
             for name, (accepted, rejected) in generated.items():
                 family = OPERATORS[name].family
@@ -125,10 +126,13 @@ def generate_for_images(
     settings: NegativesConfig,
     truth: Truth | None = None,
     scorer: SentenceScorer | None = None,
+    *,
+    explain: bool = False,
 ) -> list[dict[str, Generated]]:
     """For each caption of some images, the results of the operators in the settings by name; see `generate_tables`.
 
-    images: one of the `batches` of a larger number; their captions are read together.
+    images: one of the `batches` of a larger number; their captions are read together. explain: whether rejections say
+    which word decided.
     """
     read = contexts(images, lexicon, truth)
     generated = [
@@ -136,6 +140,9 @@ def generate_for_images(
         for context in read
     ]
     left = reject_implausible(read, generated, scorer, settings.min_plausibility, settings.max_odd)
+    for context, of_caption in zip(read, left, strict=True) if explain else ():
+        for made in of_caption.values():
+            made.rejected[:] = [explained(rejected, context) for rejected in made.rejected]
     return [
         {name: made._replace(accepted=made.accepted[: settings.quota(name)]) for name, made in of_caption.items()}
         for of_caption in left

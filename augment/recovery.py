@@ -31,6 +31,7 @@ from .slots.verbs import preposition_uses
 from .truth.contradiction import assess, relation_said
 from .truth.entailment import follows, is_kind_of, meaning
 from .truth.estimates import KIND_OF_CHANGE, MAX_P_TRUE
+from .truth.evidence import explained
 
 Span = tuple[int, int, int, int]  # tokens of the caption, start and end; of the negative, start and end
 NEGATIONS = frozenset({"no", "not", "without", "never", "none", "nobody", "nothing", "neither", "nor", "n't"})
@@ -313,7 +314,7 @@ def judge(
     made = [(LIKE.get(recovered.operator, ANY), recovered.candidate) for _, _, recovered, *_ in compared]
     odd = p_odd(made, changes)
     following, judged = iter(zip(changes, odd, strict=True)), []
-    for _, negative, (operator, candidate), verdict, reason, p_true in items:
+    for context, negative, (operator, candidate), verdict, reason, p_true in items:
         log_odds = likely = None
         if reason not in NOT_COMPARED:
             change, likely = next(following)
@@ -323,7 +324,8 @@ def judge(
                 allowed = False
             reason = reason or (None if allowed else "implausible")
         candidate = candidate._replace(plausibility=log_odds)
-        judged.append(Verdict(operator, verdict, Judged(candidate, negative.text, p_true, log_odds, likely, reason)))
+        found = Judged(candidate, negative.text, p_true, log_odds, likely, reason)
+        judged.append(Verdict(operator, verdict, explained(found, context)))
     results = iter(judged)
     return [[next(results) for _ in of_caption] for of_caption in negatives]
 

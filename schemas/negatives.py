@@ -81,25 +81,44 @@ POSITIVES = schema(
     **_CHANGE,
 )
 
-REASONS = tuple(
-    "related_in_caption related_in_sibling overlap_in_caption overlap_in_sibling same_quantity sibling_quantity "
-    "preposition_overlap interchangeable dangling_pronoun ungrammatical unchanged caption_says_so sibling_says_so "
-    "likely_true implausible repeated no_candidate too_long operator_error".split()
-)
+REASONS = {  # of rejections, and what each means
+    "related_in_caption": "the new word is a synonym, hypernym or hyponym (WordNet) of a noun of the caption",
+    "related_in_sibling": "the new word is a synonym, hypernym or hyponym of a noun of another caption of the image",
+    "overlap_in_caption": "the new word may name the same thing as a noun of the caption",
+    "overlap_in_sibling": "the new word may name the same thing as a noun of another caption of the image",
+    "same_quantity": "both quantities mean the same",
+    "sibling_quantity": "another caption of the image gives the new quantity",
+    "preposition_overlap": "both prepositions can hold at the same time",
+    "interchangeable": "the exchange does not change the meaning",
+    "dangling_pronoun": "a pronoun would lose the word it refers to",
+    "ungrammatical": "the sentence around the change cannot be made grammatical",
+    "unchanged": "the text would stay the same",
+    "caption_says_so": "it is true according to the caption itself",
+    "sibling_says_so": "it is true according to another caption of the image",
+    "likely_true": "it is too likely to be true, given the image's captions",
+    "compatible": "both words may be true of the same thing, so that it was not drawn",
+    "implausible": "readers would call it odd, or it is much less likely than its caption: a limit is not kept",
+    "repeated": "the caption has the same negative already",
+    "no_candidate": "the caption has nothing that the operator changes, or nothing plausible to put there",
+    "too_long": "the caption, or a negative that others wrote, is too long to be parsed",
+    "operator_error": "the operator failed on the caption, which is a fault of the operator",
+}
 
 REJECTIONS = schema(
     "rejections",
-    6,
+    7,
     **_KEYS,
-    reason=text(words=REASONS),
+    reason=text(words=tuple(REASONS)),
     text=text("the sentence that was rejected; empty if the caption is, whole"),
     **_CHANGE,
     **_MEASURES,
     detail=text(
-        "of what is implausible, the limit that it does not keep; of a caption that is rejected whole, the rule that "
-        "it breaks, or the operator and its error; else null",
+        "what decided: the word of a caption that may make it true, of what is likely_true the word that raises p_true "
+        "most; of what is implausible, the limit that it does not keep; of a caption that is rejected whole, the rule "
+        "that it breaks, or the operator and its error; else null",
         nullable=True,
     ),
+    sibling_id=text("caption_id of the first other caption of the image that has this word, or says it", nullable=True),
 )
 
 

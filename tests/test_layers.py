@@ -95,7 +95,8 @@ def floors(arrows: dict[str, set[str]]) -> list[set[str]]:
 
 
 def room(module: str) -> str:
-    """schemas, augment, or a folder of pipelines: the parts of the house."""
+    """schemas, augment, or a folder of pipelines: the parts of the house; `__main__` is of the command line."""
+    module = "pipelines.cli" if module.endswith(".__main__") else module
     top, _, rest = module.partition(".")
     return f"{top}.{rest.partition('.')[0]}" if top == "pipelines" and rest else top
 

@@ -10,7 +10,7 @@ from ..context import Context
 from ..edits import Candidate
 from .negation import corrected, negation, true_negation, truly_corrected
 from .numeral import numeral_choices
-from .replacement import attribute_choices, draw, noun_choices, preposition_choices, verb_choices
+from .replacement import attribute_choices, draw_all, noun_choices, preposition_choices, verb_choices
 from .swap import paraphrase, shuffle, swap_attribute
 from .uniform import (
     draw_evenly,
@@ -36,10 +36,10 @@ def propose_nothing(caption: Caption, context: Context, rng: Random, draws: int)
 class Operator(NamedTuple):
     """An operator, its family, and its maximum number of negatives per caption as a share of `per_family`.
 
-    propose(caption, context, rng, draws) yields at most `draws` candidates. fallback: another such function with the
-    same random stream, used only if no candidate of `propose` is accepted. compared: whether negatives are
-    compared with their caption, and odd ones rejected. checked: whether candidates that may be true of the image are
-    rejected.
+    propose(caption, context, rng, draws) yields at most `draws` candidates, and others that it has rejected. fallback:
+    another such function with the same random stream, used only if no candidate of `propose` is accepted. compared:
+    whether negatives are compared with their caption, and odd ones rejected. checked: whether candidates that may be
+    true of the image are rejected.
     """
 
     propose: Propose
@@ -50,7 +50,9 @@ class Operator(NamedTuple):
     checked: bool = True
 
 
-def replacing(choices: Callable[[Caption, Context], Any], draw: Callable[..., Iterator[Candidate]] = draw) -> Propose:
+def replacing(
+    choices: Callable[[Caption, Context], Any], draw: Callable[..., Iterator[Candidate]] = draw_all
+) -> Propose:
     """The operator that draws from what may replace the words of a caption: by weight, or `draw_evenly`."""
 
     def propose(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:

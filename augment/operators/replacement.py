@@ -52,6 +52,9 @@ MIN_LIFT = 1.0
 WITHOUT = "without"  # never put in: readers called all of 10 odd
 
 
+Weighed = tuple[np.ndarray, np.ndarray, list[int]]
+
+
 @dataclass(frozen=True, eq=False)
 class Choice:
     """One slot of a caption (a noun, a number, a preposition, an attribute or a verb), and what may replace it.
@@ -60,7 +63,7 @@ class Choice:
     each, its chance of being drawn, not normalised; 0 where it is implausible or may be true of the image as well:
     (entries,). log_odds: for each, the plausibility of the negative with it, (entries,); None if only reading the whole
     negative tells. candidate: makes the candidate with an entry; None if the entry has no form that fits. plural: of a
-    noun.
+    noun. compatible: the numbers of the plausible entries that are not drawn since they may be true of the same thing.
     """
 
     tokens: tuple[int, ...]
@@ -70,6 +73,7 @@ class Choice:
     log_odds: np.ndarray | None
     candidate: Callable[[str], Candidate | None]
     plural: bool = False
+    compatible: Sequence[int] = ()
 
 
 def draw(choices: Sequence[Choice], rng: Random, limit: int) -> Iterator[Candidate]:
@@ -84,6 +88,16 @@ def draw(choices: Sequence[Choice], rng: Random, limit: int) -> Iterator[Candida
             if choice.log_odds is not None:
                 candidate = candidate._replace(plausibility=float(choice.log_odds[number]))
             yield candidate
+
+
+def draw_all(choices: Sequence[Choice], rng: Random, limit: int) -> Iterator[Candidate]:
+    """First, rejected, what is plausible but not drawn since it may be true (`Choice.compatible`); then as `draw`."""
+    for choice in choices:
+        for number in choice.compatible:
+            name = choice.names[number]
+            if name != choice.entry and (candidate := choice.candidate(name)):
+                yield candidate._replace(rejected="compatible")
+    yield from draw(choices, rng, limit)
 
 
 def weigh(
@@ -118,27 +132,31 @@ def noun_choices(batch: Batch) -> list[list[Choice]]:
     for (number, slot), weighed in zip(slots, noun_weights(batch, slots), strict=True):
         if weighed is not None:
             candidate = noun_candidates(batch.captions[number], batch.lexicon, slot)
-            choices[number].append(Choice((slot.noun,), slot.entry, nouns.names, *weighed, candidate, slot.plural))
+            *weights, same = weighed
+            names, forms = nouns.names, batch.lexicon.forms(many=slot.plural)
+            left = [number for number in same if names[number] in forms]
+            choices[number].append(Choice((slot.noun,), slot.entry, names, *weights, candidate, slot.plural, left))
     return choices
 
 
-def noun_weights(batch: Batch, slots: Sequence[tuple[int, Slot]]) -> list[tuple[np.ndarray, np.ndarray] | None]:
+def noun_weights(batch: Batch, slots: Sequence[tuple[int, Slot]]) -> list[Weighed | None]:
     """For each slot, with the number of its caption, the weight of each noun of the lexicon, and its log-odds to the
-    slot's noun: each (entries,).
+    slot's noun: each (entries,); and the numbers of other plausible nouns, which may name the same thing.
 
     0 for what is implausible there or may name the same thing. None if no noun of the lexicon has the slot's form.
     """
     nouns, lexicon = batch.lexicon.nouns, batch.lexicon
-    weighed: list[tuple[np.ndarray, np.ndarray] | None] = [None] * len(slots)
+    weighed: list[Weighed | None] = [None] * len(slots)
     for plural in (False, True):
         at = [i for i, (_, slot) in enumerate(slots) if slot.plural == plural and slot.form in nouns.priors]
         own = [slots[i] for i in at]
         likely = batch.log_probabilities("noun", own, "nns" if plural else "nn")
         olds = [slot.entry for _, slot in own]
         odds = likely - likely[np.arange(len(own)), [nouns.number[old] for old in olds]][:, None]
+        same: list[list[int]] = []
         for row, (_, slot) in zip(likely, own, strict=True):
-            row[lexicon.may_corefer(slot.entry)] = -np.inf
             row[nouns.without_form(slot.form)] = -np.inf
+            same.append(take_out(row, lexicon.may_corefer(slot.entry), FLOORS["noun"]))
         likely[likely < FLOORS["noun"]] = -np.inf
         of, open = np.nonzero(likely > -np.inf)
         ends = np.searchsorted(of, np.arange(1, len(own) + 1))
@@ -148,9 +166,19 @@ def noun_weights(batch: Batch, slots: Sequence[tuple[int, Slot]]) -> list[tuple[
         lift = log(np.concatenate([np.zeros(0), *lifts]) + 1e-9)
         likely[of, open] += LIFT * np.minimum(lift, MAX_LIFT)
         weights = weigh(nouns, olds, likely, MIN_SCORE, plural=plural)
-        for i, *pair in zip(at, weights, odds, strict=True):
-            weighed[i] = (pair[0], pair[1])
+        for i, *found in zip(at, weights, odds, same, strict=True):
+            weighed[i] = (found[0], found[1], found[2])
     return weighed
+
+
+def take_out(row: np.ndarray, numbers: np.ndarray, floor: float) -> list[int]:
+    """Make the log p of entries -inf, in place; returns the numbers of those that were plausible.
+
+    row: of all entries. numbers: of those that may be true of the same thing as the word that they would replace.
+    """
+    plausible = numbers[row[numbers] >= floor].tolist()
+    row[numbers] = -np.inf
+    return plausible
 
 
 def noun_candidates(caption: Caption, lexicon: Lexicon, slot: Slot) -> Callable[[str], Candidate]:
@@ -213,17 +241,21 @@ def preposition_choices(batch: Batch) -> list[list[Choice]]:
         if slot.entry in entries.number and _is_visible(caption, slot, batch.lexicon)
     ]
     likely = batch.log_probabilities("preposition", slots)
+    same: list[list[int]] = []
     for row, (number, slot) in zip(likely, slots, strict=True):
         caption = batch.captions[number]
         object = caption.tokens[slot.noun]
         several = object.tag == "NNS" or caption.has(slot.noun, "conj")
-        row[~_exchanged(slot.entry, object.lemma, several, entries.names)] = -np.inf
+        unfit = np.flatnonzero(~_exchanged(slot.entry, object.lemma, several, entries.names))
+        left = take_out(row, unfit, FLOORS["preposition"])
+        same.append([n for n in left if not table.may_replace(slot.entry, entries.names[n], object.lemma)])
         for contexts in (slot.contexts[:2], slot.contexts[2:4]):
             row[holding & (entries.lift(contexts) < MIN_LIFT)] = -np.inf
     weights = weigh(entries, [slot.entry for _, slot in slots], likely, FLOORS["preposition"])
-    for (number, slot), its in zip(slots, weights, strict=True):
+    for (number, slot), its, left in zip(slots, weights, same, strict=True):
+        tokens = slot.start, slot.noun
         candidate = partial(preposition_candidate, batch.captions[number], slot.start, slot.end, slot.noun, slot.entry)
-        choices[number].append(Choice((slot.start, slot.noun), slot.entry, entries.names, its, None, candidate))
+        choices[number].append(Choice(tokens, slot.entry, entries.names, its, None, candidate, compatible=left))
     return choices
 
 
@@ -312,24 +344,31 @@ def _choices_of_words(
         likely = batch.log_probabilities(kind, slots, form)
         own = [batch.readings[number].log_probability(slot.start) for number, slot in slots]
         odds = likely - np.array(own, np.float32)[:, None]
-        for row, (_, slot) in zip(likely, slots, strict=True):
-            row[_compatible(kind, slot.entry, entries.names, slot.form)] = -np.inf
+        same = [
+            take_out(row, _compatible(kind, slot.entry, entries.names, slot.form), FLOORS[kind])
+            for row, (_, slot) in zip(likely, slots, strict=True)
+        ]
         weights = weigh(entries, [slot.entry for _, slot in slots], likely, FLOORS[kind])
-        for i, its, of_slot in zip(at, weights, odds, strict=True):
+        for i, its, of_slot, left in zip(at, weights, odds, same, strict=True):
             _, slot, _, candidate = words[i]
-            tokens = (slot.start, slot.noun) if kind == "attribute" else (slot.start,)
-            made[i] = Choice(tokens, slot.entry, entries.names, its, of_slot, candidate)
+            tokens: tuple[int, ...] = (slot.start,)
+            if kind == "attribute":  # most others describe something else: "large" and "red"
+                tokens = slot.start, slot.noun
+                left = [number for number in left if semantic_classes.may_be_same(entries.names[number], slot.entry)]
+            made[i] = Choice(tokens, slot.entry, entries.names, its, of_slot, candidate, compatible=left)
     for i, (number, *_) in enumerate(words):
         choices[number].append(made[i])
     return choices
 
 
 @cached(8192)
-def _compatible(kind: str, entry: str, names: tuple[str, ...], form: str) -> list[int]:
+def _compatible(kind: str, entry: str, names: tuple[str, ...], form: str) -> np.ndarray:
     """The entry numbers of the attributes or verbs that may be true of the same thing as `entry`; form: of its slot."""
     if kind == "attribute":
-        return [number for number, name in enumerate(names) if not semantic_classes.are_incompatible(name, entry)]
-    return [number for number, name in enumerate(names) if not verbs.are_incompatible(name, entry, form)]
+        excluded = [not semantic_classes.are_incompatible(name, entry) for name in names]
+    else:
+        excluded = [not verbs.are_incompatible(name, entry, form) for name in names]
+    return read_only(np.flatnonzero(excluded))
 
 
 def attribute_candidate(caption: Caption, slot: Slot, name: str) -> Candidate:

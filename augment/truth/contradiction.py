@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..caption import Caption, Token, cached_on_caption
 from ..context import Context
-from ..edits import Candidate
+from ..edits import BOTH, Candidate
 from ..language import semantic_classes
 from ..language.coreference import may_corefer, meaning, related_or_same_person
 from ..language.semantic_classes import LIVING, is_furnishing, is_location, is_person, prepositions, semantic_class
@@ -57,7 +57,7 @@ def check_quantity(candidate: Candidate, caption: Caption, context: Context) -> 
     noun = caption.tokens[candidate.slots[0]].lemma
     if value > 1 and not context.own.quantities.isdisjoint([(noun, 0), (noun, value)]):
         return "same_quantity"
-    counts, several, in_group = _counted(noun, context.siblings.quantities)
+    counts, several, in_group = counted(noun, context.siblings.quantities)
     # "Dogs" does not make "three dogs" true, but may make "two dogs" true.
     if value in counts or (old == 1 and (in_group or (several and value > 1))):
         return "sibling_quantity"
@@ -65,7 +65,7 @@ def check_quantity(candidate: Candidate, caption: Caption, context: Context) -> 
 
 
 @lru_cache(maxsize=256)
-def _counted(noun: str, quantities: frozenset[tuple[str, int]]) -> tuple[frozenset[int], bool, bool]:
+def counted(noun: str, quantities: frozenset[tuple[str, int]]) -> tuple[frozenset[int], bool, bool]:
     """What (noun, number) pairs say about the number of one noun: the numbers given to it or to a noun for the same
     thing, 0 for a bare plural; whether there is a bare plural; and whether it is a person and there is a group.
     """
@@ -118,7 +118,7 @@ def check_attribute_swap(candidate: Candidate, caption: Caption, context: Contex
     one, other = (caption.tokens[i].lemma for i in candidate.slots)
     if may_corefer(one, other):
         return "interchangeable"
-    mine, theirs = candidate.replaced.split(" | ")
+    mine, theirs = candidate.replaced.split(BOTH)
     return _mentions_attribute(theirs, one, context) or _mentions_attribute(mine, other, context)
 
 
@@ -136,13 +136,13 @@ def check_verb(candidate: Candidate, caption: Caption, context: Context) -> str 
     for reason, mentions in (("caption_says_so", context.own), ("sibling_says_so", context.siblings)):
         if any(verbs.may_be_same(new, verb) for verb in mentions.verbs if verb != candidate.replaced):
             return reason
-        if any(new in _implied_verbs(noun) for noun in mentions.nouns if noun != candidate.replaced):
+        if any(new in implied_verbs(noun) for noun in mentions.nouns if noun != candidate.replaced):
             return reason
     return None
 
 
 @cache
-def _implied_verbs(noun: str) -> frozenset[str]:
+def implied_verbs(noun: str) -> frozenset[str]:
     """The verbs that a noun implies: "skier" and "skis" imply "ski"."""
     return WordNet.load().derived(noun, "n", "v") | {noun}
 

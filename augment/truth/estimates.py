@@ -136,6 +136,11 @@ class Associations:
                 self._lifts[row], self._known[row] = self._lift(row), True
         return reproducible.log(self._lifts[rows].sum(axis=0, dtype=np.float64) / len(rows))
 
+    def strongest(self, mentioned: Iterable[str], entry: str) -> str | None:
+        """The mentioned word with the highest lift for an entry, after they have been scored; None: none is known."""
+        words, column = sorted(word for word in mentioned if word in self.words), self.entries[entry]
+        return max(words, key=lambda word: self._lifts[self.words[word], column], default=None)
+
     def _lift(self, row: int) -> np.ndarray:
         """p(y | x) / p(y) of a word x and each entry y, smoothed by their semantic classes: shape (entries,)."""
         together, given = self._together[row], self._mentioned[row] + SMOOTHING

@@ -206,3 +206,18 @@ def graph(caption: str, simple: bool, spacy_model: str | None, dot: bool) -> Non
     from ..report.rows import print_graph
 
     print_graph(caption, sys.stdout, simple=simple, spacy_model=spacy_model, dot=dot)
+
+
+@negcap.command(configs=["demo:DemoConfig"], flags="port browser")
+def demo(**given: Any) -> None:
+    """Try negcap on a page in the browser.
+
+    Captions that are typed there get negatives, with rejected candidates and their reasons, scores, the scene graph,
+    and the code for the same. The page is served on this machine alone, from what is installed; Ctrl-C ends it.
+
+    \b
+    Example: negcap demo --port 8000 --no-browser
+    """
+    from ..demo import DemoConfig, serve
+
+    serve(DemoConfig.of(given))

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 BAD_INPUT, CHECK_FAILED, INTERRUPTED = 2, 1, 130
 CONTINUES = "the same command continues from here"
-STOP_SECONDS = 20  # after which a process that was asked to end is ended
-AGAIN_SECONDS = 0.01  # after which an exception that Python has ignored is raised again
 EPILOG = """\b
 Start with:   negcap build captions.json --output outputs/mine
 Then look:    negcap show outputs/mine
@@ -178,48 +176,26 @@ class Stopped(BaseException):
 
 @contextmanager
 def stopped_by_signals() -> Iterator[None]:
-    """Raise Stopped at SIGTERM and SIGHUP during the block, so that files, locks and workers are cleaned up.
+    """Raise Stopped at SIGTERM and SIGHUP during the block, so that files, locks and workers are cleaned up; a second
+    signal ends the process at once.
 
-    A second signal ends the process at once, as does a block that still runs STOP_SECONDS after the first. Where Python
-    ignores exceptions (finalizers, callbacks of weak references), Stopped is raised again a moment later. A signal that
-    is ignored (nohup) or handled already stays so; in other threads than the main one nothing changes, since they
-    cannot handle signals.
+    A signal that is ignored (nohup) or handled already stays so; in other threads than the main one nothing changes,
+    since they cannot handle signals.
     """
     handled: list[int] = []
-    timers: list[threading.Timer] = []
-    ignored = sys.unraisablehook
-
-    def later(seconds: float, function: Callable[..., object], *given: object) -> None:
-        timers.append(threading.Timer(seconds, function, given))
-        timers[-1].daemon = True
-        timers[-1].start()
+    if threading.current_thread() is threading.main_thread():
+        handled = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) == signal.SIG_DFL]
 
     def stop(number: int, frame: object) -> None:
         for other in handled:
             signal.signal(other, signal.SIG_DFL)
-        if not timers:
-            later(STOP_SECONDS, os._exit, 128 + number)
         raise Stopped(number)
 
-    def again(what: sys.UnraisableHookArgs) -> None:
-        if not isinstance(what.exc_value, Stopped):
-            ignored(what)
-            return
-        (number,) = what.exc_value.args
-        signal.signal(number, stop)
-        later(AGAIN_SECONDS, os.kill, os.getpid(), number)
-
-    if threading.current_thread() is threading.main_thread():
-        handled = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) == signal.SIG_DFL]
     for number in handled:
         signal.signal(number, stop)
-    sys.unraisablehook = again if handled else ignored
     try:
         yield
     finally:
-        sys.unraisablehook = ignored
-        for timer in timers:
-            timer.cancel()
         for number in handled:
             signal.signal(number, signal.SIG_DFL)
 
@@ -301,14 +277,14 @@ def _memory_limit() -> int:
 
 @contextmanager
 def with_workers(given: dict[str, Any]) -> Iterator[tuple[Executor, Progress]]:
-    """Give the executor and the progress display for --workers, --scheduler, --dashboard and --quiet.
+    """Give the executor and the progress display for --workers, --scheduler and --quiet.
 
-    given: the flags of the command; these four are removed from it.
+    given: the flags of the command; these three are removed from it.
     """
     from ..engine.cluster import executor
     from ..engine.progress import report
 
-    workers = executor(given.pop("workers"), given.pop("scheduler"), dashboard=given.pop("dashboard"))
+    workers = executor(given.pop("workers"), given.pop("scheduler"))
     try:
         yield workers, report(given.pop("quiet"))
     finally:

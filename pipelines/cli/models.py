@@ -141,7 +141,7 @@ def train(
         "models.captioner.config:CaptionerEvaluateConfig",
     ],
     flags="split limit captions_per_image complete per_family per_attack components alpha drop_components instances "
-    "ranker n images language seed device threads",
+    "ranker n language seed device threads",
 )
 @options.model
 @click.argument("source", type=PLACE, metavar="RUN")
@@ -157,7 +157,7 @@ def evaluate(model: Path, source: Path, output: Path | None, **given: Any) -> No
 
     A captioner (of negcap captioner): before and after the policy gradient, with greedy decoding and sampling: BLEU,
     CIDEr-D, distinct words, novelty, self-BLEU, the discriminator's score, and how a model made by negcap train
-    (--ranker) ranks the images for the captions; with --images also pictures.
+    (--ranker) ranks the images for the captions.
 
     If RUN is a tab-separated file of pairs of sentences (the STS benchmark, SICK, or one with the columns score,
     sentence1 and sentence2): Pearson's r of the model's cosines with people's scores.
@@ -275,7 +275,6 @@ def probe(
 )
 @options.several("--operator", "operators", "Only negatives of this operator; default: all.")
 @click.option("--lists", type=FOLDER, metavar="DIR", help="Write images.txt and texts.txt, the rows for npy, and stop.")
-@click.option("--page", type=FOLDER, metavar="FILE", help="Write an HTML page of all models, too.")
 @options.as_json
 @options.quiet
 def score(
@@ -283,7 +282,6 @@ def score(
     models: tuple[str, ...],
     lists: Path | None,
     as_json: bool,
-    page: Path | None,
     quiet: bool,
     **given: Any,
 ) -> None:
@@ -295,10 +293,10 @@ def score(
     of the best of the baselines of negcap blind.
 
     Models: hf:FOLDER or hf:NAME (transformers), open_clip:ARCHITECTURE:WEIGHTS, sentence-transformers:FOLDER,
-    onnx:IMAGES,TEXTS (two ONNX files), negcap:FOLDER (of negcap train), npy:IMAGES,TEXTS (vectors made elsewhere),
-    endpoint:URL#MODEL (an OpenAI-compatible chat API, asked six questions per pair; key in OPENAI_API_KEY). NAME, and
-    WEIGHTS that are no file, must be in the local cache of the hub of Hugging Face; nothing is downloaded. Vectors and
-    answers are kept in the run, so that another protocol, or an interrupted run, does not compute or ask them again.
+    negcap:FOLDER (of negcap train), npy:IMAGES,TEXTS (vectors made elsewhere), endpoint:URL#MODEL (an OpenAI-compatible
+    chat API, asked six questions per pair; key in OPENAI_API_KEY). NAME, and WEIGHTS that are no file, must be in the
+    local cache of the hub of Hugging Face; nothing is downloaded. Vectors and answers are kept in the run, so that
+    another protocol, or an interrupted run, does not compute or ask them again.
 
     \b
     Example: negcap score outputs/mine --model hf:openai/clip-vit-base-patch32 --images photos --split test
@@ -315,8 +313,6 @@ def score(
     if not models:
         raise ValueError("give a model: --model KIND:PATH")
     found = scoring.score(source, models, config, report(quiet))
-    if page is not None:
-        scoring.write_page(page, found)
     print(json.dumps(found, indent=1, ensure_ascii=False) if as_json else scoring.to_text(found))
 
 

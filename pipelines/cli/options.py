@@ -36,8 +36,8 @@ FAMILIES = ("noun", "numeral", "relation", "object", "attribute", "negation", "o
 REASONS = (
     *("related_in_caption", "related_in_sibling", "overlap_in_caption", "overlap_in_sibling"),
     *("same_quantity", "sibling_quantity", "preposition_overlap", "interchangeable", "dangling_pronoun"),
-    *("ungrammatical", "unchanged", "caption_says_so", "sibling_says_so", "likely_true", "implausible", "repeated"),
-    *("no_candidate", "too_long", "operator_error"),
+    *("ungrammatical", "unchanged", "caption_says_so", "sibling_says_so", "likely_true", "compatible", "implausible"),
+    *("repeated", "no_candidate", "too_long", "operator_error"),
 )
 PUBLISHED = (
     *("sugarcrepe", "sugarcrepe++", "aro", "negclip", "vse-c", "webdataset", "huggingface", "snli", "coco"),
@@ -253,7 +253,6 @@ workers = section(
         help="Dask cluster to use: tcp://host:port, a scheduler file, or module:function that returns a cluster; "
         "synchronous: use this process only, without Dask.",
     ),
-    click.option("--dashboard", is_flag=True, help="Print the address of Dask's page about its workers and tasks."),
     overwrite,
     quiet,
 )

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,7 @@ from .group import CHECK_FAILED, negcap, warn, with_workers
 from .options import FOLDER, PLACE
 
 
-@negcap.command(configs=["stages.refine:RefineConfig"], flags="operators splits vetted seed")
+@negcap.command(configs=["stages.refine:RefineConfig"], flags="operators splits per_caption vetted seed")
 @options.run
 @options.workers
 def refine(run: Path, overwrite: bool, **given: Any) -> None:
@@ -23,17 +21,20 @@ def refine(run: Path, overwrite: bool, **given: Any) -> None:
 
     At most one negative per caption and operator is written to the table refined, selected so that several models
     which never see the images prefer captions and negatives equally often. One of the models, a regression on n-grams,
-    is fitted again to each selection. Prints the yield. `negcap blind RUN --refined` measures the result.
+    is fitted again to each selection. --per-caption 1 keeps the best negative of each caption over all operators
+    instead. Prints the yield, and how many captions have a negative left. `negcap blind RUN --refined` measures the
+    result.
 
     \b
     Example: negcap refine outputs/mine --operator noun --split val
     """
     from ..stages.refine import RefineConfig, yields
     from ..stages.refine import refine as refined
+    from ..tables.columns import captions_in
 
     with with_workers(given) as (executor, progress):
         counts = refined(run, RefineConfig.of(given), executor, progress=progress, overwrite=overwrite)
-        print(yields(counts))
+        print(yields(counts, captions_in(run, given.get("splits") or ())))
 
 
 @negcap.command(configs=["quality.bias.measure:BlindConfig"], flags="operators splits pick limit seed")
@@ -106,34 +107,21 @@ def sheet(run: Path, output: Path, key: Path | None, overwrite: bool, **given: A
 @click.argument("sheets", type=FOLDER, nargs=-1, required=True)
 @click.option("--key", type=FOLDER, metavar="FILE", help="Answer key; default: the only *.key.csv beside the sheet.")
 @options.as_json
-@click.option(
-    "--verdicts",
-    "run",
-    type=FOLDER,
-    metavar="RUN",
-    help="Compare people with the language models' verdicts in this run.",
-)
-def agree(sheets: tuple[Path, ...], key: Path | None, as_json: bool, run: Path | None) -> None:
+def agree(sheets: tuple[Path, ...], key: Path | None, as_json: bool) -> None:
     """Evaluate annotation sheets: validity and agreement.
 
     One sheet per annotator, or one sheet with columns describes_1, fluent_1, describes_2 … Prints, per operator, the
     share of negatives that a majority finds valid, false and fluent, with 95 % Wilson intervals, and Krippendorff's
-    alpha. With --verdicts, the verdicts that negcap vet wrote are compared with the majority: how often they agree that
-    a negative is false, and fluent (confusion and alpha).
+    alpha.
 
     \b
     Example: negcap agree anna.csv ben.csv cleo.csv --key sheet.key.csv
     """
     from ..quality.annotation.agree import agree as judged
-    from ..quality.annotation.agree import beside, beside_text, to_json, to_text
+    from ..quality.annotation.agree import to_json, to_text
 
     report = judged(sheets, key)
-    compared = [] if run is None else beside(sheets, run, key)
-    if as_json:
-        more = {"readers": [asdict(one) for one in compared]} if run is not None else {}
-        print(json.dumps({**json.loads(to_json(report)), **more}, indent=1, ensure_ascii=False))
-    else:
-        print(to_text(report), *([] if run is None else ["", beside_text(compared)]), sep="\n")
+    print(to_json(report) if as_json else to_text(report))
 
 
 @negcap.command(

@@ -28,7 +28,6 @@ from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ThreadPo
 from contextvars import ContextVar
 from functools import partial
 from importlib import import_module
-from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from types import ModuleType
@@ -80,27 +79,20 @@ def _reporting_worker(sender: str, position: int, function: Callable[..., Any], 
     return _reporting(lambda done: get_worker().log_event(TOPIC, (sender, position, done)), function, *call)
 
 
-def executor(
-    workers: int | None = None, scheduler: str | None = None, *, retries: int = 2, dashboard: bool = False
-) -> Executor:
-    """What runs the calls of stages, for the flags `--workers`, `--scheduler` and `--dashboard`; starts nothing yet.
+def executor(workers: int | None = None, scheduler: str | None = None, *, retries: int = 2) -> Executor:
+    """What runs the calls of stages, for the flags `--workers` and `--scheduler`; starts nothing yet.
 
     workers: the number of local processes; None: one per core. scheduler: None: these; `synchronous`: this process;
     else another Dask scheduler: an address, a scheduler file, or `module:function`. A call whose worker dies is tried
-    again `retries` times. dashboard: whether to say on stderr where Dask's page is. Raises ValueError for workers below
-    1, for a scheduler that is none of these or cannot be imported, and for a page without workers or without Bokeh,
-    which draws it; ClusterError for a scheduler file without an address.
+    again `retries` times. Raises ValueError for workers below 1, and for a scheduler that is none of these or
+    cannot be imported; ClusterError for a scheduler file without an address.
     """
     if workers is not None and workers < 1:
         raise ValueError(f"workers must be >= 1, was: {workers}")
-    if dashboard and scheduler == SYNCHRONOUS:
-        raise ValueError(f"dashboard needs workers, scheduler {SYNCHRONOUS} has none")
-    if dashboard and find_spec("bokeh") is None:
-        raise ValueError('dashboard needs Bokeh: pip install "negcap[dashboard]"')
     if scheduler == SYNCHRONOUS:
         return Synchronous()
-    connect = partial(_started, workers or len(os.sched_getaffinity(0)), retries, dashboard)
-    return Distributed(connect if scheduler is None else _named(scheduler), scheduler, dashboard)
+    connect = partial(_started, workers or len(os.sched_getaffinity(0)), retries)
+    return Distributed(connect if scheduler is None else _named(scheduler), scheduler)
 
 
 class Executor:
@@ -137,9 +129,9 @@ class Synchronous(Executor):
 class Distributed(Executor):
     """Worker processes of Dask `distributed`: its own, or those of a running scheduler."""
 
-    def __init__(self, connect: Callable[[], Client], scheduler: str | None = None, dashboard: bool = False) -> None:
+    def __init__(self, connect: Callable[[], Client], scheduler: str | None = None) -> None:
         """connect: starts or finds the workers, and returns a client. scheduler: its name, None for own workers."""
-        self.scheduler, self._connect, self._dashboard = scheduler, connect, dashboard
+        self.scheduler, self._connect = scheduler, connect
         self._threads, self._counted = 0, -math.inf
         self._starting: Future[Client] | None = None
 
@@ -147,7 +139,7 @@ class Distributed(Executor):
         """Start (or connect to) the workers in a thread, so that the caller can read its input meanwhile."""
         if self._starting is None:
             thread = ThreadPoolExecutor(1, "start-cluster")
-            self._starting = thread.submit(_client, self._connect, self._dashboard)
+            self._starting = thread.submit(_client, self._connect)
             thread.shutdown(wait=False)
 
     @property
@@ -241,17 +233,14 @@ def _named(scheduler: str) -> Callable[[], Client]:
     return partial(_made_by, scheduler, make)
 
 
-def _client(connect: Callable[[], Client], dashboard: bool) -> Client:
+def _client(connect: Callable[[], Client]) -> Client:
     """The client of workers. Raises ClusterError if no worker comes (those of a function's cluster may come later)."""
     import distributed  # noqa: F401  it sets the levels of its loggers
 
     for name in logging.root.manager.loggerDict:
         if name.partition(".")[0] in ("distributed", "tornado"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
-    client = connect()
-    if dashboard:
-        print(f"negcap: Dask's page is {client.dashboard_link}", file=sys.stderr)
-    return client
+    return connect()
 
 
 def _made_by(scheduler: str, make: Callable[[], Any]) -> Client:
@@ -292,11 +281,11 @@ def _at(address: str) -> Client:
     return _with_workers(client, f"the scheduler at {address} has no workers")
 
 
-def _started(workers: int, retries: int, dashboard: bool) -> Client:
+def _started(workers: int, retries: int) -> Client:
     """The client of new worker processes with one thread each. Raises ClusterError if one dies at every attempt."""
     for _ in range(STARTS):
         try:
-            return _local(workers, retries, dashboard)
+            return _local(workers, retries)
         except (RuntimeError, OSError, TimeoutError) as error:
             first: BaseException = error
     while first.__cause__ is not None:
@@ -306,10 +295,10 @@ def _started(workers: int, retries: int, dashboard: bool) -> Client:
     raise ClusterError(f"worker processes died while they started ({why}): {first}") from first
 
 
-def _local(workers: int, retries: int, dashboard: bool) -> Client:
+def _local(workers: int, retries: int) -> Client:
     """Start a Dask cluster of `workers` processes of one thread on this machine.
 
-    retries: how many workers may be lost with the same task. dashboard: serve the pages of scheduler and workers.
+    retries: how many workers may be lost with the same task.
     """
     import dask
     from distributed import Client, LocalCluster
@@ -318,7 +307,7 @@ def _local(workers: int, retries: int, dashboard: bool) -> Client:
     environment = dask.config.get("distributed.nanny.pre-spawn-environ")
     settings = {
         "distributed.nanny.pre-spawn-environ": {**environment, **MEMORY},
-        "distributed.scheduler.http.routes": dask.config.get("distributed.scheduler.http.routes") if dashboard else [],
+        "distributed.scheduler.http.routes": [],
         "distributed.worker.http.routes": [],
         "distributed.scheduler.allowed-failures": retries,
         "distributed.scheduler.work-stealing": False,
@@ -335,7 +324,7 @@ def _local(workers: int, retries: int, dashboard: bool) -> Client:
             host="127.0.0.1",
             protocol="tls://",
             security=Security.temporary(),
-            scheduler_kwargs={"dashboard": dashboard, "dashboard_address": "127.0.0.1:0"},  # any free port
+            scheduler_kwargs={"dashboard": False, "dashboard_address": "127.0.0.1:0"},  # any free port
             memory_limit=0,
             silence_logs=logging.CRITICAL,
         )

@@ -12,7 +12,7 @@ from .errors import OtherConfigError
 from .manifest import MANIFESTS, Identity, Manifest, processor, read_manifest, write_manifest
 from .shards import Shard, list_shards, sealed, shard_index, shard_path, write_shard
 from .stage import StageResult
-from .storage import remove, remove_leftovers
+from .storage import remove_leftovers
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -100,7 +100,7 @@ class Output:
         for table in self.schemas:
             for shard in list_shards(self.run / table):
                 if shard_index(shard) >= len(made):
-                    remove(shard)
+                    shard.unlink(missing_ok=True)
         shards = tuple({n: {"rows": one.rows, "sha256": one.sha256} for n, one in each.items()} for each in made)
         counts = self.summed_counts(made)
         old = self.manifest

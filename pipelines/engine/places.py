@@ -10,7 +10,7 @@ import errno
 import io
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from os import PathLike, fspath
 from pathlib import Path, PurePosixPath
 from types import SimpleNamespace
@@ -20,8 +20,7 @@ from urllib.parse import unquote, urlsplit
 FOLDERS = ("hdfs", "arrow_hdfs", "webhdfs", "sftp", "ssh", "smb")  # where a folder must exist before its files
 STORES = (*("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oci", "oss"), *FOLDERS, "memory")
 EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gs", "gcs": "gs", "az": "azure", "abfs": "azure", "abfss": "azure"}
-CONDITIONAL = ("s3", "s3a")  # where a write can be bound to the version that it replaces
-CHANGED = ("PreconditionFailed", "ConditionalRequestConflict", "NoSuchKey")  # what S3 says when it is another one
+IS_THERE = ("PreconditionFailed", "ConditionalRequestConflict")  # what S3 says when a file must be new, but is not
 KNOWN = {  # errors of stores: how they are told
     FileNotFoundError: (errno.ENOENT, "no such file or folder"),
     FileExistsError: (errno.EEXIST, "it exists already"),
@@ -129,32 +128,19 @@ class RemotePath(PurePosixPath):
         """The content of the file, as a binary file in memory."""
         return io.BytesIO(self.read_bytes())
 
-    def version(self) -> str | None:
-        """What tells the content of this file from any other, where a write can depend on it (S3: the ETag), or None if
-        there is no file; "" on other stores.
-        """
-        if self.protocol not in CONDITIONAL:
-            return ""
-        with suppress(FileNotFoundError), self._system() as (system, path):
-            bucket, key, _ = system.split_path(path)
-            return str(system.call_s3("head_object", Bucket=bucket, Key=key)["ETag"])
-        return None
-
-    def write_bytes(self, data: bytes | memoryview, version: str | None = "") -> None:
+    def write_bytes(self, data: bytes | memoryview, new: bool = False) -> None:
         """Write the file, replacing an older one.
 
-        version: raise FileExistsError unless the file is still the one that had this `version`. "" is any; None is no
-        file, which is one step where the store has conditional writes (S3, Google Storage, Azure), a question and an
-        answer elsewhere.
+        new: raise FileExistsError if there is one. This is one step where the store has conditional writes (S3, Google
+        Storage, Azure), a question and an answer elsewhere.
         """
-        only = {"IfMatch": version, "chunksize": len(data) + 1} if version else {}  # of parts it would not be asked
         try:
             with self._system() as (system, path):
                 try:
-                    system.pipe_file(path, bytes(data), mode="create" if version is None else "overwrite", **only)
+                    system.pipe_file(path, bytes(data), mode="create" if new else "overwrite")
                 except OSError as error:
                     code = getattr(error.__cause__, "response", {}).get("Error", {}).get("Code")
-                    if version != "" and code in CHANGED:
+                    if new and code in IS_THERE:
                         raise FileExistsError from error
                     raise
         except FileNotFoundError as error:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from .cluster import Executor, report_done
 from .errors import ClusterError, StageError, TaskError, cause
-from .lock import holding, lock_of, locked
+from .lock import locked
 from .manifest import Identity, check_code, code_of, describe
 from .output import Made, Output
 from .progress import Measured, Measuring, Progress, Reports, write_statistics
@@ -48,13 +48,12 @@ class Execution:
 
 @dataclass(frozen=True)
 class Job:
-    """What all calls of one stage share; sent to the workers with each call. lock: what the run's lock must contain."""
+    """What all calls of one stage share; sent to the workers with each call."""
 
     stage: Stage | ReduceStage
     config: Any
     output: Output
     whole: Mapping[str, WholeTable]
-    lock: bytes | None = None
 
     def check(self) -> None:
         """Raise RuntimeError if the code in this process (a worker) is not that of the main process."""
@@ -95,7 +94,7 @@ def run_stage(
         output = Output(run.absolute(), identity, stage.outputs, execution.overwrite)
         output.begin()
         make = _map if isinstance(stage, Stage) else _reduce
-        return output.finish(make(Job(stage, config, output, whole, lock_of(run)), execution))
+        return output.finish(make(Job(stage, config, output, whole), execution))
 
 
 def _map(job: Job, execution: Execution) -> list[Made]:
@@ -212,8 +211,7 @@ def make_shard(job: Job, index: int, shard: Shard, key: str) -> tuple[Made, Meas
             results.append(job.stage.apply(batch, job.config, **job.whole))
         done += len(batch)
         report_done(done)
-    with holding(job.output.run, job.lock):
-        made = job.output.write(index, _joined(results), key)
+    made = job.output.write(index, _joined(results), key)
     return made, measuring.line(index, made[job.output.folder.name].counts)
 
 

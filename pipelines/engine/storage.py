@@ -1,8 +1,7 @@
 """Read and write files of a run, on a local disk or on a store (see engine.places).
 
 A local file is replaced by renaming a temporary one; an object elsewhere is replaced by one request. Nobody trusts a
-file of a table that its manifest does not state, so a store needs no renaming. Who has lost the lock of a run writes
-nothing (see engine.lock).
+file of a table that its manifest does not state, so a store needs no renaming.
 """
 
 from __future__ import annotations
@@ -13,13 +12,11 @@ import json
 import os
 import secrets
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from . import lock
 from .places import RemotePath
 
 TEMPORARY = ".tmp"
-TRIES = 5  # to replace an object that others write, too
 
 
 def sizes(folder: Path) -> dict[str, int]:
@@ -58,11 +55,10 @@ def write_atomically(path: Path, data: bytes | memoryview, folder: Path | None =
     """Write a file completely or not at all; an older file of this name is replaced when the new one is on the disk.
 
     folder: for the temporary file, on the same file system; None: the folder of the file. Raises OSError (disk full,
-    no permission) naming the file; the temporary file is then removed. Raises LockedError for a file of a run whose
-    lock this thread has lost (see engine.lock).
+    no permission) naming the file; the temporary file is then removed.
     """
     if isinstance(path, RemotePath):
-        _put(path, data)
+        path.write_bytes(data)
         return
     temporary = (folder or path.parent) / f"{path.name}.{secrets.token_hex(4)}{TEMPORARY}"
     try:
@@ -70,30 +66,12 @@ def write_atomically(path: Path, data: bytes | memoryview, folder: Path | None =
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        lock.check(path)
         os.replace(temporary, path)
     except OSError as error:
         what = "disk full, free some space and run again" if error.errno == errno.ENOSPC else error.strerror
         raise OSError(error.errno, f"cannot write: {what}", str(path)) from error
     finally:
         temporary.unlink(missing_ok=True)
-
-
-def _put(path: RemotePath, data: bytes | memoryview) -> None:
-    for left in reversed(range(TRIES)):
-        version = path.version()  # before the check: see engine.lock
-        lock.check(cast(Path, path))
-        try:
-            return path.write_bytes(data, version)
-        except FileExistsError:
-            if not left:
-                raise
-
-
-def remove(path: Path) -> None:
-    """Remove a file if there is one. Raises LockedError as `write_atomically`."""
-    lock.check(path)
-    path.unlink(missing_ok=True)
 
 
 def write_json(path: Path, value: Any) -> None:

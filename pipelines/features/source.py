@@ -7,14 +7,12 @@ ValueError, naming the file, when one cannot be read.
 
 Arrays have the VSE++ "precomp" layout (Faghri et al. 2018): `{split}_ims.npy` beside the captions of
 `negcap.pipelines.readers.formats`. An array (N, D), pooled, or (N, R, D), with R regions, has one row per image, or
-five equal rows per image, one per caption. Arrays of bytes (uint8) need `{array}_scale.npz` with `low` and `high`
-beside them: a byte u stands for the number low + u / 255 * (high - low). Arrays are memory-mapped, not loaded.
+five equal rows per image, one per caption. Arrays are memory-mapped, not loaded.
 """
 
 from __future__ import annotations
 
 import re
-import zipfile
 from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
@@ -36,7 +34,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-EXPECTED_ARRAY = "a NumPy array (N, D) or (N, R, D) of floats or bytes"
+EXPECTED_ARRAY = "a NumPy array (N, D) or (N, R, D) of floats"
 _NAME = re.compile(r"[A-Za-z0-9]+")
 
 
@@ -55,7 +53,7 @@ class FeaturesConfig(Settings):
     device: Literal["cpu", "cuda"] = Field("cpu", description="where the model runs")
     threads: NotNegative = Field(0, description="threads that read photos and run the model; 0: one per core")
     dtype: Literal["", "float16", "float32"] = Field(
-        "", description="type to store; by default float16 for arrays of float16 or uint8, else float32"
+        "", description="type to store; by default float16 for arrays of float16, else float32"
     )
     table: Annotated[str, matching(rf"{TABLE}(_[a-z0-9]+)?", f"{TABLE}, or {TABLE}_ and a name of a-z and 0-9")] = (
         Field(TABLE, description="table to write: features or features_NAME")
@@ -139,15 +137,10 @@ class Arrays:
             if kind != kinds[0]:
                 raise ValueError(f"{path}: must have rows of {kinds[0]} as {paths[0].name}, has {kind}")
         self.shape = tuple(int(size) for size in mapped[0].shape[1:])
-        self.dtype = config.dtype or ("float16" if mapped[0].dtype in ("float16", "uint8") else "float32")
+        self.dtype = config.dtype or ("float16" if mapped[0].dtype == "float16" else "float32")
         array = source.stem.rpartition("_")[2] if source.is_file() else config.array
         self.backbone = config.backbone or f"precomp {array}"
         self.inputs = {path.name: f"sha256 {sha256_file(path)}" for path in paths}
-        self._scale: tuple[np.ndarray, np.ndarray] | None = None
-        if mapped[0].dtype == "uint8":
-            scale = paths[0].with_name(f"{array}_scale.npz")
-            self._scale = read_scale(scale, self.shape)
-            self.inputs[scale.name] = f"sha256 {sha256_file(scale)}"
         images: list[str] = []
         self._starts = [0]
         for (split, path), rows in zip(self._paths.items(), mapped, strict=True):
@@ -171,12 +164,8 @@ class Arrays:
                         f"{path}: must have {CAPTIONS_PER_IMAGE} equal rows per image, those of image "
                         f"{low + int(np.argmin(same))} differ"
                     )
-                numbers = rows[:, 0]
-                if self._scale is not None:
-                    bottom, top = self._scale
-                    numbers = bottom + numbers.astype(np.float32) / np.float32(255) * (top - bottom)
                 with np.errstate(over="ignore"):
-                    parts.append(numbers.astype(self.dtype))
+                    parts.append(rows[:, 0].astype(self.dtype))
         images = self.images[start:stop]
         return images, np.concatenate(parts)[[not image.reason for image in images]]
 
@@ -213,28 +202,9 @@ def open_array(path: Path) -> np.ndarray:
         raise ValueError(f"{path}: must be {EXPECTED_ARRAY}, cannot be read: {first_line(error)}") from None
     if not isinstance(array, np.ndarray):
         raise ValueError(f"{path}: must be {EXPECTED_ARRAY}, was: several arrays")
-    if array.ndim not in (2, 3) or not array.size or not (array.dtype.kind == "f" or array.dtype == "uint8"):
+    if array.ndim not in (2, 3) or not array.size or array.dtype.kind != "f":
         raise ValueError(f"{path}: must be {EXPECTED_ARRAY}, was: {array.dtype} {array.shape}")
     return array
-
-
-def read_scale(path: Path, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """The numbers that the bytes 0 (`low`) and 255 (`high`) stand for, broadcastable to the shape of a feature.
-
-    Raises ValueError, naming the file, when it is missing, unreadable, has another shape, or not low <= high.
-    """
-    import numpy as np
-
-    try:
-        with np.load(path, allow_pickle=False) as stored:
-            low, high = (np.asarray(stored[name], np.float32) for name in ("low", "high"))
-        if not (np.isfinite(np.broadcast_to(high - low, shape)) & (low <= high)).all():
-            raise ValueError("they must be finite, low <= high")
-    except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile, AttributeError, TypeError) as error:
-        raise ValueError(
-            f"{path}: must hold low and high of arrays of bytes, for features of {shape}: {first_line(error)}"
-        ) from None
-    return low, high
 
 
 def image_names(split: str, rows: int, array: Path) -> list[str]:

@@ -321,6 +321,9 @@ def run_prefix_tree(
     return torch.cat(pooled, 1)
 
 
+ABOVE_ANY_WORD = 1 << 31  # ids of words are less
+
+
 class PrefixTree(NamedTuple):
     """The distinct prefixes (nodes) of B sentences, one step per length.
 
@@ -338,13 +341,14 @@ def prefix_tree(tokens: Tensor, offsets: Tensor, rows: Tensor, *, backwards: boo
     """The prefix tree of sentences, none of them empty; backwards: read them from their ends."""
     lengths, order = (offsets[rows + 1] - offsets[rows]).sort(descending=True, stable=True)
     first, step = (offsets[rows + 1][order] - 1, -1) if backwards else (offsets[rows][order], 1)
-    base = int(tokens.max()) + 1 if len(tokens) else 1
     words, parents, leaf, nodes = [], [], torch.empty_like(order), 0
     node = torch.zeros_like(order)
     for t, longer in enumerate((len(rows) - torch.bincount(lengths).cumsum(0))[:-1].tolist()):
-        distinct, node = (node[:longer] * base + tokens[first[:longer] + t * step]).unique(return_inverse=True)
-        words.append(distinct % base)
-        parents.append(torch.div(distinct, base, rounding_mode="floor"))
+        distinct, node = (node[:longer] * ABOVE_ANY_WORD + tokens[first[:longer] + t * step]).unique(
+            return_inverse=True
+        )
+        words.append(distinct % ABOVE_ANY_WORD)
+        parents.append(torch.div(distinct, ABOVE_ANY_WORD, rounding_mode="floor"))
         leaf[order[:longer]] = nodes + node
         nodes += len(distinct)
     return PrefixTree(words, parents, leaf)

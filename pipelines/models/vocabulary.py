@@ -24,8 +24,6 @@ import pyarrow.compute as pc
 import torch
 from torch import Tensor
 
-from ..readers.files import raw_lines
-
 PAD, START, END, UNKNOWN = SPECIALS = ("<pad>", "<start>", "<end>", "<unk>")
 PAD_ID, START_ID, END_ID, UNKNOWN_ID = range(len(SPECIALS))
 
@@ -170,7 +168,7 @@ def vector_size(path: Path) -> int:
             sizes = [arrays[name].shape[1] for name in arrays.files if arrays[name].ndim == 2]
     else:
         with path.open(encoding="utf-8", errors="replace") as text:
-            sizes = [len(line.split()) - 1 for line in islice(raw_lines(text), 1, 10)]
+            sizes = [len(line.split()) - 1 for line in islice(text, 1, 10)]
     if not sizes or min(sizes) < 1:
         raise ValueError(f"{path}: must hold words with their vectors, holds none")
     return min(sizes)
@@ -183,7 +181,7 @@ def _is_zip(path: Path) -> bool:
 
 def _text(path: Path, size: int) -> Vectors:
     with path.open(encoding="utf-8", errors="replace") as file:
-        for number, line in enumerate(raw_lines(file), 1):
+        for number, line in enumerate(file, 1):
             word, *values = line.rstrip().rsplit(" ", size)  # some published words contain spaces
             if number == 1 and len(values) == 1 and size > 1:
                 continue  # word2vec's first line: number of words, size

@@ -17,7 +17,6 @@ from contextlib import contextmanager
 from typing import IO, Any
 
 HEAD = 1 << 16
-MAX_LINE = 1 << 24  # characters; lines with images in them have some 100,000
 _WEB = ("http://", "https://")
 _PATTERN = re.compile(r"[*?\[{]")
 _BRACES = re.compile(r"\{(?:(?P<first>\d+)\.\.(?P<last>\d+)|(?P<names>[^{},]*(?:,[^{},]*)+))\}")
@@ -226,34 +225,18 @@ def head(url: str) -> bytes:
         return file.read(HEAD).removeprefix(b"\xef\xbb\xbf")
 
 
-class LongLine(str):
-    """The beginning of a line that is longer than MAX_LINE characters, and an ellipsis; the rest was not kept."""
-
-    RULE = f"a record must have <= {MAX_LINE:,} characters, has more"
-
-
-def raw_lines(file: io.TextIOWrapper) -> Iterator[str]:
-    """The lines of an open text file with their ends; those that are too long as LongLine."""
-    while line := file.readline(MAX_LINE + 1):
-        if len(line) > MAX_LINE and line[-1] != "\n":
-            while (rest := file.readline(MAX_LINE)) and rest[-1] != "\n":
-                pass
-            line = LongLine(f"{line[:HEAD]} …")
-        yield line
-
-
 def lines(url: str, expected: str, ends: bool = False) -> Iterator[str]:
     """The lines of a file of UTF-8, without the byte order mark and, unless `ends`, without line ends.
 
-    Bytes that are not UTF-8 become lone surrogates; lines that are too long become LongLine. Raises as `open_bytes`.
+    Bytes that are not UTF-8 become lone surrogates. Raises as `open_bytes`.
     """
     with (
         open_bytes(url, expected) as file,
         io.TextIOWrapper(file, encoding="utf-8", errors="surrogateescape", newline="\n") as text,
     ):
-        for number, line in enumerate(raw_lines(text)):
-            line = line if number or type(line) is LongLine else line.removeprefix("\ufeff")
-            yield line if ends or type(line) is LongLine else line.rstrip("\r\n")
+        for number, line in enumerate(text):
+            line = line if number else line.removeprefix("\ufeff")
+            yield line if ends else line.rstrip("\r\n")
 
 
 class _Utf8:

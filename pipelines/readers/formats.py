@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from itertools import count, zip_longest
 from typing import NamedTuple
 
-from .files import LongLine, filesystem, folder_of, is_folder, join, json_items, lines, name_of, names, split_in
-from .record import MAX_NUMBER, ReadOptions, Record, Rejected, excerpt, reject
+from .files import filesystem, folder_of, is_folder, join, json_items, lines, name_of, names, split_in
+from .record import MAX_NUMBER, ReadOptions, Record, Rejected, reject
 
 Records = Iterator[Record | Rejected]
 CAPTIONS_PER_IMAGE = 5
@@ -91,9 +91,6 @@ def flickr(source: str, url: str, options: ReadOptions) -> Records:
     """
     name, split = name_of(url), split_in(url)
     for line, content in enumerate(lines(url, "a Flickr token file of lines `name.jpg#k⇥caption`"), 1):
-        if isinstance(content, LongLine):
-            yield Rejected(name, line, "too_long", LongLine.RULE, excerpt(content))
-            continue
         key, tab, text = content.partition("\t")
         image, mark, number = key.rpartition("#")
         if tab and mark and number.isascii() and number.isdigit() and len(number) <= 4:

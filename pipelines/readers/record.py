@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 from pydantic import Field
 
 from ...augment.settings import Settings
-from .files import LongLine
 
 MAX_TEXT = 2000
 MAX_IMAGE = 1000
@@ -130,8 +129,6 @@ def _clean_text(value: Any) -> str:
     ascii = type(value) is str and value.isascii() and value.isprintable()
     if ascii and 0 < len(value) <= MAX_TEXT and "  " not in value and value == value.strip(" "):
         return value  # as nearly every English caption
-    if isinstance(value, LongLine):
-        raise _BadRecord("too_long", LongLine.RULE)
     if not isinstance(value, str):
         was = "is missing" if value is None else f"was: {value!r:.80}"
         raise _BadRecord("no_text", f"caption must be text, {was}")

@@ -20,7 +20,7 @@ from itertools import islice, repeat
 from typing import TYPE_CHECKING, Any
 
 from . import files
-from .files import LongLine, lines, name_of
+from .files import lines, name_of
 from .record import OWN, ReadOptions, Record, Rejected, excerpt, reject
 
 if TYPE_CHECKING:
@@ -246,8 +246,7 @@ def objects(url: str, kind: str, expected: str = "") -> Iterator[tuple[int, Row]
         if isinstance(value := item if listed else parse_json(item), Mapping):
             yield number, value
         elif listed or item.strip():
-            detail = LongLine.RULE if type(item) is LongLine else "a record must be one JSON object"
-            yield number, Rejected("", number, "not_a_record", detail, excerpt(item))
+            yield number, Rejected("", number, "not_a_record", "a record must be one JSON object", excerpt(item))
 
 
 def parse_json(text: str) -> Any:
@@ -266,8 +265,6 @@ def delimited(url: str, options: ReadOptions, delimiter: str = "") -> Iterator[t
     quotes). delimiter: empty: by the header.
     """
     header = next(lines(url, DELIMITED), "")
-    if isinstance(header, LongLine):
-        raise ValueError(f"{url}: must be {DELIMITED}; {LongLine.RULE}")
     delimiter = delimiter or _delimiter(header, options)
     names = [name.strip() for name in _cut(header, delimiter)]
     if not any(names):
@@ -281,7 +278,8 @@ def delimited(url: str, options: ReadOptions, delimiter: str = "") -> Iterator[t
             raise ValueError(f"{url}: column numbers must be <= {len(names)}, were: {numbers}")
         names = [str(number) for number in range(1, len(names) + 1)]
     first_with = {name: names.index(name) for name in names}
-    rows = _tsv(url) if delimiter == "\t" else _csv(url, delimiter)
+    tsv = ((line, _cut(text, "\t")) for line, text in enumerate(lines(url, DELIMITED), 1))
+    rows: Iterator[tuple[int, Sequence[str] | str]] = tsv if delimiter == "\t" else _csv(url, delimiter)
     for line, row in islice(rows, 0 if headerless else 1, None):
         if isinstance(row, str):
             yield line, Rejected("", line, "not_a_record", row, "")
@@ -292,31 +290,17 @@ def delimited(url: str, options: ReadOptions, delimiter: str = "") -> Iterator[t
             yield line, Rejected("", line, "not_a_record", detail, excerpt(delimiter.join(row)))
 
 
-def _tsv(url: str) -> Iterator[tuple[int, Sequence[str] | str]]:
-    for line, content in enumerate(lines(url, DELIMITED), 1):
-        yield line, LongLine.RULE if isinstance(content, LongLine) else _cut(content, "\t")
-
-
 def _csv(url: str, delimiter: str) -> Iterator[tuple[int, Sequence[str] | str]]:
     """CSV rows, each with the number of its first line; for a row that cannot be parsed, the error message (str)."""
-    rest, count, size = lines(url, DELIMITED, ends=True), 0, 0
-
-    def checked() -> Iterator[str]:
-        nonlocal count, size
-        for line in rest:
-            count, size = count + 1, size + len(line)
-            if isinstance(line, LongLine) or size > files.MAX_LINE:
-                raise csv.Error(LongLine.RULE)
-            yield line
-
-    parser = csv.reader(checked(), delimiter=delimiter)
+    rest, before = lines(url, DELIMITED, ends=True), 0
+    parser = csv.reader(rest, delimiter=delimiter)
     while True:
-        first, size = count + 1, 0
+        first = before + parser.line_num + 1
         try:
             row = next(parser, None)
         except csv.Error as error:
             yield first, f"a record must be CSV: {error}"
-            parser = csv.reader(checked(), delimiter=delimiter)
+            before, parser = before + parser.line_num, csv.reader(rest, delimiter=delimiter)
             continue
         if row is None:
             return

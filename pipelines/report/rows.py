@@ -39,6 +39,16 @@ def change(row: Row) -> str:
     return " → ".join(f"{word} ({synset})" if synset else word or "nothing" for word, synset in sides)
 
 
+def summary(row: Row) -> list[Any]:
+    """What a page's script shows of a row beside its caption: operator, change, edits as [start, end, new], p_true,
+    p_odd, plausibility, and what a rejection says in detail; null where there is nothing.
+    """
+    numbers = [row.get(name) for name in ("p_true", "p_odd", "plausibility")]
+    rounded = [None if number is None or number != number else round(number, 4) for number in numbers]
+    edits = [[edit["start"], edit["end"], edit["new"]] for edit in row["edits"]]
+    return [row["operator"], change(row) if edits else None, edits, *rounded, row.get("detail")]
+
+
 def headline(row: Row) -> str:
     """The caption's id, the operator, the change and, for a rejection, the reason and the detail, if there is one."""
     rejected = f"  rejected: {row['reason']}" if "reason" in row else ""

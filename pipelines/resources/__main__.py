@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
+from ..cli.group import CONTEXT, CommandGroup
+
 DATA = Path(__file__).parents[2] / "augment" / "data"
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(cls=CommandGroup, context_settings=CONTEXT)
 def resources() -> None:
     """Make the files in augment/data anew, or others like them."""
 
 
-def number(flag: str, help: str, kind: type = int, **more: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A flag that takes a number; `more` goes to click.option."""
-    return click.option(flag, type=kind, help=help, **more)
-
-
-@resources.command()
+@resources.command(
+    configs=["resources.cloze.config:TrainingConfig", "resources.cloze.config:Sizes"],
+    flags="seed epochs learning_rate batch min_count threads words states hidden heads",
+)
 @click.argument("captions", nargs=-1, required=True)
 @click.option("--held-out", multiple=True, metavar="CAPTIONS", help="For the perplexity; splits other than train.")
 @click.option("--leave-out", type=Path, metavar="FILE", help="Ids of photos (names up to _ or .) not to train on.")
@@ -31,16 +31,6 @@ def number(flag: str, help: str, kind: type = int, **more: Any) -> Callable[[Cal
     "--continue", "continued", type=Path, metavar="MODEL", help="Train this model on, or that of the package (shipped)."
 )
 @click.option("--output", type=Path, required=True, metavar="MODEL", help="The file to write, such as own.npz.")
-@number("--seed", "Default: 1.")
-@number("--epochs", "Default: 14, 4 with --continue.")
-@number("--learning-rate", "Default: 2e-3, 5e-4 with --continue.", float)
-@number("--batch", "Captions in a batch; default: 256.")
-@number("--min-count", "Occurrences from which a word is a unit; default: 4.", default=4)
-@number("--threads", "Default: 1, the fastest on shared cores.", default=1)
-@number("--words", "Width of the word vectors of a new network; default: 160.")
-@number("--states", "Width of the states of a new network; default: 256.")
-@number("--hidden", "Width of the hidden layer of a new network; default: 384.")
-@number("--heads", "Heads of the attention of a new network; default: 4.")
 def cloze(**given: Any) -> None:
     """Train a cloze model, or continue one (--continue).
 
@@ -49,29 +39,20 @@ def cloze(**given: Any) -> None:
     same captions, flags and PyTorch on the same kind of processor give the same bytes.
     """
     try:
-        import torch
+        import torch  # noqa: F401
     except ImportError as error:
         raise ImportError('training needs PyTorch: pip install "negcap[train]"') from error
     from .cloze.train import train_on
 
-    if given["threads"] < 1:
-        raise ValueError(f"threads must be >= 1, was: {given['threads']}")
-    # With two threads that wait for each other actively on shared cores, it takes several times as long as with one:
-    # the GRUs are many small products in a row. One thread also gives the same bytes on machines of any size.
-    torch.set_num_threads(given.pop("threads"))
-    train_on(**{name: value for name, value in given.items() if value is not None})
+    train_on(**given)
 
 
-@resources.command()
+@resources.command(configs=["resources.parser.train:TrainingConfig"], flags="seed epochs width depth")
 @click.argument("treebanks", type=Path)
 @click.option("--captions", type=Path, help="COCO caption annotations, for self-training and for the speed.")
 @click.option("--output", type=Path, default=DATA / "english_parser", help="Folder of the pipeline.")
 @click.option("--evaluate", is_flag=True, help="Do not train; print accuracy and speed of --output.")
-@number("--seed", "Default: 1.")
-@number("--epochs", "Default: 14.")
-@number("--width", "Width of the tok2vec; default: 96.")
-@number("--depth", "Depth of the tok2vec; default: 4.")
-def parser(treebanks: Path, captions: Path | None, output: Path, evaluate: bool, **given: int | None) -> None:
+def parser(treebanks: Path, captions: Path | None, output: Path, evaluate: bool, **given: Any) -> None:
     """Train the parser on English treebanks.
 
     TREEBANKS: a folder with the CoNLL-U files of en_ewt and en_gum, plain or gzipped. Trained on are all of EWT, and
@@ -82,8 +63,7 @@ def parser(treebanks: Path, captions: Path | None, output: Path, evaluate: bool,
     if evaluate:
         evaluate_saved(output, treebanks, captions)
     else:
-        config = TrainingConfig(**{name: value for name, value in given.items() if value is not None})
-        train_on(treebanks, captions, output, config)
+        train_on(treebanks, captions, output, TrainingConfig.of(given))
 
 
 @resources.command()

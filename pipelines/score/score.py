@@ -20,8 +20,6 @@ from ..engine.storage import write_atomically
 from ..models.bootstrap import figures
 from ..models.figures import format_interval
 from ..quality.accuracy import aligned
-from ..quality.audit.charts import Scale, bar, draw, line
-from ..quality.audit.page import page_environment
 from ..quality.bias import CachedReports, Pair, format_rule, most_telling, read_corpus, shorter
 from .encoders import ENCODERS
 from .protocols import Measured, Vectors, measure, unit
@@ -34,7 +32,6 @@ MODELS = {  # kinds of models: what stands before the colon in a model's name ->
     "hf": "FOLDER",
     "open_clip": "ARCHITECTURE:WEIGHTS",
     "sentence-transformers": "FOLDER",
-    "onnx": "IMAGES,TEXTS",
     "endpoint": "URL#MODEL",
 }
 PROTOCOLS = {  # what is right, and what guessing gets in %; None where that depends on the number of candidates
@@ -52,7 +49,6 @@ PROTOCOLS = {  # what is right, and what guessing gets in %; None where that dep
     "yes or no": ("the model says yes to the caption, and no to its negative", 25.0),
 }
 CACHE = Path(".cache", "score")  # of a published set
-WIDE, TALL = 120, 14  # of a bar
 Scores = dict[str, Any]  # of a model, see above
 
 
@@ -197,36 +193,3 @@ def to_text(models: Sequence[Scores]) -> str:
                 )
             lines += [f"{said}:", *aligned(cells), ""]
     return "\n".join(lines).rstrip()
-
-
-def write_page(file: Path, models: Sequence[Scores]) -> None:
-    """Write an HTML page with these models, all scored on the same set, beside each other.
-
-    It is in the manner of the audit's, whose style it uses: no script, nothing from a network, all names escaped.
-    """
-    environment = page_environment(__package__, "negcap.pipelines.quality.audit")
-    environment.filters |= {"interval": interval}
-    tables: dict[str, dict[str, list[Scores | None]]] = {}  # by protocol and group, of each model
-    for at, model in enumerate(models):
-        for row in model["scores"]:
-            tables.setdefault(row["protocol"], {}).setdefault(row["group"], [None] * len(models))[at] = row
-    page = environment.get_template("page.html.jinja").render(
-        title="Scores", models=models, tables=tables, says=says, mark=_mark, sections=[], reasons={}
-    )
-    file.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(file, page.encode())
-
-
-def _mark(row: Scores) -> str:
-    """A score as a bar from 0 to 100 %, its interval as a line; the dashed line is the same model without the image."""
-    x = Scale(0, 100, 0, WIDE)
-    value, low, high, _ = row["model"].values()
-    lines = [line("interval", (x(low), TALL / 2), (x(high), TALL / 2))]
-    said = f"{value:.1f} %, 95 % interval {low:.1f} to {high:.1f}"
-    if row["chance"] is not None:
-        lines.append(line("frame", (x(row["chance"]), 0), (x(row["chance"]), TALL)))
-    if row["without_image"] is not None:
-        at = x(row["without_image"]["value"])
-        lines.append(line("limit", (at, 0), (at, TALL)))
-        said += f", without the image {row['without_image']['value']:.1f} %"
-    return draw(said, [bar(0, 2.5, x(value), 9, said), *lines], WIDE, TALL, "mark")

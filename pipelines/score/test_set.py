@@ -31,7 +31,6 @@ from ...augment.settings import (
     Splits,
 )
 from ..engine.tables import has_table
-from ..readers.files import raw_lines
 from ..readers.pairs import Foreign, NoColumnError, read_pairs
 from ..readers.record import Rejected
 from ..tables.columns import check_operators
@@ -373,7 +372,7 @@ def _csv(file: Path) -> Items:
 def _jsonl(file: Path) -> Items:
     """Winoground, `{"image_0", "image_1", "caption_0", "caption_1", "tag"}` a line; other files as `_pairs`."""
     with file.open(encoding="utf-8") as lines:
-        for line in raw_lines(lines):
+        for line in lines:
             row = json.loads(line)
             if "caption_1" not in row or "image_1" not in row:
                 yield from _pairs(file)

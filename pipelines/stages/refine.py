@@ -1,4 +1,6 @@
-"""Stage refine: negatives -> refined, at most one per caption and operator, so that blind models are at chance."""
+"""Stage refine: negatives -> refined, at most one per caption and operator, or the best of all operators, so that blind
+models are at chance.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ from ..engine.stage import StageResult
 from ..engine.tables import shards_of
 from ..quality.accuracy import aligned
 from ..tables.columns import check_operators, check_splits, kinds_of, stored_splits
-from ..tables.pairs import NEGATION, accepted, earlier, has_denials, pair_tables
+from ..tables.pairs import NEGATION, accepted, earlier, has_denials, p_good, pair_tables
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,7 +39,7 @@ LEAST_IMAGES = 10
 GROUP_ROWS = 10_000_000  # negatives that are selected from together; memory grows up to these
 COLUMNS = (
     *("row", "caption_id", "image_id", "operator", "text", "caption", "negative_id", "negative", "draw"),
-    *("replaced", "replacement", "plausibility", "p_odd"),
+    *("replaced", "replacement", "plausibility", "p_odd", "p_true"),
 )
 AT_ONCE = 8  # groups whose operators are calls at the same time
 
@@ -51,8 +53,15 @@ class RefineConfig(Settings):
     seed: Seed = 0
     operators: Operators = ()
     splits: Splits = ()
+    per_caption: AtLeastOne | None = Field(
+        None,
+        description="keep so many negatives per caption over all operators, those that are most probably sensible and "
+        "false; none: one of each operator",
+    )
     candidates: AtLeastOne = Field(
-        10, description="negatives to choose from, per caption and operator, the first drawn"
+        10,
+        description="negatives to choose from, per caption and operator the first drawn, with per_caption per caption "
+        "the best",
     )
     rounds: AtLeastOne = Field(8, description="how often the models are fitted again, at most")
     flows: tuple[str, ...] = Field(
@@ -79,9 +88,11 @@ def refine(
     """Bring the table refined of the run in folder `run` up to date with the negatives; returns its counters.
 
     A shard of refined has the rows kept from the same shard of negatives. A table of more than GROUP_ROWS negatives is
-    refined in groups of consecutive shards, each balanced by itself, with models trained on its own captions. Counters:
-    `<operator>.captions` (captions with a negative) and `<operator>.kept`. Operators with fewer than 10 images cannot
-    be balanced and keep none; paraphrases are true and are left out. Raises
+    refined in groups of consecutive shards, each balanced by itself, with models trained on its own captions. With
+    `per_caption`, the operators are balanced together instead of each by itself. Counters: `<operator>.captions`
+    (captions with a negative) and `<operator>.kept`; `<operator>.more` of others than the config's operators (captions
+    without any kept negative that have one of theirs which is not odd); `left` (captions with a kept negative).
+    Operators with fewer than 10 images cannot be balanced and keep none; paraphrases are true and are left out. Raises
     FileNotFoundError without negatives or captions, ValueError for operators or splits that the negatives lack,
     OtherConfigError as `run_stage`, StageError naming the operator that failed.
     """
@@ -110,15 +121,20 @@ def refine(
         NAME,
         {"refined": REFINED},
         parts(),
-        {name: value for name, value in config if value or name != "vetted"},
+        {name: value for name, value in config if value or name not in ("vetted", "per_caption")},
         inputs=(*INPUTS, "verdicts") if config.vetted else INPUTS,
         metadata=provenance.of_stage(run, INPUTS, config),
         shards=len(shards),
-        steps=len(operators) * len(groups),
+        steps=len(calls_of(operators, config)) * len(groups),
         unit="pairs",
         progress=progress,
         overwrite=overwrite,
     )
+
+
+def calls_of(operators: Sequence[str], config: RefineConfig) -> list[tuple[str, ...]]:
+    """The operators that are balanced together: each by itself, or all of them if there is a number per caption."""
+    return [(name,) for name in operators] if config.per_caption is None else [tuple(operators)]
 
 
 def groups_of(rows: Sequence[int], most: int | None = None) -> list[range]:
@@ -145,44 +161,77 @@ def _choose(
     executor: Executor,
     progress: Progress,
 ) -> np.ndarray:
-    """The rows of the table negatives that are kept of some groups, sorted. Each operator of a group is one call.
+    """The rows of the table negatives that are kept of some groups, sorted. What is balanced together is one call.
 
     several: whether there are other groups, too.
     """
     import numpy as np
 
     kept: list[np.ndarray] = [np.zeros(0, np.int64)]
-    calls = [(run.absolute(), name, config, group if several else None) for group in groups for name in operators]
+    together = calls_of(operators, config)
+    calls = [(run.absolute(), names, config, group if several else None) for group in groups for names in together]
     try:
         for _, (captions, numbers) in executor.map(choose, calls):
             kept.append(np.array(numbers, np.int64))
             progress.advance(captions)
     except TaskError as failed:
-        raise StageError(f"{NAME} stopped at {calls[failed.position][1]}: {failed}") from failed
+        raise StageError(f"{NAME} stopped at {', '.join(calls[failed.position][1])}: {failed}") from failed
     return np.sort(np.concatenate(kept))
 
 
-def choose(run: Path, operator: str, config: RefineConfig, group: range | None = None) -> tuple[int, list[int]]:
-    """Select the negatives of one operator: its number of captions, and the rows of the table negatives to keep.
+def choose(
+    run: Path, operators: Sequence[str], config: RefineConfig, group: range | None = None
+) -> tuple[int, list[int]]:
+    """Select the negatives of one operator, or with `per_caption` of all together: the number of captions that they
+    have negatives of, summed over operators, and the rows of the table negatives to keep.
 
-    group: only of these shards; None: of all.
+    Of operators whose flows are balanced, only what is selected of them alone is selected from with the others. group:
+    only of these shards; None: of all.
     """
+    import numpy as np
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     from ..quality.bias import read_corpus
     from ..quality.selection import pool, select
 
     shards = slice(None) if group is None else slice(group.start, group.stop)
-    captions, rows = read_rows(run, operator, config, shards)
-    if len(rows["image_id"].unique()) < LEAST_IMAGES:
-        return captions, []
-    candidates = pool(rows, read_corpus(run, shards), config.seed)
-    chosen = select(candidates, config.seed, config.rounds)
-    kept = rows.take(chosen[chosen >= 0])
-    if operator in config.flows:
-        flows = list(zip(kept["replaced"].to_pylist(), kept["replacement"].to_pylist(), strict=True))
-        kept = kept.take(pa.array(both_ways(flows, config.seed), pa.int64()))
-    return captions, kept["row"].to_pylist()
+    captions, parts = 0, []
+    for name in operators:
+        number, rows = read_rows(run, name, config, shards)
+        captions += number
+        if config.per_caption is not None and name in config.flows:
+            alone = choose(run, (name,), config.changed(per_caption=None), group)[1]
+            rows = rows.filter(pc.field("row").isin(alone))
+        parts.append(rows)
+    rows = pa.concat_tables(parts)
+    if config.per_caption is not None:
+        at = rows.column_names.index("plausibility")
+        rows = best(rows.set_column(at, "plausibility", pc.fill_null(rows["plausibility"], 0.0)), config.candidates)
+    kept: list[int] = []
+    corpus = read_corpus(run, shards)
+    for _ in range(config.per_caption or 1):
+        if len(rows["image_id"].unique()) < LEAST_IMAGES:
+            break
+        chosen = select(pool(rows, corpus, config.seed), config.seed, config.rounds)
+        some = rows.take(chosen[chosen >= 0])
+        if config.per_caption is None and operators[0] in config.flows:
+            flows = list(zip(some["replaced"].to_pylist(), some["replacement"].to_pylist(), strict=True))
+            some = some.take(pa.array(both_ways(flows, config.seed), pa.int64()))
+        kept += some["row"].to_pylist()
+        rows = rows.take(np.setdiff1d(np.arange(len(rows)), chosen))
+    return captions, kept
+
+
+def best(rows: pa.Table, most: int) -> pa.Table:
+    """The rows of each caption that are most probably sensible and false, at most `most`, the best first."""
+    import numpy as np
+
+    number = rows["caption_id"].combine_chunks().dictionary_encode().indices.to_numpy()
+    order = np.lexsort((rows["row"].to_numpy(), -p_good(rows), number))
+    number = number[order]
+    rank = np.arange(len(order)) - np.searchsorted(number, number)
+    return rows.take(order[rank < most])
 
 
 def both_ways(flows: Sequence[tuple[str, str]], seed: int = 0) -> list[int]:
@@ -266,21 +315,33 @@ def _part(table: pa.Table, first: int, kept: np.ndarray, config: RefineConfig) -
     check(table, NEGATIVES)
     start, end = kept.searchsorted([first, first + table.num_rows])
     some = table.take(pa.array(kept[start:end] - first, pa.int64()))
-    counts: Counter[str] = Counter()
+    left = some["caption_id"].unique()
+    counts: Counter[str] = Counter({"left": len(left)})
     if config.splits:
         table = table.filter(pc.field("split").isin(stored_splits(config.splits)))
-    eligible = table.group_by(["operator", "caption_id"]).aggregate([])
-    for name, rows in (("captions", eligible), ("kept", some)):
-        for entry in pc.value_counts(rows["operator"]).to_pylist():
+    odd = pc.field("p_odd")
+    known = (pc.field("family") != POSITIVE) & (odd.is_null() | (odd.cast(pa.float64()) <= config.max_odd))
+    other = ~pc.field("operator").isin(config.operators) if config.operators else pc.scalar(False)
+    found = {"captions": table, "kept": some, "more": table.filter(known & other & ~pc.field("caption_id").isin(left))}
+    for name, rows in found.items():
+        of_captions = rows.group_by(["operator", "caption_id"]).aggregate([]) if name != "kept" else rows
+        for entry in pc.value_counts(of_captions["operator"]).to_pylist():
             counts[f"{entry['values']}.{name}"] = entry["counts"]
     return StageResult({"refined": some}, counts)
 
 
-def yields(counts: Mapping[str, int]) -> str:
-    """A plain-text table of the counters: per operator, captions, captions that keep a negative, and their share."""
+def yields(counts: Mapping[str, int], captions: int) -> str:
+    """The counters in plain text: per operator, captions, negatives kept, and their share; how many of all `captions`
+    have a negative left, and how many more have one of an operator that was not refined.
+    """
     names = sorted(name.removesuffix(".captions") for name in counts if name.endswith(".captions"))
+    more = {name.removesuffix(".more"): number for name, number in counts.items() if name.endswith(".more")}
     rows = [("", "captions", "kept", "yield")]
     for name in names:
-        captions, kept = counts[f"{name}.captions"], counts.get(f"{name}.kept", 0)
-        rows.append((name, f"{captions:,}", f"{kept:,}", f"{100 * kept / captions:.1f} %"))
-    return "\n".join(aligned(rows))
+        if name not in more or counts.get(f"{name}.kept"):
+            eligible, kept = counts[f"{name}.captions"], counts.get(f"{name}.kept", 0)
+            rows.append((name, f"{eligible:,}", f"{kept:,}", f"{100 * kept / eligible:.1f} %"))
+    left = f"captions with a negative left: {counts.get('left', 0):,} of {captions:,}"
+    best_first = sorted(more.items(), key=lambda entry: (-entry[1], entry[0]))
+    hints = [f"--operator {name} has negatives of {number:,} of the others" for name, number in best_first]
+    return "\n".join([*aligned(rows), left, *hints])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -95,6 +96,13 @@ def splits_of(run: Path) -> tuple[str, ...]:
     for rows in columns_of(run, "captions", ["split"]):
         found |= dict.fromkeys(rows["split"].unique().to_pylist())
     return tuple(name or UNSPLIT for name in found)
+
+
+def captions_in(run: Path, splits: Sequence[str] = ()) -> int:
+    """The number of captions of a run, or of these splits of it."""
+    wanted = set(stored_splits(splits))
+    found = chain.from_iterable(rows["split"].to_pylist() for rows in columns_of(run, "captions", ["split"]))
+    return sum(not wanted or split in wanted for split in found)
 
 
 Row = dict[str, Any]

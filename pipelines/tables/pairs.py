@@ -31,6 +31,17 @@ DENIED, BOTH = "not ", " | "
 Row = dict[str, Any]
 
 
+def p_good(rows: pa.Table) -> np.ndarray:
+    """The probability that each negative is sensible and false, which compares across operators: (rows,).
+
+    It is (1 - p_odd)(1 - p_true), from the columns `p_odd` and `p_true`; one that is null counts as 0.
+    """
+    import pyarrow.compute as pc
+
+    odd, true = (pc.fill_null(rows[name], 0.0).to_numpy().astype(float) for name in ("p_odd", "p_true"))
+    return (1 - odd) * (1 - true)
+
+
 def pairs(
     run: Path,
     operators: Sequence[str] = (),

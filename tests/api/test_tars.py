@@ -1,6 +1,7 @@
 """Two processes (gloo), of two workers each, train on the tars of a WebDataset with negatives joined by key."""
 
 import io
+import multiprocessing
 import os
 from pathlib import Path
 from typing import Any
@@ -92,7 +93,8 @@ def test_two_processes_train_on_tars_as_one_would(tmp_path: Path) -> None:
             for i, row in enumerate(captions[n::TARS]):  # of different images
                 image = Image.new("RGB", (9, 7), (20 * n, 25 * i, 90))
                 tar.write({"__key__": row["image_id"], "png": image, "txt": row["text"]})
-    torch.multiprocessing.spawn(train, (run, tmp_path), nprocs=2)
+    multiprocessing.set_forkserver_preload([__name__, "webdataset"])  # both processes import them only once
+    torch.multiprocessing.start_processes(train, (run, tmp_path), nprocs=2, start_method="forkserver")
     first, second = (torch.load(tmp_path / f"{rank}.pt", weights_only=False) for rank in (0, 1))
     assert len({*first["read"], *second["read"]}) == 2 * STEPS * BATCH  # none is read twice
     model = TinyClip()

@@ -54,7 +54,11 @@ def test_rows_are_numbered_within_their_quotas_and_made_by_their_edits(rows: tup
     assert all(n <= quota(operator) for (_, operator), n in seen.items())
     assert quota("noun") == 20 and quota("shuffle") == quota("preposition") == 10
     assert {row["reason"] for row in rows[1]} <= set(REASONS) - {TOO_LONG, OPERATOR_ERROR}
-    assert all((row["detail"] is None) == (row["reason"] != "implausible") for row in rows[1])
+    of_form = {"interchangeable", "dangling_pronoun", "ungrammatical", "compatible", "no_candidate"}
+    assert all((row["detail"] is None) == (row["reason"] in of_form) for row in rows[1])
+    of_siblings = {"sibling_says_so", "sibling_quantity", "related_in_sibling", "overlap_in_sibling"}
+    assert all(row["sibling_id"] for row in rows[1] if row["reason"] in of_siblings)
+    assert all(row["sibling_id"] != row["caption_id"] for row in rows[1])
     assert all(bool(row["text"]) == bool(row["edits"]) for row in rows[1])
     assert [row["draw"] for row in rows[0]] == [int(row["negative_id"].rpartition(":")[2]) for row in rows[0]]
     made = Counter(row["operator"] for row in rows[0])
@@ -157,6 +161,19 @@ def test_a_caption_that_is_too_long_is_rejected_by_every_operator() -> None:
     assert [(row["operator"], row["reason"]) for row in whole] == [(name, TOO_LONG) for name in PRESETS["all"]]
     assert {row["detail"] for row in whole} == {f"caption must be <= {MAX_TOKENS} tokens"}
     assert accepted and {row["caption_id"] for row in accepted} == {"short"} and counts["captions.without"] == 1
+
+
+def test_a_rejection_names_the_word_and_the_sibling_that_decided() -> None:
+    texts = ["A dog sleeps on a couch.", "Two brown dogs near a sofa.", "A puppy lies under a table."]
+    parses = parse_texts(texts, ["image"] * 3, ["0", "1", "2"])
+    _, rejected, _ = made(NegativesConfig(operators=PRESETS["all"], max_odd=1.0), parses)
+    first = [row for row in rejected if row["caption_id"] == "0"]
+    found = {(row["reason"], row["replaced"], row["replacement"], row["detail"], row["sibling_id"]) for row in first}
+    assert found >= {
+        ("sibling_quantity", "a", "two", "dog", "1"),
+        ("related_in_sibling", "couch", "desk", "table", "2"),
+        ("compatible", "couch", "sofa", None, None),  # is not drawn
+    }
 
 
 def test_the_fallback_is_used_only_where_nothing_else_is_accepted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,7 +40,6 @@ from tests.benchmarks.injection import (
     Ended,
     Fork,
     content,
-    elsewhere,
     full_after,
     no_file_above,
     without_stages,
@@ -309,22 +308,6 @@ def two_builds(bench: Bench) -> None:
         bench.judge("two builds", "", run, "" if fine else f"{shown(ended)}; {shown(second)}")
 
 
-def taken_over(bench: Bench) -> None:
-    """A build stands still at a random moment, until one on another machine has made the run with other settings."""
-    for _ in range(bench.times(8)):
-        run = bench.new()
-        first = Fork(bench.build(run), elsewhere)
-        wait_for((run / LOCK).exists)
-        time.sleep(bench.random.uniform(0, sum(bench.seconds.values())))
-        first.stop(signal.SIGSTOP)
-        second = Fork(bench.build(run, "--seed", "5", "--overwrite"), elsewhere).wait()
-        made = content(run)
-        first.stop(signal.SIGCONT)
-        ended = first.wait()
-        fine = second.status == 0 and (ended.status == 0 or ended.refusal) and content(run) == made
-        bench.judge("taken over", "", run, "" if fine else f"{shown(ended)}; {shown(second)}")
-
-
 KINDS: dict[str, Callable[[Bench], None]] = {
     "signal": stopped,
     "workers": with_workers,
@@ -332,7 +315,6 @@ KINDS: dict[str, Callable[[Bench], None]] = {
     "full disk": full_disk,
     "scheduler": lost_scheduler,
     "two builds": two_builds,
-    "taken over": taken_over,
 }
 
 

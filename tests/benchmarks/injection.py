@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from negcap.pipelines.cli import main
-from negcap.pipelines.engine import lock
 from negcap.pipelines.engine.manifest import manifest_path
 from negcap.pipelines.engine.progress import STATISTICS
 
@@ -131,13 +130,6 @@ def no_file_above(size: int) -> Callable[[], None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
     return prepare
-
-
-def elsewhere() -> None:
-    """Make this process one of another machine, for which every lock is old."""
-    start = f"machine of process {os.getpid()}"
-    lock._boot = lambda: start
-    lock.STALE_SECONDS = 0
 
 
 def without_stages(run: Path, stages: tuple[str, ...], outputs: dict[str, list[str]], copy: Path) -> Path:

@@ -96,8 +96,6 @@ class CaptionerEvaluateConfig(Settings):
     width: AtLeastOne = Field(3, description="captioner: width of the beam")
     seed: Seed = 0
     limit: AtLeastOne | None = Field(None, description="use only the first N images of the split; none: all")
-    images: Path | None = Field(None, description="captioner: folder of the photos, for samples.png")
-    shown: AtLeastOne = Field(6, description="captioner: number of photos in samples.png")
     device: Device = "auto"
     threads: Threads = Field(default_factory=cores)
 

@@ -1,9 +1,8 @@
-"""The evaluation of a captioner on a split, compared with human captions; writes a table, JSON and sample captions."""
+"""The evaluation of a captioner on a split, compared with human captions; writes a table and JSON."""
 
 from __future__ import annotations
 
 import math
-import textwrap
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -16,13 +15,11 @@ import torch
 from torch import Tensor
 
 from ...engine.storage import write_atomically, write_json
-from ...engine.tables import read_table
-from ...tables.images import Images
 from ..data import Captions, read_captions
 from ..device import choose_device
 from ..evaluation.retrieval import embed_images, embed_texts, rank, retrieval_metrics
 from ..features import Features, read_features
-from ..figures import markdown_table, new_figure, write_png
+from ..figures import markdown_table
 from ..trainer.evaluate import features_for
 from ..trainer.objectives import OBJECTIVES, load_model
 from .config import CaptionerEvaluateConfig, WritingConfig
@@ -35,7 +32,6 @@ ORDERS = 4  # n-grams of 1 to 4 words
 SIGMA = 6.0  # of CIDEr-D's length penalty
 WRITERS = ((MLE, "greedy"), (MLE, "beam"), (MLE, "sample"), (GAN, "greedy"), (GAN, "sample"))  # (phase, decoding)
 PEOPLE = "people"
-WIDTH = 68  # characters per line of samples.png
 # The measure of each column, and its decimals
 COLUMNS = {
     **{f"BLEU-{n}": (f"bleu_{n}", 1) for n in range(1, ORDERS + 1)},
@@ -167,9 +163,9 @@ class ReferenceCaptions(NamedTuple):
 def evaluate(folder: Path, run: Path, config: CaptionerEvaluateConfig, output: Path | None = None) -> str:
     """Evaluate a captioner on a run; returns the table as Markdown.
 
-    Writes measures.json and measures.md to `output` (None: `<folder>/evaluation`), and samples.png if config.images is
-    set. Raises FileNotFoundError or ValueError for a folder without a captioner, a run without the split, or features
-    of another size or backbone than the captioner or the judge was trained on.
+    Writes measures.json and measures.md to `output` (None: `<folder>/evaluation`). Raises FileNotFoundError or
+    ValueError for a folder without a captioner, a run without the split, or features of another size or backbone than
+    the captioner or the judge was trained on.
     """
     torch.set_num_threads(config.threads)
     device = choose_device(config.device)
@@ -183,7 +179,6 @@ def evaluate(folder: Path, run: Path, config: CaptionerEvaluateConfig, output: P
         judge = load_judge(config.ranker, run, captions.image_ids, reference.rows, device)
     groups = [own[: config.n] for own in reference.captions]
     measures = {PEOPLE: measure(groups, pa.array([" ".join(own[0]) for own in groups]), reference, judge)}
-    samples: dict[str, list[str]] = {}
     for phase, decoding in WRITERS:
         if phase == GAN and not (folder / f"{GAN}.safetensors").is_file():
             continue  # a captioner without a third phase
@@ -192,17 +187,13 @@ def evaluate(folder: Path, run: Path, config: CaptionerEvaluateConfig, output: P
         words = [text.split() for text in normalize(texts).to_pylist()]
         groups = [words[at : at + config.n] for at in range(0, len(words), config.n)]
         first = texts.take(pa.array(np.arange(len(groups)) * config.n))
-        name = f"{phase} {decoding}"
-        measures[name] = {"discriminator": score, **measure(groups, first, reference, judge)}
-        samples[name] = first[: config.shown].to_pylist()
+        measures[f"{phase} {decoding}"] = {"discriminator": score, **measure(groups, first, reference, judge)}
     result = {"split": config.split, "images": len(reference.ids), "measures": measures}
     text = to_markdown(result)
     output = output or folder / "evaluation"
     output.mkdir(parents=True, exist_ok=True)
     write_json(output / "measures.json", result)
     write_atomically(output / "measures.md", (text + "\n").encode())
-    if config.images is not None:
-        draw_samples(run, config.images, reference.ids[: config.shown], samples, output / "samples.png")
     return text
 
 
@@ -270,34 +261,3 @@ def measure(
     if any(len(group) > 1 for group in groups):
         measures["self_bleu"] = self_bleu(groups)
     return {**measures, **(judge(texts) if judge else {})}
-
-
-def draw_samples(
-    run: Path, folder: Path, image_ids: Sequence[str], written: Mapping[str, Sequence[str]], path: Path
-) -> None:
-    """Draw images with their captions beside them as a PNG.
-
-    folder: of the image files. written: by way of writing, one caption per image of image_ids. Raises FileNotFoundError
-    for an image file that is missing, ValueError for one outside the folder.
-    """
-    from PIL import Image
-
-    images, names = Images(folder), dict[str, str]()
-    for rows in read_table(run, "captions", ["image_id", "image"]):
-        names |= zip(rows["image_id"].to_pylist(), rows["image"].to_pylist(), strict=True)
-    figure = new_figure(9, 2.1 * len(image_ids))
-    for row, image_id in enumerate(image_ids):
-        file = images.find(names[image_id])
-        if file is None:
-            raise FileNotFoundError(f"images must have every image that is shown, {folder} lacks {names[image_id]}")
-        picture, text = (
-            figure.add_subplot(len(image_ids), 4, cells) for cells in (4 * row + 1, (4 * row + 2, 4 * row + 4))
-        )
-        with Image.open(folder / file) as image:
-            picture.imshow(image.convert("RGB"))
-        shown = (f"{how}: {texts[row]}" for how, texts in written.items())
-        lines = "\n".join(textwrap.fill(line, WIDTH, subsequent_indent="    ") for line in shown)
-        text.text(0, 0.5, lines, va="center", fontsize=8.5, family="DejaVu Sans", parse_math=False)
-        for axes in (picture, text):
-            axes.axis("off")
-    write_png(figure, path, 110)

@@ -17,7 +17,6 @@ import torch
 from torch import Generator, Tensor, nn
 
 from ...engine.storage import write_atomically, write_json
-from ...readers.files import raw_lines
 from ..checkpoint import epoch_seed
 from ..device import choose_device
 from ..encoders import TextEncoder, TextShape, word_embedding
@@ -87,7 +86,7 @@ def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
                 reader = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
                 yield from ((reader.line_num, row) for row in reader)
                 return
-            for number, text in enumerate(raw_lines(file), 1):
+            for number, text in enumerate(file, 1):
                 if text.strip():
                     row = None
                     with suppress(json.JSONDecodeError, RecursionError):

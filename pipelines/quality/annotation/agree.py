@@ -1,5 +1,5 @@
-"""Evaluate annotation sheets, and what language models said of the same negatives (the table verdicts): how many are
-valid and fluent, how well annotators agree, and how well the models agree with them.
+"""Evaluate annotation sheets, and what language models said of negatives (the table verdicts): how many are valid and
+fluent, and how well annotators agree.
 """
 
 from __future__ import annotations
@@ -353,78 +353,4 @@ def readings_text(reports: Sequence[Reading]) -> str:
     for one in reports:
         cells = [with_interval(getattr(one, name)) for name in names]
         rows.append([one.reader, one.reading, one.operator, f"{one.negatives:,}", *cells, f"{one.unread:,}"])
-    return "\n".join(aligned(rows))
-
-
-@dataclass(frozen=True)
-class Beside:
-    """One question on which a reader and the majority of the annotators have both answered for `items` negatives.
-
-    question: `false` (the negative does not describe the photo; a reader who has not seen it says so if no photo could
-    be described by both texts) or `fluent`. Confusion: both_yes, people_only, reader_only, both_no: the number of
-    negatives of which both, only the people, only the reader, or neither say yes. alpha: Krippendorff's, of the reader
-    and the majority; alpha_with: of the reader and all annotators; alpha_people: of the annotators alone. None if
-    undefined.
-    """
-
-    reader: str
-    reading: str
-    question: str
-    items: int
-    both_yes: int
-    people_only: int
-    reader_only: int
-    both_no: int
-    alpha: float | None
-    alpha_with: float | None
-    alpha_people: float | None
-
-
-def beside(sheets: Sequence[Path], run: Path, key: Path | None = None) -> list[Beside]:
-    """Compare the verdicts in a run with annotation sheets of its negatives, by reader and reading.
-
-    A reader who was asked twice says yes if it did so each time. Raises ValueError if there is no negative on which
-    both have answered, and as `agree` and `verdicts_of`.
-    """
-    votes = read_sheets(sheets, read_key(key or find_key(sheets[0])))
-    votes = votes[votes["kind"] == NEGATIVE]
-    verdicts = verdicts_of(run)
-    verdicts = verdicts[verdicts["problem"] == ""]
-    verdicts["false"] = (
-        verdicts["false"].where(verdicts["reading"] == "image", ~verdicts["both_true"].eq(True)).eq(True)
-    )
-    verdicts["fluent"] = ~verdicts["odd"].isin(["negative", "both"])
-    found = []
-    for (reader, reading), said in verdicts.groupby(["reader", "reading"]):
-        for question, column, yes in (
-            ("false", "describes", ("caption", "neither")),
-            ("fluent", "fluent", ("text", "both")),
-        ):
-            given = votes[votes[column].notna() & votes["id"].isin(said["negative_id"])]
-            if not len(given):
-                continue
-            people = given[column].isin(yes).astype(object).groupby([given["id"], given["annotator"]]).first().unstack()
-            people = people.reindex(votes["id"].unique()).dropna(how="all")
-            own = said.groupby("negative_id")[question].all()[people.index].rename("reader")
-            most = (people.eq(True).sum(axis=1) * 2 > people.notna().sum(axis=1)).rename("people")
-            counts = [int(((most == one) & (own == other)).sum()) for one, other in YES_AND_NO]
-            both = most.to_frame().join(own)
-            alphas = [alpha(some) for some in (both, people.join(own), people)]
-            found.append(Beside(str(reader), str(reading), question, len(people), *counts, *alphas))
-    if not found:
-        raise ValueError(f"the sheets and the verdicts of {run} have no negative in common")
-    return found
-
-
-YES_AND_NO = ((True, True), (True, False), (False, True), (False, False))  # of people, and of the reader
-
-
-def beside_text(found: Sequence[Beside]) -> str:
-    """The comparisons as a plain-text table."""
-    head = ["reader", "reading", "question", "negatives", "both yes", "people only", "reader only", "both no"]
-    rows = [[*head, "alpha", "alpha with people", "alpha of people"]]
-    for one in found:
-        counts = [one.items, one.both_yes, one.people_only, one.reader_only, one.both_no]
-        alphas = map(_decimals, (one.alpha, one.alpha_with, one.alpha_people))
-        rows.append([one.reader, one.reading, one.question, *(f"{n:,}" for n in counts), *alphas])
     return "\n".join(aligned(rows))

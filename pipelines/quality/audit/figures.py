@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from ....augment.settings import AtLeastOne, Photos, Refined, Seed, Settings, Splits, matching
+from ....augment.settings import AtLeastOne, NotNegative, Photos, Refined, Seed, Settings, Splits, matching
 from ....schemas.negatives import AUDIT, POSITIVE
 from ...engine.tables import has_table, no_table, read_table, shards_of
 from ...tables.columns import check_splits, read_columns, stored_splits
@@ -34,6 +34,9 @@ class AuditConfig(Settings):
     splits: Splits = ()
     blind: bool = Field(True, description="do not measure accuracy without the images")
     limit: AtLeastOne = Field(100_000, description="pairs per operator, at most, for that measurement")
+    search: NotNegative = Field(
+        1_000_000, description="rows that the page can search, at most: all of the captions of random images; 0: no search"
+    )
     images: Photos = None
     title: Annotated[str, matching(r"(?s).*\S.*", "a text that is not blank")] = Field(
         "Negative captions, audited", description="title of the page"

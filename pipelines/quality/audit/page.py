@@ -1,6 +1,7 @@
 """Audit a run: its counts and blind accuracies as one self-contained HTML page, and as a Parquet table.
 
-The page is made from a template: all texts of the run are escaped; no scripts, no external resources.
+The page is made from a template: all texts of the run are escaped. Without scripts it shows all but the search, whose
+data lie beside it; nothing comes from a network.
 """
 
 from __future__ import annotations
@@ -8,22 +9,21 @@ from __future__ import annotations
 import base64
 import io
 from collections.abc import Iterable, Mapping
-from importlib.resources import files
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ....augment.operators import does
 from ....schemas.captions import LANGUAGE
-from ....schemas.negatives import AUDIT, POSITIVE
+from ....schemas.negatives import AUDIT, POSITIVE, REASONS
 from ...engine.manifest import read_manifest
 from ...engine.progress import Progress
 from ...engine.provenance import package
 from ...engine.shards import PARQUET
 from ...engine.storage import write_atomically
 from ...engine.tables import no_table
-from ...report.rows import change, pieces, visible
-from ...report.summary import component_lines, corpus_lines, percent
+from ...report.pages import page_environment, script
+from ...report.summary import component_lines, corpus_lines
 from ...tables.columns import columns_of, stored_splits
 from ...tables.images import Images
 from ..accuracy import Accuracy
@@ -31,39 +31,17 @@ from ..bias import ALL, BlindConfig, Blindness, Unmeasured, measure_table, most_
 from ..strata import Row, sample_strata
 from . import charts
 from .figures import BINS, AuditConfig, Figures, Made, collect, to_table
-
-if TYPE_CHECKING:
-    import jinja2
+from .search import FOLDER, Searched, write_rows
 
 PAGE, TABLE = "audit.html", "audit.parquet"
 REFUSED_SHARE = 3  # per reason, a third as many refused candidates are shown as negatives
 SIDE, QUALITY = 320, 72  # pixels of the longer side, JPEG quality: about 15 kB per photo
 SHOWN = {"exchanges": 12, "words": 40}  # of each operator
-REASONS = {
-    "related_in_caption": "the new word is a synonym, hypernym or hyponym (WordNet) of a noun of the caption",
-    "related_in_sibling": "the new word is a synonym, hypernym or hyponym of a noun of another caption of the image",
-    "overlap_in_caption": "the new word may name the same thing as a noun of the caption",
-    "overlap_in_sibling": "the new word may name the same thing as a noun of another caption of the image",
-    "same_quantity": "both quantities mean the same",
-    "sibling_quantity": "another caption of the image gives the new quantity",
-    "preposition_overlap": "both prepositions can hold at the same time",
-    "interchangeable": "the exchange does not change the meaning",
-    "dangling_pronoun": "a pronoun would lose the word it refers to",
-    "ungrammatical": "the sentence around the change cannot be made grammatical",
-    "unchanged": "the text would stay the same",
-    "caption_says_so": "it is true according to the caption itself",
-    "sibling_says_so": "it is true according to another caption of the image",
-    "likely_true": "it is too likely to be true, given the image's captions",
-    "implausible": "it is much less likely as a caption than the caption it is made of",
-    "repeated": "the caption has the same negative already",
-    "no_candidate": "the caption has nothing that the operator changes, or nothing plausible to put there",
-    "too_long": "the caption, or a negative that others wrote, is too long to be parsed",
-    "operator_error": "the operator failed on the caption, which is a fault of the operator",
-}
 
 
 def audit(run: Path, output: Path, config: AuditConfig, progress: Progress) -> tuple[Path, Path]:
-    """Write the audit page (HTML) and table (Parquet) of a run into the folder `output`; returns their paths.
+    """Write the audit page (HTML) and table (Parquet) of a run into the folder `output`; returns their paths. What the
+    page searches lies in `output/rows`.
 
     The same run gives the same bytes. Raises FileNotFoundError if the run lacks a table, ValueError for a missing
     column or unknown split, NotADirectoryError if `output` is not a folder, ImportError if photos need Pillow,
@@ -95,8 +73,8 @@ def audit(run: Path, output: Path, config: AuditConfig, progress: Progress) -> t
                 blindness[name] = Blindness({operator: Unmeasured(str(error), 0) for operator in all_of_them})
     manifest = read_manifest(run / table)
     provenance = manifest.identity.provenance() if manifest is not None else package()
-    html = _page(run, figures, blindness, table, config, provenance)
     output.mkdir(parents=True, exist_ok=True)
+    html = _page(run, figures, blindness, table, config, provenance, write_rows(run, output / FOLDER, config))
     write_atomically(output / PAGE, html.encode())
     write_atomically(output / TABLE, _parquet(to_table(figures, blindness), provenance))
     return output / PAGE, output / TABLE
@@ -122,8 +100,11 @@ def _page(
     table: str,
     config: AuditConfig,
     provenance: Mapping[str, str],
+    searched: Searched,
 ) -> str:
-    """The page as HTML; it does not depend on the time or machine. table: the one whose rows and plots are shown."""
+    """The page as HTML; it does not depend on the time or machine. table: the one whose rows and plots are shown;
+    searched: what the search has.
+    """
     only = {"split": stored_splits(config.splits)} if config.splits else {}
     few = -(-config.n // REFUSED_SHARE)
     made = sample_strata(run, table, ["operator"], config.n, config.seed, only=only)
@@ -162,11 +143,16 @@ def _page(
         if name not in negative or name in figures.made.get("positives", ())
     }
     only_line = [f"what follows is of the split {' and '.join(config.splits)} only"] if config.splits else []
+    code, policy = script(__package__, "rows.js", "search.js")
     return (
         page_environment(__package__)
         .get_template("page.html.jinja")
         .render(
             config=config,
+            searched=searched,
+            script=code,
+            policy=policy,
+            accuracy=charts.accuracy,
             figures=figures,
             blindness=blindness,
             provenance=provenance,
@@ -184,27 +170,6 @@ def _page(
             limits=charts.LIMITS,
         )
     )
-
-
-def page_environment(*packages: str) -> jinja2.Environment:
-    """An environment of HTML templates, which are in these packages, that escapes all texts."""
-    from jinja2 import Environment, FunctionLoader, StrictUndefined
-
-    def source(name: str) -> str:
-        found = (file for package in packages if (file := files(package).joinpath(name)).is_file())
-        return next(found).read_text(encoding="utf-8")
-
-    environment = Environment(
-        loader=FunctionLoader(source),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=StrictUndefined,
-        finalize=lambda value: visible(value) if type(value) is str else value,
-    )
-    environment.filters |= {"count": "{:,}".format, "percent": percent, "spoken": spoken, "change": change}
-    environment.globals |= {"pieces": pieces, "accuracy": charts.accuracy}
-    return environment
 
 
 def _plots(made: Made) -> list[tuple[str, charts.Chart]]:
@@ -281,8 +246,3 @@ def most_guessed(blindness: Blindness) -> tuple[str, str, Accuracy] | None:
     """
     found = ((name, *most_telling(report.baselines)) for name, report in blindness.reports.items())
     return max(found, key=lambda one: (one[2].low, one[2].percent), default=None)
-
-
-def spoken(reason: Any) -> str:
-    """A reason code in words: `sibling_says_so` -> `sibling says so`."""
-    return str(reason).replace("_", " ")

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -39,20 +39,10 @@ from ....augment.cloze.fixed_point import (
 )
 from ....augment.cloze.states import SPECIAL, UNKNOWN, Units
 from ...engine.storage import write_atomically
+from .config import Sizes
 
 UNKNOWN_UNIT = SPECIAL.index(UNKNOWN)
 FARTHEST = 7  # distances of this many units and more share one bias of the attention
-
-
-class Sizes(NamedTuple):
-    """words: width of the word vectors. states: of each GRU. hidden: of the layer before the word vectors. heads: of
-    the attention, whose keys and values have the width of the states.
-    """
-
-    words: int = 160
-    states: int = 256
-    hidden: int = 384
-    heads: int = 4
 
 
 def log_frequencies(counts: np.ndarray) -> Tensor:
@@ -64,13 +54,10 @@ class Cloze(nn.Module):
     """A cloze model of `units` units. Its parameters' names are those of the arrays in the shipped file.
 
     fixed_point: whether weights and activations are rounded as in the file and by its reader (see
-    `negcap.augment.cloze.fixed_point`); gradients are those without rounding. Raises ValueError if the states are no
-    multiple of the heads.
+    `negcap.augment.cloze.fixed_point`); gradients are those without rounding.
     """
 
     def __init__(self, units: int, sizes: Sizes, dropout: float = 0.0) -> None:
-        if sizes.states % sizes.heads:
-            raise ValueError(f"states must be a multiple of heads, was: {sizes.states} states, {sizes.heads} heads")
         super().__init__()
         self.sizes, self.fixed_point = sizes, False
         self.embedding = nn.Embedding(units, sizes.words)
@@ -257,7 +244,7 @@ def load(path: Path, dropout: float = 0.0) -> tuple[Units, Cloze]:
     """
     units, arrays = read_model(path)
     words, states = arrays["embedding.weight"].shape[1], len(arrays["query.bias"])
-    sizes = Sizes(words, states, len(arrays["hidden.bias"]), heads=len(arrays["distance"]))
+    sizes = Sizes(words=words, states=states, hidden=len(arrays["hidden.bias"]), heads=len(arrays["distance"]))
     net = Cloze(len(units.names), sizes, dropout)
     net.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items()})
     net.fixed_point = True

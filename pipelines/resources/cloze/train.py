@@ -12,49 +12,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
 from ....augment.cloze.file import read_about
 from ....augment.cloze.states import SPECIAL
 from ....augment.data import data_path
-from ....augment.settings import AboveZero, AtLeastOne, NotNegative, Settings
 from . import corpus, network
-from .network import UNKNOWN_UNIT, Cloze, Sizes, log_frequencies
+from .config import Sizes, TrainingConfig
+from .network import UNKNOWN_UNIT, Cloze, log_frequencies
 
 MEAN_LENGTH = 13  # of a caption in units, with START and END: what turns a batch of captions into one of words
 SMALLEST_BATCH = 8
 REPORT_EVERY = 200  # steps
-
-
-def has_bfloat16() -> bool:
-    """Whether the processor has instructions for products in bfloat16; without them it is slower than single precision.
-
-    False with a version of PyTorch that cannot tell.
-    """
-    capabilities: dict[str, object] = getattr(torch.cpu, "get_capabilities", dict)()
-    return any(capabilities.get(name) for name in ("avx512_bf16", "amx_bf16", "bf16"))
-
-
-class TrainingConfig(Settings):
-    """The schedule of one training run. Raises ValueError for values out of range."""
-
-    seed: int = 1
-    epochs: AtLeastOne = 14
-    batch: AtLeastOne = Field(256, description="captions of usual length in a batch")
-    learning_rate: AboveZero = Field(2e-3, description="rises for warm_up steps, then falls linearly to zero")
-    warm_up: AtLeastOne = Field(500, description="steps, at most a tenth of all")
-    weight_decay: float = 0.02
-    dropout: float = 0.15
-    forget: float = Field(0.03, description="share of the words read that are replaced by UNKNOWN")
-    samples: AtLeastOne = Field(2000, description="words that targets are told from, drawn by count^0.75")
-    normalise: float = Field(0.05, description="weight of the squared log of the sum of all probabilities: makes scores"
-                             " log-probabilities without a sum over the vocabulary")  # fmt: skip
-    average: float = Field(0.999, description="decay of the moving average of the weights")
-    fixed_point: NotNegative = Field(1, description="last epochs that are trained with the rounding of the file in the"
-                                     " loop, in single precision")  # fmt: skip
-    half: bool = Field(default_factory=has_bfloat16, description="whether the products of the other epochs are computed"
-                       " in bfloat16: processors with instructions for it take two thirds of the time")  # fmt: skip
 
 
 def sampled_loss(
@@ -227,27 +196,25 @@ def train_on(
     leave_out: Path | None = None,
     source: str = "",
     continued: Path | None = None,
-    min_count: int = 4,
     **given: Any,
 ) -> None:
     """Train a model on the captions of some sources, or train the model `continued` on, and write it to `output`.
 
     captions, held_out: sources that `negcap build` reads; the perplexity is measured on those held out. leave_out: a
     file with ids of photos. source: what the captions are; default: their names. continued: a model, or SHIPPED. given:
-    fields of `Sizes` and `TrainingConfig`. Raises OSError or ValueError for bad input.
+    fields of `Sizes` and `TrainingConfig`; None is not given. Raises OSError or ValueError for bad input.
     """
-    sizes = {name: given.pop(name) for name in Sizes._fields if name in given}
-    if continued and sizes:
-        names = ", ".join(f"--{name}" for name in sizes)
-        raise ValueError(f"{names} must not be given with --continue: the model has its sizes")
-    for name, value in {"min_count": min_count, **sizes}.items():
-        if value < 1:
-            raise ValueError(f"{name} must be >= 1, was: {value}")
+    given = {name: value for name, value in given.items() if value is not None}
+    if continued and (resized := [f"--{name}" for name in Sizes.model_fields if name in given]):
+        raise ValueError(f"{', '.join(resized)} must not be given with --continue: the model has its sizes")
     if output.is_dir():
         raise ValueError(f"output must be a file, is a folder: {output}")
     if continued == Path(SHIPPED):
         continued = data_path("cloze") / "model.npz"
-    config = TrainingConfig(**{**(CONTINUED if continued else {}), **given})
+    config, sizes = TrainingConfig.of({**(CONTINUED if continued else {}), **given}), Sizes.of(given)
+    # With two threads that wait for each other actively on shared cores, it takes several times as long as with one:
+    # the GRUs are many small products in a row. One thread also gives the same bytes on machines of any size.
+    torch.set_num_threads(config.threads)
 
     left_out = corpus.read_photo_ids(leave_out) if leave_out else frozenset[str]()
     trained_on = [corpus.read_source(name, left_out) for name in captions]
@@ -266,13 +233,13 @@ def train_on(
     old_units, old_net = network.load(continued, config.dropout) if continued else (None, None)
     known = old_units.names if old_units else SPECIAL
     phrases = {*corpus.phrases(), *(name for name in known if " " in name)}
-    units, counts = corpus.vocabulary(words, phrases, min_count, known)
+    units, counts = corpus.vocabulary(words, phrases, config.min_count, known)
     if not counts[len(SPECIAL) :].any():
-        raise ValueError(f"a word must occur at least {min_count} times (--min-count), none does")
+        raise ValueError(f"a word must occur at least {config.min_count} times (--set min_count), none does")
     if old_units and old_net:
         net = network.enlarged(old_net, old_units, units, counts)
     else:
-        net = new_network(counts, Sizes(**sizes), config)
+        net = new_network(counts, sizes, config)
     encoded, measured = corpus.encode(words, units), corpus.encode(corpus.tokenised(held_out_texts), units)
     _report(f"{len(texts)} distinct captions, {len(units.names)} units, {len(held_out_texts)} captions held out")
 
@@ -290,7 +257,6 @@ def train_on(
         "captions_left_out": sum(read.left_out for read in trained_on),
         "held_out": ", ".join(read.name for read in kept_apart),
         "held_out_captions": len(held_out_texts),
-        "min_count": min_count,
         "training": config.model_dump(),
         "continues": read_about(continued) if continued else None,
     }

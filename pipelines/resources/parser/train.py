@@ -1,53 +1,44 @@
 """Train one pipeline of standard spaCy components (tok2vec, tagger, parser, attribute_ruler, lemmatizer), save it."""
 
-import time
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from itertools import accumulate, repeat
-from random import Random
-from typing import TYPE_CHECKING, Any
-
-from .lexical import attribute_patterns, lemma_tables
-from .tree import Tree, augment, fragments, joined, to_doc
-
-if TYPE_CHECKING:
-    from spacy.language import Language
-    from spacy.training import Example
 import json
 import os
 import shutil
 import sys
+import time
 import tomllib
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import accumulate, repeat
 from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
 
+from pydantic import Field
+
+from ....augment.settings import AboveZero, AtLeastOne, BelowOne, Settings, Share
 from .captions import caption_trees
 from .clear import read_clear
-from .tree import REDISTRIBUTABLE_HOSTS, agreed_trees, coco_captions
+from .lexical import attribute_patterns, lemma_tables
+from .tree import REDISTRIBUTABLE_HOSTS, Tree, agreed_trees, augment, coco_captions, fragments, joined, to_doc
 
 if TYPE_CHECKING:
     from spacy.language import Language
+    from spacy.training import Example
 
 
-@dataclass(frozen=True)
-class TrainingConfig:
-    """Sizes and schedule of one training run.
+class TrainingConfig(Settings):
+    """Sizes and schedule of one training run."""
 
-    `width` and `depth` are those of the tok2vec, `rows` the size of its largest hash table, `hidden` the width of the
-    parser's hidden layer; `learning_rate` falls linearly to a tenth; `batch_words` is the final batch size in words;
-    `fragment_rate` is the share of treebank sentences of which fragments are added in an epoch.
-    """
-
-    seed: int = 1
-    width: int = 96
-    depth: int = 4
-    rows: int = 3000
-    hidden: int = 64
-    epochs: int = 14
-    learning_rate: float = 0.001
-    batch_words: int = 1000
-    dropout: float = 0.1
-    fragment_rate: float = 0.15
+    seed: int = Field(1, description="seed of all random choices")
+    width: AtLeastOne = Field(96, description="width of the tok2vec")
+    depth: AtLeastOne = Field(4, description="depth of the tok2vec")
+    rows: AtLeastOne = Field(3000, description="size of the largest hash table of the tok2vec")
+    hidden: AtLeastOne = Field(64, description="width of the parser's hidden layer")
+    epochs: AtLeastOne = Field(14, description="passes over the sentences")
+    learning_rate: AboveZero = Field(0.001, description="falls linearly to a tenth")
+    batch_words: AtLeastOne = Field(1000, description="final batch size in words")
+    dropout: BelowOne = Field(0.1, description="dropout of all components")
+    fragment_rate: Share = Field(0.15, description="share of sentences of which fragments are added in an epoch")
 
 
 def build(config: TrainingConfig, trees: list[Tree]) -> "Language":

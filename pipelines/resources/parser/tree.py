@@ -5,21 +5,18 @@ More training sentences: random changes that make sentences more like captions, 
 The changes are lower case, no full stop, fragments and pairs.
 """
 
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from spacy.tokens import Doc
-    from spacy.vocab import Vocab
-import json
 from random import Random
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc
+    from spacy.vocab import Vocab
 
 
 # Hosts of the GUM documents whose texts may be adapted and redistributed: Wikinews (CC BY), Wikipedia, Wikivoyage and

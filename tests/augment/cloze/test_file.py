@@ -13,10 +13,11 @@ import torch
 
 from negcap.augment.cloze.file import looks_english, read_about, read_model
 from negcap.augment.cloze.states import END, SPECIAL, START, UNKNOWN, Units
-from negcap.pipelines.resources.cloze.network import Cloze, Sizes, save
+from negcap.pipelines.resources.cloze.config import Sizes
+from negcap.pipelines.resources.cloze.network import Cloze, save
 
 UNITS = Units((*SPECIAL, "a", "tennis racket", "café"))
-SIZES = Sizes(8, 8, 8, 2)
+SIZES = Sizes(words=8, states=8, hidden=8, heads=2)
 
 
 @pytest.fixture

@@ -16,7 +16,8 @@ from negcap.augment.cloze.fixed_point import LARGEST, VECTOR, Quantised
 from negcap.augment.cloze.model import cloze_model
 from negcap.augment.cloze.network import Network, single_threaded, singles
 from negcap.augment.cloze.states import Place
-from negcap.pipelines.resources.cloze.network import FARTHEST, Cloze, Sizes
+from negcap.pipelines.resources.cloze.config import Sizes
+from negcap.pipelines.resources.cloze.network import FARTHEST, Cloze
 
 LENGTHS = (1, 2, 5, 11, 23, 90)  # of captions, without START and END
 UNIT = 2.0**-VECTOR

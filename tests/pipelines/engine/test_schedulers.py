@@ -80,14 +80,6 @@ def test_a_file_without_an_address(content: str, why: str, tmp_path: Path, capsy
     assert capsys.readouterr().err.startswith(said)
 
 
-def test_a_dashboard_needs_workers_and_bokeh(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ValueError, match="dashboard needs workers, scheduler synchronous has none"):
-        executor(scheduler="synchronous", dashboard=True)
-    monkeypatch.setattr("negcap.pipelines.engine.cluster.find_spec", lambda name: None)
-    with pytest.raises(ValueError, match=r'dashboard needs Bokeh: pip install "negcap\[dashboard\]"'):
-        executor(dashboard=True)
-
-
 @pytest.fixture
 def certificates(tmp_path: Path) -> dict[str, str]:
     """Dask's settings for TLS, as variables, with certificates in files; this process has them, too."""

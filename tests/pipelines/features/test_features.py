@@ -90,20 +90,6 @@ def test_arrays_become_features_train_first(folder: Path, tmp_path: Path, capsys
     assert main(["info", str(run), "--verify"]) == 0
 
 
-def test_bytes_are_scaled(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    grid, scale, run = folder / "dev_grid.npy", folder / "grid_scale.npz", tmp_path / "run"
-    stored = np.random.default_rng(1).integers(0, 256, (IDS, REGIONS, WIDTH), np.uint8)
-    np.save(grid, stored)
-    for wrong in (None, {"low": np.zeros(WIDTH)}, {"low": [2.0], "high": [1.0]}, {"low": [0, 1], "high": [1, 2]}):
-        if wrong is not None:
-            np.savez(scale, **wrong)
-        refused(capsys, "grid_scale.npz: must hold low and high", run, grid)
-    low, high = np.full(WIDTH, -1, np.float32), np.arange(WIDTH, dtype=np.float32)
-    np.savez(scale, low=low, high=high)
-    found = np.array(list(extracted(run, grid, "--set", "dtype=float32").values()))
-    assert found.dtype == np.float32 and np.allclose(found, low + stored / 255 * (high - low), atol=1e-6)
-
-
 def test_five_equal_rows_an_image_are_one(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     array = folder / "dev_ims.npy"
     once = np.load(array)
@@ -145,9 +131,9 @@ def test_bad_rows_are_rejected_with_a_reason(folder: Path, tmp_path: Path, capsy
     [
         (b"no array", "dev_ims.npy: must be a NumPy array"),
         (np.array([{"a": 1}, None], object), "dev_ims.npy: must be a NumPy array"),
-        (np.array([["a", "b"]] * IDS), "(N, D) or (N, R, D) of floats or bytes, was: <U1"),
-        (np.zeros(IDS), "(N, D) or (N, R, D) of floats or bytes, was: float64 (7,)"),
-        (np.zeros((IDS, WIDTH), np.int8), "of floats or bytes, was: int8 (7, 5)"),
+        (np.array([["a", "b"]] * IDS), "(N, D) or (N, R, D) of floats, was: <U1"),
+        (np.zeros(IDS), "(N, D) or (N, R, D) of floats, was: float64 (7,)"),
+        (np.zeros((IDS, WIDTH), np.int8), "of floats, was: int8 (7, 5)"),
         (np.zeros((IDS - 1, WIDTH), np.float16), "per line of dev_images.txt: 7 or 35, has 6"),
         (
             np.zeros((IDS, WIDTH + 1), np.float16),

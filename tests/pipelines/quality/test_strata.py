@@ -45,11 +45,11 @@ def test_images_differ_while_there_are_any_left(toy: Path) -> None:
 
 
 def test_another_seed_draws_others_and_every_image_gets_its_turn(toy: Path) -> None:
-    drawn = [sample_strata(toy, "negatives", ["operator"], 1, seed) for seed in range(60)]
+    drawn = [sample_strata(toy, "negatives", ["operator"], 1, seed) for seed in range(30)]
     first = [some["noun",][0] for some in drawn]
     counts = Counter(row["image_id"] for row in first)
-    assert len(counts) >= 20 and max(counts.values()) <= 10  # of 24 images; 2.5 expected of each
-    assert len({row["negative_id"] for row in first}) > 30
+    assert len(counts) >= 13 and max(counts.values()) <= 6  # of 24 images; 1.25 expected of each
+    assert len({row["negative_id"] for row in first}) > 15
 
 
 def test_what_is_not_there(toy: Path) -> None:

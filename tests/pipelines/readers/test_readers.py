@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from negcap.pipelines import readers
-from negcap.pipelines.readers import ReadOptions, Record, Rejected, pairs
+from negcap.pipelines.readers import ReadOptions, Record, Rejected
 from negcap.pipelines.readers.files import name_of, split_in
 from negcap.pipelines.readers.record import clean, image_id
 from negcap.schemas.captions import RECORD_REASONS
@@ -519,39 +519,3 @@ def test_a_column_may_have_the_language_of_each_caption(name: str, tmp_path: Pat
     assert {record.language for record in read(path, language="fr")[0]} == {"fr"}
     with pytest.raises(ValueError, match="language column must be one of the columns found, was: lang; found: image"):
         read(path, language_column="lang")
-
-
-LONG = "x" * 5000
-
-
-@pytest.fixture
-def short_lines(monkeypatch):
-    monkeypatch.setattr("negcap.pipelines.readers.files.MAX_LINE", 1000)
-
-
-LONG_LINES = {  # name of a file: its first lines, a line that is too long, and a line after it
-    "a.txt": (f"{HEN}\n", f"{OWL}{' ' * 5000}{OWL}\n", f"{OWL}\n"),
-    "a.token": (f"1.jpg#0\t{HEN}\n", f"2.jpg#0\t{OWL}{' ' * 5000}\n", f"3.jpg#0\t{OWL}\n"),
-    "a.tsv": (f"image\tcaption\turl\n1.jpg\t{HEN}\t\n", f"2.jpg\t{HEN}\t{LONG}\n", f"3.jpg\t{OWL}\t\n"),
-    "a.csv": (f"image,caption,url\n1.jpg,{HEN},\n", f"2.jpg,{HEN},{LONG}\n", f"3.jpg,{OWL},\n"),
-    "a2.csv": (f"image,caption\n1.jpg,{HEN}\n", f"2.jpg,\"{'x' * 900}\n{LONG}\"\n", f"3.jpg,{OWL}\n"),
-    "a.jsonl": (f'{{"image": 1, "caption": "{HEN}"}}\n', f'"{LONG}"\n', f'{{"image": 3, "caption": "{OWL}"}}\n'),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", LONG_LINES)
-def test_a_line_too_long_is_read_in_pieces_and_is_one_rejected_record(name, tmp_path, short_lines):
-    source = put(tmp_path, {name: "".join(LONG_LINES[name])})
-    first, *rejected, last = readers.read(source, readers.detect(source), ReadOptions())
-    assert (first.text, last.text) == (HEN, OWL)
-    assert rejected[0].line == first.line + 1
-    assert "a record must have <= 16,777,216 characters, has more" in rejected[0].detail
-    assert all(len(str(each)) < 1000 for each in rejected)
-
-
-@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl"])
-def test_a_line_of_pairs_too_long_is_one_rejected_record(name, tmp_path, short_lines):
-    rows = [{"caption": said, "negative": other} for said, other in ((HEN, OWL), (HEN, LONG), (OWL, HEN))]
-    first, bad, last = pairs.read_pairs(put(tmp_path, {name: as_table(name, rows)}))
-    assert isinstance(bad, Rejected) and (bad.line, bad.reason) == (2, "not_a_record")
-    assert (first.captions, last.captions) == ((HEN,), (OWL,))

@@ -21,10 +21,10 @@ from negcap.augment.cloze.network import singles
 from negcap.augment.cloze.states import SPECIAL, UNKNOWN, Units
 from negcap.pipelines.resources.__main__ import main, resources
 from negcap.pipelines.resources.cloze import corpus
+from negcap.pipelines.resources.cloze.config import Sizes, TrainingConfig
 from negcap.pipelines.resources.cloze.corpus import encode, read_photo_ids, read_source, tokenised, vocabulary
-from negcap.pipelines.resources.cloze.network import Cloze, Sizes, enlarged, load, perplexity, save
+from negcap.pipelines.resources.cloze.network import Cloze, enlarged, load, perplexity, save
 from negcap.pipelines.resources.cloze.train import (
-    TrainingConfig,
     drawing,
     new_network,
     rate,

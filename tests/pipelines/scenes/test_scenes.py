@@ -214,10 +214,10 @@ def scenes(*arguments: object) -> int:
 
 @pytest.fixture(scope="session")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """60 drawn scenes with the negatives of every operator; copy it to change it."""
+    """40 drawn scenes with the negatives of every operator; copy it to change it."""
 
     def make(run: Path) -> None:
-        assert scenes("--output", run, "--images", 60) == 0
+        assert scenes("--output", run, "--images", 40) == 0
         command = ["build", "--output", str(run), "--preset", "all", "--scheduler", "synchronous", "--quiet"]
         assert main(command) == 0
 
@@ -228,7 +228,7 @@ def test_the_run_holds_all_that_later_verbs_need(world: Path) -> None:
     tables = {
         name: pa.concat_tables(read_table(world, name)) for name in ("captions", "features", "features_grid", "scenes")
     }
-    assert tables["captions"].num_rows == 300
+    assert tables["captions"].num_rows == 200
     ids = tables["scenes"]["image_id"].to_pylist()
     assert set(tables["captions"]["image_id"].to_pylist()) == set(ids)
     assert tables["features"]["image_id"].to_pylist() == tables["features_grid"]["image_id"].to_pylist() == ids
@@ -245,7 +245,7 @@ def tallies(world: Path) -> dict[str, dict[str, Any]]:
 
 
 def test_negatives_of_scenes_are_false(tallies: dict[str, dict[str, Any]]) -> None:
-    assert (tallies["captions"]["rows"], tallies["captions"]["true"]) == (300, 300)
+    assert (tallies["captions"]["rows"], tallies["captions"]["true"]) == (200, 200)
     least = dict.fromkeys(("noun", "numeral", "preposition", "object", "attribute", "relation"), (20, 0.99))
     least |= {"swap_attribute": (20, 0.99), "negation": (100, 1), "true_negation": (100, 1)}
     for operator, (rows, share) in least.items():

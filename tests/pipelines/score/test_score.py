@@ -14,11 +14,8 @@ from negcap.pipelines.models.clip.pretrained import locate_open_clip, read_open_
 from negcap.pipelines.score import vectors
 from negcap.pipelines.score.encoders import (
     ENCODERS,
-    MEAN,
-    STD,
     Encoder,
     hugging_face,
-    onnx,
     open_clip,
     sentence_transformers,
 )
@@ -195,38 +192,6 @@ def test_a_model_of_negcap_scores_pairs_as_evaluate_does(tmp_path: Path) -> None
         assert mine["pairs", operator] == pytest.approx(theirs[operator]["accuracy"])
 
 
-def test_onnx_models(run: Path, photos: Path, tmp_path: Path) -> None:
-    import onnx as format
-
-    rng = np.random.default_rng(0)
-    pixel, word = (rng.normal(size=(rows, 6)).astype(np.float32) for rows in (3, 4 + len(models.WORDS)))
-
-    def saved(name: str, given: str, weights: np.ndarray, nodes: str) -> Path:
-        held = (
-            f"float[{len(weights)}, 6] w = {{{', '.join(map(repr, weights.ravel().tolist()))}}}, int64[1] one = {{1}}"
-        )
-        head = f'<ir_version: 9, opset_import: ["": 18]> {name} ({given}) => (float[n, 6] {name}_embeds)'
-        format.save(format.parser.parse_model(f"{head} <{held}> {{ {nodes} }}"), tmp_path / f"{name}.onnx")
-        return tmp_path / f"{name}.onnx"
-
-    mean = "p = GlobalAveragePool(pixels) f = Flatten(p) image_embeds = MatMul(f, w)"
-    total = "g = Gather(w, input_ids) text_embeds = ReduceSum<keepdims = 0>(g, one)"
-    both = (
-        saved("image", "float[n, 3, 16, 16] pixels", pixel, mean),
-        saved("text", "int64[n, words] input_ids", word, total),
-    )
-    models.tokenizer().save_pretrained(tmp_path)
-    tests = read_test_set(run, config(photos))
-    model = onnx(",".join(map(str, both)), ScoreConfig(device="cpu"))
-    tokens = models.tokenizer()(list(tests.texts[:3]))["input_ids"]
-    padded = [row + [0] * (max(map(len, tokens)) - len(row)) for row in tokens]
-    assert np.allclose(model.texts(tests.texts[:3]), word[np.array(padded)].sum(1), atol=1e-5)
-    colour = (9 * 5 % 256, 80, 160)  # of p005.jpg, all over
-    wanted = ((np.array(colour) / 255 - np.array(MEAN)) / STD) @ pixel
-    assert np.allclose(model.images([photos / "p005.jpg"]), wanted, atol=0.1)
-    assert values(run, "onnx:" + ",".join(map(str, both)), config(photos))
-
-
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.consumer("open_clip")
 def test_a_model_of_open_clip(run: Path, photos: Path, tmp_path: Path) -> None:
@@ -320,19 +285,6 @@ def test_a_model_of_sentence_transformers(run: Path, photos: Path, clip: Path) -
     assert np.allclose(model.images(files), plain.images(files), atol=1e-4)
 
 
-def test_the_page_has_all_models_and_escapes_names(
-    run: Path, photos: Path, clip: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    odd = tmp_path / "<b>odd"
-    odd.symlink_to(clip)
-    command = ["score", str(run), "--model", f"hf:{clip}", "--model", f"hf:{odd}", "--images", str(photos)]
-    assert main([*command, "--split", "test", "--quiet", "--page", str(tmp_path / "page.html")]) == 0
-    page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert "&lt;b&gt;odd" in page and "<b>odd" not in page and "<script" not in page and "without image" in page
-    printed = capsys.readouterr().out
-    assert printed.count("\npairs, %") == 2 and "shorter is true" in printed and "blind baseline" in printed
-
-
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
@@ -342,7 +294,6 @@ def test_the_page_has_all_models_and_escapes_names(
         (["--model", "vit:{clip}"], "model must be one of npy:IMAGES,TEXTS, negcap:FOLDER, hf:FOLDER,"),
         (["--model", "npy:a.npy"], "npy must be two files, npy:IMAGES.npy,TEXTS.npy, was: a.npy"),
         (["--model", "npy:a.npy,b.npy"], "a.npy: no such file"),
-        (["--model", "onnx:a.onnx"], "onnx must be two files"),
         (["--model", "negcap:{empty}"], "must be the folder of a trained model"),
         (["--model", "sentence-transformers:{empty}"], "must be a folder with modules.json or config.json"),
         (["--model", "endpoint:http://localhost:1"], "endpoint must be endpoint:URL#MODEL"),

@@ -1,6 +1,5 @@
 """Negatives that language models write, and their verdicts on negatives: servers on the loopback of known quality."""
 
-import csv
 import json
 import shutil
 from pathlib import Path
@@ -196,31 +195,6 @@ def test_pairs_are_read_in_both_orders_and_only_what_no_reader_refuses_is_publis
     published = [row for path in (tmp_path / "out").glob("*.json") if "croissant" not in path.name
                  for row in json.loads(path.read_text()).values()]  # fmt: skip
     assert [row["negative_caption"] for row in published] == ["A cat sleeps on a red couch."]
-
-
-def test_readers_beside_people(proposed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = Path(shutil.copytree(proposed, tmp_path / "run"))
-    with serving(reader) as server:
-        assert vet(run, server) == 0
-    sheet = tmp_path / "sheet.csv"
-    assert main(["sheet", str(run), "--output", str(sheet), "--n", "3"]) == 0
-    lines = list(csv.DictReader(sheet.read_text().splitlines()))
-    for line in lines:  # people: all negatives are false, and all texts fluent, but "camels" is neither
-        caption = "a" if line["text_a"] in {text for texts in CAPTIONS.values() for text in texts} else "b"
-        odd = "camel" in line["text_a"] + line["text_b"]
-        line |= {"describes": "both" if odd else caption, "fluent": caption if odd else "both"}
-    with sheet.open("w", newline="") as file:
-        writer = csv.DictWriter(file, lines[0].keys())
-        writer.writeheader()
-        writer.writerows(lines)
-    capsys.readouterr()
-    assert main(["agree", str(sheet), "--verdicts", str(run), "--json"]) == 0
-    false, fluent = json.loads(capsys.readouterr().out)["readers"]
-    counts = ("items", "both_yes", "people_only", "reader_only", "both_no")
-    assert [false[name] for name in counts] == [3, 1, 1, 1, 0] and false["question"] == "false"  # kittens, camels
-    assert [fluent[name] for name in counts] == [3, 2, 0, 0, 1] and fluent["alpha"] == 1
-    assert main(["agree", str(sheet), "--verdicts", str(run)]) == 0
-    assert "people only" in capsys.readouterr().out
 
 
 def test_refinement_takes_only_what_readers_accept(sample_run: Path, tmp_path: Path) -> None:

@@ -63,13 +63,13 @@ def test_every_command_of_the_plan_is_one_of_negcaps_and_has_a_folder_of_its_own
     for size in SIZES:
         plan = steps(settings(tmp_path, size=size, seeds=2))
         assert any("generated_gan" in step.command for step in plan) == (size != "short")
-        assert len({step.name for step in plan}) == len(plan) > 140
+        assert len({step.name for step in plan}) == len(plan) > 100
         written = []
         for _, (name, *flags), _ in plan:
             given = negcap.commands[name].make_context(name, flags).params  # raises for an unknown flag or value
             if name in ("train", "evaluate", "probe", "captioner") and given["output"]:
                 written.append(given["output"])
-        assert len(set(written)) == len(written) > 120
+        assert len(set(written)) == len(written) > 80
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -159,7 +159,6 @@ def test_tables_show_what_is_there_beside_the_paper(tmp_path: Path) -> None:
         ("univse@paper-0", "evaluation", 300.0),
         ("univse@paper-0", "sentence", 250.0),
         ("univse-only-obj", "evaluation", 150.0),
-        ("univse-comp-0.1", "evaluation", 151.0),
         ("univse-learned-alpha", "evaluation", 152.0),
     ):
         write_evaluation(its.model(name) / what, rsum)
@@ -196,7 +195,6 @@ def test_tables_show_what_is_there_beside_the_paper(tmp_path: Path) -> None:
         ("univse-ablations", "| learned-alpha: 0.80 in the end | 468.1 / 576.7 | 152.0 |"),
         ("univse-4", "| chance | 30.0 | 25.0 |"),
         ("univse-figure-5", "| paper's recipe, rsum | 300.0 | 301.0 |"),
-        ("univse-weights", "| η of ℓ_comp | 151.0 / 19.5 |  |"),
     ):
         assert row in shown[table]
     assert "VSE++, house recipe" not in shown["vse-c-2-3"]
@@ -239,6 +237,9 @@ def test_differences_are_over_the_seeds_that_both_models_have(tmp_path: Path) ->
     assert "| VSE-C − VSE++, house recipe |  |" in shown["vse-c-4"]
     assert "| VSE-C − VSE++, reported | +8.8 |  |  | +6.9 |" in shown["univse-2"]
     assert "UniVSE − VSE-C, house recipe" not in shown["univse-2"]
+    for metric, paper, shape in (("without attack: R@1", "-5.5", "not shown"), ("all: R@1", "+11.8", "comes out")):
+        row = re.escape(f"| VSE-C − VSE++, house recipe | vse-c-2-3 | {metric} | {paper} | ")
+        assert re.search(rf"{row}.* \| {shape} \|", shown["claims"])
     assert "| `people-1-beam-1` | 50.0 | 12.0 | 9.0 | +200.0 (" in shown["augmented"]  # a third more of six recalls
     for name in ("people-1", "people-5-judged-1"):
         assert f"| `{name}` | 50.0 | 12.0 | 9.0 |  |" in shown["augmented"]

@@ -1,0 +1,69 @@
+// The page of the demo: asks the server, shows what it answers.
+const form = document.querySelector("form"), status = document.querySelector(".status"), button = form.querySelector("button");
+const results = document.querySelector(".results"), code = document.querySelector(".code");
+
+function say(text, wrong = false) {
+  status.textContent = text;
+  status.classList.toggle("error", wrong);
+}
+
+async function ask() {
+  const {captions, operators, ...limits} = Object.fromEntries(new FormData(form));
+  const question = {captions: captions.split("\n").filter(line => line.trim()), operators, ...limits};
+  button.disabled = true;
+  say("Working … the first time, the models are loaded, which takes some seconds.");
+  try {
+    const headers = {"Content-Type": "application/json"};
+    const reply = await fetch("negatives", {method: "POST", headers, body: JSON.stringify(question)});
+    const answer = await reply.json();
+    if (reply.ok) show(answer);
+    else say(answer.error, true);
+  } catch {
+    say("negcap demo does not answer: has it ended?", true);
+  }
+  button.disabled = false;
+}
+
+function show({captions, reasons, notes, python, commands}) {
+  const sum = some => some.reduce((total, one) => total + one.length, 0);
+  const made = sum(captions.map(one => one.negatives));
+  const rejected = sum(captions.flatMap(one => Object.values(one.rejections)));
+  say([`${count(made, "negative")}, ${count(rejected, "rejected candidate")}.`, ...notes].join(" "));
+  results.replaceChildren(...captions.map(one => card(one, reasons)));
+  code.hidden = false;
+  code.querySelectorAll("pre").forEach((block, at) => { block.textContent = [python, commands][at]; });
+}
+
+function card({caption, graph, negatives, rejections}, reasons) {
+  const parts = [element("h2", {}, caption), element("h3", {}, "Scene graph"), drawnGraph(graph), element("h3", {}, "Negatives")];
+  parts.push(negatives.length ? list(negatives.map(row => drawn(caption, row))) : element("p", {}, "None."));
+  parts.push(element("h3", {}, "Rejected"));
+  for (const [reason, rows] of Object.entries(rejections)) {
+    parts.push(element("details", rows.length > 6 ? {} : {open: ""},
+      element("summary", {}, `${spoken(reason)} ${rows.length}: ${reasons[reason]}`), list(rows.map(row => drawn(caption, row)))));
+  }
+  return element("article", {class: "operator"}, parts);
+}
+
+// Each object with its attributes, and what it is to others.
+function drawnGraph({objects, attributes, relations}) {
+  const chip = (text, kind) => element("span", {class: kind}, text);
+  const of = (pairs, object) => pairs.filter(([, its]) => its === object).map(([value]) => [chip(value, "attribute"), " "]);
+  const lines = objects.map(object => element("li", {}, of(attributes, object).flat(), chip(object, "object"),
+    relations.filter(([subject]) => subject === object).flatMap(([, name, other], at) =>
+      [at ? ", " : " ", `${name} \u2192 `, chip(other, "object")])));
+  return lines.length ? element("ul", {class: "graph"}, lines) : element("p", {}, "No objects.");
+}
+
+form.addEventListener("submit", event => { event.preventDefault(); ask(); });
+form.elements.captions.addEventListener("keydown", event => {
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
+});
+for (const copy of code.querySelectorAll("button")) {
+  copy.addEventListener("click", () => {
+    const block = copy.previousElementSibling;
+    getSelection().selectAllChildren(block);
+    navigator.clipboard?.writeText(block.textContent).then(() => { copy.textContent = "Copied"; }, () => {});
+  });
+}
+ask();

@@ -1,0 +1,141 @@
+"""A server on this machine alone, for the page of the demo and its questions."""
+
+from __future__ import annotations
+
+import json
+import threading
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from ...augment.operators import OPERATORS, PRESETS
+from ...augment.settings import Settings
+from ...schemas.fields import description
+from ...schemas.negatives import NEGATIVES, POSITIVE
+from ..report.pages import page_environment, script
+from .answers import Question, answer
+
+HOST = "127.0.0.1"
+EXAMPLE = ("A man in a red shirt rides a brown horse along the beach.", "A rider and his horse near the sea.")
+MOST = 20_000  # bytes of a question
+MEASURES = ("p_true", "p_odd", "plausibility")
+
+
+class DemoConfig(Settings):
+    """Where the page is."""
+
+    port: Annotated[int, Field(ge=0, le=65535)] = Field(0, description="port of 127.0.0.1; 0: a free one")
+    browser: bool = Field(True, description="do not open a browser")
+
+
+class Demo(ThreadingHTTPServer):
+    """Serves the page at / and answers its questions, JSON, at /negatives, one at a time.
+
+    Only requests to an address of this machine are answered, and questions only from the page itself: another site
+    whose name leads here (DNS rebinding) gets neither, and cannot ask in a visitor's name.
+    """
+
+    def __init__(self, port: int = 0) -> None:
+        """Bind the port, 0 for a free one. Raises OSError naming a port that cannot be had."""
+        try:
+            super().__init__((HOST, port), Handler)
+        except OSError as error:
+            raise OSError(f"port {port} of {HOST} cannot be had: {error.strerror}") from error
+        self.hosts = {f"{name}:{self.server_port}" for name in (HOST, "localhost")}
+        self.turn = threading.Lock()  # warnings are caught, and models used, by one thread at a time
+        code, allowed = script(__package__, "rows.js", "demo.js")
+        self.policy = f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; connect-src 'self'; "
+        self.policy += "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        page = page_environment(__package__).get_template("page.html.jinja")
+        operators = [name for name, one in OPERATORS.items() if one.family != POSITIVE]
+        says = {name: description(NEGATIVES.field(name)).partition(";")[0] for name in MEASURES}
+        fields = {name: field.default for name, field in Question.model_fields.items()}
+        shown = {"example": EXAMPLE, "presets": list(PRESETS), "operators": operators, "says": says}
+        self.page = page.render(script=code, fields=fields, **shown).encode()
+
+    @property
+    def address(self) -> str:
+        """The page's URL."""
+        return f"http://{HOST}:{self.server_port}/"
+
+    def load(self) -> threading.Thread:
+        """Load the models in the background: questions wait."""
+        question = Question(captions=EXAMPLE)
+        thread = threading.Thread(target=self.answer, args=(question,), daemon=True)
+        thread.start()
+        return thread
+
+    def answer(self, question: Question) -> dict[str, Any]:
+        """The answer to a question, when the others are answered."""
+        with self.turn:
+            return answer(question)
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One request."""
+
+    server: Demo
+    timeout = 60  # seconds without a word from the client
+    server_version, sys_version = "negcap", ""
+
+    def do_GET(self) -> None:  # noqa: N802
+        """Send the page."""
+        if self._is_local() and self.path.partition("?")[0] == "/":
+            self._send(HTTPStatus.OK, self.server.page, "text/html")
+        else:
+            self._refuse(HTTPStatus.NOT_FOUND if self._is_local() else HTTPStatus.FORBIDDEN, "no such page")
+
+    def do_POST(self) -> None:  # noqa: N802
+        """Answer a question."""
+        length, origin = self.headers.get("Content-Length", ""), self.headers.get("Origin")
+        self.close_connection = True
+        if not self._is_local() or (origin is not None and origin.removeprefix("http://") not in self.server.hosts):
+            return self._refuse(HTTPStatus.FORBIDDEN, "only the page itself may ask")
+        if self.path != "/negatives":
+            return self._refuse(HTTPStatus.NOT_FOUND, "no such page")
+        if self.headers.get_content_type() != "application/json":
+            return self._refuse(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "a question must be application/json")
+        if not (length.isascii() and length.isdigit()):
+            return self._refuse(HTTPStatus.LENGTH_REQUIRED, "a question must state its length")
+        if len(length) > 9 or int(length) > MOST:
+            return self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a question must have at most {MOST:,} bytes")
+        try:
+            given = json.loads(self.rfile.read(int(length)))
+            if not isinstance(given, dict):
+                raise ValueError("a question must be an object")
+            found = self.server.answer(Question(**given))
+        except (ValueError, TypeError, RecursionError) as error:
+            return self._refuse(HTTPStatus.BAD_REQUEST, " ".join(str(error).split()))
+        self._send(HTTPStatus.OK, json.dumps(found).encode(), "application/json")
+
+    def _is_local(self) -> bool:
+        return self.headers.get("Host") in self.server.hosts
+
+    def _refuse(self, status: HTTPStatus, error: str) -> None:
+        self._send(status, json.dumps({"error": error}).encode(), "application/json")
+
+    def _send(self, status: HTTPStatus, body: bytes, kind: str) -> None:
+        headers = {"Content-Type": f"{kind}; charset=utf-8", "Content-Length": str(len(body))}
+        headers |= {"Content-Security-Policy": self.server.policy, "X-Content-Type-Options": "nosniff"}
+        self.send_response(status)
+        for name, value in {**headers, "Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing on stderr."""
+
+
+def serve(config: DemoConfig) -> None:
+    """Serve the page until the process is interrupted; prints its address, and opens a browser if asked."""
+    import webbrowser
+
+    with Demo(config.port) as server:
+        print(f"{server.address} (Ctrl-C ends it)", flush=True)
+        server.load()
+        if config.browser:
+            webbrowser.open(server.address)
+        server.serve_forever()

@@ -1,0 +1,68 @@
+"""The settings of a cloze model and its training. Imports no torch."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from ....augment.settings import AboveZero, AtLeastOne, NotNegative, Settings
+
+
+class Sizes(Settings):
+    """The sizes of a network; keys and values of the attention have the width of the states."""
+
+    words: AtLeastOne = Field(160, description="width of the word vectors of a new network")
+    states: AtLeastOne = Field(256, description="width of the states of each GRU of a new network")
+    hidden: AtLeastOne = Field(384, description="width of the layer before the word vectors of a new network")
+    heads: AtLeastOne = Field(4, description="heads of the attention of a new network")
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.states % self.heads:
+            raise ValueError(f"states must be a multiple of heads, was: {self.states} states, {self.heads} heads")
+        return self
+
+
+def has_bfloat16() -> bool:
+    """Whether the processor has instructions for products in bfloat16; without them it is slower than single precision.
+
+    False with a version of PyTorch that cannot tell.
+    """
+    import torch
+
+    capabilities: dict[str, object] = getattr(torch.cpu, "get_capabilities", dict)()
+    return any(capabilities.get(name) for name in ("avx512_bf16", "amx_bf16", "bf16"))
+
+
+class TrainingConfig(Settings):
+    """The schedule of one training run. Raises ValueError for values out of range."""
+
+    seed: int = Field(1, description="seed of weights, order and dropout")
+    epochs: AtLeastOne = Field(14, description="passes over the captions; 4 with --continue")
+    batch: AtLeastOne = Field(256, description="captions of usual length in a batch")
+    learning_rate: AboveZero = Field(
+        2e-3, description="rises for warm_up steps, then falls linearly to zero; 5e-4 with --continue"
+    )
+    min_count: AtLeastOne = Field(4, description="occurrences from which a word is a unit")
+    warm_up: AtLeastOne = Field(500, description="steps, at most a tenth of all")
+    weight_decay: float = Field(0.02, description="of AdamW")
+    dropout: float = Field(0.15, description="dropout of vectors and states")
+    forget: float = Field(0.03, description="share of the words read that are replaced by UNKNOWN")
+    samples: AtLeastOne = Field(2000, description="words that targets are told from, drawn by count^0.75")
+    normalise: float = Field(
+        0.05,
+        description="weight of the squared log of the sum of all probabilities: makes scores log-probabilities "
+        "without a sum over the vocabulary",
+    )
+    average: float = Field(0.999, description="decay of the moving average of the weights")
+    fixed_point: NotNegative = Field(
+        1,
+        description="last epochs that are trained with the rounding of the file in the loop, in single precision",
+    )
+    half: bool = Field(
+        default_factory=has_bfloat16,
+        description="whether the products of the other epochs are computed in bfloat16: processors with instructions "
+        "for it take two thirds of the time",
+    )
+    threads: AtLeastOne = Field(1, description="threads of PyTorch; one is the fastest on shared cores")
