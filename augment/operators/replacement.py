@@ -289,8 +289,8 @@ def _exchanged(entry: str, noun: str, several: bool, names: tuple[str, ...]) -> 
     table = prepositions()
     if entry == "in" and (is_worn(noun) or noun in table.worn):
         return read_only(np.zeros(len(names), bool))
-    sorts = {"person": is_person, "animal": is_animal, "building": is_building, "place": is_location}
-    sort = next((name for name, is_one in sorts.items() if is_one(noun)), "")
+    sorts = ("person", is_person), ("animal", is_animal), ("building", is_building), ("place", is_location)
+    sort = next((name for name, is_one in sorts if is_one(noun)), "")
     unfit = {WITHOUT, *table.unfit.get(sort, ()), *(() if several else ("between", "among"))}
     return read_only(np.array([name not in unfit and table.may_replace(entry, name, noun) for name in names], bool))
 

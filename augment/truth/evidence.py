@@ -65,6 +65,8 @@ def _words(reason: str, candidate: Candidate, caption: Caption, context: Context
             heard = own or noun in several or not says_less(noun, old)
             if heard and entry is not None and index.with_noun(noun).reason(entry) == reason.partition("_")[0]:
                 yield noun
+        if reason == "overlap_in_caption":  # a place for the thing in it
+            yield old
     elif change == "quantity":
         thing, value = tokens[candidate.slots[0]].lemma, quantity_value(new)
         for noun, count in sorted(mentioned_quantities(caption)):
