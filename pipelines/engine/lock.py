@@ -31,7 +31,8 @@ from .places import RemotePath
 LOCK = ".lock"  # the file's name
 HEARTBEAT_SECONDS, STALE_SECONDS = 10, 60  # on a store
 SETTLE_SECONDS = 1  # until the later of two that take over a lock has replaced that of the other
-_READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
+# of folders that cannot be written, and of file systems without locks
+_UNLOCKED = (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 
 _held: ContextVar[frozenset[Path]] = ContextVar("held", default=frozenset())  # the runs that this thread has locked
 
@@ -41,8 +42,9 @@ def locked(run: Path) -> Iterator[None]:
     """Be the only one who writes into the folder `run` during the block; nested blocks of a thread share the lock.
 
     A local folder is made, and removed again if it was made here and is still empty. A lock whose owner has ended is
-    taken over, which is said on stderr. A folder that cannot be written is not locked. Raises LockedError, naming the
-    owner, when the folder is locked; ValueError if it is a file, OSError if the lock cannot be written.
+    taken over, which is said on stderr. A folder that cannot be written, or has a file system without locks, is not
+    locked. Raises LockedError, naming the owner, when the folder is locked; ValueError if it is a file, OSError if the
+    lock cannot be written.
     """
     folder = run.resolve()
     if folder in _held.get():
@@ -87,8 +89,10 @@ def _file(run: Path, folder: Path) -> Iterator[None]:
         try:
             file = _open(run, folder / LOCK)
         except OSError as error:
-            if error.errno not in _READ_ONLY or new:
+            if error.errno not in _UNLOCKED or not folder.exists():
                 raise
+            with suppress(OSError):
+                (folder / LOCK).unlink()
         yield
     finally:
         if file is not None:

@@ -296,17 +296,14 @@ class Reading:
     steady: Accuracy | None
 
 
-def verdicts_of(run: Path) -> pd.DataFrame:
-    """A run's table verdicts (what language models say of its negatives). Raises FileNotFoundError if it has none."""
+def read_reports(run: Path) -> list[Reading]:
+    """The reports of a run's table verdicts: by reader and reading, one of each operator and, if there are several, one
+    of all. Raises FileNotFoundError if the run has no such table.
+    """
     import pyarrow as pa
 
-    return pa.concat_tables(read_table(run, "verdicts")).to_pandas()
-
-
-def read_reports(run: Path) -> list[Reading]:
-    """The reports of a run: by reader and reading, one of each operator and, if there are several, one of all."""
-    reports = []
-    for (reader, reading), rows in verdicts_of(run).groupby(["reader", "reading"]):
+    reports, verdicts = list[Reading](), pa.concat_tables(read_table(run, "verdicts")).to_pandas()
+    for (reader, reading), rows in verdicts.groupby(["reader", "reading"]):
         groups = {str(operator): some for operator, some in rows.groupby("operator")}
         groups |= {ALL: rows} if len(groups) > 1 else {}
         reports += [_reading(str(reader), str(reading), name, some) for name, some in groups.items()]

@@ -110,10 +110,18 @@ def test_a_block_within_a_block_and_what_is_left_of_both(tmp_path: Path) -> None
     assert run.exists() and not os.listdir(run)
 
 
-def test_a_disk_that_is_read_only_is_not_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_is_read_only_or_without_locks_is_not_locked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*_: object) -> None:
-        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+        raise OSError(code, os.strerror(code))
 
+    code = errno.ENOSYS
+    with monkeypatch.context() as patch:
+        patch.setattr(lock.fcntl, "flock", refuse)
+        with locked(tmp_path / "new"):
+            assert not os.listdir(tmp_path / "new")
+    code = errno.EROFS
     monkeypatch.setattr(lock, "_open", refuse)
     with locked(tmp_path):
         assert not os.listdir(tmp_path)
