@@ -11,6 +11,7 @@ import numpy as np
 
 from .caption import Caption, cached_on_context
 from .cloze.model import Reading
+from .cloze.surrogate import surrogate_of
 from .language.coreference import Coreferent, says_less
 from .lexicon.lexicon import Lexicon
 from .mentions import Mentions
@@ -77,7 +78,7 @@ class Batch:
         estimates it: (slots, entries). Arguments as of `log_probabilities`; weights: (slots, entries).
         """
         odd = np.zeros(weights.shape, bool)
-        if self.excluded or not slots or (surrogate := self.readings[0].model.surrogate) is None:
+        if self.excluded or not slots or (surrogate := surrogate_of(self.readings[0].model)) is None:
             return odd
         places = [self.readings[number].place(slot.start, slot.end) for number, slot in slots]
         units = head_units(self.lexicon, kind, form)

@@ -20,6 +20,7 @@ from .caption import Caption, cached, read_only
 from .cloze.model import ClozeModel, Reading, Span, cloze_model
 from .cloze.network import single_threaded
 from .cloze.states import normalised
+from .cloze.surrogate import surrogate_of
 from .edits import Candidate, Edit
 from .lexicon.lexicon import Lexicon
 from .reproducible import log
@@ -178,16 +179,15 @@ def compare(captions: Sequence[Caption], readings: Sequence[Reading], candidates
     for own in together.values():
         numbers, places, units = zip(*own, strict=True)
         of = [readings[i] for i in numbers]
-        surrogate = of[0].model.surrogate
+        surrogate = surrogate_of(of[0].model)
         assert surrogate is not None
         estimates = surrogate.estimate(of, np.array(places), np.array(units), WINDOW)
         for i, change in zip(numbers, zip(*(its.tolist() for its in estimates), strict=True), strict=True):
             odds = candidates[i].plausibility
             changes[i] = Change(change[3] if odds is None else odds, *change[1:])
     rest = [i for i in range(len(captions)) if i not in changes]
-    changes |= zip(
-        rest, read_and_compare(*([its[i] for i in rest] for its in (captions, readings, candidates))), strict=True
-    )
+    left = [captions[i] for i in rest], [readings[i] for i in rest], [candidates[i] for i in rest]
+    changes |= zip(rest, read_and_compare(*left), strict=True)
     return [changes[i] for i in range(len(captions))]
 
 
@@ -195,7 +195,7 @@ def _replaced_unit(caption: Caption, reading: Reading, candidate: Candidate) -> 
     """The place of the one unit that a candidate replaces, and the number of the new one, or of the head of a phrase
     that is no unit; None if it does anything else, but for "an" in place of "a", or there is no surrogate.
     """
-    if candidate.change not in REPLACED or reading.model.surrogate is None or reading.states is None:
+    if candidate.change not in REPLACED or surrogate_of(reading.model) is None or reading.states is None:
         return None
     found = None
     for start, end, new in candidate.edits:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,13 @@ from zipfile import BadZipFile
 import numpy as np
 
 from ..data import data_path
-from . import surrogate
 from .fixed_point import LARGEST, ROW, Quantised
 from .states import SPECIAL, Units
 
 UNITS, ABOUT, BITS = "units", "about", ".bits"
+PREFIX = "surrogate."
+NAMES = ("context", "distance", "share", "before", "after")  # of the surrogate's matrices B, t, A and both F
+FARTHEST = 10  # places that are farther apart than this share one t
 EMBEDDING = "embedding.weight"  # the one matrix whose rows are activations, too
 WORD = re.compile(r"[^\W\d_]+")
 LEAST_WORDS = 3
@@ -134,7 +137,20 @@ def shapes(arrays: dict[str, np.ndarray], units: int) -> dict[str, tuple[int, ..
         expected |= {f"{gru}.bias_ih_l0": (3 * states,), f"{gru}.bias_hh_l0": (3 * states,)}
     for name, shape in linear.items():
         expected |= {f"{name}.weight": shape, f"{name}.bias": shape[:1]}
-    return expected | surrogate.shapes(arrays)
+    return expected | surrogate_shapes(arrays)
+
+
+def surrogate_shapes(arrays: Mapping[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
+    """The shape of each parameter, by name, in a model with these other parameters; {} if it has no surrogate. The
+    sizes of a(i, s) and of what it is made of are those of `surrogate.share.weight`, else KeyError.
+    """
+    if not any(name.startswith(PREFIX) for name in arrays):
+        return {}
+    shares, hidden = arrays[f"{PREFIX}share.weight"].shape
+    words, (states,) = arrays["embedding.weight"].shape[1], arrays["query.bias"].shape
+    sizes = ((hidden, 4 * words), (2 * FARTHEST + 1, hidden), (shares, hidden), (shares, states), (shares, states))
+    named = {f"{PREFIX}{name}.weight": shape for name, shape in zip(NAMES, sizes, strict=True)}
+    return {**named, f"{PREFIX}share.bias": (shares,)}
 
 
 def _values(path: Path, name: str, array: np.ndarray, bits: np.ndarray | None) -> np.ndarray:

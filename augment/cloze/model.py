@@ -21,7 +21,6 @@ from ..data import data_path
 from .file import read_model
 from .network import Network, Read, single_threaded, singles
 from .states import SPECIAL, UNKNOWN, Place, Units
-from .surrogate import Surrogate, shapes
 
 EDITED = 12_000  # number of units of edited texts that are read together, about: their states take 70 MB
 Span = tuple[int, int]  # token numbers, the second exclusive
@@ -29,20 +28,16 @@ Span = tuple[int, int]  # token numbers, the second exclusive
 
 @dataclass(frozen=True, eq=False)
 class ClozeModel:
-    """A cloze model: its vocabulary, the network that computes vectors of places, and what estimates the losses of
-    texts that are not read; None: they all have to be read.
-    """
+    """A cloze model: its vocabulary, and the network that computes vectors of places."""
 
     units: Units
     network: Network
-    surrogate: Surrogate | None = None
 
     @classmethod
     def load(cls, path: Path) -> ClozeModel:
         """Read a model from its file. Raises as `negcap.augment.cloze.file.read_model`."""
         units, arrays = read_model(path)
-        network = Network(arrays)
-        return cls(units, network, Surrogate(arrays, network) if shapes(arrays) else None)
+        return cls(units, Network(arrays))
 
     @cached_property
     def embedding(self) -> np.ndarray:

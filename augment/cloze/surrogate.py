@@ -15,20 +15,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from ..caption import cached
+from .file import FARTHEST, NAMES, PREFIX
 from .fixed_point import GELU, HIDDEN, STATE, rounded
+from .model import ClozeModel, Reading
+from .network import Network
 from .states import TOGETHER, transposed
 
-if TYPE_CHECKING:
-    from .model import Reading
-    from .network import Network
-
-NAMES = ("context", "distance", "share", "before", "after")  # of the matrices B, t, A and both F
-PREFIX = "surrogate."
-FARTHEST = 10  # places that are farther apart than this share one t
 # Bits after the point of a and of F (h' - h), and the largest number of units of the second: of 64 products, none of
 # more than 2^18 units, the sum is exact.
 SHARE, CHANGE, LARGEST_CHANGE = 7, 7, 2**8
@@ -48,7 +45,7 @@ class Estimates(NamedTuple):
 
 class Surrogate:
     """The fitted estimate. arrays: of the cloze model's file; those of the surrogate are named `surrogate.NAME.weight`
-    (B, t, A and F, as `shapes` says) and `surrogate.share.bias` (c).
+    (B, t, A and F, see `negcap.augment.cloze.file`) and `surrogate.share.bias` (c).
     """
 
     def __init__(self, arrays: Mapping[str, np.ndarray], network: Network) -> None:
@@ -67,14 +64,10 @@ class Surrogate:
         """What texts lose. readings: of each text, made together by `ClozeModel.read`. places: (replacements, 2), the
         units before and after each place. units: the new ones, (replacements,). window: see `Change.lowest`.
         """
-        parts = [
-            self._estimate(
-                readings[at : at + TOGETHER_ESTIMATED],
-                *(its[at : at + TOGETHER_ESTIMATED] for its in (places, units)),
-                window,
-            )
-            for at in range(0, len(units), TOGETHER_ESTIMATED)
-        ]
+        parts = []
+        for at in range(0, len(units), TOGETHER_ESTIMATED):
+            block = slice(at, at + TOGETHER_ESTIMATED)
+            parts.append(self._estimate(readings[block], places[block], units[block], window))
         return Estimates(*map(np.concatenate, zip(*parts, strict=True)))
 
     def _estimate(self, readings: Sequence[Reading], places: np.ndarray, units: np.ndarray, window: int) -> Estimates:
@@ -165,14 +158,8 @@ def state_changes(network: Network, readings: Sequence[Reading], places: np.ndar
     return changes
 
 
-def shapes(arrays: Mapping[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
-    """The shape of each parameter, by name, in a model with these other parameters; {} if it has no surrogate. The
-    sizes of a(i, s) and of what it is made of are those of `surrogate.share.weight`, else KeyError.
-    """
-    if not any(name.startswith(PREFIX) for name in arrays):
-        return {}
-    shares, hidden = arrays[f"{PREFIX}share.weight"].shape
-    words, (states,) = arrays["embedding.weight"].shape[1], arrays["query.bias"].shape
-    sizes = ((hidden, 4 * words), (2 * FARTHEST + 1, hidden), (shares, hidden), (shares, states), (shares, states))
-    named = {f"{PREFIX}{name}.weight": shape for name, shape in zip(NAMES, sizes, strict=True)}
-    return {**named, f"{PREFIX}share.bias": (shares,)}
+@cached(8)
+def surrogate_of(model: ClozeModel) -> Surrogate | None:
+    """The surrogate in a model's file; None if it has none, so that all texts have to be read."""
+    arrays = model.network.arrays
+    return Surrogate(arrays, model.network) if f"{PREFIX}share.weight" in arrays else None

@@ -135,10 +135,12 @@ def noun_choices(batch: Batch) -> list[list[Choice]]:
     for (number, slot), weighed in zip(slots, noun_weights(batch, slots), strict=True):
         if weighed is not None:
             candidate = noun_candidates(batch.captions[number], batch.lexicon, slot)
-            *weights, odd, same = weighed
+            weights, log_odds, odd, same = weighed
             names, forms = nouns.names, batch.lexicon.forms(many=slot.plural)
             left = [number for number in same if names[number] in forms]
-            choices[number].append(Choice((slot.noun,), slot.entry, names, *weights, candidate, slot.plural, odd, left))
+            choices[number].append(
+                Choice((slot.noun,), slot.entry, names, weights, log_odds, candidate, slot.plural, odd, left)
+            )
     return choices
 
 

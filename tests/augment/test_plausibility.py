@@ -18,6 +18,7 @@ from negcap.augment.plausibility import (
     entry_vectors,
     log_probabilities,
     read,
+    read_and_compare,
     words_after,
 )
 from tests.augment.fixtures import sample_lexicon, sample_parses
@@ -85,7 +86,7 @@ def test_text_that_only_moves_is_split_into_the_words_of_the_parser() -> None:
 )
 def test_log_odds_are_the_difference_of_the_log_likelihoods(text: str, exchanges: list[tuple[str, str]]) -> None:
     candidate = replaced(text, *exchanges)
-    change = changed(text, candidate)
+    (change,) = read_and_compare([caption(text)], read([caption(text)]), [candidate])
     after = " ".join(words_after(caption(text), candidate.edits)[0])
     assert change.log_odds == pytest.approx(log_likelihood(after) - log_likelihood(text), abs=1e-4)
     assert change.loss >= 0.0 > change.lowest

@@ -18,11 +18,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import gelu, mse_loss
 
-from ....augment.cloze.file import ABOUT, stored
+from ....augment.cloze.file import ABOUT, FARTHEST, PREFIX, stored
 from ....augment.cloze.fixed_point import STATE
 from ....augment.cloze.model import ClozeModel, Reading
 from ....augment.cloze.network import single_threaded
-from ....augment.cloze.surrogate import FARTHEST, PREFIX, state_changes
+from ....augment.cloze.surrogate import state_changes
 from ....augment.data import data_path
 from ....augment.lexicon.lexicon import Lexicon
 from ....augment.plausibility import entry_units
@@ -120,9 +120,9 @@ def slots_of(model: ClozeModel, captions: Sequence[Sequence[str]], seed: int) ->
         for number, reading in enumerate(readings):
             left = dict(PLACES)
             for place in (rng.permutation(len(reading.scores)) + 1).tolist():
-                kind, units = alike.get(reading.units[place], ("", None))
-                if units is None or not left[kind]:
+                if (found := alike.get(reading.units[place])) is None or not left[found[0]]:
                     continue
+                kind, units = found
                 left[kind] -= 1
                 likely = model.embedding[units] @ reading.vectors[place - 1] + model.bias[units]
                 open_ = units[(likely >= FLOOR) & (units != reading.units[place])]
@@ -142,13 +142,13 @@ def _read(
         return
     texts = []
     for number, place, unit in tried:
-        first, size = readings[number].place_of.index(place), readings[number].place_of.count(place)
-        own = words[number]
-        texts.append([*own[:first], *model.units.names[unit].split(" "), *own[first + size :]])
-    of = [readings[number] for number, *_ in tried]
+        own, of = words[number], readings[number].place_of
+        first, last = of.index(place), of.index(place) + of.count(place)
+        texts.append([*own[:first], *model.units.names[unit].split(" "), *own[last:]])
+    changed = [readings[number] for number, *_ in tried]
     _, places, units = np.array(tried).T
-    moved = state_changes(model.network, of, np.column_stack([places - 1, places + 1]), units).astype(np.int16)
-    read = zip(tried, model.read_edited(of, texts), moved.transpose(1, 0, 2), strict=True)
+    moved = state_changes(model.network, changed, np.column_stack([places - 1, places + 1]), units).astype(np.int16)
+    read = zip(tried, model.read_edited(changed, texts), moved.transpose(1, 0, 2), strict=True)
     for (number, place), group in groupby(read, key=lambda one: one[0][:2]):
         old, lost, changes = readings[number], [], []
         for (_, _, unit), new, change in group:
@@ -157,9 +157,9 @@ def _read(
                 changes.append(change)
         if lost:
             vectors = old.vectors[: len(old.scores)].astype(np.float16)  # without loss: at most 2^10 units
-            own = np.array(lost, np.float16)
-            own[:, place - 1] = np.nan
-            yield Slot(vectors, np.array(old.units[1:-1]), place - 1, own, np.stack(changes, 1))
+            of_text = np.array(lost, np.float16)
+            of_text[:, place - 1] = np.nan
+            yield Slot(vectors, np.array(old.units[1:-1]), place - 1, of_text, np.stack(changes, 1))
 
 
 @torch.random.fork_rng(devices=[])
@@ -190,8 +190,8 @@ def _error(net: Surrogate, slots: Sequence[Slot], embedding: Tensor) -> Tensor:
     lost = torch.from_numpy(np.concatenate([slot.lost.reshape(-1) for slot in slots])).float()
     other = ~lost.isnan()
     estimated, lost, number = estimated[other], lost[other], number[other]
-    sums = (_sums(its, number, slots) for its in (estimated, lost))
-    return mse_loss(estimated, lost.clamp(LEAST, MOST)) + mse_loss(*map(torch.log1p, sums))
+    sums = [torch.log1p(_sums(its, number, slots)) for its in (estimated, lost)]
+    return mse_loss(estimated, lost.clamp(LEAST, MOST)) + mse_loss(sums[0], sums[1])
 
 
 def _sums(lost: Tensor, number: Tensor, slots: Sequence[Slot]) -> Tensor:

@@ -107,9 +107,9 @@ KNOWN = Units((*SPECIAL, "a", "man", "tennis", "racket", "tennis racket", "in", 
 
 
 READ = {
-    "A man stands": (["a", "man", "stands"], [1, 2, 3]),
+    "a man stands": (["a", "man", "stands"], [1, 2, 3]),
     "an man": (["a", "man"], [1, 2]),
-    "An Tennis racket": (["a", "tennis racket"], [1, 2, 2]),
+    "an tennis racket": (["a", "tennis racket"], [1, 2, 2]),
     "tennis tennis racket racket": (["tennis", "tennis racket", "racket"], [1, 2, 2, 3]),
     "stands in front of a man": (["stands", "in front of", "a", "man"], [1, 2, 2, 2, 3, 4]),
     "stands in front": (["stands", "in", "front"], [1, 2, 3]),
