@@ -25,7 +25,7 @@ MADE = (  # operator, replacement, beginning of the caption
 REFUSED = (
     ("noun", "bridge", "A large red bus", "other captions mention a bridge"),
     ("noun", "boat", "A large red bus", "a caption that mentions a river often has one that mentions a boat"),
-    ("noun", "dog", "A large red bus", "a model of captions finds the sentence unlikely"),
+    ("preposition", "under", "A red bus with two", "readers would call the sentence odd"),
 )
 FONT = "system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif"
 WIDTH, LEFT, SENTENCE, LINE, CHARACTERS = 672, 24, 142, 23, 57

@@ -19,11 +19,16 @@ from negcap.augment.cloze.file import read_about, read_model
 from negcap.augment.cloze.model import ClozeModel
 from negcap.augment.cloze.network import singles
 from negcap.augment.cloze.states import SPECIAL, UNKNOWN, Units
+from negcap.augment.data import data_path
+from negcap.augment.edits import Candidate, Edit
+from negcap.augment.language.parse import parse
+from negcap.augment.plausibility import compare, read, read_and_compare
 from negcap.pipelines.resources.__main__ import main, resources
 from negcap.pipelines.resources.cloze import corpus
-from negcap.pipelines.resources.cloze.config import Sizes, TrainingConfig
+from negcap.pipelines.resources.cloze.config import Sizes, SurrogateConfig, TrainingConfig
 from negcap.pipelines.resources.cloze.corpus import encode, read_photo_ids, read_source, tokenised, vocabulary
 from negcap.pipelines.resources.cloze.network import Cloze, enlarged, load, perplexity, save
+from negcap.pipelines.resources.cloze.surrogate import fit_to
 from negcap.pipelines.resources.cloze.train import (
     drawing,
     new_network,
@@ -31,6 +36,7 @@ from negcap.pipelines.resources.cloze.train import (
     sampled_loss,
     train,
 )
+from tests.augment.fixtures import sample_parses
 from tests.conftest import DATA, ROOT, SAMPLE
 
 ROWS = [
@@ -350,3 +356,23 @@ def test_make_calls_the_command_with_what_it_is_given(tmp_path: Path) -> None:
     made = make(tmp_path, f"MODEL={tmp_path / 'model.npz'}")  # the sample is not trained on unasked
     assert made.returncode == 2 and "make cloze needs CAPTIONS" in made.stderr
     assert not (tmp_path / "model.npz").exists()
+
+
+def test_a_surrogate_is_fitted_and_written_beside_the_model(tmp_path: Path) -> None:
+    captions = sample_parses()["text"].to_pylist()[:120]
+    table = written(tmp_path / "captions.csv", [(f"{i}.jpg", "", text) for i, text in enumerate(captions)])
+    config = SurrogateConfig(captions=100, epochs=3, batch=20, width=16, shares=8)
+    shipped = data_path("cloze") / "model.npz"
+    output = tmp_path / "own.npz"
+    fit_to([str(table)], shipped, output, None, config)
+    own, about = ClozeModel.load(output), read_about(output)["surrogate"]
+    assert about["captions"] == 100 and -1 <= about["correlation"] <= 1
+    texts = parse(["A dog on a couch."])
+    cat = Candidate("noun", (Edit(2, 5, "cat"),), (1,), "dog", "cat")
+    (mine,), (read_one,) = (how(texts, read(texts, own), [cat]) for how in (compare, read_and_compare))
+    assert mine != read_one and mine.lowest == pytest.approx(read_one.lowest, abs=5)
+    fit_to([str(table)], output, tmp_path / "again.npz", None, config)  # the old one is replaced
+    assert (tmp_path / "again.npz").read_bytes() == output.read_bytes()
+    few = written(tmp_path / "few.csv", [("0.jpg", "", "A dog.")])
+    with pytest.raises(ValueError, match="20 places or more"):
+        fit_to([str(few)], shipped, output, None, config)
