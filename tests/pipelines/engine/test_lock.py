@@ -160,6 +160,7 @@ def test_one_writer_on_a_store_whose_lock_is_written_anew(store: Path, monkeypat
         (f"anna, process {2**22 + 1} on {platform.node()}", 5, False),
         ("", 59, True),
     ],
+    ids=("young", "old", "of this process", "of a process that has ended", "nameless"),
 )
 def test_stale_locks_are_told_from_live_ones(owner: str, age: int, lives: bool, monkeypatch, capsys) -> None:  # type: ignore[no-untyped-def]
     monkeypatch.setattr(lock, "_age", lambda lock: age)
