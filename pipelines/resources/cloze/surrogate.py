@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow.parquet as pq
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import gelu, mse_loss
@@ -26,6 +25,8 @@ from ....augment.cloze.surrogate import state_changes
 from ....augment.data import data_path
 from ....augment.lexicon.lexicon import Lexicon
 from ....augment.plausibility import entry_units
+from ....schemas.captions import LEXICON
+from ...tables.corpus import given_table
 from . import corpus, network
 from .config import SurrogateConfig
 from .train import report
@@ -106,7 +107,8 @@ class Surrogate(nn.Module):
 def slots_of(model: ClozeModel, captions: Sequence[Sequence[str]], seed: int) -> Iterator[Slot]:
     """Places of tokenised captions in which the model has read other units, drawn at random from the likely ones."""
     rng = np.random.default_rng(seed)
-    lexicon = Lexicon.from_table(pq.read_table(data_path("reference_lexicon") / "lexicon.parquet"), model)
+    table = given_table(data_path("reference_lexicon") / "lexicon.parquet", LEXICON)
+    lexicon = Lexicon.from_table(table, model)
     alike: dict[int, tuple[str, np.ndarray]] = {}  # of each unit, its kind and the units of the same kind and form
     for kind, forms in reversed(FORMS.items()):  # a unit of several kinds counts as the first
         for form in forms:

@@ -152,10 +152,10 @@ def test_what_refine_kept_is_published(sample_run: Path, tmp_path: Path) -> None
     run = Path(shutil.copytree(sample_run, tmp_path / "run"))
     with pytest.raises(FileNotFoundError, match=r"has no refined: run negcap refine .* first"):
         published(run, tmp_path / "out", split=(), refined=True)
-    assert main(["refine", str(run), "--operator", "noun", "--scheduler", "synchronous", "--quiet"]) == 0
+    assert main(["refine", str(run), "--operator", "attribute", "--scheduler", "synchronous", "--quiet"]) == 0
     files = published(run, tmp_path / "out", split=(), refined=True)
     kept = {row["text"] for table in read_table(run, "refined", ["text"]) for row in table.to_pylist()}
-    assert {row["negative_caption"] for row in json.loads(files["noun.json"]).values()} == kept
+    assert {row["negative_caption"] for row in json.loads(files["attribute.json"]).values()} == kept
     assert b"those that `negcap refine` kept" in files["README.md"]
 
 

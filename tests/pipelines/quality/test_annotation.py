@@ -107,7 +107,7 @@ def test_a_refined_sheet_is_of_what_was_kept(sample_run: Path, tmp_path: Path) -
     run = Path(shutil.copytree(sample_run, tmp_path / "run"))
     with pytest.raises(FileNotFoundError, match=f"has no refined: run negcap refine {run} first"):
         items(run, SheetConfig(refined=True))
-    assert main(["refine", str(run), "--operator", "noun", "--scheduler", "synchronous", "--quiet"]) == 0
+    assert main(["refine", str(run), "--operator", "attribute", "--scheduler", "synchronous", "--quiet"]) == 0
     kept = {row["negative_id"] for part in read_table(run, "refined") for row in part.to_pylist()}
     asked = {item.id for item in items(run, SheetConfig(n=1000, refined=True)) if item.kind == "negative"}
     assert asked == kept
