@@ -69,9 +69,9 @@ def entry_units(lexicon: Lexicon, kind: str, form: str = "") -> np.ndarray:
 @cached(CACHED)
 def head_units(lexicon: Lexicon, kind: str, form: str = "") -> np.ndarray:
     """As `entry_units`, but of a phrase that is no unit the unit of its last word."""
-    units, surfaces = entry_units(lexicon, kind, form), surfaces_of(lexicon, kind, form)
-    heads = [name and name.rpartition(" ")[2] if unit < 0 else None for name, unit in zip(surfaces, units, strict=True)]
-    return read_only(np.maximum(units, (lexicon.cloze or cloze_model()).numbers(heads)))
+    units = (lexicon.cloze or cloze_model()).units
+    heads = (name and units.of_head(name) for name in surfaces_of(lexicon, kind, form))
+    return read_only(np.array([head or -1 for head in heads], np.int64))
 
 
 def surfaces_of(lexicon: Lexicon, kind: str, form: str = "") -> Sequence[str | None]:
@@ -207,8 +207,7 @@ def _replaced_unit(caption: Caption, reading: Reading, candidate: Candidate) -> 
         found = first, last, new
     if found is None or (place := reading.place(*found[:2])) is None:
         return None
-    units = reading.model.units
-    unit = units.of(found[2]) or units.of(found[2].rpartition(" ")[2])
+    unit = reading.model.units.of_head(found[2])
     return None if unit is None else (place, unit)
 
 

@@ -56,6 +56,11 @@ class Units:
         """The number of the unit of a word or phrase, None if the model does not know it."""
         return self.number.get(normalised(word))
 
+    def of_head(self, name: str) -> int | None:
+        """The number of the unit of a word or phrase, or of its last word if the model does not know it as a whole."""
+        number = self.of(name)
+        return self.of(name.rpartition(" ")[2]) if number is None else number
+
     def read(self, words: Sequence[str]) -> tuple[list[int], list[int]]:
         """Group the words of a tokenised text, in lower case, into units; those not in the vocabulary become UNKNOWN.
 
