@@ -74,8 +74,11 @@ class Batch:
         return log_probabilities(asked, self.lexicon.entries(kind), units, vectors)
 
     def too_odd(self, kind: str, slots: Sequence[tuple[int, Slot]], weights: np.ndarray, form: str = "") -> np.ndarray:
-        """Which entries of positive weight readers would call odd in slots, as the surrogate of the cloze model
-        estimates it: (slots, entries). Arguments as of `log_probabilities`; weights: (slots, entries).
+        """Whether readers would call the caption odd with each entry in each slot: (slots, entries).
+
+        True where the probability of that (`negcap.augment.oddness`), from estimates of the cloze model's surrogate, is
+        above `max_odd`. False where the weight is 0, and everywhere if there is no surrogate. weights: of the entries
+        to be drawn, (slots, entries). Other arguments as of `log_probabilities`.
         """
         odd = np.zeros(weights.shape, bool)
         if self.excluded or not slots or (surrogate := surrogate_of(self.readings[0].model)) is None:

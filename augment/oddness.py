@@ -50,8 +50,9 @@ def probabilities(weights: np.ndarray, changes: Sequence[Change] | np.ndarray) -
 
 
 def kind_of(operator: str, candidate: Candidate) -> tuple[str, str]:
-    """What has a bias of its own, and what it is shrunk towards: "preposition under" and "preposition", "shuffle alike"
-    (of two nouns of one semantic class) and "shuffle"; else twice the operator.
+    """The name of a negative's bias, and that of the more general bias that it is shrunk towards: "preposition under"
+    and "preposition", "shuffle alike" (of two nouns of one semantic class) and "shuffle". For most operators both are
+    the name of the operator.
     """
     if candidate.change == "preposition":
         return f"preposition {candidate.replacement}", "preposition"

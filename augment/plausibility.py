@@ -68,7 +68,7 @@ def entry_units(lexicon: Lexicon, kind: str, form: str = "") -> np.ndarray:
 
 @cached(CACHED)
 def head_units(lexicon: Lexicon, kind: str, form: str = "") -> np.ndarray:
-    """As `entry_units`, but of a phrase that is no unit the unit of its last word."""
+    """As `entry_units`, but a phrase that the model does not know gets the number of its last word."""
     units = (lexicon.cloze or cloze_model()).units
     heads = (name and units.of_head(name) for name in surfaces_of(lexicon, kind, form))
     return read_only(np.array([head or -1 for head in heads], np.int64))
@@ -164,12 +164,12 @@ class Change(NamedTuple):
 
 
 def compare(captions: Sequence[Caption], readings: Sequence[Reading], candidates: Sequence[Candidate]) -> list[Change]:
-    """Compare negatives (false captions) with their captions by the cloze model.
+    """Compare negatives (false captions) with their captions by the cloze model; returns a `Change` of each negative.
 
-    captions, readings, candidates: for each negative, its caption, how that was read, and the edits. The log-odds are
-    those of the candidate if its operator gave them, else `whole`. Where another unit takes the place of one noun,
-    attribute, verb or preposition, the model's surrogate estimates loss, lowest and whole, if it has one (see
-    `negcap.augment.cloze.surrogate`); all other negatives are read as a whole.
+    captions, readings, candidates: for each negative, its caption, how the model has read the caption, and what is
+    changed. Where one noun, attribute, verb or preposition is replaced, `loss`, `lowest` and `whole` are estimates of
+    the model's surrogate (see `negcap.augment.cloze.surrogate`). All other negatives are read as a whole, and so are
+    these if the model has no surrogate. `log_odds` is the candidate's plausibility if it has one, else `whole`.
     """
     changes: dict[int, Change] = {}
     together: dict[int, list[tuple[int, tuple[int, int], int]]] = {}

@@ -1,14 +1,16 @@
-"""What a text would lose if one of its units were replaced, estimated without reading the text that this gives.
+"""Estimate how much less likely the other words of a text become when one of its units (a word or phrase) is replaced.
 
-If another unit takes the place s, the log-probability of the unit at place i decreases by about
+The network could read the new text and tell; the estimate takes a twentieth of that time. If the unit at place s is
+replaced, the log-probability of the unit at another place i decreases by about
 
     d_i = a(i, s) · F (h' - h),    a(i, s) = A gelu(B [v_i; e_i; v_s; e_s] + t_(i-s)) + c
 
-h, h': the state of the GRU right behind the old and the new unit, on the side where i is, so there is an F of each
-side; v: the vector of a place; e: the word vector of its unit. a(i, s) is computed once for all replacements in a
-place, and h' is one step of the GRU, so an estimate takes a twentieth of the time of reading. The parameters are
-fitted to texts that the network has read, see `negcap.pipelines.resources.cloze.surrogate`. Like the network, this
-computes with whole numbers (`fixed_point`), so that it is the same on every processor.
+h, h': the state of a GRU that has just read the old or the new unit, of the forward GRU if i is behind s, of the
+backward one if i is before s; each GRU has a matrix F of its own. v: the vector of a place. e: the word vector of the
+unit that stands there in the old text. a(i, s) is the same for all replacements at s, and h' takes one step of a GRU.
+The parameters A, B, c, F and t are fitted to texts that the network has read (see
+`negcap.pipelines.resources.cloze.surrogate`). Like the network, this computes with whole numbers (`fixed_point`), so
+that it is the same on every processor.
 """
 
 from __future__ import annotations
@@ -61,8 +63,12 @@ class Surrogate:
         self._changes = [transposed(of_side) * np.float32(2.0 ** (CHANGE - STATE + 1)) for of_side in changes]
 
     def estimate(self, readings: Sequence[Reading], places: np.ndarray, units: np.ndarray, window: int) -> Estimates:
-        """What texts lose. readings: of each text, made together by `ClozeModel.read`. places: (replacements, 2), the
-        units before and after each place. units: the new ones, (replacements,). window: see `Change.lowest`.
+        """Estimate what each replacement does to its text.
+
+        readings: for each replacement, how the model has read the text before; all made by one call of
+        `ClozeModel.read`. places: for each, the positions in the text of the units before and after what is replaced,
+        (replacements, 2). units: for each, the number of the new unit, (replacements,). window: `lowest` looks at this
+        number of places on either side.
         """
         parts = []
         for at in range(0, len(units), TOGETHER_ESTIMATED):
@@ -134,8 +140,10 @@ class Surrogate:
 
 
 def state_changes(network: Network, readings: Sequence[Reading], places: np.ndarray, units: np.ndarray) -> np.ndarray:
-    """h' - h of each replacement, of the GRU that reads on to the units before it and of that which reads on to those
-    behind it, in units of 2^-(STATE - 1): (2, replacements, states). Arguments as of `Surrogate.estimate`.
+    """How replacements change the states of the two GRUs, h' - h: (2, replacements, states), of the backward GRU first.
+
+    In multiples of 2^-(STATE - 1), see `fixed_point`. network: of the model that has made the readings; the other
+    arguments are those of `Surrogate.estimate`. Raises ValueError for a reading that `ClozeModel.read` has not made.
     """
     read = readings[0].states
     if read is None:
@@ -160,6 +168,6 @@ def state_changes(network: Network, readings: Sequence[Reading], places: np.ndar
 
 @cached(8)
 def surrogate_of(model: ClozeModel) -> Surrogate | None:
-    """The surrogate in a model's file; None if it has none, so that all texts have to be read."""
+    """The surrogate in a model's file; None if it has none: all texts have to be read then."""
     arrays = model.network.arrays
     return Surrogate(arrays, model.network) if f"{PREFIX}share.weight" in arrays else None
