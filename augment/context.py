@@ -85,7 +85,7 @@ class Batch:
         of the entries to be drawn, (slots, entries). Other arguments as of `log_probabilities`.
         """
         refused = np.zeros(weights.shape, bool)
-        if self.excluded or not slots or (surrogate := surrogate_of(self.readings[0].model)) is None:
+        if not slots or (surrogate := surrogate_of(self.readings[0].model)) is None:
             return refused
         of_slot = [self.readings[number] for number, _ in slots]
         places = [reading.place(slot.start, slot.end) for reading, (_, slot) in zip(of_slot, slots, strict=True)]

@@ -79,23 +79,28 @@ class Choice:
     compatible: Sequence[int] = ()
 
 
-def draw(choices: Sequence[Choice], rng: Random, limit: int) -> Iterator[Candidate]:
+def draw(choices: Sequence[Choice], rng: Random, limit: int, *, excluded: bool = False) -> Iterator[Candidate]:
     """Candidates in random order: at most `limit` pairs of a slot and an entry, drawn by weight without replacement.
 
     A slot with many likely replacements is changed more often than one whose word is nearly certain, see `sample`.
+    excluded: whether what is plausible, but not drawn since it may be true or readers would refuse it, is yielded too,
+    as rejected candidates.
     """
+    if excluded:
+        yield from _compatible_ones(choices)
     for slot, number in sample([choice.weights for choice in choices], rng, limit):
         choice = choices[slot]
         refused = choice.refused is not None and choice.refused[number]
-        candidate = None if refused else choice.candidate(choice.names[number])
+        candidate = None if refused and not excluded else choice.candidate(choice.names[number])
         if candidate is not None:
+            if refused:
+                candidate = candidate._replace(rejected=candidate.rejected or "implausible")
             if choice.log_odds is not None:
                 candidate = candidate._replace(plausibility=float(choice.log_odds[number]))
             yield candidate
 
 
-def excluded(choices: Sequence[Choice]) -> Iterator[Candidate]:
-    """What is plausible but not drawn since it may be true (`Choice.compatible`), as rejected candidates."""
+def _compatible_ones(choices: Sequence[Choice]) -> Iterator[Candidate]:
     for choice in choices:
         for number in choice.compatible:
             name = choice.names[number]
