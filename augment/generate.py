@@ -146,7 +146,9 @@ def generate_for_images(
     images: one of the `batches` of a larger number; their captions are read together. explain: whether rejections say
     which word decided.
     """
-    read = contexts(images, lexicon, truth, **{name: getattr(settings, name) for name in ("max_odd", "max_both", "excluded")})
+    read = contexts(
+        images, lexicon, truth, **{name: getattr(settings, name) for name in ("max_odd", "max_both", "excluded")}
+    )
     generated = [
         {name: try_operator(name, context.caption, context, settings) for name in settings.operators}
         for context in read
@@ -227,8 +229,8 @@ def reject_implausible(
 
     - First the cloze model compares each negative with its caption, and those of which readers would say that they are
       odd, or that they may be true of the same photo, are rejected: with a probability above the settings' `max_odd` or
-      `max_both` (see `negcap.augment.judgement`), whether or not there is a scorer. Operators that are not compared keep
-      all their negatives, unchanged.
+      `max_both` (see `negcap.augment.judgement`), whether or not there is a scorer. Operators that are not compared
+      keep all their negatives, unchanged.
     - Then a scorer, if there is one, scores what is left: `plausibility` becomes its log-likelihood of the negative
       minus that of the caption. Negatives rejected before have none.
     - Last, negatives whose plausibility is below the settings' `min_plausibility` are rejected.

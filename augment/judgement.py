@@ -1,8 +1,8 @@
 """What careful readers would say of a negative beside its caption: that it is odd, which is ungrammatical or describes
 what is hardly ever seen or said; and that one photo could be rightly described by both.
 
-Two probabilities, from a network with one hidden layer that is fitted to what readers said of negatives which were drawn
-without these limits (see `negcap.pipelines.resources.judgement`):
+Two probabilities, from a network with one hidden layer that is fitted to what readers said of negatives which were
+drawn without these limits (see `negcap.pipelines.resources.judgement`):
 
     log-odds = A relu(P v + Q e + T t + K_k + b) + c
 
@@ -90,7 +90,7 @@ def _exact(numbers: np.ndarray) -> np.ndarray:
 
 class Inputs(NamedTuple):
     """What the network is given of negatives: the numbers of their kinds in KINDS, (negatives,); the `terms`; the mean
-    vector of the places whose words are replaced, and the mean of the new units, 0 if there are none, (negatives, width).
+    vector of the places whose words are replaced, and that of the new units, 0 if there are none, (negatives, width).
     """
 
     kinds: np.ndarray
@@ -119,7 +119,9 @@ def inputs(
     counts = np.maximum(counts, 1.0)[:, None]
     kinds = np.array([KINDS.index(candidate.change) for candidate in candidates])
     sizes, means = scores_of(readings)
-    return Inputs(kinds, terms(np.array(changes, float), sizes, means, olds), _exact(places / counts), _exact(units / counts))
+    return Inputs(
+        kinds, terms(np.array(changes, float), sizes, means, olds), _exact(places / counts), _exact(units / counts)
+    )
 
 
 def judge(

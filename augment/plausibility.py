@@ -209,8 +209,8 @@ def replacements(caption: Caption, reading: Reading, candidate: Candidate) -> It
     """The place of each word or phrase that a candidate replaces, and the number of the new unit, or of the head of a
     phrase that is no unit; None for what the model does not know.
 
-    Where a quantity is replaced, it alone; not "an" in place of "a", nor what is only put in. What is no unit, nor asked
-    for when the caption was read, has the place of its last word.
+    Where a quantity is replaced, it alone; not "an" in place of "a", nor what is only put in. What is no unit, nor
+    asked for when the caption was read, has the place of its last word.
     """
     for first, last, new in _changed(caption, candidate.edits):
         if first < last and (candidate.change != "quantity" or normalised(new) == candidate.replacement):

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from pydantic import Field
 
+from . import judgement
 from .caption import Caption
 from .context import Context
 from .edits import Candidate, Edit, Judged, exchanged
@@ -23,7 +24,6 @@ from .language.grammar import article
 from .language.semantic_classes import prepositions
 from .language.wordnet import first_sense
 from .mentions import Mentions
-from .judgement import MAX_P_ODD, judge
 from .plausibility import SentenceScorer, compare
 from .settings import Cloze, LeastPlausibility, MaxTrue, Scorer, Settings, SpacyModel
 from .slots.nouns import Slot, attribute_slots, noun_slots, quantity_slots
@@ -301,14 +301,14 @@ def judge(
         odds = scorer.log_likelihoods([negative.text for _, negative, *_ in compared])
         odds = odds - scorer.log_likelihoods([context.caption.text for context, *_ in compared])
         changes = [change._replace(log_odds=float(value)) for change, value in zip(changes, odds, strict=True)]
-    probabilities = judge(*zip(*pairs, strict=True), changes) if pairs else ((), ())
+    probabilities = judgement.judge(*zip(*pairs, strict=True), changes) if pairs else ((), ())
     following, judged = iter(zip(changes, *probabilities, strict=True)), []
     for context, negative, (operator, candidate), verdict, reason, p_true in items:
         log_odds = odd = both = None
         if reason not in NOT_COMPARED:
             change, odd, both = next(following)
             log_odds, odd, both = change.log_odds, float(odd), float(both)
-            allowed = not settings.plausible or odd <= MAX_P_ODD
+            allowed = not settings.plausible or odd <= judgement.MAX_P_ODD
             if settings.min_plausibility is not None and log_odds < settings.min_plausibility:
                 allowed = False
             reason = reason or (None if allowed else "implausible")

@@ -200,7 +200,11 @@ def _read(path: Path, names: tuple[str, ...] = (), prefix: str = "") -> dict[str
             archive = np.load(file, allow_pickle=False)
             if isinstance(archive, np.ndarray):
                 raise ValueError("is a single array")
-            return {name: archive[name] for name in archive.files if name in (names or archive.files) and name.startswith(prefix)}
+            return {
+                name: archive[name]
+                for name in archive.files
+                if name in (names or archive.files) and name.startswith(prefix)
+            }
     except (ValueError, EOFError, BadZipFile) as error:
         raise ValueError(f"{path}: must be a cloze model in an .npz archive: {error}") from None
 

@@ -63,9 +63,9 @@ class Choice:
     each, its chance of being drawn, not normalised; 0 where it is implausible or may be true of the image as well:
     (entries,). log_odds: for each, the plausibility of the negative with it, (entries,); None if only reading the whole
     negative tells. candidate: makes the candidate with an entry; None if the entry has no form that fits. plural: of a
-    noun. refused: which entries are not drawn since readers would call them odd, or true as well, (entries,); None if the
-    whole negative has to be read to know. compatible: the numbers of the plausible entries that are not drawn since they may be true of
-    the same thing.
+    noun. refused: which entries are not drawn since readers would call them odd, or true as well, (entries,); None if
+    the whole negative has to be read to know. compatible: the numbers of the plausible entries that are not drawn since
+    they may be true of the same thing.
     """
 
     tokens: tuple[int, ...]
@@ -151,8 +151,8 @@ def noun_choices(batch: Batch) -> list[list[Choice]]:
 
 def noun_weights(batch: Batch, slots: Sequence[tuple[int, Slot]]) -> list[Weighed | None]:
     """For each slot, with the number of its caption, the weight of each noun of the lexicon, and its log-odds to the
-    slot's noun, and whether readers would refuse it: each (entries,); and the numbers of other plausible nouns, which may name
-    the same thing.
+    slot's noun, and whether readers would refuse it: each (entries,); and the numbers of other plausible nouns, which
+    may name the same thing.
 
     0 for what is implausible there or may name the same thing. None if no noun of the lexicon has the slot's form.
     """

@@ -48,7 +48,9 @@ class Network(nn.Module):
         if self.training:
             known = (torch.rand(len(place), 1) >= self.config.without_vectors).float()
             place, unit = (known * nn.functional.dropout(its, self.config.dropout) for its in (place, unit))
-        hidden = sum((part(its) for part, its in zip(self.parts.values(), (place, unit, terms, kinds), strict=True)), self.bias)
+        hidden = sum(
+            (part(its) for part, its in zip(self.parts.values(), (place, unit, terms, kinds), strict=True)), self.bias
+        )
         return self.output(nn.functional.dropout(torch.relu(hidden), self.config.dropout / 2, self.training))
 
     def arrays(self) -> dict[str, np.ndarray]:
