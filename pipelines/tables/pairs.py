@@ -26,7 +26,7 @@ COLUMNS = (
     *("negative_id", "negative", "operator", "family", "draw", "replaced", "replacement", *MEASURES, "siblings"),
 )
 NEGATION, TRUE_NEGATION = "negation", "true_negation"
-DENIALS_ODD = 0.39  # the share of negation's sentences that readers called odd, who saw what its p_odd does not: the form
+DENIALS_ODD = 0.39  # the share of negation that readers called odd, for its form, which p_odd does not know
 # In `replaced` and `replacement`: before what is denied, and between what is asserted and what is denied.
 DENIED, BOTH = "not ", " | "
 Row = dict[str, Any]
