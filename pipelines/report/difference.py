@@ -22,8 +22,8 @@ def difference(run: Path, other: Path, examples: int = 3) -> dict[str, Any]:
 
     Returns values that JSON can represent: for each operator the number of rows in `both`, `added` (only in `run`),
     `removed` (only in `other`), `why_added` and `why_removed` (by the reason of the run that lacks them; `not drawn` if
-    it did not try them, `not built` if it was built without the operator) and `reasons` (of candidates that both reject for different reasons, "old -> new"); and
-    `examples` of rows added and removed. Raises what `read_table` raises.
+    it did not try them, `not built` if it was built without the operator) and `reasons` (of candidates that both reject
+    for different reasons, "old -> new"); and `examples` of rows added and removed. Raises what `read_table` raises.
     """
     import pandas as pd
 
