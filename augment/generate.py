@@ -245,7 +245,7 @@ def reject_implausible(
             read += [(context, kept, negative) for negative in accepted if compared]
     pairs = [(context.caption, context.reading, negative.candidate) for context, _, negative in read]
     changes = compare(*zip(*pairs, strict=True)) if pairs else []
-    odd, both = judge(*zip(*pairs, strict=True), changes) if pairs else ((), ())
+    odd, both = judge(changes, *zip(*pairs, strict=True)) if pairs else ((), ())
     left: list[tuple[Caption, Generated, Judged]] = []
     for (context, kept, negative), change, p_odd, p_both in zip(read, changes, odd, both, strict=True):
         negative = negative._replace(plausibility=change.log_odds, p_odd=float(p_odd), p_both=float(p_both))

@@ -60,7 +60,7 @@ class Judge:
         """What vectors of places and of new units add to the hidden layer: (negatives, hidden)."""
         return places @ self._place + units @ self._unit if self._own else np.zeros((len(places), len(self._bias)))
 
-    def judge(self, kinds: Sequence[int] | int, terms: np.ndarray, shares: np.ndarray) -> Judgements:
+    def judge(self, kinds: np.ndarray | int, terms: np.ndarray, shares: np.ndarray) -> Judgements:
         """Judge negatives. kinds: their numbers in KINDS, or one for all. terms: see `terms`. shares: what places and
         new units add to the hidden layer, (negatives, hidden).
         """
@@ -125,7 +125,7 @@ def inputs(
 
 
 def judge(
-    captions: Sequence[Caption], readings: Sequence[Reading], candidates: Sequence[Candidate], changes: Sequence[Change]
+    changes: Sequence[Change], captions: Sequence[Caption], readings: Sequence[Reading], candidates: Sequence[Candidate]
 ) -> Judgements:
     """Judge negatives; the arguments are those of `inputs`, and all readings are of one model."""
     if not candidates:

@@ -301,7 +301,7 @@ def judge(
         odds = scorer.log_likelihoods([negative.text for _, negative, *_ in compared])
         odds = odds - scorer.log_likelihoods([context.caption.text for context, *_ in compared])
         changes = [change._replace(log_odds=float(value)) for change, value in zip(changes, odds, strict=True)]
-    probabilities = judgement.judge(*zip(*pairs, strict=True), changes) if pairs else ((), ())
+    probabilities = judgement.judge(changes, *zip(*pairs, strict=True)) if pairs else ((), ())
     following, judged = iter(zip(changes, *probabilities, strict=True)), []
     for context, negative, (operator, candidate), verdict, reason, p_true in items:
         log_odds = odd = both = None

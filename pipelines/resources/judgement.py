@@ -60,7 +60,7 @@ class Network(nn.Module):
         named |= {"hidden.bias": self.bias, "output.bias": self.output.bias}
         found: dict[str, np.ndarray] = {}
         for name, its in named.items():
-            found |= stored(f"{JUDGEMENT}{name}", its.detach().numpy())
+            found |= stored(f"{JUDGEMENT}{name}", torch.as_tensor(its).detach().numpy())
         return found
 
 

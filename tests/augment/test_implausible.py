@@ -64,7 +64,7 @@ def test_the_judge_is_its_equation() -> None:
     hidden = its.places @ arrays["place"].T + its.units @ arrays["unit"].T + its.terms @ arrays["terms"].T
     hidden = np.maximum(hidden + arrays["kind"].T[its.kinds] + bias, 0.0)
     expected = 1 / (1 + np.exp(-(hidden @ arrays["output"].T + last)))
-    judged = judge([own.caption] * 2, [own.reading] * 2, given, changes)
+    judged = judge(changes, [own.caption] * 2, [own.reading] * 2, given)
     assert np.stack(judged, 1) == pytest.approx(expected, abs=2e-4)
     assert all(len(its) == 0 for its in judge([], [], [], []))
 
@@ -85,7 +85,7 @@ def test_negatives_that_readers_would_refuse_are_rejected(monkeypatch: pytest.Mo
     given = [accepted(2, 5, new, value) for new, value in (("cat", 1.0), ("boy", -2.0), ("car", None))]
     pairs = [own.caption] * 3, [own.reading] * 3, [one.candidate for one in given]
     changes = compare(*pairs)
-    odd, both = judge(*pairs, changes)
+    odd, both = judge(changes, *pairs)
     assert len(set(odd)) == len(set(both)) == 3
     read = [
         one._replace(plausibility=change.log_odds, p_odd=p, p_both=q)
