@@ -303,11 +303,11 @@ def _augmented(settings: Settings) -> str:
     """Augmented VSE: retrieval, and the difference of rsum from the training on captions by people alone."""
     rows = []
     for name in PAPERS["augmented"]:
-        if not (metrics := read_evaluation(settings.model(name))):
+        if not (seeds := read_seeds(settings, name, "house")):
             continue
-        cells = _cells([metrics], [f"retrieval/{key}" for key in ("rsum", "i2t R@1", "t2i R@1")])
-        people = name[: len("people-5")] + ("-lstm" if name.endswith("-lstm") else "")
-        figures = difference([settings.model(name)], [settings.model(people)], settings.captions)
+        cells = _cells(seeds, [f"retrieval/{key}" for key in ("rsum", "i2t R@1", "t2i R@1")])
+        people = ("people-5" if name.startswith("people-5") else "people-1") + ("-lstm" if "lstm" in name else "")
+        figures = difference(settings.trained(name), settings.trained(people), settings.captions)
         rows.append([f"`{name}`", *cells, format_difference(*figures["rsum"]) if figures and name != people else ""])
     return markdown_table(["captions", "rsum", "i2t R@1", "t2i R@1", "rsum, difference"], rows)
 
