@@ -35,7 +35,10 @@ FEW = "--per-family 1"  # negatives of attacks that a table does not show
 ONCE = MappingProxyType({"evaluation": ""})
 Jobs = Iterator[tuple[str, Sequence[str]]]  # names, and the commands that are run in turn
 VSE_C = ("vse", "vse++", "vse-c", "vse-c+noun", "vse-c+numeral", "vse-c+relation")
-UNIVSE = ("vse", "vse++", "vse-c", "univse", "univse+max", "vse++-grid", "vse-c-grid", "univse-grid")
+UNIVSE = (
+    *("vse", "vse++", "vse-c", "univse", "univse+max"),
+    *("vse++-grid", "vse++-grid-max-k", "vse-c-grid", "univse-grid", "univse+max-grid"),
+)
 
 
 @dataclass(frozen=True)
