@@ -37,7 +37,7 @@ Jobs = Iterator[tuple[str, Sequence[str]]]  # names, and the commands that are r
 VSE_C = ("vse", "vse++", "vse-c", "vse-c+noun", "vse-c+numeral", "vse-c+relation")
 UNIVSE = (
     *("vse", "vse++", "vse-c", "univse", "univse+max"),
-    *("vse++-grid", "vse++-grid-max-k", "vse-c-grid", "univse-grid", "univse+max-grid"),
+    *("vse++-grid", "vse++-grid-max-k", "vse-c-grid", "vse-c-grid-max-k", "univse-grid", "univse+max-grid"),
 )
 
 
