@@ -137,7 +137,7 @@ def _parser() -> argparse.ArgumentParser:
         "--part", dest="parts", action="append", default=[], choices=PARTS, help="only this part; may be repeated"
     )
     parser.add_argument("--vectors", type=Path, metavar="FILE", help="word vectors, for the parts words and blanks")
-    parser.add_argument("--seeds", type=int, default=1, help="trainings per model of Tables 1 to 4; default: 1")
+    parser.add_argument("--seeds", type=int, default=1, help="trainings per model, but of ablations; default: 1")
     parser.add_argument("--split", default="dev", help="split to evaluate on; default: dev")
     parser.add_argument("--limit", type=int, default=400, help="its first images; default: 400")
     parser.add_argument(

@@ -35,7 +35,10 @@ FEW = "--per-family 1"  # negatives of attacks that a table does not show
 ONCE = MappingProxyType({"evaluation": ""})
 Jobs = Iterator[tuple[str, Sequence[str]]]  # names, and the commands that are run in turn
 VSE_C = ("vse", "vse++", "vse-c", "vse-c+noun", "vse-c+numeral", "vse-c+relation")
-UNIVSE = ("vse", "vse++", "vse-c", "univse", "univse+max", "vse++-grid", "univse-grid")
+UNIVSE = (
+    *("vse", "vse++", "vse-c", "univse", "univse+max"),
+    *("vse++-grid", "vse++-grid-max-k", "vse-c-grid", "vse-c-grid-max-k", "univse-grid", "univse+max-grid"),
+)
 
 
 @dataclass(frozen=True)
@@ -44,8 +47,9 @@ class Settings:
 
     source: a folder in the VSE++ layout. output: a folder for the run, the models and the results. parts: of PARTS.
     vectors: a file of word vectors, which the parts words and blanks need. seeds: trainings of each model of the parts
-    vse-c and univse. split, limit: what is evaluated on. size: "short", six epochs; "trained", until validation has
-    stopped rising, as many steps for all models of a recipe; or "full", the papers' dimensions and epochs.
+    vse-c, univse and augmented. split, limit: what is evaluated on. size: "short", six epochs; "trained", until
+    validation has stopped rising, as many steps for all models of a recipe; or "full", the papers' dimensions and
+    epochs.
     """
 
     source: Path
@@ -83,7 +87,7 @@ class Settings:
         return self.output / "models" / name
 
     def trained(self, model: str, recipe: str = "house") -> list[Path]:
-        """The folders of a model of the parts vse-c and univse by all seeds: `vse++@house-0`, `vse++@house-1`."""
+        """The folders of a model by all seeds: `vse++@house-0`, `vse++@house-1`."""
         return [self.model(f"{model}@{recipe}-{seed}") for seed in range(self.seeds)]
 
 
@@ -195,12 +199,11 @@ def _augmented(settings: Settings) -> Jobs:
     for part in (0, 1):
         flags = f"--set leave_out={part}/2 {SMALL['house']} {FALLING['house']} [--set warm_up=3|]"
         yield _training(f"judge-{part}", "vse++", flags, "{captions}")
-    for name, (flags, passes) in PAPERS["augmented"].items():
+    for seed, (name, (flags, short, epochs)) in product(range(settings.seeds), PAPERS["augmented"].items()):
         if settings.size != "short" or "gan" not in flags:
-            size = f"[--epochs {passes} --set decay_every={passes} --set warm_up={passes // 2}|--epochs {5 * passes}]"
-            yield _training(
-                name, "vse++", f"{flags} {SMALL['house']} {size} [|--set decay_every={4 * passes}]", "{captions}"
-            )
+            size = f"[--epochs {short} --set decay_every={short} --set warm_up={short // 2}|--epochs {epochs}]"
+            given = f"--seed {seed} {flags} {SMALL['house']} {size} [|--set decay_every={4 * epochs // 5}]"
+            yield _training(f"{name}@house-{seed}", "vse++", given, "{captions}")
 
 
 PARTS: dict[str, Callable[[Settings], Jobs]] = {

@@ -208,9 +208,9 @@ def test_differences_are_over_the_seeds_that_both_models_have(tmp_path: Path) ->
     for run_folder in (its.run, its.captions):
         write_captions(run_folder, "a:0", "b:0", "c:0")
     for name, plain, attacked in (  # the ranks of three images, each with one caption
-        ("people-1", [1, 20, 20], [1, 20, 20]),
-        ("people-1-beam-1", [1, 1, 20], [1, 1, 20]),
-        ("people-5-judged-1", [1, 1, 1], [1, 1, 1]),
+        ("people-1@house-0", [1, 20, 20], [1, 20, 20]),
+        ("people-1-beam-1@house-0", [1, 1, 20], [1, 1, 20]),
+        ("people-5-judged-1@house-0", [1, 1, 1], [1, 1, 1]),
         ("vse++@house-0", [1, 1, 1], [20, 20, 20]),
         ("vse++@house-1", [1, 2, 1], [20, 20, 20]),
         ("vse-c@house-0", [1, 1, 1], [1, 1, 1]),
