@@ -79,8 +79,8 @@ def exchanges(
             number = lexicon.entries(kind).number
             for choice in CHOICES[kind](context.caption, context):
                 weights = choice.weights.copy()
-                if choice.odd is not None:
-                    weights[choice.odd] = 0.0
+                if choice.refused is not None:
+                    weights[choice.refused] = 0.0
                 weights[_rejected(kind, replace(choice, weights=weights), context)] = 0.0
                 (new,) = weights.nonzero()
                 if len(new) and choice.entry in number:

@@ -12,10 +12,11 @@ import numpy as np
 from .caption import Caption, cached_on_context
 from .cloze.model import Reading
 from .cloze.surrogate import surrogate_of
+from .edits import Kind
+from .judgement import KINDS, MAX_P_BOTH, MAX_P_ODD, judge_of, scores_of, terms
 from .language.coreference import Coreferent, says_less
 from .lexicon.lexicon import Lexicon
 from .mentions import Mentions
-from .oddness import MAX_P_ODD, coefficients, probabilities
 from .plausibility import WINDOW, entry_units, entry_vectors, head_units, log_probabilities, read
 from .slots.nouns import Slot
 
@@ -29,14 +30,16 @@ CAPTIONS, TOKENS = 250, 4000  # about as many captions are read by the cloze mod
 @dataclass(frozen=True, eq=False)
 class Batch:
     """Captions that the cloze model has read together, with the lexicon, and what was computed for all of them at once:
-    `known`, by function. max_odd: the highest probability that readers call a negative odd. excluded: whether operators
-    also propose what is not drawn since it may be true or is too odd.
+    `known`, by function. max_odd, max_both: the highest probabilities that readers call a negative odd, and that they
+    say that it may be true of the same photo as its caption. excluded: whether operators also propose what is not drawn
+    since it may be true or is too odd.
     """
 
     lexicon: Lexicon
     captions: Sequence[Caption]
     readings: Sequence[Reading]
     max_odd: float = MAX_P_ODD
+    max_both: float = MAX_P_BOTH
     excluded: bool = False
     known: dict[Callable[..., Any], Sequence[Any] | None] = field(default_factory=dict)
 
@@ -73,27 +76,38 @@ class Batch:
         asked = [(self.readings[number], (slot.start, slot.end), slot.contexts) for number, slot in slots]
         return log_probabilities(asked, self.lexicon.entries(kind), units, vectors)
 
-    def too_odd(self, kind: str, slots: Sequence[tuple[int, Slot]], weights: np.ndarray, form: str = "") -> np.ndarray:
-        """Whether readers would call the caption odd with each entry in each slot: (slots, entries).
+    def refused(self, kind: Kind, slots: Sequence[tuple[int, Slot]], weights: np.ndarray, form: str = "") -> np.ndarray:
+        """Whether readers would call the caption odd with each entry in each slot, or true of the same photo as well:
+        (slots, entries).
 
-        True where the probability of that (`negcap.augment.oddness`), from estimates of the cloze model's surrogate, is
-        above `max_odd`. False where the weight is 0, and everywhere if there is no surrogate. weights: of the entries
-        to be drawn, (slots, entries). Other arguments as of `log_probabilities`.
+        True where one of the probabilities (`negcap.augment.judgement`), from estimates of the cloze model's surrogate,
+        is above `max_odd` or `max_both`. False where the weight is 0, and everywhere if there is no surrogate. weights:
+        of the entries to be drawn, (slots, entries). Other arguments as of `log_probabilities`.
         """
-        odd = np.zeros(weights.shape, bool)
-        if self.excluded or not slots or (surrogate := surrogate_of(self.readings[0].model)) is None:
-            return odd
-        places = [self.readings[number].place(slot.start, slot.end) for number, slot in slots]
+        refused = np.zeros(weights.shape, bool)
+        if not slots or (surrogate := surrogate_of(self.readings[0].model)) is None:
+            return refused
+        of_slot = [self.readings[number] for number, _ in slots]
+        places = [reading.place(slot.start, slot.end) for reading, (_, slot) in zip(of_slot, slots, strict=True)]
         units = head_units(self.lexicon, kind, form)
         of, new = np.nonzero(weights)
         known = (units[new] >= 0) & np.array([place is not None for place in places])[of]
         of, new = of[known], new[known]
-        if len(of):
-            readings = [self.readings[slots[i][0]] for i in of.tolist()]
-            beside = np.array([place or (0, 0) for place in places])[of]
-            changes = np.stack(surrogate.estimate(readings, beside, units[new], WINDOW), axis=1)
-            odd[of, new] = probabilities(np.array(coefficients()[kind]), changes) > self.max_odd
-        return odd
+        if not len(of):
+            return refused
+        readings = [of_slot[i] for i in of.tolist()]
+        beside = np.array([place or (0, 0) for place in places])[of]
+        changes = np.stack(surrogate.estimate(readings, beside, units[new], WINDOW), axis=1)
+        network = judge_of(self.readings[0].model)
+        vectors, olds = np.zeros((len(slots), self.readings[0].vectors.shape[1])), np.zeros(len(slots))
+        for i, (reading, place) in enumerate(zip(of_slot, places, strict=True)):
+            if place is not None:
+                vectors[i], olds[i] = reading.at(place), min(reading.scores[place[0] : place[1] - 1])
+        sizes, means = scores_of(of_slot)
+        shares = network.shares(vectors[of], self.readings[0].model.embedding[units[new]])
+        judged = network.judge(KINDS.index(kind), terms(changes, sizes[of], means[of], olds[of]), shares)
+        refused[of, new] = (judged.odd > self.max_odd) | (judged.both > self.max_both)
+        return refused
 
 
 def computed_together(function: Callable[[Batch], Sequence[Result]]) -> Callable[[Caption, Context], Result]:
@@ -165,7 +179,7 @@ def contexts(
     """The contexts of the captions of some images, in order; the cloze model reads all captions together.
 
     images: the captions of each, one of the `batches` of a larger number. truth: the estimates of the corpus; None:
-    nothing is estimated. settings: max_odd and excluded, see `Batch`.
+    nothing is estimated. settings: max_odd, max_both and excluded, see `Batch`.
     """
     images = list(images)
     batch = Batch.read([caption for captions in images for caption in captions], lexicon, **settings)

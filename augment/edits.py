@@ -65,11 +65,11 @@ class Judged(NamedTuple):
 
     text: the negative; it may be empty if the candidate was rejected. p_true: the estimated probability that one more
     caption of the image would make it true; None if not estimated. plausibility: its log-odds to the caption; None if
-    not computed. p_odd: the estimated probability that a reader calls it odd, see negcap.augment.oddness;
-    None if not estimated. reason: one of negcap.schemas.negatives.REASONS. detail: the limit that it
-    does not keep, or the word of a caption that decided; of a caption that is rejected whole, with the candidate
-    NOTHING: which rule it breaks, or which operator failed and how. sibling_id: the caption_id of the sibling caption
-    that decided, if one did (see negcap.augment.truth.evidence).
+    not computed. p_odd, p_both: the estimated probabilities that a reader calls it odd, and that one says that it and
+    its caption may be true of one photo, see negcap.augment.judgement; None if not estimated. reason: one of
+    negcap.schemas.negatives.REASONS. detail: the limit that it does not keep, or the word of a caption that decided; of
+    a caption that is rejected whole, with the candidate NOTHING: which rule it breaks, or which operator failed and
+    how. sibling_id: the caption_id of the sibling caption that decided, if one did (see negcap.augment.truth.evidence).
     """
 
     candidate: Candidate
@@ -77,6 +77,7 @@ class Judged(NamedTuple):
     p_true: float | None
     plausibility: float | None = None
     p_odd: float | None = None
+    p_both: float | None = None
     reason: str | None = None
     detail: str | None = None
     sibling_id: str | None = None

@@ -18,13 +18,13 @@ from .caption import MAX_TOKENS, Caption, by_image, cached, from_parses
 from .cloze.network import single_threaded
 from .context import Context, batches, contexts
 from .edits import NOTHING, Generated, Judged, apply
+from .judgement import MAX_P_BOTH, MAX_P_ODD, judge
 from .language.concreteness import Concreteness
-from .oddness import MAX_P_ODD, p_odd
 from .operators import OPERATORS, PRESETS, operator
 from .plausibility import SentenceScorer, compare
 from .recovery import FAMILIES_OF
 from .reproducible import record_rng
-from .settings import AtLeastOne, Cloze, LeastPlausibility, MaxOdd, MaxTrue, Scorer, Seed, Settings
+from .settings import AtLeastOne, Cloze, LeastPlausibility, MaxBoth, MaxOdd, MaxTrue, Scorer, Seed, Settings
 from .truth.contradiction import assess
 from .truth.estimates import MAX_P_TRUE, Truth
 from .truth.evidence import explained
@@ -38,11 +38,12 @@ if TYPE_CHECKING:
 # checks, READ_PER_NEGATIVE * quota are compared with it, since many are odd.
 DRAWS_PER_NEGATIVE, EXTRA_DRAWS, READ_PER_NEGATIVE = 4, 16, 3
 # reasons of rejections
-IMPLAUSIBLE, NO_CANDIDATE, OPERATOR_ERROR, TOO_LONG = "implausible", "no_candidate", "operator_error", "too_long"
+IMPLAUSIBLE, COMPATIBLE, NO_CANDIDATE = "implausible", "compatible", "no_candidate"
+OPERATOR_ERROR, TOO_LONG = "operator_error", "too_long"
 NEAREST = (IMPLAUSIBLE, "likely_true")  # of the reasons for a caption without negatives, the last checked first
 KEYS = ("caption_id", "image_id", "split", "origin")
 # The columns of the fields of `Judged` after the candidate, and of the fields of `Candidate` that say what it changes.
-OUTCOMES = ("text", "p_true", "plausibility", "p_odd", "reason", "detail", "sibling_id")
+OUTCOMES = ("text", "p_true", "plausibility", "p_odd", "p_both", "reason", "detail", "sibling_id")
 CHANGES = ("replaced", "replacement", "replaced_synset", "replacement_synset")
 NOUNS = 1 << 14  # number of replacements whose concreteness is cached
 FAMILIES = FAMILIES_OF | {name: operator.family for name, operator in OPERATORS.items()}
@@ -60,6 +61,7 @@ class NegativesConfig(Settings):
     max_true: MaxTrue = MAX_P_TRUE
     min_plausibility: LeastPlausibility = None
     max_odd: MaxOdd = MAX_P_ODD
+    max_both: MaxBoth = MAX_P_BOTH
     scorer: Scorer = None
     cloze: Cloze = None
     excluded: bool = Field(
@@ -144,12 +146,14 @@ def generate_for_images(
     images: one of the `batches` of a larger number; their captions are read together. explain: whether rejections say
     which word decided.
     """
-    read = contexts(images, lexicon, truth, max_odd=settings.max_odd, excluded=settings.excluded)
+    read = contexts(
+        images, lexicon, truth, **{name: getattr(settings, name) for name in ("max_odd", "max_both", "excluded")}
+    )
     generated = [
         {name: try_operator(name, context.caption, context, settings) for name in settings.operators}
         for context in read
     ]
-    left = reject_implausible(read, generated, scorer, settings.min_plausibility, settings.max_odd)
+    left = reject_implausible(read, generated, settings, scorer)
     for context, of_caption in zip(read, left, strict=True) if explain else ():
         for made in of_caption.values():
             made.rejected[:] = [explained(rejected, context) for rejected in made.rejected]
@@ -216,45 +220,47 @@ def apply_operator(name: str, caption: Caption, context: Context, settings: Nega
 def reject_implausible(
     contexts: Sequence[Context],
     generated: Sequence[Mapping[str, Generated]],
+    settings: NegativesConfig,
     scorer: SentenceScorer | None = None,
-    minimum: float | None = None,
-    max_odd: float = MAX_P_ODD,
 ) -> list[dict[str, Generated]]:
-    """Move implausible negatives from the accepted to the rejected, and give the others their plausibility and p_odd.
+    """Move implausible negatives from the accepted to the rejected, and give the others what was estimated of them.
 
     contexts: one for each caption. generated: for each caption, the results by operator; the result has the same form.
 
-    - First the cloze model compares each negative with its caption, and those that are odd with a probability above
-      `max_odd` are rejected (see `negcap.augment.oddness`), whether or not there is a scorer. Operators that are not
-      compared keep all their negatives, unchanged.
+    - First the cloze model compares each negative with its caption, and those of which readers would say that they are
+      odd, or that they may be true of the same photo, are rejected: with a probability above the settings' `max_odd` or
+      `max_both` (see `negcap.augment.judgement`), whether or not there is a scorer. Operators that are not compared
+      keep all their negatives, unchanged.
     - Then a scorer, if there is one, scores what is left: `plausibility` becomes its log-likelihood of the negative
       minus that of the caption. Negatives rejected before have none.
-    - Last, negatives whose plausibility is below `minimum` are rejected.
+    - Last, negatives whose plausibility is below the settings' `min_plausibility` are rejected.
     """
     results: list[dict[str, Generated]] = []
-    read: list[tuple[str, Context, Generated, Judged]] = []
+    read: list[tuple[Context, Generated, Judged]] = []
     for context, of_caption in zip(contexts, generated, strict=True):
         results.append({})
         for name, (accepted, rejected) in of_caption.items():
             compared = OPERATORS[name].compared
             results[-1][name] = kept = Generated([] if compared else accepted, rejected)
-            read += [(name, context, kept, negative) for negative in accepted if compared]
-    pairs = [(context.caption, context.reading, negative.candidate) for _, context, _, negative in read]
+            read += [(context, kept, negative) for negative in accepted if compared]
+    pairs = [(context.caption, context.reading, negative.candidate) for context, _, negative in read]
     changes = compare(*zip(*pairs, strict=True)) if pairs else []
-    odd = p_odd([(name, negative.candidate) for name, _, _, negative in read], changes)
+    odd, both = judge(changes, *zip(*pairs, strict=True)) if pairs else ((), ())
     left: list[tuple[Caption, Generated, Judged]] = []
-    too_odd = f"p_odd must be <= {max_odd:g}"
-    for (_, context, kept, negative), change, likely in zip(read, changes, odd, strict=True):
-        if likely <= max_odd:
-            left.append((context.caption, kept, negative._replace(plausibility=change.log_odds, p_odd=likely)))
+    for (context, kept, negative), change, p_odd, p_both in zip(read, changes, odd, both, strict=True):
+        negative = negative._replace(plausibility=change.log_odds, p_odd=float(p_odd), p_both=float(p_both))
+        if p_odd <= settings.max_odd and p_both <= settings.max_both:
+            left.append((context.caption, kept, negative))
         else:
-            log_odds = change.log_odds if scorer is None else None
-            outcome = log_odds, likely, IMPLAUSIBLE, too_odd
-            kept.rejected.append(Judged(negative.candidate, negative.text, negative.p_true, *outcome))
+            too_odd = p_odd > settings.max_odd
+            limit = f"p_odd must be <= {settings.max_odd:g}" if too_odd else f"p_both must be <= {settings.max_both:g}"
+            refused = negative._replace(reason=IMPLAUSIBLE if too_odd else COMPATIBLE, detail=limit)
+            kept.rejected.append(refused if scorer is None else refused._replace(plausibility=None))
     odds: list[float | None] = [negative.plausibility for _, _, negative in left]
     if scorer is not None:
         new = scorer.log_likelihoods([negative.text for _, _, negative in left])
         odds = (new - scorer.log_likelihoods([caption.text for caption, _, _ in left])).tolist()
+    minimum = settings.min_plausibility
     for (_, kept, negative), log_odds in zip(left, odds, strict=True):
         if minimum is not None and log_odds is not None and log_odds < minimum:
             detail = f"plausibility must be >= {minimum:g}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -19,7 +19,7 @@ import numpy as np
 from .caption import Caption, cached, read_only
 from .cloze.model import ClozeModel, Reading, Span, cloze_model
 from .cloze.network import single_threaded
-from .cloze.states import normalised
+from .cloze.states import Place, normalised
 from .cloze.surrogate import surrogate_of
 from .edits import Candidate, Edit
 from .lexicon.lexicon import Lexicon
@@ -172,7 +172,7 @@ def compare(captions: Sequence[Caption], readings: Sequence[Reading], candidates
     these if the model has no surrogate. `log_odds` is the candidate's plausibility if it has one, else `whole`.
     """
     changes: dict[int, Change] = {}
-    together: dict[int, list[tuple[int, tuple[int, int], int]]] = {}
+    together: dict[int, list[tuple[int, Place, int]]] = {}
     for i, (caption, reading, candidate) in enumerate(zip(captions, readings, candidates, strict=True)):
         if replaced := _replaced_unit(caption, reading, candidate):
             together.setdefault(id(reading.states), []).append((i, *replaced))
@@ -191,24 +191,40 @@ def compare(captions: Sequence[Caption], readings: Sequence[Reading], candidates
     return [changes[i] for i in range(len(captions))]
 
 
-def _replaced_unit(caption: Caption, reading: Reading, candidate: Candidate) -> tuple[tuple[int, int], int] | None:
+def _replaced_unit(caption: Caption, reading: Reading, candidate: Candidate) -> tuple[Place, int] | None:
     """The place of the one unit that a candidate replaces, and the number of the new one, or of the head of a phrase
     that is no unit; None if it does anything else, but for "an" in place of "a", or there is no surrogate.
     """
     if candidate.change not in REPLACED or surrogate_of(reading.model) is None or reading.states is None:
         return None
-    found = None
-    for start, end, new in candidate.edits:
-        first, last = bisect_left(caption.begins, start), bisect_left(caption.begins, end)
-        if last == first + 1 and normalised(new) == normalised(caption.lowered[first]):
-            continue
-        if found is not None:
-            return None
-        found = first, last, new
-    if found is None or (place := reading.place(*found[:2])) is None:
+    found = list(_changed(caption, candidate.edits))
+    if len(found) != 1:
         return None
-    unit = reading.model.units.of_head(found[2])
-    return None if unit is None else (place, unit)
+    first, last, new = found[0]
+    place, unit = reading.place(first, last), reading.model.units.of_head(new)
+    return None if place is None or unit is None else (place, unit)
+
+
+def replacements(caption: Caption, reading: Reading, candidate: Candidate) -> Iterator[tuple[Place, int | None]]:
+    """The place of each word or phrase that a candidate replaces, and the number of the new unit, or of the head of a
+    phrase that is no unit; None for what the model does not know.
+
+    Where a quantity is replaced, it alone; not "an" in place of "a", nor what is only put in. What is no unit, nor
+    asked for when the caption was read, has the place of its last word.
+    """
+    for first, last, new in _changed(caption, candidate.edits):
+        if first < last and (candidate.change != "quantity" or normalised(new) == candidate.replacement):
+            place = reading.place(first, last) or reading.around(last - 1)
+            if place is not None:
+                yield place, reading.model.units.of_head(new)
+
+
+def _changed(caption: Caption, edits: Sequence[Edit]) -> Iterator[tuple[int, int, str]]:
+    """The first token of each edit, the one after its last, and the new text; not of "an" in place of "a"."""
+    for start, end, new in edits:
+        first, last = bisect_left(caption.begins, start), bisect_left(caption.begins, end)
+        if last != first + 1 or normalised(new) != normalised(caption.lowered[first]):
+            yield first, last, new
 
 
 def read_and_compare(

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from pydantic import Field
 
+from . import judgement
 from .caption import Caption
 from .context import Context
 from .edits import Candidate, Edit, Judged, exchanged
@@ -23,7 +24,6 @@ from .language.grammar import article
 from .language.semantic_classes import prepositions
 from .language.wordnet import first_sense
 from .mentions import Mentions
-from .oddness import ANY, MAX_P_ODD, p_odd
 from .plausibility import SentenceScorer, compare
 from .settings import Cloze, LeastPlausibility, MaxTrue, Scorer, Settings, SpacyModel
 from .slots.nouns import Slot, attribute_slots, noun_slots, quantity_slots
@@ -52,16 +52,6 @@ FAMILIES_OF = {
     REWRITE: "other",
 }
 _PIECE = re.compile(r"\s+|[^\W_]+(?:['’][^\W_]+)*|[^\w\s]|_")
-# The operator whose negatives a recovered change is as odd as.
-LIKE = {
-    "replace_noun": "noun",
-    "replace_numeral": "numeral",
-    "replace_preposition": "preposition",
-    "replace_attribute": "attribute",
-    "replace_verb": "verb",
-    "swap": "shuffle",
-    "swap_attribute": "swap_attribute",
-}
 NOT_COMPARED = ("unchanged", "too_long")  # reasons for which a negative is not compared with its caption
 
 
@@ -311,20 +301,19 @@ def judge(
         odds = scorer.log_likelihoods([negative.text for _, negative, *_ in compared])
         odds = odds - scorer.log_likelihoods([context.caption.text for context, *_ in compared])
         changes = [change._replace(log_odds=float(value)) for change, value in zip(changes, odds, strict=True)]
-    made = [(LIKE.get(recovered.operator, ANY), recovered.candidate) for _, _, recovered, *_ in compared]
-    odd = p_odd(made, changes)
-    following, judged = iter(zip(changes, odd, strict=True)), []
+    probabilities = judgement.judge(changes, *zip(*pairs, strict=True)) if pairs else ((), ())
+    following, judged = iter(zip(changes, *probabilities, strict=True)), []
     for context, negative, (operator, candidate), verdict, reason, p_true in items:
-        log_odds = likely = None
+        log_odds = odd = both = None
         if reason not in NOT_COMPARED:
-            change, likely = next(following)
-            log_odds = change.log_odds
-            allowed = not settings.plausible or likely <= MAX_P_ODD
+            change, odd, both = next(following)
+            log_odds, odd, both = change.log_odds, float(odd), float(both)
+            allowed = not settings.plausible or odd <= judgement.MAX_P_ODD
             if settings.min_plausibility is not None and log_odds < settings.min_plausibility:
                 allowed = False
             reason = reason or (None if allowed else "implausible")
         candidate = candidate._replace(plausibility=log_odds)
-        found = Judged(candidate, negative.text, p_true, log_odds, likely, reason)
+        found = Judged(candidate, negative.text, p_true, log_odds, odd, both, reason)
         judged.append(Verdict(operator, verdict, explained(found, context)))
     results = iter(judged)
     return [[next(results) for _ in of_caption] for of_caption in negatives]

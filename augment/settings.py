@@ -61,6 +61,13 @@ LeastPlausibility = Annotated[
     float | None,
     Field(description="reject negatives of a lower plausibility (log-odds to the caption, in nats); none: no limit"),
 ]
+MaxBoth = Annotated[
+    Share,
+    Field(
+        description="reject what readers would say is true of the same photo, with a higher estimated probability than "
+        "this; 1: nothing"
+    ),
+]
 SpacyModel = Annotated[
     str | None,
     Field(description="installed spaCy pipeline or its folder, e.g. en_core_web_sm; none: the shipped parser"),

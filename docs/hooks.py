@@ -13,8 +13,6 @@ from typing import Any
 import click
 from mkdocs.exceptions import PluginError
 
-from negcap.augment.oddness import ANY, coefficients
-from negcap.augment.operators import OPERATORS
 from negcap.augment.operators.replacement import FLOORS
 from negcap.pipelines.cli import negcap
 from negcap.pipelines.cli.group import Command
@@ -51,15 +49,10 @@ def filled(markdown: str) -> str:
 
 
 def limits() -> str:
-    """A table of the operators whose negatives are compared: the floor of their draws, and the terms of their p_odd."""
-    rows = ["| operator | floor | bias | log(1 + loss) | lowest | whole |", "|---|---|---|---|---|---|"]
-    model = coefficients()
-    for name, operator in OPERATORS.items():
-        if operator.compared:
-            floor = FLOORS.get(name)
-            cells = ("–" if number is None else f"{number:g}" for number in (floor, *model.get(name, model[ANY])))
-            rows.append(f"| `{name}` | {' | '.join(cells)} |")
-    return "\n".join(rows)
+    """A table of the floors of operators' draws."""
+    return "\n".join(
+        ["| operator | floor |", "|---|---|", *(f"| `{name}` | {floor:g} |" for name, floor in FLOORS.items())]
+    )
 
 
 def commands(names: list[str]) -> str:

@@ -19,13 +19,13 @@ IMAGE = "sample_0029"
 MADE = (  # operator, replacement, beginning of the caption
     ("noun", "train", "A large red bus"),
     ("noun", "crosswalk", "A red double-decker"),
-    ("numeral", "two", "A double-decker bus"),
-    ("noun", "highway", "The bus on the bridge"),
+    ("numeral", "two", "A red bus with two"),
+    ("noun", "highway", "A double-decker bus"),
 )
 REFUSED = (
-    ("noun", "bridge", "A large red bus", "other captions mention a bridge"),
+    ("noun", "road", "A double-decker bus", "a bus on a bridge is on a road"),
     ("noun", "boat", "A large red bus", "a caption that mentions a river often has one that mentions a boat"),
-    ("preposition", "under", "A red bus with two", "readers would call the sentence odd"),
+    ("preposition", "under", "A red bus with two", "one photo may be rightly described by both"),
 )
 FONT = "system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif"
 WIDTH, LEFT, SENTENCE, LINE, CHARACTERS = 672, 24, 142, 23, 57

@@ -50,11 +50,16 @@ _MEASURES = dict(
         "across operators; null if not estimated",
         nullable=True,
     ),
+    p_both=float32(
+        "estimated probability that a reader says that one photo could be rightly described by both the negative and "
+        "its caption; null if not estimated",
+        nullable=True,
+    ),
 )
 
 NEGATIVES = schema(
     "negatives",
-    6,
+    7,
     negative_id=text(
         "`<caption_id>#<operator>:<k>`; k numbers the negatives of a caption and operator from 0, in sampling order"
     ),
@@ -70,7 +75,7 @@ NEGATIVES = schema(
     ),
 )
 
-REFINED = pa.schema(NEGATIVES).with_metadata({"table": "refined", "schema_version": "6"})
+REFINED = pa.schema(NEGATIVES).with_metadata({"table": "refined", "schema_version": "7"})
 
 POSITIVES = schema(
     "positives",
@@ -96,7 +101,7 @@ REASONS = {  # of rejections, and what each means
     "caption_says_so": "it is true according to the caption itself",
     "sibling_says_so": "it is true according to another caption of the image",
     "likely_true": "it is too likely to be true, given the image's captions",
-    "compatible": "both words may be true of the same thing, so that it was not drawn",
+    "compatible": "both may be true of one photo: words that are not drawn, or readers would say so of the whole",
     "implausible": "readers would call it odd, or it is much less likely than its caption: a limit is not kept",
     "repeated": "the caption has the same negative already",
     "no_candidate": "the caption has nothing that the operator changes, or nothing plausible to put there",
@@ -106,7 +111,7 @@ REASONS = {  # of rejections, and what each means
 
 REJECTIONS = schema(
     "rejections",
-    7,
+    8,
     **_KEYS,
     reason=text(words=tuple(REASONS)),
     text=text("the sentence that was rejected; empty if the caption is, whole"),

@@ -25,6 +25,8 @@ from .states import SPECIAL, Units
 UNITS, ABOUT, BITS = "units", "about", ".bits"
 PREFIX = "surrogate."
 NAMES = ("context", "distance", "share", "before", "after")  # of the surrogate's matrices B, t, A and both F
+JUDGEMENT = "judgement."
+PARTS = ("place", "unit", "terms", "kind", "output")  # its matrices P, Q, T, K and A
 FARTHEST = 10  # places that are farther apart than this share one t
 EMBEDDING = "embedding.weight"  # the one matrix whose rows are activations, too
 WORD = re.compile(r"[^\W\d_]+")
@@ -56,12 +58,8 @@ def read_model(path: Path) -> tuple[Units, dict[str, np.ndarray]]:
     """
     stored = _read(path)
     units = Units(tuple(_text(path, stored, UNITS).split("\n")))
-    bits = {name.removesuffix(BITS): array for name, array in stored.items() if name.endswith(BITS)}
-    arrays = {
-        name: _values(path, name, array, bits.get(name))
-        for name, array in stored.items()
-        if name not in (UNITS, ABOUT) and not name.endswith(BITS)
-    }
+    bits = {name.removesuffix(BITS) for name in stored if name.endswith(BITS)}
+    arrays = _parameters(path, stored)
     if units.names[: len(SPECIAL)] != SPECIAL or len(units.number) != len(units.names):
         raise ValueError(f"{path}: units must be distinct and begin with {', '.join(SPECIAL)}")
     try:
@@ -75,9 +73,23 @@ def read_model(path: Path) -> tuple[Units, dict[str, np.ndarray]]:
             f"{path}: must hold the parameters of a cloze model of {len(units.names)} units; missing, unknown or of "
             f"another shape: {', '.join(different)}"
         )
-    if floats := sorted({name for name, shape in expected.items() if len(shape) == 2} - bits.keys()):
+    if floats := sorted({name for name, shape in expected.items() if len(shape) == 2} - bits):
         raise ValueError(f"{path}: must hold whole numbers with {BITS} for {', '.join(floats)}")
     return units, arrays
+
+
+def read_arrays(path: Path, prefix: str) -> dict[str, np.ndarray]:
+    """The parameters of a model whose names begin so, in float32; raises as `read_model`, but for their shapes."""
+    return _parameters(path, _read(path, prefix=prefix))
+
+
+def _parameters(path: Path, stored: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The parameters among the arrays of a file, by name, in float32."""
+    return {
+        name: _values(path, name, array, stored.get(f"{name}{BITS}"))
+        for name, array in stored.items()
+        if name not in (UNITS, ABOUT) and not name.endswith(BITS)
+    }
 
 
 @cache
@@ -137,7 +149,7 @@ def shapes(arrays: dict[str, np.ndarray], units: int) -> dict[str, tuple[int, ..
         expected |= {f"{gru}.bias_ih_l0": (3 * states,), f"{gru}.bias_hh_l0": (3 * states,)}
     for name, shape in linear.items():
         expected |= {f"{name}.weight": shape, f"{name}.bias": shape[:1]}
-    return expected | surrogate_shapes(arrays)
+    return expected | surrogate_shapes(arrays) | judgement_shapes(arrays)
 
 
 def surrogate_shapes(arrays: Mapping[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
@@ -151,6 +163,20 @@ def surrogate_shapes(arrays: Mapping[str, np.ndarray]) -> dict[str, tuple[int, .
     sizes = ((hidden, 4 * words), (2 * FARTHEST + 1, hidden), (shares, hidden), (shares, states), (shares, states))
     named = {f"{PREFIX}{name}.weight": shape for name, shape in zip(NAMES, sizes, strict=True)}
     return {**named, f"{PREFIX}share.bias": (shares,)}
+
+
+def judgement_shapes(arrays: Mapping[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
+    """The shape of each parameter of `negcap.augment.judgement`, by name, in a model with these other parameters; {} if
+    it has none. The sizes are those of `judgement.hidden.bias`, `judgement.terms.weight` and `judgement.kind.weight`,
+    else KeyError.
+    """
+    if not any(name.startswith(JUDGEMENT) for name in arrays):
+        return {}
+    words, (hidden,) = arrays[EMBEDDING].shape[1], arrays[f"{JUDGEMENT}hidden.bias"].shape
+    terms, kinds = (arrays[f"{JUDGEMENT}{name}.weight"].shape[1] for name in ("terms", "kind"))
+    sizes = (hidden, words), (hidden, words), (hidden, terms), (hidden, kinds), (2, hidden)
+    named = {f"{JUDGEMENT}{name}.weight": shape for name, shape in zip(PARTS, sizes, strict=True)}
+    return named | {f"{JUDGEMENT}hidden.bias": (hidden,), f"{JUDGEMENT}output.bias": (2,)}
 
 
 def _values(path: Path, name: str, array: np.ndarray, bits: np.ndarray | None) -> np.ndarray:
@@ -167,14 +193,18 @@ def _values(path: Path, name: str, array: np.ndarray, bits: np.ndarray | None) -
     return whole.values
 
 
-def _read(path: Path, names: tuple[str, ...] = ()) -> dict[str, np.ndarray]:
-    """The arrays of an archive by name; names: only these, all if empty."""
+def _read(path: Path, names: tuple[str, ...] = (), prefix: str = "") -> dict[str, np.ndarray]:
+    """The arrays of an archive by name; names: only these, all if empty; prefix: only those whose names begin so."""
     try:
         with path.open("rb") as file:
             archive = np.load(file, allow_pickle=False)
             if isinstance(archive, np.ndarray):
                 raise ValueError("is a single array")
-            return {name: archive[name] for name in archive.files if not names or name in names}
+            return {
+                name: archive[name]
+                for name in archive.files
+                if name in (names or archive.files) and name.startswith(prefix)
+            }
     except (ValueError, EOFError, BadZipFile) as error:
         raise ValueError(f"{path}: must be a cloze model in an .npz archive: {error}") from None
 

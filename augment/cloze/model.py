@@ -164,6 +164,11 @@ class Reading:
         before, after = place = _place(self.units, of, start, end)
         return place if after - before == 2 or place in self.rows else None
 
+    def around(self, token: int) -> Place | None:
+        """The place of the unit of a token; None for the final full stop, which is no unit."""
+        place = self.place_of[token]
+        return (place - 1, place + 1) if place <= len(self.scores) else None
+
     def vector(self, start: int, end: int) -> np.ndarray:
         """The vector of the place of the tokens from `start` to `end` (exclusive): (width,).
 

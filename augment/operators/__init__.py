@@ -10,7 +10,7 @@ from ..context import Context
 from ..edits import Candidate
 from .negation import corrected, negation, true_negation, truly_corrected
 from .numeral import numeral_choices
-from .replacement import attribute_choices, draw, excluded, noun_choices, preposition_choices, verb_choices
+from .replacement import attribute_choices, draw, noun_choices, preposition_choices, verb_choices
 from .swap import paraphrase, shuffle, swap_attribute
 from .uniform import (
     draw_evenly,
@@ -54,10 +54,7 @@ def replacing(choices: Callable[[Caption, Context], Any], draw: Callable[..., It
     """The operator that draws from what may replace the words of a caption: by weight, or `draw_evenly`."""
 
     def propose(caption: Caption, context: Context, rng: Random, draws: int) -> Iterator[Candidate]:
-        found = choices(caption, context)
-        if context.batch.excluded:
-            yield from excluded(found)
-        yield from draw(found, rng, draws)
+        yield from draw(choices(caption, context), rng, draws, excluded=context.batch.excluded)
 
     propose.__doc__ = choices.__doc__
     return propose

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..caption import Caption, cached, read_only
 from ..context import Batch, computed_together
-from ..edits import Candidate, Edit, cased, replace
+from ..edits import Candidate, Edit, Kind, cased, replace
 from ..language import semantic_classes
 from ..language.grammar import is_negated, pronoun_edits, with_article
 from ..language.semantic_classes import (
@@ -63,9 +63,9 @@ class Choice:
     each, its chance of being drawn, not normalised; 0 where it is implausible or may be true of the image as well:
     (entries,). log_odds: for each, the plausibility of the negative with it, (entries,); None if only reading the whole
     negative tells. candidate: makes the candidate with an entry; None if the entry has no form that fits. plural: of a
-    noun. odd: which entries are not drawn since readers would call them odd, (entries,); None if the whole negative has
-    to be read to know. compatible: the numbers of the plausible entries that are not drawn since they may be true of
-    the same thing.
+    noun. refused: which entries are not drawn since readers would call them odd, or true as well, (entries,); None if
+    the whole negative has to be read to know. compatible: the numbers of the plausible entries that are not drawn since
+    they may be true of the same thing.
     """
 
     tokens: tuple[int, ...]
@@ -75,27 +75,32 @@ class Choice:
     log_odds: np.ndarray | None
     candidate: Callable[[str], Candidate | None]
     plural: bool = False
-    odd: np.ndarray | None = None
+    refused: np.ndarray | None = None
     compatible: Sequence[int] = ()
 
 
-def draw(choices: Sequence[Choice], rng: Random, limit: int) -> Iterator[Candidate]:
+def draw(choices: Sequence[Choice], rng: Random, limit: int, *, excluded: bool = False) -> Iterator[Candidate]:
     """Candidates in random order: at most `limit` pairs of a slot and an entry, drawn by weight without replacement.
 
     A slot with many likely replacements is changed more often than one whose word is nearly certain, see `sample`.
+    excluded: whether what is plausible, but not drawn since it may be true or readers would refuse it, is yielded too,
+    as rejected candidates.
     """
+    if excluded:
+        yield from _compatible_ones(choices)
     for slot, number in sample([choice.weights for choice in choices], rng, limit):
         choice = choices[slot]
-        odd = choice.odd is not None and choice.odd[number]
-        candidate = None if odd else choice.candidate(choice.names[number])
+        refused = choice.refused is not None and choice.refused[number]
+        candidate = None if refused and not excluded else choice.candidate(choice.names[number])
         if candidate is not None:
+            if refused:
+                candidate = candidate._replace(rejected=candidate.rejected or "implausible")
             if choice.log_odds is not None:
                 candidate = candidate._replace(plausibility=float(choice.log_odds[number]))
             yield candidate
 
 
-def excluded(choices: Sequence[Choice]) -> Iterator[Candidate]:
-    """What is plausible but not drawn since it may be true (`Choice.compatible`), as rejected candidates."""
+def _compatible_ones(choices: Sequence[Choice]) -> Iterator[Candidate]:
     for choice in choices:
         for number in choice.compatible:
             name = choice.names[number]
@@ -135,19 +140,19 @@ def noun_choices(batch: Batch) -> list[list[Choice]]:
     for (number, slot), weighed in zip(slots, noun_weights(batch, slots), strict=True):
         if weighed is not None:
             candidate = noun_candidates(batch.captions[number], batch.lexicon, slot)
-            weights, log_odds, odd, same = weighed
+            weights, log_odds, refused, same = weighed
             names, forms = nouns.names, batch.lexicon.forms(many=slot.plural)
             left = [number for number in same if names[number] in forms]
             choices[number].append(
-                Choice((slot.noun,), slot.entry, names, weights, log_odds, candidate, slot.plural, odd, left)
+                Choice((slot.noun,), slot.entry, names, weights, log_odds, candidate, slot.plural, refused, left)
             )
     return choices
 
 
 def noun_weights(batch: Batch, slots: Sequence[tuple[int, Slot]]) -> list[Weighed | None]:
     """For each slot, with the number of its caption, the weight of each noun of the lexicon, and its log-odds to the
-    slot's noun, and whether it would be odd: each (entries,); and the numbers of other plausible nouns, which may name
-    the same thing.
+    slot's noun, and whether readers would refuse it: each (entries,); and the numbers of other plausible nouns, which
+    may name the same thing.
 
     0 for what is implausible there or may name the same thing. None if no noun of the lexicon has the slot's form.
     """
@@ -172,8 +177,8 @@ def noun_weights(batch: Batch, slots: Sequence[tuple[int, Slot]]) -> list[Weighe
         lift = log(np.concatenate([np.zeros(0), *lifts]) + 1e-9)
         likely[of, open] += LIFT * np.minimum(lift, MAX_LIFT)
         weights = weigh(nouns, olds, likely, MIN_SCORE, plural=plural)
-        odd = batch.too_odd("noun", own, weights, "nns" if plural else "nn")
-        for i, *found in zip(at, weights, odds, odd, same, strict=True):
+        refused = batch.refused("noun", own, weights, "nns" if plural else "nn")
+        for i, *found in zip(at, weights, odds, refused, same, strict=True):
             weighed[i] = (found[0], found[1], found[2], found[3])
     return weighed
 
@@ -336,7 +341,7 @@ def verb_choices(batch: Batch) -> list[list[Choice]]:
 
 
 def _choices_of_words(
-    batch: Batch, kind: str, words: Sequence[tuple[int, Slot, str, Callable[[str], Candidate | None]]]
+    batch: Batch, kind: Kind, words: Sequence[tuple[int, Slot, str, Callable[[str], Candidate | None]]]
 ) -> list[list[Choice]]:
     """What may replace single words of captions, by their probability there.
 
@@ -356,14 +361,14 @@ def _choices_of_words(
             for row, (_, slot) in zip(likely, slots, strict=True)
         ]
         weights = weigh(entries, [slot.entry for _, slot in slots], likely, FLOORS[kind])
-        odd = batch.too_odd(kind, slots, weights, form)
-        for i, its, of_slot, too_odd, left in zip(at, weights, odds, odd, same, strict=True):
+        refused = batch.refused(kind, slots, weights, form)
+        for i, its, of_slot, out, left in zip(at, weights, odds, refused, same, strict=True):
             _, slot, _, candidate = words[i]
             tokens: tuple[int, ...] = (slot.start,)
             if kind == "attribute":  # most others describe something else: "large" and "red"
                 tokens = slot.start, slot.noun
                 left = [number for number in left if semantic_classes.may_be_same(entries.names[number], slot.entry)]
-            made[i] = Choice(tokens, slot.entry, entries.names, its, of_slot, candidate, odd=too_odd, compatible=left)
+            made[i] = Choice(tokens, slot.entry, entries.names, its, of_slot, candidate, refused=out, compatible=left)
     for i, (number, *_) in enumerate(words):
         choices[number].append(made[i])
     return choices

@@ -34,8 +34,11 @@ JOINING = {",", "and", "or", "with"}  # noun phrases with nothing else between t
 Options = tuple[Sequence[str], Callable[[str], Candidate]]
 
 
-def draw_evenly(options: list[Options], rng: Random, draws: int) -> Iterator[Candidate]:
-    """Candidates of at most `draws` pairs of a slot and a replacement, all equally likely, without repetition."""
+def draw_evenly(options: list[Options], rng: Random, draws: int, *, excluded: bool = False) -> Iterator[Candidate]:
+    """Candidates of at most `draws` pairs of a slot and a replacement, all equally likely, without repetition.
+
+    excluded: as of `replacement.draw`, but here nothing is.
+    """
     pairs = [(candidate, name) for names, candidate in options for name in names]
     for candidate, name in rng.sample(pairs, min(draws, len(pairs))):
         yield candidate(name)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from ...augment.oddness import MAX_P_ODD
+from ...augment.judgement import MAX_P_ODD
 from ...augment.operators import PRESETS
 from ...augment.settings import MaxOdd, MaxTrue, Settings
 from ...augment.truth.estimates import MAX_P_TRUE

@@ -35,11 +35,12 @@ class File(NamedTuple):
 class Survey(NamedTuple):
     """What one pass over a selection found.
 
-    counts: by (split, what), where what is "images", "captions" or an operator, whose negatives are counted; examples:
-    by operator, the first EXAMPLES true texts and negatives, of different images; means: by operator and one of
-    ESTIMATES, the sum and the number of its values; pairs: by operator, one pair per caption, of random images if there
-    are more pairs than the gate measures; leaks: by caption_id, "image" or "caption" (what of it is in the train split
-    too) and the path or text; missing: by caption_id, the path of an image whose file is missing.
+    counts: by (split, what), where what is "images", "captions" or an operator, whose negatives are counted; of
+    ("", "again"), negatives that another operator has made of the same text before; examples: by operator, the first
+    EXAMPLES true texts and negatives, of different images; means: by operator and one of ESTIMATES, the sum and the
+    number of its values; pairs: by operator, one pair per caption, of random images if there are more pairs than the
+    gate measures; leaks: by caption_id, "image" or "caption" (what of it is in the train split too) and the path or
+    text; missing: by caption_id, the path of an image whose file is missing.
     """
 
     counts: Counter[tuple[str, str]]

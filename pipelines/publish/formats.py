@@ -263,12 +263,7 @@ COCO_COLUMNS = (
             ("replacements", "what replaced it in each", "replacement", TEXT),
             ("p_true", "estimated probability that one more caption of the image makes each true", "p_true", FLOAT),
             ("plausibility", "log-odds of each negative to the caption, in nats", "plausibility", FLOAT),
-            (
-                "p_odd",
-                "loss in log probability of the words that each shares with the caption, in nats",
-                "p_odd",
-                FLOAT,
-            ),
+            ("p_odd", "estimated probability that a reader calls each odd", "p_odd", FLOAT),
             ("concreteness", "concreteness of the noun that was put in", "concreteness", FLOAT),
         )
     ),

@@ -31,7 +31,7 @@ PATH = Column("image", "the image's path, relative to the image folder")
 MEASURED = {
     "p_true": "estimated probability that one more caption of the image would make it true, or null",
     "plausibility": "log-odds of the negative to the caption under a language model, in nats, or null",
-    "p_odd": "loss in log probability of words that negative and caption share, in nats, or null",
+    "p_odd": "estimated probability that a reader calls it odd, or null",
     "concreteness": "concreteness of the noun that was put in, or null",
 }
 COLUMNS = (

@@ -22,8 +22,8 @@ def difference(run: Path, other: Path, examples: int = 3) -> dict[str, Any]:
 
     Returns values that JSON can represent: for each operator the number of rows in `both`, `added` (only in `run`),
     `removed` (only in `other`), `why_added` and `why_removed` (by the reason of the run that lacks them; `not drawn` if
-    it did not try them) and `reasons` (of candidates that both reject for different reasons, "old -> new"); and
-    `examples` of rows added and removed. Raises what `read_table` raises.
+    it did not try them, `not built` if it was built without the operator) and `reasons` (of candidates that both reject
+    for different reasons, "old -> new"); and `examples` of rows added and removed. Raises what `read_table` raises.
     """
     import pandas as pd
 
@@ -34,17 +34,19 @@ def difference(run: Path, other: Path, examples: int = 3) -> dict[str, Any]:
     negatives = rows(run, "negatives", KEYS).merge(rows(other, "negatives", KEYS), "outer", indicator="side")
     new, old = (rows(one, "rejections", [*KEYS, "reason", "detail"]) for one in (run, other))
     found: dict[str, Any] = {}
+    built = {"added": {*old["operator"]}, "removed": {*new["operator"]}}
     for operator in sorted(negatives["operator"].unique()):
         some = negatives[negatives["operator"] == operator]
         numbers = some["side"].value_counts()
         found[operator] = {"both": int(numbers["both"])}
         for side, name in SIDES.items():
             its = some[some["side"] == side].merge(old if name == "added" else new, "left", KEYS)
+            tried = operator in built[name] or numbers["both"] > 0
             found[operator][name] = len(its)
-            found[operator][f"why_{name}"] = counted(its["reason"].fillna("not drawn"))
+            found[operator][f"why_{name}"] = counted(its["reason"].fillna("not drawn" if tried else "not built"))
             found[operator][f"examples_{name}"] = [
                 {key: one[key] for key in (*KEYS, "reason", "detail") if isinstance(one[key], str)}
-                for one in its.head(examples).to_dict("records")
+                for one in its.head(examples * tried).to_dict("records")
             ]
     changed = new[new["text"] != ""].merge(old, on=KEYS, suffixes=("", "_old")).query("reason != reason_old")
     for operator, its in found.items():

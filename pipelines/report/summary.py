@@ -139,7 +139,7 @@ WITHOUT = {
     "implausible": "only odd ones found",
     "likely_true": "only ones that are likely true",
     "refused": "only ones refused for other reasons",
-    "no_candidate": "nothing to change",
+    "no_candidate": "nothing plausible to change",
 }
 
 

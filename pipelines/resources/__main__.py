@@ -135,19 +135,23 @@ def concreteness(scores: Path, captions: tuple[str, ...], output: Path) -> None:
     build(scores, captions, output)
 
 
-@resources.command()
+@resources.command(
+    configs=["resources.cloze.config:JudgementConfig"],
+    flags="seed hidden epochs batch learning_rate weight_decay dropout without_vectors",
+)
 @click.argument("labels", type=Path)
-@click.option("--cloze", type=Path, help="The cloze model; default: that of the package.")
-@click.option("--output", type=Path, default=DATA / "oddness.json", help="The JSON file to write.")
-def oddness(labels: Path, cloze: Path | None, output: Path) -> None:
-    """Fit the probability that a reader calls a negative odd.
+@click.option("--model", type=Path, default=DATA / "cloze" / "model.npz", help="The cloze model; default: the shipped.")
+@click.option("--output", type=Path, required=True, metavar="MODEL", help="The file to write, such as own.npz.")
+def judgement(labels: Path, model: Path, output: Path, **given: Any) -> None:
+    """Fit the network that says what readers would say of a negative.
 
-    LABELS: a tab-separated file with the columns operator, caption, text (the negative) and odd (1 or 0), one row for
-    what a reader said of a pair. The regression's accuracy on folds that were left out is written, too.
+    LABELS: a tab-separated file with the columns caption, text (the negative), odd and both (1, 0 or empty), one row
+    for what a reader said of a pair. The accuracy on folds that were left out is written, too.
     """
-    from .oddness import build
+    from .cloze.config import JudgementConfig
+    from .judgement import fit_to
 
-    print(build(labels, output, cloze))
+    print(fit_to(labels, model, output, JudgementConfig.of(given)))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

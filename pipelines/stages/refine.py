@@ -278,7 +278,7 @@ def read_rows(run: Path, operator: str, config: RefineConfig, shards: slice = sl
     rows = rows.filter(pa.array(earlier(rows) < config.candidates))
     number = rows["caption_id"].combine_chunks().dictionary_encode().indices.to_numpy()
     rows = rows.take(np.lexsort((rows["draw"].to_numpy(), number)))
-    known = pa.nulls(len(rows), pa.float64()) if denied else pc.fill_null(rows["plausibility"], 0.0)
+    known = pa.nulls(len(rows), rows["plausibility"].type) if denied else pc.fill_null(rows["plausibility"], 0.0)
     return captions, rows.set_column(rows.schema.get_field_index("plausibility"), "plausibility", known)
 
 

@@ -26,6 +26,7 @@ COLUMNS = (
     *("negative_id", "negative", "operator", "family", "draw", "replaced", "replacement", *MEASURES, "siblings"),
 )
 NEGATION, TRUE_NEGATION = "negation", "true_negation"
+DENIALS_ODD = 0.39  # the share of negation that readers called odd, for its form, which p_odd does not know
 # In `replaced` and `replacement`: before what is denied, and between what is asserted and what is denied.
 DENIED, BOTH = "not ", " | "
 Row = dict[str, Any]
@@ -34,11 +35,14 @@ Row = dict[str, Any]
 def p_good(rows: pa.Table) -> np.ndarray:
     """The probability that each negative is sensible and false, which compares across operators: (rows,).
 
-    It is (1 - p_odd)(1 - p_true), from the columns `p_odd` and `p_true`; one that is null counts as 0.
+    It is (1 - p_odd)(1 - p_true), from the columns `operator`, `p_odd` and `p_true`; one that is null counts as 0, and
+    p_odd of negation as DENIALS_ODD.
     """
+    import numpy as np
     import pyarrow.compute as pc
 
     odd, true = (pc.fill_null(rows[name], 0.0).to_numpy().astype(float) for name in ("p_odd", "p_true"))
+    odd = np.where(pc.equal(rows["operator"], NEGATION).to_numpy(), DENIALS_ODD, odd)
     return (1 - odd) * (1 - true)
 
 
@@ -160,7 +164,7 @@ def pair_tables(
             rows = rows.take(_chosen(rows, per_caption, None if pick == "first" else seed, purpose))
         if joined:
             rows = _joined(rows, owners[name], f"{table}/{name}", splits, left_out, columns, every_caption)
-        yield rows.select(list(columns)).replace_schema_metadata()
+        yield pa.table({name: rows[name] for name in columns})
 
 
 def earlier(rows: pa.Table) -> np.ndarray:

@@ -54,7 +54,7 @@ def test_rows_are_numbered_within_their_quotas_and_made_by_their_edits(rows: tup
     assert all(n <= quota(operator) for (_, operator), n in seen.items())
     assert quota("noun") == 20 and quota("shuffle") == quota("preposition") == 10
     assert {row["reason"] for row in rows[1]} <= set(REASONS) - {TOO_LONG, OPERATOR_ERROR}
-    of_form = {"interchangeable", "dangling_pronoun", "ungrammatical", "compatible", "no_candidate"}
+    of_form = {"interchangeable", "dangling_pronoun", "ungrammatical", "no_candidate"}
     assert all((row["detail"] is None) == (row["reason"] in of_form) for row in rows[1])
     of_siblings = {"sibling_says_so", "sibling_quantity", "related_in_sibling", "overlap_in_sibling"}
     assert all(row["sibling_id"] for row in rows[1] if row["reason"] in of_siblings)
@@ -181,7 +181,9 @@ def test_the_fallback_is_used_only_where_nothing_else_is_accepted(monkeypatch: p
 
     def texts(chosen: Operator) -> list[str]:
         monkeypatch.setitem(OPERATORS, "noun", chosen)
-        tables, _ = generate_tables(first, sample_lexicon(), NegativesConfig(operators=("noun",)))
+        tables, _ = generate_tables(
+            first, sample_lexicon(), NegativesConfig(operators=("noun",), max_odd=1.0, max_both=1.0)
+        )
         return tables["negatives"]["text"].to_pylist()
 
     noun, numeral = OPERATORS["noun"].propose, OPERATORS["numeral"].propose

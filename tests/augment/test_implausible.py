@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
+from negcap.augment.cloze.file import PARTS
+from negcap.augment.cloze.model import ClozeModel
+from negcap.augment.cloze.network import Network
 from negcap.augment.context import Context, contexts
-from negcap.augment.edits import NOTHING, Candidate, Edit, Judged, apply
-from negcap.augment.generate import IMPLAUSIBLE, Generated, NegativesConfig, generate_tables, reject_implausible
+from negcap.augment.edits import Candidate, Edit, Judged, apply
+from negcap.augment.generate import (
+    COMPATIBLE,
+    IMPLAUSIBLE,
+    Generated,
+    NegativesConfig,
+    generate_tables,
+    reject_implausible,
+)
+from negcap.augment.judgement import inputs, judge, judge_of
 from negcap.augment.language.parse import parse
-from negcap.augment.oddness import features, p_odd
 from negcap.augment.operators import OPERATORS, PRESETS
-from negcap.augment.plausibility import Change, compare
+from negcap.augment.plausibility import compare
 from tests.augment.fixtures import sample_lexicon, sample_parses
 
 TEXT = "A dog is lying on a couch."
@@ -37,43 +46,80 @@ def accepted(start: int, end: int, new: str, plausibility: float | None) -> Judg
     return Judged(candidate, apply(TEXT, candidate.edits), 0.01, plausibility)
 
 
-def test_a_negative_is_odder_the_more_its_caption_loses_and_the_less_likely_it_is() -> None:
-    change = Change(-2.0, 1.0, -4.0, -3.0)
-    terms = features([change, change._replace(whole=-99.0, lowest=-99.0)])
-    assert terms.tolist() == [pytest.approx((math.log(2.0), -0.8, -0.6)), pytest.approx((math.log(2.0), -2.4, -3.0))]
-    others = [change, change._replace(loss=2.0), change._replace(lowest=-6.0)]
-    for name in OPERATORS:
-        odd = p_odd([(name, NOTHING)] * 3, others)
-        assert odd[0] < min(odd[1:]) and all(0 < p < 1 for p in odd)
-    assert p_odd([], []) == []
+def test_the_judge_is_its_equation() -> None:
+    own = context()
+    given = [accepted(2, 5, new, None).candidate for new in ("cat", "wet dog")]
+    changes = compare([own.caption] * 2, [own.reading] * 2, given)
+    its = inputs([own.caption] * 2, [own.reading] * 2, given, changes)
+    model = own.reading.model
+    size, mean = len(own.reading.scores), np.mean(own.reading.scores)
+    first = changes[0]
+    terms = np.log1p(first.loss), first.lowest / 5, first.whole / 5, np.log(size) - 2.25, mean / 2
+    assert its.terms[0] == pytest.approx((*terms, own.reading.scores[1] / 5), abs=1e-4)
+    assert np.array_equal(its.units[0], model.embedding[model.units.of("cat")])
+    assert np.array_equal(its.units[1], model.embedding[model.units.of("dog")])  # the last word of a phrase
+    assert np.array_equal(its.places[0], own.reading.vector(1, 2))
+    arrays = {name: model.network.arrays[f"judgement.{name}.weight"].astype(float) for name in PARTS}
+    bias, last = (model.network.arrays[f"judgement.{name}.bias"] for name in ("hidden", "output"))
+    hidden = its.places @ arrays["place"].T + its.units @ arrays["unit"].T + its.terms @ arrays["terms"].T
+    hidden = np.maximum(hidden + arrays["kind"].T[its.kinds] + bias, 0.0)
+    expected = 1 / (1 + np.exp(-(hidden @ arrays["output"].T + last)))
+    judged = judge(changes, [own.caption] * 2, [own.reading] * 2, given)
+    assert np.stack(judged, 1) == pytest.approx(expected, abs=2e-4)
+    assert all(len(its) == 0 for its in judge([], [], [], []))
 
 
-def test_odd_negatives_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_without_a_judge_of_its_own_has_that_of_the_shipped_one_without_vectors() -> None:
+    own = context()
+    arrays = {name: its for name, its in own.reading.model.network.arrays.items() if "judgement" not in name}
+    other = judge_of(ClozeModel(own.reading.model.units, Network(arrays)))
+    places, units = own.reading.vectors[:2].astype(float), own.reading.model.embedding[10:12].astype(float)
+    assert not other.shares(places, units).any() and judge_of(own.reading.model).shares(places, units).any()
+    terms = np.zeros((2, 6))
+    odd, both = other.judge(0, terms, other.shares(places, units))
+    assert 0 < odd[0] == odd[1] < 1 and 0 < both[0] == both[1] < 1
+
+
+def test_negatives_that_readers_would_refuse_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     own = context()
     given = [accepted(2, 5, new, value) for new, value in (("cat", 1.0), ("boy", -2.0), ("car", None))]
-    changes = compare([own.caption] * 3, [own.reading] * 3, [one.candidate for one in given])
-    odd = p_odd([("noun", one.candidate) for one in given], changes)
-    assert len(set(odd)) == 3
+    pairs = [own.caption] * 3, [own.reading] * 3, [one.candidate for one in given]
+    changes = compare(*pairs)
+    odd, both = judge(changes, *pairs)
+    assert len(set(odd)) == len(set(both)) == 3
     read = [
-        one._replace(plausibility=change.log_odds, p_odd=p) for one, change, p in zip(given, changes, odd, strict=True)
+        one._replace(plausibility=change.log_odds, p_odd=p, p_both=q)
+        for one, change, p, q in zip(given, changes, odd, both, strict=True)
     ]
 
-    def judged(*limits: object) -> Generated:
-        return reject_implausible([own], [{"noun": Generated(list(given), [])}], *limits)[0]["noun"]
+    def judged(**limits: float) -> Generated:
+        settings = NegativesConfig(**{"max_odd": 1.0, "max_both": 1.0, **limits})
+        return reject_implausible([own], [{"noun": Generated(list(given), [])}], settings)[0]["noun"]
 
-    limit = sorted(odd)[1]
-    made = judged(None, None, limit)
-    assert made.accepted == [one for one in read if one.p_odd <= limit]
-    assert made.rejected == [
-        one._replace(reason=IMPLAUSIBLE, detail=f"p_odd must be <= {limit:g}") for one in read if one.p_odd > limit
-    ]
-    assert judged(None, None, 1.0) == Generated(read, [])
-    made = judged(None, 0.0, 1.0)  # the lowest plausibility asked for, where there is no scorer
+    for name, reason, values in (("odd", IMPLAUSIBLE, odd), ("both", COMPATIBLE, both)):
+        limit = sorted(values)[1]
+        made = judged(**{f"max_{name}": limit})
+        kept = [one for one, p in zip(read, values, strict=True) if p <= limit]
+        assert made.accepted == kept
+        assert made.rejected == [
+            one._replace(reason=reason, detail=f"p_{name} must be <= {limit:g}") for one in read if one not in kept
+        ]
+    assert judged() == Generated(read, [])
+    made = judged(min_plausibility=0.0)  # where there is no scorer
     assert {one.candidate.replacement for one in made.accepted} == {
         one.candidate.replacement for one in read if one.plausibility >= 0.0
     }
     monkeypatch.setitem(OPERATORS, "noun", OPERATORS["noun"]._replace(compared=False))
     assert judged() == Generated(given, [])
+
+
+def test_recording_what_is_not_drawn_changes_no_negative() -> None:
+    parses = sample_parses().slice(0, 60)
+    config = NegativesConfig(operators=("noun", "attribute", "verb"))
+    without, _ = generate_tables(parses, sample_lexicon(), config)
+    recorded, _ = generate_tables(parses, sample_lexicon(), config.changed(excluded=True))
+    assert recorded["negatives"].equals(without["negatives"])
+    assert recorded["rejections"].num_rows > without["rejections"].num_rows
 
 
 def test_a_scorer_changes_nothing_but_the_plausibility() -> None:
@@ -96,7 +142,7 @@ def test_a_scorer_changes_nothing_but_the_plausibility() -> None:
 
 def test_odd_candidates_are_counted_and_a_lower_limit_keeps_the_least_odd() -> None:
     parses = sample_parses().slice(0, 60)
-    config = NegativesConfig(operators=("noun", "verb", "shuffle"))
+    config = NegativesConfig(operators=("noun", "verb", "shuffle"), max_both=1.0)
     texts = []
     for max_odd in (1.0, 0.35, 0.1):
         tables, counts = generate_tables(parses, sample_lexicon(), config.changed(max_odd=max_odd))
@@ -106,7 +152,7 @@ def test_odd_candidates_are_counted_and_a_lower_limit_keeps_the_least_odd() -> N
         assert sum(n for name, n in counts.items() if re.fullmatch(rf"rejected\..*\.{IMPLAUSIBLE}", name)) == len(
             refused
         )
-        assert all(row["p_odd"] > max_odd - 1e-6 for row in refused)
+        assert all(row["p_odd"] is None or row["p_odd"] > max_odd - 1e-6 for row in refused)
     assert texts[2] < texts[1] < texts[0]
     with pytest.raises(ValueError, match="max_odd must be >= 0, was: -1"):
         config.changed(max_odd=-1.0)

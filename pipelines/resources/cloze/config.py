@@ -6,7 +6,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from ....augment.settings import AboveZero, AtLeastOne, NotNegative, Settings
+from ....augment.settings import AboveZero, AtLeastOne, BelowOne, NotNegative, NotNegativeNumber, Settings
 
 
 class Sizes(Settings):
@@ -78,3 +78,16 @@ class SurrogateConfig(Settings):
     learning_rate: AboveZero = Field(3e-3, description="rises, then falls: one cycle")
     width: AtLeastOne = Field(256, description="width of the hidden layer")
     shares: Annotated[int, Field(ge=1, le=64)] = Field(64, description="width of a(i, s), whose product is the loss")
+
+
+class JudgementConfig(Settings):
+    """How the network that judges negatives is fitted."""
+
+    seed: NotNegative = Field(0, description="seed of weights, order and folds")
+    hidden: AtLeastOne = Field(64, description="hidden units")
+    epochs: AtLeastOne = Field(40, description="passes over the labels")
+    batch: AtLeastOne = Field(64, description="labels a step")
+    learning_rate: AboveZero = Field(2e-3, description="rises, then falls: one cycle")
+    weight_decay: NotNegativeNumber = Field(0.3, description="weight decay")
+    dropout: BelowOne = Field(0.5, description="share of the numbers of vectors that are dropped; of hidden units half")
+    without_vectors: BelowOne = Field(0.1, description="share of the labels whose vectors are dropped wholly")

@@ -185,7 +185,9 @@ def test_negatives_carry_their_estimate_and_the_likely_are_refused(sample_truth:
     judged_later = [row for row in refused if row["reason"] == "implausible"]
     estimates = [row["p_true"] for row in judged_later if row["operator"] in ("noun", "verb", "preposition")]
     assert estimates and all(0 <= p_true <= 0.02 for p_true in estimates)
-    assert all(row["p_true"] is None for row in refused if row["reason"] not in ("likely_true", "implausible"))
+    assert all(
+        row["p_true"] is None for row in refused if row["reason"] not in ("likely_true", "implausible", "compatible")
+    )
 
 
 def test_a_limit_of_one_refuses_nothing_and_changes_no_row(sample_truth: pa.Table) -> None:

@@ -12,12 +12,12 @@ from tests.tables import write_table
 KEYS = ("caption_id", "operator", "text")
 
 
-def write(run: Path, kept: list[str], rejected: dict[str, str]) -> Path:
+def write(run: Path, kept: list[str], rejected: dict[str, str], operator: str = "noun") -> Path:
     """A run of negatives "a horse", … of one caption, and of rejections with their reasons."""
-    rows = [{"caption_id": "0", "operator": "noun", "text": text} for text in kept]
+    rows = [{"caption_id": "0", "operator": operator, "text": text} for text in kept]
     write_table(run, "negatives", pa.Table.from_pylist(rows))
     refused = [
-        {"caption_id": "0", "operator": "noun", "text": text, "reason": reason, "detail": "dog"}
+        {"caption_id": "0", "operator": operator, "text": text, "reason": reason, "detail": "dog"}
         for text, reason in rejected.items()
     ]
     write_table(run, "rejections", pa.Table.from_pylist(refused))
@@ -40,6 +40,10 @@ def test_rows_are_kept_added_or_removed_and_the_other_run_says_why(
         "why_removed": {"likely_true": 1, "not drawn": 1},
         "reasons": {"likely_true -> compatible": 1},
     }
+    bare = write(tmp_path / "bare", ["A cat"], {"A dog": "implausible"}, "verb")
+    assert main(["info", str(one), "--diff", str(bare), "--json"]) == 0
+    alone = json.loads(capsys.readouterr().out)["noun"]
+    assert (alone["why_added"], alone["examples_added"]) == ({"not built": 2}, [])
     assert [row["text"] for row in added] == ["a bus"] and {row["text"] for row in removed} == {"a car", "a tree"}
     assert main(["info", str(one), "--diff", str(other)]) == 0
     assert "noun, removed 2; in this run: likely_true 1, not drawn 1" in capsys.readouterr().out

@@ -184,11 +184,12 @@ def test_a_number_per_caption_is_chosen_over_all_operators(run: Path, number: in
 
 
 def test_the_best_are_the_most_probably_sensible_and_false() -> None:
-    odd, true = [0.5, None, 0.2, 0.1, 0.1], [0.0, 0.2, None, 0.5, 0.1]
-    columns = {"caption_id": ["a", "a", "a", "b", "b"], "row": [*range(5)], "p_odd": odd, "p_true": true}
+    odd, true = [0.5, None, 0.2, 0.1, 0.1, 0.0], [0.0, 0.2, None, 0.5, 0.1, 0.0]
+    operators = ["noun"] * 5 + ["negation"]
+    columns = {"caption_id": [*"aaabbb"], "row": [*range(6)], "operator": operators, "p_odd": odd, "p_true": true}
     rows = pa.table(columns)
-    assert p_good(rows).tolist() == pytest.approx([0.5, 0.8, 0.8, 0.45, 0.81])
-    assert best(rows, 2)["row"].to_pylist() == [1, 2, 4, 3] and best(rows, 1)["row"].to_pylist() == [1, 4]
+    assert p_good(rows).tolist() == pytest.approx([0.5, 0.8, 0.8, 0.45, 0.81, 0.61])
+    assert best(rows, 2)["row"].to_pylist() == [1, 2, 4, 5] and best(rows, 1)["row"].to_pylist() == [1, 4]
 
 
 def test_a_second_run_changes_nothing_and_mends_what_is_damaged(run: Path) -> None:

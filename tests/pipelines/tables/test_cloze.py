@@ -61,7 +61,7 @@ def test_every_stage_that_draws_takes_the_model_and_records_it(model: Path, samp
         manifest = read_manifest(run / verb)
         assert manifest is not None
         assert manifest.identity.config["cloze"] == f"own.npz sha256:{sha256_file(model)}"
-        assert not negcap.read(run, verb).equals(negcap.read(sample_run, verb))
+    assert not negcap.read(run).equals(negcap.read(sample_run))
     assert dogs(negcap.read(run)) > dogs(negcap.read(sample_run))
     again = ["build", "--output", str(run), "--only", "negatives", *options["negatives"], *QUIET, "--set"]
     copy = tmp_path / "elsewhere" / "own.npz"

@@ -95,6 +95,7 @@ def test_a_false_denial_stands_beside_the_true_one(tmp_path: Path) -> None:
         ("p0", "There is no cat.", "cat"),
         ("", first["caption"], "not hat"),
     ]
+    assert pairs(run, ["negation"]).schema == pairs(run, ["numeral"]).schema  # so that both are chosen from together
 
 
 def test_only_what_readers_accept(tmp_path: Path) -> None:

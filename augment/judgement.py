@@ -1,0 +1,148 @@
+"""What careful readers would say of a negative beside its caption: that it is odd, which is ungrammatical or describes
+what is hardly ever seen or said; and that one photo could be rightly described by both.
+
+Two probabilities, from a network with one hidden layer that is fitted to what readers said of negatives which were
+drawn without these limits (see `negcap.pipelines.resources.judgement`):
+
+    log-odds = A relu(P v + Q e + T t + K_k + b) + c
+
+v: the vector of the place of the word that is replaced, by the cloze model; e: the vector of the new word, of several
+edits the mean of both; t: the `terms`, how the model compares the negative with its caption; k: the kind of the change.
+The parameters are in the file of the cloze model. Those of the shipped model serve models without any, whose vectors
+are others: v and e are then 0, as they were for some of the negatives of the fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, get_args
+
+import numpy as np
+
+from .caption import Caption, cached
+from .cloze.file import JUDGEMENT, PARTS, read_arrays
+from .cloze.model import ClozeModel, Reading
+from .data import data_path
+from .edits import Candidate, Kind
+from .plausibility import Change, replacements
+from .reproducible import log, sigmoid
+
+MAX_P_ODD, MAX_P_BOTH = 0.35, 0.2
+KINDS: tuple[Kind, ...] = get_args(Kind)
+TERMS = ("log(1 + loss)", "lowest / 5", "whole / 5", "log of the number of units", "mean score / 2", "old score / 5")
+LOWEST, WHOLE, MEAN = -12.0, (-15.0, 5.0), -6.0  # nats: what is lower, or outside, is taken for these
+EXACT = 2.0**16  # what is added up is a whole multiple of 1 / EXACT, so that sums are the same in any order
+
+
+class Judgements(NamedTuple):
+    """The probabilities that a reader calls negatives odd, and that one says that a photo could be rightly described by
+    both the negative and its caption; to 4 digits, both (negatives,).
+    """
+
+    odd: np.ndarray
+    both: np.ndarray
+
+
+class Judge:
+    """The fitted network. arrays: of the file of a cloze model, those named `judgement.*`; own: whether they were
+    fitted with the vectors of the model in use.
+    """
+
+    def __init__(self, arrays: Mapping[str, np.ndarray], *, own: bool) -> None:
+        """Transpose the weights, as float64: whole numbers of small units, of which sums are exact in any order."""
+        self._place, self._unit, self._terms, self._kinds, self._output = (
+            arrays[f"{JUDGEMENT}{name}.weight"].T.astype(np.float64) for name in PARTS
+        )
+        self._bias, self._last = (arrays[f"{JUDGEMENT}{name}.bias"].astype(np.float64) for name in ("hidden", "output"))
+        self._own = own
+
+    def shares(self, places: np.ndarray, units: np.ndarray) -> np.ndarray:
+        """What vectors of places and of new units add to the hidden layer: (negatives, hidden)."""
+        return places @ self._place + units @ self._unit if self._own else np.zeros((len(places), len(self._bias)))
+
+    def judge(self, kinds: np.ndarray | int, terms: np.ndarray, shares: np.ndarray) -> Judgements:
+        """Judge negatives. kinds: their numbers in KINDS, or one for all. terms: see `terms`. shares: what places and
+        new units add to the hidden layer, (negatives, hidden).
+        """
+        hidden = shares + terms @ self._terms
+        hidden += self._kinds[kinds] + self._bias
+        odds = _exact(np.maximum(hidden, 0.0)) @ self._output + self._last
+        return Judgements(*sigmoid(odds).round(4).T)
+
+
+def terms(changes: np.ndarray, sizes: np.ndarray, means: np.ndarray, olds: np.ndarray) -> np.ndarray:
+    """The TERMS of negatives: (negatives, terms).
+
+    changes: a `Change` each, (negatives, 4). Of their captions, each (negatives,): the number of units, the mean log
+    p(unit | rest), and the lowest one of what is replaced.
+    """
+    _, loss, lowest, whole = changes.T
+    columns = (
+        log(1.0 + loss), np.maximum(lowest, LOWEST) / 5, np.clip(whole, *WHOLE) / 5, log(sizes) - 2.25,
+        np.maximum(means, MEAN) / 2, np.maximum(olds, LOWEST) / 5,
+    )  # fmt: skip
+    return _exact(np.stack(columns, axis=1))
+
+
+def _exact(numbers: np.ndarray) -> np.ndarray:
+    return np.rint(numbers * EXACT) / EXACT
+
+
+class Inputs(NamedTuple):
+    """What the network is given of negatives: the numbers of their kinds in KINDS, (negatives,); the `terms`; the mean
+    vector of the places whose words are replaced, and that of the new units, 0 if there are none, (negatives, width).
+    """
+
+    kinds: np.ndarray
+    terms: np.ndarray
+    places: np.ndarray
+    units: np.ndarray
+
+    def take(self, rows: np.ndarray) -> Inputs:
+        """Some of the negatives."""
+        return Inputs(*(its[rows] for its in self))
+
+
+def inputs(
+    captions: Sequence[Caption], readings: Sequence[Reading], candidates: Sequence[Candidate], changes: Sequence[Change]
+) -> Inputs:
+    """The inputs of negatives: for each its caption, how the model has read that, the change, and how they compare."""
+    embedding = readings[0].model.embedding
+    places, units = np.zeros((2, len(candidates), embedding.shape[1]))
+    olds, counts = np.zeros(len(candidates)), np.zeros(len(candidates))
+    for i, (caption, reading, candidate) in enumerate(zip(captions, readings, candidates, strict=True)):
+        for place, unit in replacements(caption, reading, candidate):
+            places[i] += reading.at(place)
+            units[i] += 0.0 if unit is None else embedding[unit]
+            counts[i] += 1
+            olds[i] = min(olds[i], *reading.scores[place[0] : place[1] - 1])
+    counts = np.maximum(counts, 1.0)[:, None]
+    kinds = np.array([KINDS.index(candidate.change) for candidate in candidates])
+    sizes, means = scores_of(readings)
+    return Inputs(
+        kinds, terms(np.array(changes, float), sizes, means, olds), _exact(places / counts), _exact(units / counts)
+    )
+
+
+def judge(
+    changes: Sequence[Change], captions: Sequence[Caption], readings: Sequence[Reading], candidates: Sequence[Candidate]
+) -> Judgements:
+    """Judge negatives; the arguments are those of `inputs`, and all readings are of one model."""
+    if not candidates:
+        return Judgements(np.zeros(0), np.zeros(0))
+    network, given = judge_of(readings[0].model), inputs(captions, readings, candidates, changes)
+    return network.judge(given.kinds, given.terms, network.shares(given.places, given.units))
+
+
+def scores_of(readings: Sequence[Reading]) -> tuple[np.ndarray, np.ndarray]:
+    """The number of units of each text, but at least 1, and the mean log p(unit | rest); both (texts,)."""
+    sizes = np.array([max(len(reading.scores), 1) for reading in readings])
+    return sizes, np.array([sum(reading.scores) for reading in readings]) / sizes
+
+
+@cached(8)
+def judge_of(model: ClozeModel) -> Judge:
+    """The network in a model's file, or else that of the shipped model, without the vectors."""
+    arrays = model.network.arrays
+    own = f"{JUDGEMENT}hidden.bias" in arrays
+    return Judge(arrays if own else read_arrays(data_path("cloze") / "model.npz", JUDGEMENT), own=own)
