@@ -7,7 +7,8 @@ ValueError, naming the file, when one cannot be read.
 
 Arrays have the VSE++ "precomp" layout (Faghri et al. 2018): `{split}_ims.npy` beside the captions of
 `negcap.pipelines.readers.formats`. An array (N, D), pooled, or (N, R, D), with R regions, has one row per image, or
-five equal rows per image, one per caption. Arrays are memory-mapped, not loaded.
+five equal rows per image, one per caption. In an array of uint8 a byte u stands for low + u / 255 * (high - low), with
+`low` and `high` from `{array}_scale.npz` beside it. Arrays are memory-mapped, not loaded.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, Self
+from zipfile import BadZipFile
 
 from pydantic import Field, model_validator
 
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-EXPECTED_ARRAY = "a NumPy array (N, D) or (N, R, D) of floats"
+EXPECTED_ARRAY = "a NumPy array (N, D) or (N, R, D) of floats or uint8"
 _NAME = re.compile(r"[A-Za-z0-9]+")
 
 
@@ -53,7 +55,7 @@ class FeaturesConfig(Settings):
     device: Literal["cpu", "cuda"] = Field("cpu", description="where the model runs")
     threads: NotNegative = Field(0, description="threads that read photos and run the model; 0: one per core")
     dtype: Literal["", "float16", "float32"] = Field(
-        "", description="type to store; by default float16 for arrays of float16, else float32"
+        "", description="type to store; by default float16 for arrays of float16 or uint8, else float32"
     )
     table: Annotated[str, matching(rf"{TABLE}(_[a-z0-9]+)?", f"{TABLE}, or {TABLE}_ and a name of a-z and 0-9")] = (
         Field(TABLE, description="table to write: features or features_NAME")
@@ -137,10 +139,12 @@ class Arrays:
             if kind != kinds[0]:
                 raise ValueError(f"{path}: must have rows of {kinds[0]} as {paths[0].name}, has {kind}")
         self.shape = tuple(int(size) for size in mapped[0].shape[1:])
-        self.dtype = config.dtype or ("float16" if mapped[0].dtype == "float16" else "float32")
+        self.dtype = config.dtype or ("float16" if mapped[0].dtype in ("float16", "uint8") else "float32")
         array = source.stem.rpartition("_")[2] if source.is_file() else config.array
         self.backbone = config.backbone or f"precomp {array}"
-        self.inputs = {path.name: f"sha256 {sha256_file(path)}" for path in paths}
+        scales = [paths[0].with_name(f"{array}_scale.npz")] if mapped[0].dtype == "uint8" else []
+        self._scale = read_scale(scales[0], self.shape) if scales else None
+        self.inputs = {path.name: f"sha256 {sha256_file(path)}" for path in (*paths, *scales)}
         images: list[str] = []
         self._starts = [0]
         for (split, path), rows in zip(self._paths.items(), mapped, strict=True):
@@ -164,8 +168,12 @@ class Arrays:
                         f"{path}: must have {CAPTIONS_PER_IMAGE} equal rows per image, those of image "
                         f"{low + int(np.argmin(same))} differ"
                     )
+                numbers = rows[:, 0]
+                if self._scale is not None:
+                    low_value, high_value = self._scale
+                    numbers = low_value + numbers / np.float32(255) * (high_value - low_value)
                 with np.errstate(over="ignore"):
-                    parts.append(rows[:, 0].astype(self.dtype))
+                    parts.append(numbers.astype(self.dtype))
         images = self.images[start:stop]
         return images, np.concatenate(parts)[[not image.reason for image in images]]
 
@@ -202,9 +210,24 @@ def open_array(path: Path) -> np.ndarray:
         raise ValueError(f"{path}: must be {EXPECTED_ARRAY}, cannot be read: {first_line(error)}") from None
     if not isinstance(array, np.ndarray):
         raise ValueError(f"{path}: must be {EXPECTED_ARRAY}, was: several arrays")
-    if array.ndim not in (2, 3) or not array.size or array.dtype.kind != "f":
+    if array.ndim not in (2, 3) or not array.size or (array.dtype.kind != "f" and array.dtype != "uint8"):
         raise ValueError(f"{path}: must be {EXPECTED_ARRAY}, was: {array.dtype} {array.shape}")
     return array
+
+
+def read_scale(path: Path, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """What the bytes 0 and 255 stand for, each broadcast to a feature's shape. Raises ValueError naming the file."""
+    import numpy as np
+
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            low, high = (np.broadcast_to(stored[name].astype(np.float32), shape) for name in ("low", "high"))
+    except (ValueError, KeyError, OSError, EOFError, BadZipFile, AttributeError, TypeError) as error:
+        rule = f"must hold the numbers low and high of arrays of uint8, for features of {shape}"
+        raise ValueError(f"{path}: {rule}, cannot be read: {first_line(error)}") from None
+    if not (np.isfinite(high - low) & (low <= high)).all():
+        raise ValueError(f"{path}: low and high must be finite, low <= high")
+    return low, high
 
 
 def image_names(split: str, rows: int, array: Path) -> list[str]:

@@ -103,6 +103,24 @@ def test_five_equal_rows_an_image_are_one(folder: Path, tmp_path: Path, capsys: 
     assert "5 equal rows per image, those of image 3 differ" in capsys.readouterr().err
 
 
+def test_bytes_stand_for_numbers_by_the_scale_beside_them(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    grid = np.arange(IDS * REGIONS * WIDTH).reshape(IDS, REGIONS, WIDTH) * 255 // (IDS * REGIONS * WIDTH - 1)
+    np.save(folder / "dev_grid.npy", grid.astype(np.uint8))
+    scale, low, high = folder / "grid_scale.npz", np.arange(WIDTH) - 3.0, np.arange(WIDTH) + 1.0
+    for held, said in (({}, "grid_scale.npz"), ({"low": low}, "high"), ({"low": high, "high": low}, "low <= high")):
+        if held:
+            np.savez(scale, **held)
+        refused(capsys, said, tmp_path / "refused", folder / "dev_grid.npy")
+    np.savez(scale, low=low, high=high)
+    found = extracted(tmp_path / "run", folder / "dev_grid.npy")
+    expected = low + grid / 255 * (high - low)
+    assert found["dev3"].dtype == np.float16
+    assert np.allclose([found[f"dev{i}"] for i in range(IDS)], expected, atol=0.003)
+    assert np.array_equal(found["dev0"][0, 0], np.float16(-3)) and np.array_equal(found["dev6"][-1, -1], np.float16(5))
+
+
 def test_images_without_names_go_as_the_captions_reader_calls_them(folder: Path, tmp_path: Path) -> None:
     (folder / "dev_images.txt").unlink()
     for name in ("without", "with captions"):
@@ -131,9 +149,9 @@ def test_bad_rows_are_rejected_with_a_reason(folder: Path, tmp_path: Path, capsy
     [
         (b"no array", "dev_ims.npy: must be a NumPy array"),
         (np.array([{"a": 1}, None], object), "dev_ims.npy: must be a NumPy array"),
-        (np.array([["a", "b"]] * IDS), "(N, D) or (N, R, D) of floats, was: <U1"),
-        (np.zeros(IDS), "(N, D) or (N, R, D) of floats, was: float64 (7,)"),
-        (np.zeros((IDS, WIDTH), np.int8), "of floats, was: int8 (7, 5)"),
+        (np.array([["a", "b"]] * IDS), "(N, D) or (N, R, D) of floats or uint8, was: <U1"),
+        (np.zeros(IDS), "(N, D) or (N, R, D) of floats or uint8, was: float64 (7,)"),
+        (np.zeros((IDS, WIDTH), np.int8), "of floats or uint8, was: int8 (7, 5)"),
         (np.zeros((IDS - 1, WIDTH), np.float16), "per line of dev_images.txt: 7 or 35, has 6"),
         (
             np.zeros((IDS, WIDTH + 1), np.float16),
