@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..caption import Caption, Token, cached_on_caption
 from ..context import Context
 from ..edits import BOTH, Candidate
-from ..language.coreference import Coreference, Coreferent, coreference, may_corefer, meaning, related_or_same_person
+from ..language.coreference import CoreferenceIndex, may_corefer, meaning, related_or_same_person
 from ..language.semantic_classes import (
     LIVING,
     is_furnishing,
@@ -40,9 +40,6 @@ SYMMETRIC_VERBS = {
     "face", "meet", "hug", "kiss", "fight", "touch", "join", "resemble", "match", "accompany", "marry", "embrace",
     "wrestle", "race", "tackle", "separate", "be", "have", "include",
 }  # fmt: skip
-
-
-REASONS: tuple[Coreference, ...] = ("related", "overlap")
 
 
 class Finding(NamedTuple):
@@ -73,24 +70,19 @@ def check_noun(candidate: Candidate, caption: Caption, context: Context) -> Iter
     place replaces the thing in it where somebody is (`overlap_in_caption`).
     """
     old, new = candidate.replaced, candidate.replacement
-    entry = context.lexicon.nouns.number.get(new)
+    number = context.lexicon.nouns.number.get(new)
+    index = CoreferenceIndex((new,)) if number is None else context.lexicon.coreference
 
-    index = context.lexicon.coreference
+    def coreferent(where: str, mentions: Mentions, nouns: frozenset[str]) -> Iterator[Finding]:
+        if reason := index.with_any(nouns).reason(number or 0):
+            same = {noun for noun in nouns if index.with_noun(noun).reason(number or 0) == reason}
+            yield from _mentioned(f"{reason}_in_{where}", context, mentions, "nouns", same.__contains__)
 
-    def why(noun: str) -> Coreference | None:
-        return coreference(new, noun) if entry is None else index.with_noun(noun).reason(entry)
-
-    def coreferent(where: str, mentions: Mentions, nouns: frozenset[str], entries: Coreferent) -> Iterator[Finding]:
-        for reason in REASONS if entry is None else (entries.reason(entry),):
-            if reason is not None:
-                same = {noun for noun in nouns if why(noun) == reason}
-                yield from _mentioned(f"{reason}_in_{where}", context, mentions, "nouns", same.__contains__)
-
-    yield from coreferent("caption", context.own, context.own.nouns, context.coreferent_in_caption)
+    yield from coreferent("caption", context.own, context.own.nouns)
     if candidate.slots and caption.tokens[candidate.slots[0]].dep == "pobj" and is_furnishing(old):
         if is_location(new):  # "at a table", "at a restaurant"
             yield Finding("overlap_in_caption", old)
-    yield from coreferent("sibling", context.siblings, context.heard(old), context.coreferent_in_siblings(old))
+    yield from coreferent("sibling", context.siblings, context.heard(old))
 
 
 def check_quantity(candidate: Candidate, caption: Caption, context: Context) -> Iterator[Finding]:

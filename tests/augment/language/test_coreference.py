@@ -14,7 +14,6 @@ from negcap.augment.data import data_path
 from negcap.augment.language.coreference import (
     CoreferenceIndex,
     Coreferent,
-    coreference,
     entry_numbers,
     related,
     says_less,
@@ -24,6 +23,11 @@ from negcap.augment.language.parse import parse
 from negcap.augment.language.semantic_classes import overlaps
 from negcap.augment.mentions import mentioned_nouns
 from tests.augment.fixtures import sample_lexicon, sample_parses
+
+
+def coreference(one: str, mentioned: str) -> str | None:
+    """Why one noun may be true of an image that shows another."""
+    return CoreferenceIndex((one,)).with_noun(mentioned).reason(0)
 
 
 def test_coreference_in_a_lexicon_is_that_of_its_pairs() -> None:
