@@ -160,17 +160,17 @@ class Context:
         return self.lexicon.coreference.with_any(self.own.nouns)
 
     @cached_on_context
-    def coreferent_in_siblings(self, replaced: str) -> Coreferent:
-        """The nouns of the lexicon that may name the same thing as a noun of a sibling caption.
-
-        A sibling's noun that says less of what the noun `replaced` names is left out, unless it is in the plural:
-        "animal" for a dog does not make a cat likely.
+    def heard(self, replaced: str) -> frozenset[str]:
+        """The nouns of sibling captions, without those that say less of what the noun `replaced` names and are not in
+        the plural: "animal" for a dog does not make a cat likely.
         """
         several = {noun for noun, count in self.siblings.quantities if count != 1}
-        nouns = self.siblings.nouns
-        return self.lexicon.coreference.with_any(
-            frozenset(noun for noun in nouns if noun in several or not says_less(noun, replaced))
-        )
+        return frozenset(noun for noun in self.siblings.nouns if noun in several or not says_less(noun, replaced))
+
+    @cached_on_context
+    def coreferent_in_siblings(self, replaced: str) -> Coreferent:
+        """The nouns of the lexicon that may name the same thing as one that is `heard` of sibling captions."""
+        return self.lexicon.coreference.with_any(self.heard(replaced))
 
 
 def contexts(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -62,6 +62,15 @@ def chunk_heads(caption: Caption) -> tuple[Token, ...]:
     return tuple(root for root in roots if root.tag in NOUN_TAGS)
 
 
+READ: Mapping[str, Callable[[Caption], frozenset[Any]]] = {
+    "nouns": mentioned_nouns,
+    "quantities": mentioned_quantities,
+    "relations": mentioned_relations,
+    "attributes": mentioned_attributes,
+    "verbs": mentioned_verbs,
+}
+
+
 def _union(read: Callable[[Caption], frozenset[T]]) -> cached_property[frozenset[T]]:
     """The property of `Mentions` that is the union of what `read` finds in its captions, computed when first read."""
 
@@ -96,6 +105,17 @@ class Mentions:
     relations = _union(mentioned_relations)
     attributes = _union(mentioned_attributes)
     verbs = _union(mentioned_verbs)
+
+    def first(self, kind: str, fits: Callable[[Any], bool]) -> tuple[Any, Caption] | None:
+        """The first caption that has a mention which fits, and the first such mention in order; None: there is none.
+
+        kind: of the mentions, a key of READ.
+        """
+        fitting = set(filter(fits, getattr(self, kind)))
+        for number, caption in enumerate(self.captions) if fitting else ():
+            if number != self.without and (its := fitting & READ[kind](caption)):
+                return min(its), caption
+        return None
 
     @cached_property
     def texts(self) -> frozenset[str]:

@@ -19,7 +19,7 @@ from . import judgement
 from .caption import Caption
 from .context import Context
 from .edits import Candidate, Edit, Judged, exchanged
-from .language.coreference import coreference, may_corefer
+from .language.coreference import may_corefer
 from .language.grammar import article
 from .language.semantic_classes import prepositions
 from .language.wordnet import first_sense
@@ -28,7 +28,7 @@ from .plausibility import SentenceScorer, compare
 from .settings import Cloze, LeastPlausibility, MaxTrue, Scorer, Settings, SpacyModel
 from .slots.nouns import Slot, attribute_slots, noun_slots, quantity_slots
 from .slots.verbs import preposition_uses
-from .truth.contradiction import assess, relation_said
+from .truth.contradiction import assess, check, relation_said
 from .truth.entailment import follows, is_kind_of, meaning
 from .truth.estimates import KIND_OF_CHANGE, MAX_P_TRUE
 from .truth.evidence import explained
@@ -361,29 +361,19 @@ def _doubt(candidate: Candidate, context: Context) -> tuple[str | None, float | 
     assert image is not None  # `judge` asks for it
     known = context.lexicon.nouns.number
     if candidate.change == "noun" and candidate.replacement not in known:
-        return _may_be_there(candidate.replacement, context), None
+        return check(candidate, caption, context), None
     if candidate.change == "preposition":
         object = caption.tokens[candidate.slots[1]].lemma
         if prepositions().may_both_hold(candidate.replaced, candidate.replacement, object):
             return "preposition_overlap", None
-        if reason := relation_said(candidate, object, context):
-            return reason, None
+        if found := next(relation_said(candidate, object, context), None):
+            return found.reason, None
         p_true = image.p_true(candidate, caption)
         return ("likely_true" if p_true is not None and p_true > image.truth.max_p_true else None), p_true
     kind = KIND_OF_CHANGE.get(candidate.change, "")
     words = image.truth.associations.get(kind)
     unknown = words is not None and candidate.replacement not in words.entries
     return assess(candidate, caption, context, None if unknown else image)
-
-
-def _may_be_there(noun: str, context: Context) -> str | None:
-    """Why a noun that is not in the lexicon may be in the image, as `check_noun` says of those that are."""
-    for where, mentions in (("caption", context.own), ("sibling", context.siblings)):
-        reasons = {coreference(noun, other) for other in mentions.nouns}
-        for reason in ("related", "overlap"):
-            if reason in reasons:
-                return f"{reason}_in_{where}"
-    return None
 
 
 def _already_said(negative: Caption, context: Context) -> bool:

@@ -1,7 +1,7 @@
 """Which nouns may name the same thing in an image: related in WordNet, or overlapping by data/noun_overlaps.toml.
 
-`coreference` answers for one pair of nouns, `CoreferenceIndex` for all entries of a lexicon at once. It represents a
-set of entries as an int whose bit n stands for entry n, so that union is a bitwise or.
+`may_corefer` answers for two nouns; `CoreferenceIndex`, which is wider, for all entries of a lexicon at once. It
+represents a set of entries as an int whose bit n stands for entry n, so that union is a bitwise or.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from .semantic_classes import (
     head,
     is_person,
     may_be_person,
-    may_name_person,
     other_persons,
     overlaps,
     persons_may_be_same,
@@ -90,20 +89,6 @@ def may_corefer(one: str, other: str) -> bool:
     return related_or_same_person(one, other) or not meaning(one).words.isdisjoint(meaning(other).same)
 
 
-def coreference(replacement: str, mentioned: str) -> Coreference | None:
-    """Why `replacement` may be true of an image that shows `mentioned`: "related" in WordNet, or "overlap" by the
-    table.
-
-    Wider than `may_corefer`: nouns that `mentioned` implies count too ("rider" implies "horse"). None if neither holds.
-    """
-    if related(replacement, mentioned):
-        return "related"
-    a, b = meaning(replacement), meaning(mentioned)
-    if not (a.words.isdisjoint(b.same) and a.words.isdisjoint(b.implied)):
-        return "overlap"
-    return "overlap" if may_name_person(replacement, mentioned) else None
-
-
 class Coreferent(NamedTuple):
     """Two sets of entries, as bits: those `related` in WordNet to mentioned nouns, and `all` that may be true."""
 
@@ -118,7 +103,9 @@ class Coreferent(NamedTuple):
 
 
 class CoreferenceIndex:
-    """Answers `coreference` for all entries `names` at once."""
+    """Which of the entries `names` may be true of an image that shows a noun: those that are related to it in WordNet,
+    overlap by the table, are implied by it ("rider" implies "horse"), or may name the same person.
+    """
 
     def __init__(self, names: Sequence[str]) -> None:
         """Index the names by their meanings."""

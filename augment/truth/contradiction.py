@@ -1,4 +1,4 @@
-"""Is a candidate really false of the image? One check per kind of change returns why it may be true, or None.
+"""Is a candidate really false of the image? One check per kind of change finds the reasons why it may be true.
 
 It rejects what captions or WordNet make true. For the others, `estimates` gives the probability that another caption of
 the image would make them true, estimated from the sibling captions of the corpus, and calibrated by `fit`.
@@ -6,18 +6,25 @@ the image would make them true, estimated from the sibling captions of the corpu
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache, lru_cache
-from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..caption import Caption, Token, cached_on_caption
 from ..context import Context
 from ..edits import BOTH, Candidate
-from ..language import semantic_classes
-from ..language.coreference import may_corefer, meaning, related_or_same_person
-from ..language.semantic_classes import LIVING, is_furnishing, is_location, is_person, prepositions, semantic_class
+from ..language.coreference import CoreferenceIndex, may_corefer, meaning, related_or_same_person
+from ..language.semantic_classes import (
+    LIVING,
+    is_furnishing,
+    is_location,
+    is_person,
+    may_be_same,
+    prepositions,
+    semantic_class,
+)
 from ..language.wordnet import WordNet
+from ..mentions import Mentions
 from ..scene_graph import scene_graph
 from ..slots import verbs
 from ..slots.nouns import quantity_value
@@ -35,67 +42,95 @@ SYMMETRIC_VERBS = {
 }  # fmt: skip
 
 
-def check_noun(candidate: Candidate, caption: Caption, context: Context) -> str | None:
+class Finding(NamedTuple):
+    """Why a candidate may be true: one of negcap.schemas.negatives.REASONS; the word of a caption that decides, if one
+    does; and the caption_id of the first sibling that has the word, None if the caption itself has it.
+    """
+
+    reason: str
+    word: str | None = None
+    sibling_id: str | None = None
+
+
+Check = Callable[[Candidate, Caption, Context], Iterator[Finding]]
+
+
+def _mentioned(
+    reason: str, context: Context, mentions: Mentions, kind: str, fits: Callable[[Any], bool]
+) -> Iterator[Finding]:
+    """The reason, if a mention of a kind fits, with the word of the first that does; see `Mentions.first`."""
+    if found := mentions.first(kind, fits):
+        mention, caption = found
+        word = mention if isinstance(mention, str) else " ".join(mention) if kind == "relations" else mention[0]
+        yield Finding(reason, word, None if caption is context.caption else caption.caption_id)
+
+
+def check_noun(candidate: Candidate, caption: Caption, context: Context) -> Iterator[Finding]:
     """Reject if a noun of this caption or a sibling may name the same thing: `related_in_*`, `overlap_in_*`; or if a
     place replaces the thing in it where somebody is (`overlap_in_caption`).
     """
-    entry = context.lexicon.nouns.number[candidate.replacement]
-    if reason := context.coreferent_in_caption.reason(entry):
-        return f"{reason}_in_caption"
-    if caption.tokens[candidate.slots[0]].dep == "pobj" and is_furnishing(candidate.replaced):
-        if is_location(candidate.replacement):  # "at a table", "at a restaurant"
-            return "overlap_in_caption"
-    reason = context.coreferent_in_siblings(candidate.replaced).reason(entry)
-    return f"{reason}_in_sibling" if reason else None
+    old, new = candidate.replaced, candidate.replacement
+    number = context.lexicon.nouns.number.get(new)
+    index = CoreferenceIndex((new,)) if number is None else context.lexicon.coreference
+
+    def coreferent(where: str, mentions: Mentions, nouns: frozenset[str]) -> Iterator[Finding]:
+        if reason := index.with_any(nouns).reason(number or 0):
+            same = {noun for noun in nouns if index.with_noun(noun).reason(number or 0) == reason}
+            yield from _mentioned(f"{reason}_in_{where}", context, mentions, "nouns", same.__contains__)
+
+    yield from coreferent("caption", context.own, context.own.nouns)
+    if candidate.slots and caption.tokens[candidate.slots[0]].dep == "pobj" and is_furnishing(old):
+        if is_location(new):  # "at a table", "at a restaurant"
+            yield Finding("overlap_in_caption", old)
+    yield from coreferent("sibling", context.siblings, context.heard(old))
 
 
-def check_quantity(candidate: Candidate, caption: Caption, context: Context) -> str | None:
+def check_quantity(candidate: Candidate, caption: Caption, context: Context) -> Iterator[Finding]:
     """Reject if, by this caption or a sibling, the new quantity may be true of the noun."""
     old, value = quantity_value(candidate.replaced), quantity_value(candidate.replacement)
-    if value == old:
-        return "same_quantity"
     noun = caption.tokens[candidate.slots[0]].lemma
-    if value > 1 and not context.own.quantities.isdisjoint([(noun, 0), (noun, value)]):
-        return "same_quantity"
-    counts, several, in_group = counted(noun, context.siblings.quantities)
-    # "Dogs" does not make "three dogs" true, but may make "two dogs" true.
-    if value in counts or (old == 1 and (in_group or (several and value > 1))):
-        return "sibling_quantity"
-    return None
+    if value == old:
+        yield Finding("same_quantity", noun)
+    elif value > 1:
+        yield from _mentioned(
+            "same_quantity", context, context.own, "quantities", {(noun, 0), (noun, value)}.__contains__
+        )
+
+    def may_count(mention: tuple[str, int]) -> bool:
+        other, count = mention
+        if count == value and may_corefer(noun, other):
+            return True
+        # "Dogs" does not make "three dogs" true, but may make "two dogs" true.
+        several = count == 0 and value > 1 and related_or_same_person(noun, other)
+        return old == 1 and (several or (other in GROUPS and is_person(noun)))
+
+    yield from _mentioned("sibling_quantity", context, context.siblings, "quantities", may_count)
 
 
-@lru_cache(maxsize=256)
-def counted(noun: str, quantities: frozenset[tuple[str, int]]) -> tuple[frozenset[int], bool, bool]:
-    """What (noun, number) pairs say about the number of one noun: the numbers given to it or to a noun for the same
-    thing, 0 for a bare plural; whether there is a bare plural; and whether it is a person and there is a group.
+def check_preposition(candidate: Candidate, caption: Caption, context: Context) -> Iterator[Finding]:
+    """Reject if both prepositions may be true, or a caption of the image has the new one, or one that overlaps it, with
+    the same object (`sibling_says_so`).
     """
-    counts = frozenset(count for other, count in quantities if may_corefer(noun, other))
-    several = any(count == 0 and related_or_same_person(noun, other) for other, count in quantities)
-    return counts, several, is_person(noun) and any(other in GROUPS for other, _ in quantities)
+    object, old, new = caption.tokens[candidate.slots[1]].lemma, candidate.replaced, candidate.replacement
+    if not prepositions().may_replace(old, new, object):
+        yield Finding("preposition_overlap")
+    yield from relation_said(candidate, object, context)
 
 
-def check_preposition(candidate: Candidate, caption: Caption, context: Context) -> str | None:
-    """Reject if both prepositions may be true, or a caption of the image has the new one with the same object."""
-    object = caption.tokens[candidate.slots[1]].lemma
-    if not prepositions().may_replace(candidate.replaced, candidate.replacement, object):
-        return "preposition_overlap"
-    return relation_said(candidate, object, context)
-
-
-def relation_said(candidate: Candidate, object: str, context: Context) -> str | None:
+def relation_said(candidate: Candidate, object: str, context: Context) -> Iterator[Finding]:
     """`sibling_says_so` if a caption of the image has the new preposition, or one that overlaps it, with the object."""
-    overlap, new = prepositions().overlap, candidate.replacement
-    for entry, noun in chain(context.own.relations, context.siblings.relations):
-        if noun == object and overlap(entry, new) and entry != candidate.replaced:
-            return "sibling_says_so"
-    return None
+    overlap, old, new = prepositions().overlap, candidate.replaced, candidate.replacement
+    for mentions in (context.siblings, context.own):
+        fits = (pair for pair in mentions.relations if pair[1] == object and pair[0] != old and overlap(pair[0], new))
+        yield from _mentioned("sibling_says_so", context, mentions, "relations", set(fits).__contains__)
 
 
-def check_swap(candidate: Candidate, caption: Caption, context: Context) -> str | None:
+def check_swap(candidate: Candidate, caption: Caption, context: Context) -> Iterator[Finding]:
     """Reject if the two heads name the same kind of thing, or swapping them may leave the caption true."""
     one, other = (caption.tokens[i] for i in candidate.slots)
     same = may_corefer(one.lemma, other.lemma) and not _told_apart(one.lemma, other.lemma)
-    return "interchangeable" if same or interchangeable(caption, one, other) else None
+    if same or interchangeable(caption, one, other):
+        yield Finding("interchangeable")
 
 
 def _told_apart(one: str, other: str) -> bool:
@@ -108,37 +143,43 @@ def _told_apart(one: str, other: str) -> bool:
     return semantic_class(one) == semantic_class(other) in LIVING
 
 
-def check_attribute(candidate: Candidate, caption: Caption, context: Context) -> str | None:
+def check_attribute(candidate: Candidate, caption: Caption, context: Context) -> Iterator[Finding]:
     """Reject if this caption or a sibling gives the same thing the new attribute, or one compatible with it."""
-    return _mentions_attribute(candidate.replacement, caption.tokens[candidate.slots[1]].lemma, context)
+    yield from _attribute_said(candidate.replacement, caption.tokens[candidate.slots[1]].lemma, context)
 
 
-def check_attribute_swap(candidate: Candidate, caption: Caption, context: Context) -> str | None:
+def check_attribute_swap(candidate: Candidate, caption: Caption, context: Context) -> Iterator[Finding]:
     """Reject if an attribute is already given to the other noun, or the two nouns may be the same thing."""
     one, other = (caption.tokens[i].lemma for i in candidate.slots)
     if may_corefer(one, other):
-        return "interchangeable"
+        yield Finding("interchangeable")
     mine, theirs = candidate.replaced.split(BOTH)
-    return _mentions_attribute(theirs, one, context) or _mentions_attribute(mine, other, context)
+    yield from _attribute_said(theirs, one, context)
+    yield from _attribute_said(mine, other, context)
 
 
-def _mentions_attribute(attribute: str, noun: str, context: Context) -> str | None:
-    may_be_same = semantic_classes.may_be_same
-    if any(noun == of and may_be_same(attribute, word) for word, of in context.own.attributes):
-        return "caption_says_so"
-    nouns = (of for word, of in context.siblings.attributes if may_be_same(attribute, word))
-    return "sibling_says_so" if any(not of or noun == of or may_corefer(noun, of) for of in nouns) else None
+def _attribute_said(attribute: str, noun: str, context: Context) -> Iterator[Finding]:
+    def given(mention: tuple[str, str]) -> bool:
+        return mention[1] == noun and may_be_same(attribute, mention[0])
+
+    def may_be_given(mention: tuple[str, str]) -> bool:
+        word, of = mention
+        return may_be_same(attribute, word) and (not of or noun == of or may_corefer(noun, of))
+
+    yield from _mentioned("caption_says_so", context, context.own, "attributes", given)
+    yield from _mentioned("sibling_says_so", context, context.siblings, "attributes", may_be_given)
 
 
-def check_verb(candidate: Candidate, caption: Caption, context: Context) -> str | None:
+def check_verb(candidate: Candidate, caption: Caption, context: Context) -> Iterator[Finding]:
     """Reject if this caption or a sibling has the new verb, a compatible one, or a noun that implies it."""
-    new = candidate.replacement
+    old, new = candidate.replaced, candidate.replacement
     for reason, mentions in (("caption_says_so", context.own), ("sibling_says_so", context.siblings)):
-        if any(verbs.may_be_same(new, verb) for verb in mentions.verbs if verb != candidate.replaced):
-            return reason
-        if any(new in implied_verbs(noun) for noun in mentions.nouns if noun != candidate.replaced):
-            return reason
-    return None
+        yield from _mentioned(
+            reason, context, mentions, "verbs", lambda verb: verb != old and verbs.may_be_same(new, verb)
+        )
+        yield from _mentioned(
+            reason, context, mentions, "nouns", lambda noun: noun != old and new in implied_verbs(noun)
+        )
 
 
 @cache
@@ -147,13 +188,13 @@ def implied_verbs(noun: str) -> frozenset[str]:
     return WordNet.load().derived(noun, "n", "v") | {noun}
 
 
-def check_negation(candidate: Candidate, caption: Caption, context: Context) -> str | None:
+def check_negation(candidate: Candidate, caption: Caption, context: Context) -> Iterator[Finding]:
     """Reject if the noun or verb that is taken to be absent may be true, as `check_noun` and `check_verb` say."""
-    asserted = candidate.assertion
-    return None if asserted is None else CHECKS[asserted.change](asserted, caption, context)
+    if candidate.assertion is not None:
+        yield from CHECKS[candidate.assertion.change](candidate.assertion, caption, context)
 
 
-CHECKS: dict[str, Callable[[Candidate, Caption, Context], str | None]] = {
+CHECKS: dict[str, Check] = {
     "noun": check_noun,
     "quantity": check_quantity,
     "preposition": check_preposition,
@@ -163,7 +204,7 @@ CHECKS: dict[str, Callable[[Candidate, Caption, Context], str | None]] = {
     "verb": check_verb,
     "negated_noun": check_negation,
     "negated_verb": check_negation,
-    "none": lambda candidate, caption, context: None,  # of texts that are true by their form, such as paraphrases
+    "none": lambda candidate, caption, context: iter(()),  # of texts that are true by their form, such as paraphrases
 }
 
 
@@ -182,7 +223,8 @@ def assess(
     limit. The probability is None if the check rejects, or there is no estimate, or the candidate is false whatever it
     takes to be absent.
     """
-    reason = candidate.rejected or CHECKS[candidate.change](candidate, caption, context)
+    found = None if candidate.rejected else next(CHECKS[candidate.change](candidate, caption, context), None)
+    reason = candidate.rejected or (found.reason if found else None)
     if reason is not None or image is None:
         return reason, None
     p_true = image.p_true(candidate, caption)

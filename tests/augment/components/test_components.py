@@ -21,7 +21,7 @@ from negcap.augment.components.vocabulary import (
     verb_and_preposition,
 )
 from negcap.augment.language import semantic_classes
-from negcap.augment.language.coreference import coreference, may_corefer
+from negcap.augment.language.coreference import CoreferenceIndex, may_corefer
 from negcap.augment.language.semantic_classes import overlaps, prepositions
 from negcap.augment.mentions import mentioned_attributes, mentioned_nouns
 from negcap.augment.scene_graph import SceneGraph, scene_graph
@@ -266,7 +266,7 @@ def test_no_sampled_component_is_true_by_a_caption_of_the_image(simple: bool, im
     assert nouns.shape == (len(rows), 16) and (nouns >= 0).all()
     for row, drawn in zip(rows, nouns, strict=True):
         said = frozenset().union(*(mentioned_nouns(caption) for caption, _ in images[row["image_id"]]))
-        assert not [id for id in drawn if any(coreference(sampler.words["noun"][id], noun) for noun in said)]
+        assert not [id for id in drawn if CoreferenceIndex((sampler.words["noun"][id],)).with_any(frozenset(said)).all]
 
     def negatives(kind: str, draw: Callable, n: int) -> Iterator[tuple[str, str, str, str]]:
         """Image, word, noun and a negative of the word, of every pair or triple."""
