@@ -58,7 +58,7 @@ digraph scene {
   o1 [label="ball", shape=box, fillcolor="#cfe2f3"];
   a0 [label="brown", shape=ellipse, fillcolor="#d9ead3"];
   o0 -> a0 [arrowhead=none, style=dashed];
-  o2 -> o1 [label="chase"];
+  o0 -> o1 [label="chase"];
 }
 """
     )
