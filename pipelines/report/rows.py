@@ -50,9 +50,9 @@ def change(row: Row) -> str:
 
 def summary(row: Row) -> list[Any]:
     """What a page's script shows of a row beside its caption: operator, change, edits as [start, end, new], p_true,
-    p_odd, plausibility, and what a rejection says in detail; null where there is nothing.
+    p_odd, p_both, plausibility, and what a rejection says in detail; null where there is nothing.
     """
-    numbers = [row.get(name) for name in ("p_true", "p_odd", "plausibility")]
+    numbers = [row.get(name) for name in ("p_true", "p_odd", "p_both", "plausibility")]
     rounded = [None if number is None or number != number else round(number, 4) for number in numbers]
     edits = [[edit["start"], edit["end"], edit["new"]] for edit in row["edits"]]
     return [row["operator"], change(row) or None, edits, *rounded, row.get("detail")]
