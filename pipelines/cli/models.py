@@ -36,7 +36,7 @@ def evaluated(run: Path, given: dict[str, Any]) -> dict[str, Any]:
     from ..models.config import EvaluateConfig
     from ..tables.columns import splits_of
 
-    default, splits = EvaluateConfig().split, splits_of(run)
+    default, splits = EvaluateConfig.of({}).split, splits_of(run)
     others = [name for name in splits if name not in TRAIN_SPLITS]
     if given.get("split") or default in splits or len(others) != 1:
         return given
