@@ -221,7 +221,7 @@ def graph(caption: str, simple: bool, spacy_model: str | None, dot: bool) -> Non
     \b
     Example: negcap graph "A man in a tall hat rides a horse."
     """
-    from ..api.functions import graph as read
+    from ... import graph as read
     from ..report.rows import graphviz, print_graph
 
     found = read(caption, simple=simple, spacy_model=spacy_model)
