@@ -7,12 +7,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
+    from ..report.rows import Graph
     from .captions import Captions
 
 
@@ -282,17 +283,6 @@ def _splits(run: Path, seen: Iterable[str]) -> list[str]:
     return list(dict.fromkeys([*of_captions, *(name or UNSPLIT for name in sorted(seen))]))
 
 
-class Graph(NamedTuple):
-    """A scene graph in words. Objects with the same name are numbered: `man`, `man (2)`.
-
-    objects: names in text order. attributes: (attribute, object) pairs. relations: (subject, relation, object) triples.
-    """
-
-    objects: tuple[str, ...]
-    attributes: tuple[tuple[str, str], ...]
-    relations: tuple[tuple[str, str, str], ...]
-
-
 def graph(sentence: str, *, simple: bool = False, spacy_model: str | None = None) -> Graph:
     """The scene graph of a sentence: objects, (attribute, object) pairs, (subject, relation, object) triples.
 
@@ -310,14 +300,8 @@ def graph(sentence: str, *, simple: bool = False, spacy_model: str | None = None
     """
     from ...augment.language.parse import parse
     from ...augment.scene_graph import scene_graph
-    from ..report.rows import named
+    from ..report.rows import in_words
 
     if not isinstance(sentence, str):
         raise TypeError(f"sentence must be a str, was: {type(sentence).__name__}")
-    found = scene_graph(parse([" ".join(sentence.split())], spacy_model)[0], simple)
-    names = named(found)
-    return Graph(
-        tuple(names.values()),
-        tuple((a.value, names[a.object]) for a in found.attributes),
-        tuple((names[r.subject], r.name, names[r.object]) for r in found.relations),
-    )
+    return in_words(scene_graph(parse([" ".join(sentence.split())], spacy_model)[0], simple))

@@ -221,9 +221,14 @@ def graph(caption: str, simple: bool, spacy_model: str | None, dot: bool) -> Non
     \b
     Example: negcap graph "A man in a tall hat rides a horse."
     """
-    from ..report.rows import print_graph
+    from ... import graph as read
+    from ..report.rows import graphviz, print_graph
 
-    print_graph(caption, sys.stdout, simple=simple, spacy_model=spacy_model, dot=dot)
+    found = read(caption, simple=simple, spacy_model=spacy_model)
+    if dot:
+        sys.stdout.write(graphviz(" ".join(caption.split()), found))
+    else:
+        print_graph(found, sys.stdout)
 
 
 @negcap.command(configs=["demo:DemoConfig"], flags="port browser")

@@ -28,6 +28,22 @@ output = options.folder("Folder of the model to write; of several, of their fold
 results = options.folder("Folder of the results.")
 
 
+def evaluated(run: Path, given: dict[str, Any]) -> dict[str, Any]:
+    """The settings of an evaluation on a run: without a split, that of `EvaluateConfig` or, if the run has no such
+    split, its only one that is not a train split; says which on stderr.
+    """
+    from ...schemas.captions import TRAIN_SPLITS
+    from ..models.config import EvaluateConfig
+    from ..tables.columns import splits_of
+
+    default, splits = EvaluateConfig.of({}).split, splits_of(run)
+    others = [name for name in splits if name not in TRAIN_SPLITS]
+    if given.get("split") or default in splits or len(others) != 1:
+        return given
+    say()(f"evaluating on split {others[0]}: there is no split {default}")
+    return {**given, "split": others[0]}
+
+
 class TrainCommand(Command):
     """The command train, whose settings are those of all models; help lists those of one."""
 
@@ -121,7 +137,7 @@ def train(
 
     if readme:
         insert_tables(readme.read_text("utf-8"), "")  # raises before anything is trained
-    evaluation |= {name: given[name] for name in ("device", "threads") if name in given}
+    evaluation = evaluated(run, evaluation) | {name: given[name] for name in ("device", "threads") if name in given}
     compared = CompareConfig(
         variants=(model, *others),
         seeds=1 if seeds is None else seeds,
@@ -180,7 +196,7 @@ def evaluate(model: Path, source: Path, output: Path | None, **given: Any) -> No
 
         print(evaluate_captions(model, source, written, output))
         return
-    config = EvaluateConfig.of(given)
+    config = EvaluateConfig.of(evaluated(source, given))
     from ..models.trainer.evaluate import evaluate as evaluate_retrieval
 
     print(evaluate_retrieval(model, source, config, output))

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from ...augment.judgement import MAX_P_ODD
+from ...augment.judgement import MAX_P_BOTH, MAX_P_ODD
 from ...augment.operators import PRESETS
-from ...augment.settings import MaxOdd, MaxTrue, Settings
+from ...augment.settings import MaxBoth, MaxOdd, MaxTrue, Settings
 from ...augment.truth.estimates import MAX_P_TRUE
 from ...schemas.negatives import REASONS
 from ..report.rows import Row, summary
@@ -34,12 +34,16 @@ negcap show outputs/demo --n 100 --rejections
 
 
 class Question(Settings):
-    """Captions of one image, and how negatives are to be made of them. operators: a preset, or the name of one."""
+    """Captions of one image, and how negatives are to be made of them. operators: a preset, or operators by name."""
 
     captions: Annotated[tuple[str, ...], Field(min_length=1)]
-    operators: str = "vse-c"
+    operators: Annotated[str | tuple[str, ...], Field(min_length=1)] = "vse-c"
     max_true: MaxTrue = MAX_P_TRUE
     max_odd: MaxOdd = MAX_P_ODD
+    max_both: MaxBoth = MAX_P_BOTH
+
+
+LIMITS = ("max_true", "max_odd", "max_both")
 
 
 def answer(question: Question) -> dict[str, Any]:
@@ -56,8 +60,9 @@ def answer(question: Question) -> dict[str, Any]:
     captions = [text for text in question.captions if text.strip()]
     if not captions:
         raise ValueError("captions must have one that is not blank")
-    limits = {name: value for name in ("max_true", "max_odd") if (value := getattr(question, name)) != _default(name)}
-    arguments = {"operators": question.operators, "lexicon": LEXICON, **limits}
+    limits = {name: value for name in LIMITS if (value := getattr(question, name)) != _default(name)}
+    chosen = question.operators if isinstance(question.operators, str) else list(question.operators)
+    arguments = {"operators": chosen, "lexicon": LEXICON, **limits}
     frame = pd.DataFrame({"image": "photo", "caption": captions})
     with warnings.catch_warnings(record=True) as noted:
         warnings.simplefilter("always")
@@ -71,7 +76,8 @@ def answer(question: Question) -> dict[str, Any]:
         found[row["caption_id"]]["rejections"].setdefault(row["reason"], []).append(summary(row))
     for one in found.values():
         one["graph"] = graph(one["caption"])._asdict()
-    which = "preset" if question.operators in PRESETS else "operator"
+    is_preset = isinstance(chosen, str) and chosen in PRESETS
+    named = [f"--preset {chosen}"] if is_preset else [f"--operator {name}" for name in question.operators]
     rows = io.StringIO()
     csv.writer(rows, lineterminator="\n").writerows([("image", "caption"), *(("photo", text) for text in captions)])
     sets = [f"--set {name}={value}" for name, value in arguments.items() if name != "operators"]
@@ -82,9 +88,7 @@ def answer(question: Question) -> dict[str, Any]:
         "python": PYTHON.format(
             captions=captions, arguments=", ".join(f"{name}={value!r}" for name, value in arguments.items())
         ),
-        "commands": COMMANDS.format(
-            rows=rows.getvalue(), flags=" ".join([f"--{which} {question.operators}", *sets, "--scheduler synchronous"])
-        ),
+        "commands": COMMANDS.format(rows=rows.getvalue(), flags=" ".join([*named, *sets, "--scheduler synchronous"])),
     }
 
 

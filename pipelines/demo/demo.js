@@ -1,5 +1,6 @@
 // The page of the demo: asks the server, shows what it answers.
 const form = document.querySelector("form"), status = document.querySelector(".status"), button = form.querySelector("button");
+const preset = form.elements.preset, boxes = [...form.querySelectorAll("[name=operators]")];
 const results = document.querySelector(".results"), code = document.querySelector(".code");
 
 function say(text, wrong = false) {
@@ -8,7 +9,9 @@ function say(text, wrong = false) {
 }
 
 async function ask() {
-  const {captions, operators, ...limits} = Object.fromEntries(new FormData(form));
+  const {captions, preset, operators: _, ...limits} = Object.fromEntries(new FormData(form));
+  const operators = preset || boxes.filter(box => box.checked).map(box => box.value);
+  if (!operators.length) return say("Choose an operator.", true);
   const question = {captions: captions.split("\n").filter(line => line.trim()), operators, ...limits};
   button.disabled = true;
   results.replaceChildren();
@@ -60,6 +63,15 @@ function drawnGraph({objects, attributes, relations}) {
   return lines.length ? element("ul", {class: "graph"}, lines) : element("p", {}, "No objects.");
 }
 
+// A preset checks its operators; whoever checks others has an own choice.
+function checkPreset() {
+  const names = preset.selectedOptions[0].dataset.operators?.split(" ");
+  if (names) boxes.forEach(box => { box.checked = names.includes(box.value); });
+}
+
+preset.addEventListener("change", checkPreset);
+boxes.forEach(box => box.addEventListener("change", () => { preset.value = ""; }));
+checkPreset();
 form.addEventListener("submit", event => { event.preventDefault(); ask(); });
 form.elements.captions.addEventListener("keydown", event => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();

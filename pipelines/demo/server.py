@@ -15,12 +15,12 @@ from ...augment.settings import Settings
 from ...schemas.fields import description
 from ...schemas.negatives import NEGATIVES, POSITIVE
 from ..report.pages import page_environment, script
-from .answers import Question, answer
+from .answers import LIMITS, Question, answer
 
 HOST = "127.0.0.1"
 EXAMPLE = ("A dog sleeps on a red couch.", "A brown puppy takes a nap in the living room.")
 MOST = 20_000  # bytes of a question
-MEASURES = ("p_true", "p_odd", "plausibility")
+MEASURES = ("p_true", "p_odd", "p_both", "plausibility")
 
 
 class DemoConfig(Settings):
@@ -52,7 +52,7 @@ class Demo(ThreadingHTTPServer):
         operators = [name for name, one in OPERATORS.items() if one.family != POSITIVE]
         says = {name: description(NEGATIVES.field(name)).partition(";")[0].partition(", by ")[0] for name in MEASURES}
         fields = {name: field.default for name, field in Question.model_fields.items()}
-        shown = {"example": EXAMPLE, "presets": list(PRESETS), "operators": operators, "says": says}
+        shown = {"example": EXAMPLE, "presets": PRESETS, "operators": operators, "limits": LIMITS, "says": says}
         self.page = page.render(script=code, fields=fields, **shown).encode()
 
     @property

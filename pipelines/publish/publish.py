@@ -42,7 +42,7 @@ from .layout import IMAGE, IMAGES, Column, FileSet, Format, Publication, RecordS
 CARD, CROISSANT, SUMS = "README.md", "croissant.json", "SHA256SUMS"
 STEPS = ("captions", "parses", "lexicon", "truth", "balance", "negatives", "refined")  # tables with settings
 EXAMPLES = 5
-ESTIMATES = ("p_true", "p_odd")  # probabilities of a negative whose means the card gives
+ESTIMATES = ("p_true", "p_odd", "p_both")  # probabilities of a negative whose means the card gives
 # Parquet metadata that the card leaves out
 TECHNICAL = "table schema_version ARROW:schema pandas config operators seed stage".split()
 Say = Callable[[str], None]
@@ -206,6 +206,8 @@ def keep_out(found: Survey, config: PublishConfig, say: Say) -> frozenset[str]:
     if found.missing:
         names = sorted(set(found.missing.values()))
         lines.append(f"{len(names):,} images are not in {config.images}: {abbreviate(names)}")
+        if config.images is not None and any(config.images.glob("*.tar")):
+            lines[-1] += "; images in tar files are not read: extract them"
         if not config.skip_missing:
             raise FileNotFoundError(f"{lines[-1]}; --set skip_missing=true leaves their captions out")
     for line in lines:

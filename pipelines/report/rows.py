@@ -6,9 +6,10 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 
-from ...augment.scene_graph import SceneGraph, scene_graph
+from ...augment.edits import BOTH
+from ...augment.scene_graph import SceneGraph
 
 Row = dict[str, Any]
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -34,19 +35,27 @@ def marked(row: Row) -> str:
 
 
 def change(row: Row) -> str:
-    """The replaced word and its replacement: `dog (dog.n.01) → horse (horse.n.01)`; without synsets, `dog → horse`."""
-    sides = [(row["replaced"], row["replaced_synset"]), (row["replacement"], row["replacement_synset"])]
-    return " → ".join(f"{word} ({synset})" if synset else word or "nothing" for word, synset in sides)
+    """The replaced word and its replacement: `dog (dog.n.01) → horse (horse.n.01)`; without synsets, `dog → horse`.
+
+    Two that are swapped: `red ↔ white`; where nothing is replaced: `adds not car (car.n.01)`; no candidate: nothing.
+    """
+    sides = [row[name].split(BOTH) if row[name] else [] for name in ("replaced", "replacement")]
+    synsets = [row["replaced_synset"], row["replacement_synset"]]
+    swapped = len(sides[0]) > 1 and sides[0] == sides[1][::-1]
+    for words, synset in zip(sides, synsets, strict=True):
+        words[:1] = [f"{word} ({synset})" if synset else word for word in words[:1]]
+    old, new = (", ".join(words[:1] if swapped else words) for words in sides)
+    return f"{old} {'↔' if swapped else '→'} {new}" if old else new and f"adds {new}"
 
 
 def summary(row: Row) -> list[Any]:
     """What a page's script shows of a row beside its caption: operator, change, edits as [start, end, new], p_true,
-    p_odd, plausibility, and what a rejection says in detail; null where there is nothing.
+    p_odd, p_both, plausibility, and what a rejection says in detail; null where there is nothing.
     """
-    numbers = [row.get(name) for name in ("p_true", "p_odd", "plausibility")]
+    numbers = [row.get(name) for name in ("p_true", "p_odd", "p_both", "plausibility")]
     rounded = [None if number is None or number != number else round(number, 4) for number in numbers]
     edits = [[edit["start"], edit["end"], edit["new"]] for edit in row["edits"]]
-    return [row["operator"], change(row) if edits else None, edits, *rounded, row.get("detail")]
+    return [row["operator"], change(row) or None, edits, *rounded, row.get("detail")]
 
 
 def headline(row: Row) -> str:
@@ -54,7 +63,8 @@ def headline(row: Row) -> str:
     rejected = f"  rejected: {row['reason']}" if "reason" in row else ""
     decided = [row[name] for name in ("detail", "sibling_id") if row.get(name)]
     rejected += f" ({' in '.join(decided)})" if decided else ""
-    return visible(f"{row['caption_id']}  {row['operator']}: {change(row)}{rejected}")
+    made = ": ".join(filter(None, (row["operator"], change(row))))
+    return visible(f"{row['caption_id']}  {made}{rejected}")
 
 
 def visible(text: str) -> str:
@@ -89,54 +99,58 @@ def print_rows(rows: Sequence[Row], stream: TextIO) -> None:
         console.print(Text.assemble("  ", *edited), soft_wrap=True)
 
 
-def print_graph(
-    text: str, stream: TextIO, *, simple: bool = False, spacy_model: str | None = None, dot: bool = False
-) -> None:
-    """Parse a sentence and print its scene graph to a stream: a line for each object, attribute and relation.
+class Graph(NamedTuple):
+    """A scene graph in words. Objects with the same name are numbered: `man`, `man (2)`.
 
-    simple: simplify the graph as UniVSE does. spacy_model: None: the shipped parser. dot: print Graphviz source. Raises
-    ValueError when the model cannot be used.
+    objects: names in text order. attributes: (attribute, object) pairs. relations: (subject, relation, object) triples.
     """
-    from ...augment.language.parse import parse
 
-    text = visible(" ".join(text.split()))
-    graph = scene_graph(parse([text], spacy_model)[0], simple)
-    if dot:
-        stream.write(graphviz(text, graph))
-        return
-    names = named(graph)
-    attributes = [f"{names[a.object]} | {a.value}" for a in graph.attributes]
-    relations = [f"{names[r.subject]} | {r.name} | {names[r.object]}" for r in graph.relations]
-    for label, shown in {"objects": [*names.values()], "attributes": attributes, "relations": relations}.items():
-        for number, line in enumerate(shown or ["–"]):
-            stream.write(f"{'' if number else label:<12}{line}\n")
+    objects: tuple[str, ...]
+    attributes: tuple[tuple[str, str], ...]
+    relations: tuple[tuple[str, str, str], ...]
 
 
-def named(graph: SceneGraph) -> dict[int, str]:
-    """A distinct name for each object, by its token: the second man of a caption is `man (2)`."""
+def in_words(graph: SceneGraph) -> Graph:
+    """The words of a scene graph."""
     seen = Counter[str]()
     names = {}
     for thing in graph.objects:
         seen[thing.name] += 1
         names[thing.token] = f"{thing.name} ({seen[thing.name]})" if seen[thing.name] > 1 else thing.name
-    return names
+    return Graph(
+        tuple(names.values()),
+        tuple((a.value, names[a.object]) for a in graph.attributes),
+        tuple((names[r.subject], r.name, names[r.object]) for r in graph.relations),
+    )
 
 
-def graphviz(text: str, graph: SceneGraph) -> str:
-    """The graph in the DOT language: objects are boxes, attributes ellipses, relations labelled edges."""
+def print_graph(graph: Graph, stream: TextIO) -> None:
+    """Print a scene graph to a stream: a line for each object, attribute and relation."""
+    attributes = [(thing, value) for value, thing in graph.attributes]
+    for label, shown in {
+        **graph._asdict(),
+        "objects": [(name,) for name in graph.objects],
+        "attributes": attributes,
+    }.items():
+        for number, line in enumerate(map(" | ".join, shown or [("–",)])):
+            stream.write(f"{'' if number else label:<12}{visible(line)}\n")
+
+
+def graphviz(text: str, graph: Graph) -> str:
+    """A sentence's graph in the DOT language: objects are boxes, attributes ellipses, relations labelled edges."""
     lines = [
         "digraph scene {",
         f"  graph [label={quoted(text)}, labelloc=t, rankdir=LR];",
         '  node [fontname="sans-serif", style=filled, color=white];',
         '  edge [fontname="sans-serif"];',
     ]
-    for token, name in named(graph).items():
-        lines.append(f'  o{token} [label={quoted(name)}, shape=box, fillcolor="#cfe2f3"];')
-    for number, a in enumerate(graph.attributes):
-        lines.append(f'  a{number} [label={quoted(a.value)}, shape=ellipse, fillcolor="#d9ead3"];')
-        lines.append(f"  o{a.object} -> a{number} [arrowhead=none, style=dashed];")
-    lines += [f"  o{r.subject} -> o{r.object} [label={quoted(r.name)}];" for r in graph.relations]
-    return "\n".join([*lines, "}", ""])
+    node = {name: f"o{number}" for number, name in enumerate(graph.objects)}
+    lines += [f'  {node[name]} [label={quoted(name)}, shape=box, fillcolor="#cfe2f3"];' for name in node]
+    for number, (value, thing) in enumerate(graph.attributes):
+        lines.append(f'  a{number} [label={quoted(value)}, shape=ellipse, fillcolor="#d9ead3"];')
+        lines.append(f"  {node[thing]} -> a{number} [arrowhead=none, style=dashed];")
+    lines += [f"  {node[a]} -> {node[b]} [label={quoted(name)}];" for a, name, b in graph.relations]
+    return "\n".join([*map(visible, lines), "}", ""])
 
 
 def quoted(text: str) -> str:

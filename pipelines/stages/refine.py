@@ -27,7 +27,7 @@ from ..engine.stage import StageResult
 from ..engine.tables import shards_of
 from ..quality.accuracy import aligned
 from ..tables.columns import check_operators, check_splits, kinds_of, stored_splits
-from ..tables.pairs import NEGATION, accepted, earlier, has_denials, p_good, pair_tables
+from ..tables.pairs import NEGATION, accepted, has_denials, p_good, pair_tables
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,7 +39,7 @@ LEAST_IMAGES = 10
 GROUP_ROWS = 10_000_000  # negatives that are selected from together; memory grows up to these
 COLUMNS = (
     *("row", "caption_id", "image_id", "operator", "text", "caption", "negative_id", "negative", "draw"),
-    *("replaced", "replacement", "plausibility", "p_odd", "p_true"),
+    *("replaced", "replacement", "plausibility", "p_odd", "p_both", "p_true"),
 )
 AT_ONCE = 8  # groups whose operators are calls at the same time
 
@@ -60,8 +60,8 @@ class RefineConfig(Settings):
     )
     candidates: AtLeastOne = Field(
         10,
-        description="negatives to choose from, per caption and operator the first drawn, with per_caption per caption "
-        "the best",
+        description="negatives to choose from, per caption and operator, with per_caption per caption: those that are "
+        "most probably sensible and false, which are preferred in this order",
     )
     rounds: AtLeastOne = Field(8, description="how often the models are fitted again, at most")
     flows: tuple[str, ...] = Field(
@@ -256,12 +256,11 @@ def both_ways(flows: Sequence[tuple[str, str]], seed: int = 0) -> list[int]:
 
 def read_rows(run: Path, operator: str, config: RefineConfig, shards: slice = slice(None)) -> tuple[int, pa.Table]:
     """The number of captions with a negative of an operator, and the negatives to select from, grouped by caption: of
-    each caption in the configured splits the first `candidates`.
+    each caption in the configured splits the `best` ones, at most `candidates`.
 
     shards: which shards of the table negatives to read. Columns: COLUMNS; `plausibility` is 0 where it is not known,
     and null if captions are other true sentences than the one that it is the log-odds to.
     """
-    import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -274,10 +273,7 @@ def read_rows(run: Path, operator: str, config: RefineConfig, shards: slice = sl
         wanted &= odd.is_null() | (odd <= config.max_odd)
     if config.vetted:
         wanted &= pc.field("negative_id").isin(pa.array(sorted(accepted(run)), pa.string()))
-    rows = rows.filter(wanted)
-    rows = rows.filter(pa.array(earlier(rows) < config.candidates))
-    number = rows["caption_id"].combine_chunks().dictionary_encode().indices.to_numpy()
-    rows = rows.take(np.lexsort((rows["draw"].to_numpy(), number)))
+    rows = best(rows.filter(wanted), config.candidates)
     known = pa.nulls(len(rows), rows["plausibility"].type) if denied else pc.fill_null(rows["plausibility"], 0.0)
     return captions, rows.set_column(rows.schema.get_field_index("plausibility"), "plausibility", known)
 
@@ -343,5 +339,5 @@ def yields(counts: Mapping[str, int], captions: int) -> str:
             rows.append((name, f"{eligible:,}", f"{kept:,}", f"{100 * kept / eligible:.1f} %"))
     left = f"captions with a negative left: {counts.get('left', 0):,} of {captions:,}"
     best_first = sorted(more.items(), key=lambda entry: (-entry[1], entry[0]))
-    hints = [f"--operator {name} has negatives of {number:,} of the others" for name, number in best_first]
-    return "\n".join([*aligned(rows), left, *hints])
+    hints = ", ".join(f"--operator {name} at most {number:,}" for name, number in best_first)
+    return "\n".join([*aligned(rows), left, *([f"would add captions: {hints}"] if hints else [])])

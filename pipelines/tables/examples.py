@@ -17,10 +17,11 @@ from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ...augment.edits import BOTH, NO
 from ...augment.reproducible import record_rng, shuffle_key
 from ..engine.tables import shards_of
 from .columns import UNSPLIT, check_file_name, check_operators, check_splits, kinds_of, splits_of
-from .pairs import BOTH, DENIED, MEASURES, NEGATION, pair_tables
+from .pairs import MEASURES, NEGATION, pair_tables
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -175,7 +176,7 @@ class Question(NamedTuple):
 
 def template(said: str) -> str:
     """NegBench's template of a sentence, from the column `replaced` or `replacement` that says what is in it."""
-    return HYBRID if BOTH in said else NEGATIVE if DENIED in said else POSITIVE
+    return HYBRID if BOTH in said else NEGATIVE if NO in said else POSITIVE
 
 
 def questions(rows: Iterable[Row]) -> Iterator[Question]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from ...augment.edits import NO
 from ...augment.reproducible import record_rng
 from ..engine.tables import Shard, has_table, read_table, shards_of
 from .columns import check_operators, check_splits, kinds_of, read_columns, stored_splits
@@ -20,30 +21,28 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Pick = Literal["first", "random"]  # of the negatives of a caption and operator: the first drawn, or random ones
-MEASURES = ("p_true", "plausibility", "p_odd", "concreteness")  # of a negative
+MEASURES = ("p_true", "plausibility", "p_odd", "p_both", "concreteness")  # of a negative
 COLUMNS = (
     *("caption_id", "image_id", "image", "split", "caption", "positive_id"),
     *("negative_id", "negative", "operator", "family", "draw", "replaced", "replacement", *MEASURES, "siblings"),
 )
 NEGATION, TRUE_NEGATION = "negation", "true_negation"
 DENIALS_ODD = 0.39  # the share of negation that readers called odd, for its form, which p_odd does not know
-# In `replaced` and `replacement`: before what is denied, and between what is asserted and what is denied.
-DENIED, BOTH = "not ", " | "
 Row = dict[str, Any]
 
 
 def p_good(rows: pa.Table) -> np.ndarray:
     """The probability that each negative is sensible and false, which compares across operators: (rows,).
 
-    It is (1 - p_odd)(1 - p_true), from the columns `operator`, `p_odd` and `p_true`; one that is null counts as 0, and
-    p_odd of negation as DENIALS_ODD.
+    It is (1 - p_odd)(1 - p_both)(1 - p_true), from the columns `operator`, `p_odd`, `p_both` and `p_true`; one that is
+    null counts as 0, and p_odd of negation as DENIALS_ODD.
     """
     import numpy as np
     import pyarrow.compute as pc
 
-    odd, true = (pc.fill_null(rows[name], 0.0).to_numpy().astype(float) for name in ("p_odd", "p_true"))
+    odd, *true = (pc.fill_null(rows[name], 0.0).to_numpy().astype(float) for name in ("p_odd", "p_both", "p_true"))
     odd = np.where(pc.equal(rows["operator"], NEGATION).to_numpy(), DENIALS_ODD, odd)
-    return (1 - odd) * (1 - true)
+    return np.prod([1 - odd, *(1 - probability for probability in true)], 0)
 
 
 def pairs(
@@ -292,7 +291,7 @@ def _contradicting(rows: pa.Table, denials: pa.Table) -> pa.Table:
     at = pc.index_in(_key(rows["caption_id"], rows["replaced"]), denials["key"].combine_chunks())
     negation = pc.equal(rows["operator"], NEGATION)
     at = pc.if_else(negation, at, pa.scalar(None, pa.int32()))
-    lacking = pc.and_(negation, pc.and_(pc.is_null(at), pc.match_substring(rows["replaced"], DENIED)))
+    lacking = pc.and_(negation, pc.and_(pc.is_null(at), pc.match_substring(rows["replaced"], NO)))
     texts = pc.coalesce(denials["text"].take(at), rows["caption"])
     rows = rows.set_column(rows.schema.get_field_index("caption"), "caption", texts)
     rows = rows.append_column("positive_id", pc.fill_null(denials["positive_id"].take(at), ""))

@@ -8,13 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import negcap
 from negcap.pipelines.cli import main
-from negcap.pipelines.report.rows import print_graph, quoted
+from negcap.pipelines.report.rows import graphviz, print_graph, quoted
 
 
-def shown(text: str, **options: bool) -> str:
+def shown(text: str, dot: bool = False, simple: bool = False) -> str:
     stream = io.StringIO()
-    print_graph(text, stream, **options)  # type: ignore[arg-type]
+    graph = negcap.graph(text, simple=simple)
+    if dot:
+        return graphviz(text, graph)
+    print_graph(graph, stream)
     return stream.getvalue()
 
 
@@ -50,11 +54,11 @@ digraph scene {
   graph [label="A brown dog chases a ball.", labelloc=t, rankdir=LR];
   node [fontname="sans-serif", style=filled, color=white];
   edge [fontname="sans-serif"];
-  o2 [label="dog", shape=box, fillcolor="#cfe2f3"];
-  o5 [label="ball", shape=box, fillcolor="#cfe2f3"];
+  o0 [label="dog", shape=box, fillcolor="#cfe2f3"];
+  o1 [label="ball", shape=box, fillcolor="#cfe2f3"];
   a0 [label="brown", shape=ellipse, fillcolor="#d9ead3"];
-  o2 -> a0 [arrowhead=none, style=dashed];
-  o2 -> o5 [label="chase"];
+  o0 -> a0 [arrowhead=none, style=dashed];
+  o0 -> o1 [label="chase"];
 }
 """
     )

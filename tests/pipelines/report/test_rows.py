@@ -5,7 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from negcap.pipelines.report.rows import has_colours, marked, pieces, print_rows
+from negcap.pipelines.report.rows import change, has_colours, marked, pieces, print_rows
 from negcap.pipelines.tables.columns import sample, table_of
 from negcap.schemas.negatives import NEGATIVES, REJECTIONS
 from tests.tables import write_table
@@ -39,6 +39,24 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
             part = [{key: r[key] for key in schema.names} for r in rows[index * 25 : index * 25 + 25]]
             write_table(folder, name, pa.Table.from_pylist(part, schema), index)
     return folder
+
+
+@pytest.mark.parametrize(
+    ("replaced", "replacement", "synset", "said"),
+    [
+        ("dog", "horse", "horse.n.01", "dog (dog.n.01) → horse (horse.n.01)"),
+        ("dog | cat", "cat | dog", "cat.n.01", "dog (dog.n.01) ↔ cat (cat.n.01)"),
+        ("dog | not cat", "cat | not dog", None, "dog (dog.n.01), not cat → cat, not dog"),
+        ("", "dog | not car", "dog.n.01", "adds dog (dog.n.01), not car"),
+        ("", "", None, ""),
+    ],
+)
+def test_a_change_is_said_of_every_kind_of_edit(replaced: str, replacement: str, synset: str | None, said: str) -> None:
+    of = "dog.n.01" if replaced else None
+    assert (
+        change(row(0, replaced=replaced, replacement=replacement, replaced_synset=of, replacement_synset=synset))
+        == said
+    )
 
 
 def ids(rows: list[dict]) -> list[int]:
