@@ -21,14 +21,12 @@ at most e^(2 BOUND): balance makes no implausible replacement likely.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from .caption import Caption
 from .context import Context, batches, contexts
-from .language.coreference import entry_numbers
 from .lexicon.lexicon import Lexicon
 from .operators.numeral import numeral_choices
 from .operators.replacement import Choice, attribute_choices, noun_choices, preposition_choices, verb_choices
@@ -78,32 +76,29 @@ def exchanges(
         for kind in kinds:
             number = lexicon.entries(kind).number
             for choice in CHOICES[kind](context.caption, context):
-                weights = choice.weights.copy()
-                if choice.refused is not None:
-                    weights[choice.refused] = 0.0
-                weights[_rejected(kind, replace(choice, weights=weights), context)] = 0.0
-                (new,) = weights.nonzero()
-                if len(new) and choice.entry in number:
+                kept = _passing(kind, choice, context)
+                if kept and choice.entry in number:
                     offset = len(number) * choice.plural
-                    rows[kind].append((row, number[choice.entry] + offset, new + offset, weights[new]))
+                    new = np.array([number[choice.names[at]] for at in kept]) + offset
+                    rows[kind].append((row, number[choice.entry] + offset, new, choice.weights[kept]))
     return {kind: _columns(parts) for kind, parts in rows.items()}
 
 
-def _rejected(kind: str, choice: Choice, context: Context) -> np.ndarray | list[int]:
-    """The numbers of the entries that would be rejected in a slot.
-
-    For nouns, those that leave a pronoun without an antecedent are not among them.
+def _passing(kind: str, choice: Choice, context: Context) -> list[int]:
+    """Which of the replacements in a slot would pass the checks; of nouns, also those that leave a pronoun without an
+    antecedent.
     """
+    refused = [False] * len(choice.names) if choice.refused is None else choice.refused.tolist()
+    left = [at for at, out in enumerate(refused) if not out]
     if kind == "noun":
-        coreferent = context.coreferent_in_caption.all | context.coreferent_in_siblings(choice.entry).all
-        numbers = entry_numbers(coreferent)
-        return numbers if context.image is None else np.concatenate([numbers, context.image.likely_nouns])
-    rejected = []
-    for number in choice.weights.nonzero()[0].tolist():
-        candidate = choice.candidate(choice.names[number])
-        if candidate is None or assess(candidate, context.caption, context, context.image)[0] is not None:
-            rejected.append(number)
-    return rejected
+        bits = context.coreferent_in_caption.all | context.coreferent_in_siblings(choice.entry).all
+        number = context.lexicon.nouns.number
+        likely = context.image.likely_nouns if context.image else frozenset[int]()
+        numbers = {at: number[choice.names[at]] for at in left}
+        return [at for at, new in numbers.items() if not bits >> new & 1 and new not in likely]
+    made = [(at, choice.candidate(choice.names[at])) for at in left]
+    its = context.caption, context, context.image
+    return [at for at, candidate in made if candidate is not None and assess(candidate, *its)[0] is None]
 
 
 def _columns(parts: Sequence[tuple[int, int, np.ndarray, np.ndarray]]) -> Exchanges:

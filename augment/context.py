@@ -76,38 +76,37 @@ class Batch:
         asked = [(self.readings[number], (slot.start, slot.end), slot.contexts) for number, slot in slots]
         return log_probabilities(asked, self.lexicon.entries(kind), units, vectors)
 
-    def refused(self, kind: Kind, slots: Sequence[tuple[int, Slot]], weights: np.ndarray, form: str = "") -> np.ndarray:
-        """Whether readers would call the caption odd with each entry in each slot, or true of the same photo as well:
-        (slots, entries).
+    def judged(
+        self, kind: Kind, slots: Sequence[tuple[int, Slot]], of: np.ndarray, new: np.ndarray, form: str = ""
+    ) -> np.ndarray:
+        """How each replacement compares with its caption, from estimates of the cloze model's surrogate: `whole`, as of
+        `plausibility.Change`, and the probabilities that readers would call it odd, and true of the same photo as well
+        (`negcap.augment.judgement`): (3, replacements).
 
-        True where one of the probabilities (`negcap.augment.judgement`), from estimates of the cloze model's surrogate,
-        is above `max_odd` or `max_both`. False where the weight is 0, and everywhere if there is no surrogate. weights:
-        of the entries to be drawn, (slots, entries). Other arguments as of `log_probabilities`.
+        NaN where it has to be read as a whole, and everywhere if there is no surrogate. of: for each replacement, the
+        number of its slot, ascending; new: and that of the entry. Other arguments as of `log_probabilities`.
         """
-        refused = np.zeros(weights.shape, bool)
-        if not slots or (surrogate := surrogate_of(self.readings[0].model)) is None:
-            return refused
-        of_slot = [self.readings[number] for number, _ in slots]
-        places = [reading.place(slot.start, slot.end) for reading, (_, slot) in zip(of_slot, slots, strict=True)]
-        units = head_units(self.lexicon, kind, form)
-        of, new = np.nonzero(weights)
-        known = (units[new] >= 0) & np.array([place is not None for place in places])[of]
-        of, new = of[known], new[known]
-        if not len(of):
-            return refused
-        readings = [of_slot[i] for i in of.tolist()]
-        beside = np.array([place or (0, 0) for place in places])[of]
-        changes = np.stack(surrogate.estimate(readings, beside, units[new], WINDOW), axis=1)
-        network = judge_of(self.readings[0].model)
-        vectors, olds = np.zeros((len(slots), self.readings[0].vectors.shape[1])), np.zeros(len(slots))
-        for i, (reading, place) in enumerate(zip(of_slot, places, strict=True)):
-            if place is not None:
-                vectors[i], olds[i] = reading.at(place), min(reading.scores[place[0] : place[1] - 1])
-        sizes, means = scores_of(of_slot)
-        shares = network.shares(vectors[of], self.readings[0].model.embedding[units[new]])
+        found = np.full((3, len(of)), np.nan)
+        if not len(of) or (surrogate := surrogate_of(self.readings[0].model)) is None:
+            return found
+        places = [self.readings[number].place(slot.start, slot.end) for number, slot in slots]
+        units = head_units(self.lexicon, kind, form)[new]
+        known = (units >= 0) & np.array([place is not None for place in places])[of]
+        if not known.any():
+            return found
+        asked, of = np.unique(of[known], return_inverse=True)
+        units, at = units[known], [places[slot] for slot in asked.tolist()]
+        readings = [self.readings[slots[slot][0]] for slot in asked.tolist()]
+        changes = np.stack(surrogate.estimate(readings, np.array(at), of, units, WINDOW), axis=1)
+        network, model = judge_of(readings[0].model), readings[0].model
+        vectors = np.stack([reading.at(place) for reading, place in zip(readings, at, strict=True)])
+        olds = np.array([min(one.scores[place[0] : place[1] - 1]) for one, place in zip(readings, at, strict=True)])
+        shares = network.shares(vectors, np.zeros_like(vectors))[of]
+        shares += network.shares(np.zeros((1, vectors.shape[1])), model.embedding[units])
+        sizes, means = scores_of(readings)
         judged = network.judge(KINDS.index(kind), terms(changes, sizes[of], means[of], olds[of]), shares)
-        refused[of, new] = (judged.odd > self.max_odd) | (judged.both > self.max_both)
-        return refused
+        found[:, known] = changes[:, 3], *judged
+        return found
 
 
 def computed_together(function: Callable[[Batch], Sequence[Result]]) -> Callable[[Caption, Context], Result]:

@@ -32,7 +32,9 @@ class Candidate(NamedTuple):
     a swap; `replaced` is "" if a word is added. Synsets are WordNet names ("dog.n.01"), None if there
     is none. rejected: the reason if the edits would be ungrammatical, else None. plausibility: the log-odds of the
     negative to the caption (see negcap.augment.plausibility), None if its operator does not know it. absent: of a
-    negation, the noun or verb that it takes to be false of the image.
+    negation, the noun or verb that it takes to be false of the image. judged: the probabilities that readers call it
+    odd, and true of the same photo as the caption (see negcap.augment.judgement), None if its operator does not know
+    them.
     """
 
     change: Kind
@@ -45,6 +47,7 @@ class Candidate(NamedTuple):
     rejected: str | None = None
     plausibility: float | None = None
     absent: str | None = None
+    judged: tuple[float, float] | None = None
 
     @property
     def assertion(self) -> Candidate | None:

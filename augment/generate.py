@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from math import ceil
 from typing import TYPE_CHECKING, Self
 
+import numpy as np
 from pydantic import Field, model_validator
 
 from ..schemas.negatives import EDITS, NEGATIVES, POSITIVE, POSITIVES, REJECTIONS
@@ -243,12 +244,15 @@ def reject_implausible(
             compared = OPERATORS[name].compared
             results[-1][name] = kept = Generated([] if compared else accepted, rejected)
             read += [(context, kept, negative) for negative in accepted if compared]
-    pairs = [(context.caption, context.reading, negative.candidate) for context, _, negative in read]
+    pairs = [(one.caption, one.reading, its.candidate) for one, _, its in read if its.candidate.judged is None]
     changes = compare(*zip(*pairs, strict=True)) if pairs else []
-    odd, both = judge(changes, *zip(*pairs, strict=True)) if pairs else ((), ())
+    odd, both = judge(changes, *zip(*pairs, strict=True)) if pairs else (np.zeros(0), np.zeros(0))
+    compared_now = zip((change.log_odds for change in changes), odd.tolist(), both.tolist(), strict=True)
     left: list[tuple[Caption, Generated, Judged]] = []
-    for (context, kept, negative), change, p_odd, p_both in zip(read, changes, odd, both, strict=True):
-        negative = negative._replace(plausibility=change.log_odds, p_odd=float(p_odd), p_both=float(p_both))
+    for context, kept, negative in read:
+        its = negative.candidate
+        log_odds, p_odd, p_both = next(compared_now) if its.judged is None else (its.plausibility, *its.judged)
+        negative = negative._replace(plausibility=log_odds, p_odd=p_odd, p_both=p_both)
         if p_odd <= settings.max_odd and p_both <= settings.max_both:
             left.append((context.caption, kept, negative))
         else:
@@ -301,7 +305,7 @@ class Rows:
         label = pc.binary_join_element_wise(made_by, pa.array(self._numbers).cast(pa.string()), ":")
         columns |= {"negative_id": label, "positive_id": label}
         candidates, *outcomes = zip(*self._judged, strict=True)
-        kinds, edits, _, *changes, _, _, _ = zip(*candidates, strict=True)
+        kinds, edits, _, *changes, _, _, _, _ = zip(*candidates, strict=True)
         for name, values in zip((*OUTCOMES, *CHANGES), (*outcomes, *changes), strict=True):
             if name in schema.names:
                 columns[name] = pa.array(values, schema.field(name).type)

@@ -177,11 +177,15 @@ def compare(captions: Sequence[Caption], readings: Sequence[Reading], candidates
         if replaced := _replaced_unit(caption, reading, candidate):
             together.setdefault(id(reading.states), []).append((i, *replaced))
     for own in together.values():
-        numbers, places, units = zip(*own, strict=True)
-        of = [readings[i] for i in numbers]
-        surrogate = surrogate_of(of[0].model)
+        slots: dict[tuple[int, Place], int] = {}
+        of = [slots.setdefault((readings[i].number, place), len(slots)) for i, place, _ in own]
+        numbers, places, units = zip(*(own[at] for at in np.argsort(of, kind="stable").tolist()), strict=True)
+        of_slot = {slot: readings[i] for slot, (i, *_) in zip(of, own, strict=True)}
+        asked = [of_slot[slot] for slot in range(len(slots))]
+        surrogate = surrogate_of(asked[0].model)
         assert surrogate is not None
-        estimates = surrogate.estimate(of, np.array(places), np.array(units), WINDOW)
+        beside = np.array([place for _, place in slots])
+        estimates = surrogate.estimate(asked, beside, np.sort(of), np.array(units), WINDOW)
         for i, change in zip(numbers, zip(*(its.tolist() for its in estimates), strict=True), strict=True):
             odds = candidates[i].plausibility
             changes[i] = Change(change[3] if odds is None else odds, *change[1:])

@@ -62,84 +62,91 @@ class Surrogate:
         self._bias = arrays[f"{PREFIX}share.bias"] * np.float32(2.0**SHARE)
         self._changes = [transposed(of_side) * np.float32(2.0 ** (CHANGE - STATE + 1)) for of_side in changes]
 
-    def estimate(self, readings: Sequence[Reading], places: np.ndarray, units: np.ndarray, window: int) -> Estimates:
+    def estimate(
+        self, readings: Sequence[Reading], places: np.ndarray, of: np.ndarray, units: np.ndarray, window: int
+    ) -> Estimates:
         """Estimate what each replacement does to its text.
 
-        readings: for each replacement, how the model has read the text before; all made by one call of
-        `ClozeModel.read`. places: for each, the positions in the text of the units before and after what is replaced,
-        (replacements, 2). units: for each, the number of the new unit, (replacements,). window: `lowest` looks at this
-        number of places on either side.
+        readings: for each slot, how the model has read its text; all made by one call of `ClozeModel.read`. places: for
+        each slot, the positions in the text of the units before and after it, (slots, 2). of: for each replacement, the
+        number of its slot, ascending; units: and the number of the new unit, both (replacements,). window: `lowest`
+        looks at this number of places on either side.
         """
         parts = []
         for at in range(0, len(units), TOGETHER_ESTIMATED):
             block = slice(at, at + TOGETHER_ESTIMATED)
-            parts.append(self._estimate(readings[block], places[block], units[block], window))
+            first, last = of[block][0], of[block][-1] + 1
+            own = readings[first:last], places[first:last], of[block] - first, units[block]
+            parts.append(self._estimate(*own, window))
         return Estimates(*map(np.concatenate, zip(*parts, strict=True)))
 
-    def _estimate(self, readings: Sequence[Reading], places: np.ndarray, units: np.ndarray, window: int) -> Estimates:
-        texts = {reading.number: reading for reading in readings}
-        row = {number: i for i, number in enumerate(texts)}
-        lengths = np.array([len(text.units) for text in texts.values()])
+    def _estimate(
+        self, readings: Sequence[Reading], places: np.ndarray, of: np.ndarray, units: np.ndarray, window: int
+    ) -> Estimates:
+        row: dict[int, int] = {}
+        text = np.array([row.setdefault(reading.number, len(row)) for reading in readings])
+        texts = list({reading.number: reading for reading in readings}.values())
+        lengths = np.array([len(its.units) for its in texts])
         firsts = np.cumsum(lengths) - lengths
-        flat = np.fromiter(chain.from_iterable(text.units for text in texts.values()), np.int64, lengths.sum())
-        # Of units but START and END; those have neither a vector nor a score.
-        inner = np.concatenate(
-            [np.arange(first + 1, first + size - 1) for first, size in zip(firsts, lengths, strict=True)]
-        )
+        flat = np.fromiter(chain.from_iterable(its.units for its in texts), np.int64, lengths.sum())
+        inner = np.ones(len(flat), bool)  # of units but START and END; those have neither a vector nor a score
+        inner[firsts] = inner[firsts + lengths - 1] = False
         scores, at_unit = np.zeros(len(flat)), np.zeros((len(flat), self._distance.shape[1]), np.float32)
-        scores[inner] = np.fromiter(chain.from_iterable(text.scores for text in texts.values()), np.float64, len(inner))
-        vectors = np.concatenate([text.vectors[: len(text.scores)] for text in texts.values()])
+        scores[inner] = np.fromiter(chain.from_iterable(its.scores for its in texts), np.float64, inner.sum())
+        vectors = np.concatenate([its.vectors[: len(its.scores)] for its in texts])
         at_unit[inner] = vectors @ self._place + self._embedding[flat[inner]] @ self._unit
-
-        keys = np.column_stack([[row[reading.number] for reading in readings], places])
-        slots, of_slot = np.unique(keys, axis=0, return_inverse=True)
-        of_slot = of_slot.reshape(-1)
-        text, before, after = slots.T
-        order = list(texts.values())
-        own = np.stack([order[i].at((b, a)) for i, b, a in slots.tolist()])
+        before, after = places.T
+        own = np.stack([reading.at((b, a)) for reading, (b, a) in zip(readings, places.tolist(), strict=True)])
         at_slot = own @ self._slot + self._embedding[flat[firsts[text] + after - 1]] @ self._old
 
         # Each slot with each other place of its text.
-        counts = lengths[text] - 2
+        counts = before + lengths[text] - 1 - after
         starts = np.cumsum(counts) - counts
-        slot = np.repeat(np.arange(len(slots)), counts)
-        place = np.arange(len(slot)) - starts[slot] + 1
-        distance = np.where(place <= before[slot], place - before[slot] - 1, np.maximum(place - after[slot] + 1, 0))
-        unit = firsts[text[slot]] + place
-        points = at_unit[unit] + at_slot[slot]
+        slot = np.repeat(np.arange(len(text)), counts)
+        place = np.arange(len(slot)) - starts[slot]
+        distance = place - before[slot]
+        distance[distance >= 0] += 1
+        unit = (firsts[text] + 1)[slot] + place + np.where(distance > 0, (after - before - 1)[slot], 0)
+        points = at_unit[unit]
+        points += at_slot[slot]
         points += self._distance[np.clip(distance, -FARTHEST, FARTHEST) + FARTHEST]
         shares = GELU.take(points, out=points) @ self._share
         shares += self._bias
         rounded(shares)
 
         # Each replacement with each other place of its text.
-        size = counts[of_slot]
-        replacement = np.repeat(np.arange(len(units)), size)
-        pair = np.arange(len(replacement)) - (np.cumsum(size) - size)[replacement] + starts[of_slot][replacement]
-        far = distance[pair]
-        keep = far != 0
-        replacement, pair, far = replacement[keep], pair[keep], far[keep]
-        moved = state_changes(self._network, readings, places, units)
-        changes = np.stack(
-            [rounded(its @ by, largest=LARGEST_CHANGE) for its, by in zip(moved, self._changes, strict=True)]
+        moved = state_changes(self._network, readings, places, of, units)
+        behind, ahead = (
+            rounded(its @ by, largest=LARGEST_CHANGE) for its, by in zip(moved, self._changes, strict=True)
         )
-        lost = np.einsum("ij,ij->i", shares[pair], changes[(far > 0).astype(np.int64), replacement])
-        old = scores[unit[pair]]
-        lost = np.maximum(lost.astype(np.float64) * 2.0 ** -(SHARE + CHANGE), old)  # no log p is above 0
+        ends = np.searchsorted(of, np.arange(len(text)), "right").tolist()
+        sums = np.empty(int((np.diff(ends, prepend=0) * counts).sum()), np.float32)
+        first = filled = 0
+        for end, start, count, left in zip(ends, starts.tolist(), counts.tolist(), before.tolist(), strict=True):
+            block = sums[filled : filled + (end - first) * count].reshape(end - first, count)
+            block[:, :left] = behind[first:end] @ shares[start : start + left].T
+            block[:, left:] = ahead[first:end] @ shares[start + left : start + count].T
+            first, filled = end, filled + block.size
+        size = counts[of]
+        replacement = np.repeat(np.arange(len(units)), size)
+        pair = np.arange(len(sums)) + np.repeat(starts[of] - np.cumsum(size) + size, size)
+        old = scores[unit][pair]
+        lost = np.maximum(sums.astype(np.float64) * 2.0 ** -(SHARE + CHANGE), old)  # no log p is above 0
 
-        new = readings[0].model.scores(own[of_slot], units).astype(np.float64)
+        new = readings[0].model.scores(own[of], units).astype(np.float64)
         cumulated = np.concatenate([[0.0], np.cumsum(scores)])
-        first = firsts[text]
-        replaced = (cumulated[first + after] - cumulated[first + before + 1])[of_slot]
+        replaced = (cumulated[firsts[text] + after] - cumulated[firsts[text] + before + 1])[of]
         lowest = new.copy()
-        near = np.abs(far) <= window
+        near = (np.abs(distance) <= window)[pair]
         np.minimum.at(lowest, replacement[near], (old - lost)[near])
         odds = new - replaced
         total = np.bincount(replacement, lost, len(units))
         return Estimates(odds, np.bincount(replacement, np.maximum(lost, 0.0), len(units)), lowest, odds - total)
 
 
-def state_changes(network: Network, readings: Sequence[Reading], places: np.ndarray, units: np.ndarray) -> np.ndarray:
+def state_changes(
+    network: Network, readings: Sequence[Reading], places: np.ndarray, of: np.ndarray, units: np.ndarray
+) -> np.ndarray:
     """How replacements change the states of the two GRUs, h' - h: (2, replacements, states), of the backward GRU first.
 
     In multiples of 2^-(STATE - 1), see `fixed_point`. network: of the model that has made the readings; the other
@@ -158,9 +165,9 @@ def state_changes(network: Network, readings: Sequence[Reading], places: np.ndar
         parents, olds = (trie.rows[numbers, np.minimum(at, trie.rows.shape[1] - 1)] for at in (parent, old))
         for at in range(0, len(units), TOGETHER):
             block = slice(at, at + TOGETHER)
-            rows, of = np.unique(parents[block], return_inverse=True)
-            side.step(read.states.state[rows], units[block], new[block], of)
-        new -= read.states.state[olds]
+            first, last = of[block][0], of[block][-1] + 1
+            side.step(read.states.state[parents[first:last]], units[block], new[block], of[block] - first)
+        new -= read.states.state[olds[of]]
         new *= np.float32(0.5)
         rounded(new)
     return changes

@@ -32,7 +32,7 @@ from ..lexicon.lexicon import sample
 from ..reproducible import exp, record_rng
 from ..slots.nouns import noun_slots
 from .negation_sites import FRAMES, NOUNS, Site, added_sites, negated_nouns, noun_sites, shown_nouns
-from .replacement import draw, noun_candidates, noun_choices, noun_weights, verb_choices
+from .replacement import draw, noun_candidates, noun_choices, open_nouns, verb_choices, weigh
 
 # How many contrasts of a caption are drawn: enough for the operators' quotas, with those that are refused.
 CONTRASTS = 8
@@ -179,10 +179,12 @@ def _weights_at(caption: Caption, context: Context, site: Site) -> np.ndarray:
         return nothing
     if any(may_corefer(slot.entry, other.entry) for other in noun_slots(caption) if other.noun != slot.noun):
         return nothing  # "a dog jumps on another dog"
-    (weighed,) = noun_weights(context.batch, [(context.number, slot)])
-    if weighed is None:
+    if slot.form not in nouns.priors:
         return nothing
-    weights = np.where(_allowed(nouns.names, site.frame) & (weighed[1] >= MIN_ODDS), weighed[0], 0.0)
+    some, log_odds, _ = open_nouns(context.batch, [(context.number, slot)], plural=slot.plural)
+    drawn = _allowed(nouns.names, site.frame)[some.new] & (log_odds >= MIN_ODDS)
+    weights = np.zeros(len(nouns.names))
+    weights[some.new] = np.where(drawn, weigh(nouns, [slot.entry], some, plural=slot.plural), 0.0)
     if site.frame == "near" and not weights.any() and context.image is not None:
         expected = context.image.expected_nouns(caption)
         if expected is not None:
@@ -322,6 +324,7 @@ class Correction(NamedTuple):
             replaced=replaced,
             replacement=replacement,
             plausibility=None,
+            judged=None,
             absent=self.absent,
         )
 

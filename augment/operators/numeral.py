@@ -54,10 +54,12 @@ def numeral_choices(batch: Batch) -> list[list[Choice]]:
     likely[likely < MIN_RATIO * np.maximum.reduce(likely, axis=1, initial=0.0, keepdims=True)] = 0.0
     single = np.array([_may_be_one(batch.captions[number], slot) for number, slot in slots], bool)
     likely[(values == 1) & ~single[:, None]] = 0.0
-    weights = read_only(likely * (entries.balance[0] / entries.factors(names)[:, None]))
+    weights = likely * (entries.balance[0] / entries.factors(names)[:, None])
     for (number, slot), its in zip(slots, weights, strict=True):
+        (new,) = its.nonzero()
         candidate = partial(_candidate, batch.captions[number], batch.lexicon, slot)
-        choices[number].append(Choice((slot.noun,), slot.entry, entries.names, its, None, candidate))
+        words = [entries.names[entry] for entry in new.tolist()]
+        choices[number].append(Choice((slot.noun,), slot.entry, words, its[new], None, candidate))
     return choices
 
 

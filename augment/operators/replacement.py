@@ -6,10 +6,12 @@ among the replacements of all of them together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from random import Random
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,7 +19,7 @@ from ..caption import Caption, cached, read_only
 from ..context import Batch, computed_together
 from ..edits import Candidate, Edit, Kind, cased, replace
 from ..language import semantic_classes
-from ..language.grammar import is_negated, pronoun_edits, with_article
+from ..language.grammar import ARTICLES, is_negated, pronoun_edits, with_article
 from ..language.semantic_classes import (
     ABSTRACT,
     gender,
@@ -44,6 +46,7 @@ from ..slots.verbs import inflected, preposition_slots, preposition_uses, verb_s
 # of the slot (verb, preposition or noun), of which at most MAX_LIFT counts.
 FLOORS = {"noun": -6.0, "preposition": -7.5, "attribute": -6.0, "verb": -5.0, "shuffle": -12.0}
 MIN_SCORE = -6.5
+LOWEST = -1e30  # below all scores
 LIFT = 2.0
 MAX_LIFT = 1.0
 # Whether one thing can be in, on, under or behind another depends on both more than the cloze model knows: these need a
@@ -52,20 +55,17 @@ MIN_LIFT = 1.0
 WITHOUT = "without"  # never put in: readers called all of 10 odd
 
 
-Weighed = tuple[np.ndarray, np.ndarray, np.ndarray, list[int]]
-
-
 @dataclass(frozen=True, eq=False)
 class Choice:
     """One slot of a caption (a noun, a number, a preposition, an attribute or a verb), and what may replace it.
 
-    tokens: as `Candidate.slots`. entry: the lexicon entry in the slot. names: all entries of its kind. weights: for
-    each, its chance of being drawn, not normalised; 0 where it is implausible or may be true of the image as well:
-    (entries,). log_odds: for each, the plausibility of the negative with it, (entries,); None if only reading the whole
-    negative tells. candidate: makes the candidate with an entry; None if the entry has no form that fits. plural: of a
-    noun. refused: which entries are not drawn since readers would call them odd, or true as well, (entries,); None if
-    the whole negative has to be read to know. compatible: the numbers of the plausible entries that are not drawn since
-    they may be true of the same thing.
+    tokens: as `Candidate.slots`. entry: the lexicon entry in the slot. names: the entries that may replace it. weights:
+    for each, its chance of being drawn, not normalised, (names,). log_odds: for each, the plausibility of the negative
+    with it, (names,), NaN or None if only reading the whole negative tells. candidate: makes the candidate with an
+    entry; None if the entry has no form that fits. plural: of a noun. judged: for each, as `Candidate.judged`, (2,
+    names), NaN or None if only reading the whole negative tells. refused: which are not drawn since readers would call
+    them odd, or true as well, (names,); None: none. compatible: the plausible entries that are not drawn since they may
+    be true of the same thing.
     """
 
     tokens: tuple[int, ...]
@@ -75,8 +75,9 @@ class Choice:
     log_odds: np.ndarray | None
     candidate: Callable[[str], Candidate | None]
     plural: bool = False
+    judged: np.ndarray | None = None
     refused: np.ndarray | None = None
-    compatible: Sequence[int] = ()
+    compatible: Sequence[str] = ()
 
 
 def draw(choices: Sequence[Choice], rng: Random, limit: int, *, excluded: bool = False) -> Iterator[Candidate]:
@@ -96,31 +97,88 @@ def draw(choices: Sequence[Choice], rng: Random, limit: int, *, excluded: bool =
             if refused:
                 candidate = candidate._replace(rejected=candidate.rejected or "implausible")
             if choice.log_odds is not None:
-                candidate = candidate._replace(plausibility=float(choice.log_odds[number]))
+                odds, judged = float(choice.log_odds[number]), None
+                if choice.judged is not None and _is_alone(candidate.edits):
+                    judged = float(choice.judged[0, number]), float(choice.judged[1, number])
+                candidate = candidate._replace(
+                    plausibility=odds if odds == odds else None,
+                    judged=judged if judged is not None and judged[0] == judged[0] else None,
+                )
             yield candidate
+
+
+def _is_alone(edits: Sequence[Edit]) -> bool:
+    """Whether edits replace one word or phrase, and no other word than the article before it."""
+    return len(edits) == 1 or sum(edit.new.lower() not in ARTICLES for edit in edits) == 1
 
 
 def _compatible_ones(choices: Sequence[Choice]) -> Iterator[Candidate]:
     for choice in choices:
-        for number in choice.compatible:
-            name = choice.names[number]
+        for name in choice.compatible:
             if name != choice.entry and (candidate := choice.candidate(name)):
                 yield candidate._replace(rejected="compatible")
 
 
-def weigh(
-    entries: Entries, olds: Sequence[str], log_probabilities: np.ndarray, floor: float, *, plural: bool = False
-) -> np.ndarray:
-    """The weights of all entries as replacements for `olds`, one in each slot: (slots, entries), read-only.
-
-    weight(new) = p(new) * balance(new) / balance(old), and 0 if log p(new) < floor, which is -inf for what must not
-    replace `old`. balance: the factors in `entries`, see negcap.augment.balance; those of plural nouns with `plural`.
+class Open(NamedTuple):
+    """What may replace the words in some slots: for each replacement, the number of its slot, ascending, that of the
+    entry, and log p or another score that decides its weight; all (replacements,).
     """
-    weights = np.zeros(log_probabilities.shape)
-    slot, new = np.nonzero(log_probabilities >= floor)
-    ratios = entries.balance[int(plural)][new] / entries.factors(olds, plural=plural)[slot]
-    weights[slot, new] = exp(log_probabilities[slot, new]) * ratios
-    return read_only(weights)
+
+    slot: np.ndarray
+    new: np.ndarray
+    score: np.ndarray
+
+    @classmethod
+    def of(cls, scores: np.ndarray, floor: float) -> Open:
+        """The entries whose score is at least `floor`, and finite; scores: (slots, entries)."""
+        slot, new = np.nonzero(scores >= max(floor, LOWEST))
+        return cls(slot, new, scores[slot, new])
+
+    def parts(self, slots: int) -> Iterator[slice]:
+        """The replacements in each of so many slots."""
+        ends = np.searchsorted(self.slot, np.arange(slots), "right").tolist()
+        return (slice(start, end) for start, end in pairwise([0, *ends]))
+
+
+def weigh(entries: Entries, olds: Sequence[str], open: Open, *, plural: bool = False) -> np.ndarray:
+    """The weights of entries that may replace `olds`, one in each slot: (replacements,).
+
+    weight(new) = e^score * balance(new) / balance(old). balance: the factors in `entries`, see negcap.augment.balance;
+    those of plural nouns with `plural`.
+    """
+    ratios = entries.balance[int(plural)][open.new] / entries.factors(olds, plural=plural)[open.slot]
+    return exp(open.score) * ratios
+
+
+def _choices(
+    batch: Batch,
+    kind: Kind,
+    slots: Sequence[tuple[int, Slot]],
+    open: Open,
+    log_odds: np.ndarray | None,
+    candidates: Iterable[Callable[[str], Candidate | None]],
+    same: Iterable[Sequence[int]],
+    form: str = "",
+) -> list[Choice]:
+    """The choices in some slots, each with the number of its caption.
+
+    log_odds: of the words that may come in; None: not known, so that nothing is refused before it is checked.
+    candidates: for each slot, what makes a candidate. same: for each, the numbers of the plausible entries that may be
+    true of the same thing. form: see `plausibility.entry_units`.
+    """
+    entries, plural = batch.lexicon.entries(kind), form == "nns"
+    weights = weigh(entries, [slot.entry for _, slot in slots], open, plural=plural)
+    whole, *judged = batch.judged(kind, slots, open.slot, open.new, form)
+    odd, both = judged
+    refused = None if log_odds is None else (odd > batch.max_odd) | (both > batch.max_both)
+    odds, probabilities, names = whole if log_odds is None else log_odds, np.stack(judged), entries.names
+    made = []
+    for (_, slot), candidate, left, part in zip(slots, candidates, same, open.parts(len(slots)), strict=True):
+        tokens = (slot.noun,) if kind == "noun" else (slot.start,) if kind == "verb" else (slot.start, slot.noun)
+        out, its = None if refused is None else refused[part], [names[number] for number in open.new[part].tolist()]
+        known = weights[part], odds[part], candidate, plural, probabilities[:, part], out
+        made.append(Choice(tokens, slot.entry, its, *known, [names[number] for number in left]))
+    return made
 
 
 @computed_together
@@ -129,58 +187,55 @@ def noun_choices(batch: Batch) -> list[list[Choice]]:
 
     Heads and replacements are nouns of the lexicon; no relational nouns ("a group of").
     """
-    nouns = batch.lexicon.nouns
-    choices: list[list[Choice]] = [[] for _ in batch.captions]
+    nouns, lexicon = batch.lexicon.nouns, batch.lexicon
     slots = [
         (number, slot)
         for number, caption in enumerate(batch.captions)
         for slot in known_slots(caption, nouns)
-        if _excludes_others(caption, slot)
+        if slot.form in nouns.priors and _excludes_others(caption, slot)
     ]
-    for (number, slot), weighed in zip(slots, noun_weights(batch, slots), strict=True):
-        if weighed is not None:
-            candidate = noun_candidates(batch.captions[number], batch.lexicon, slot)
-            weights, log_odds, refused, same = weighed
-            names, forms = nouns.names, batch.lexicon.forms(many=slot.plural)
-            left = [number for number in same if names[number] in forms]
-            choices[number].append(
-                Choice((slot.noun,), slot.entry, names, weights, log_odds, candidate, slot.plural, refused, left)
-            )
-    return choices
-
-
-def noun_weights(batch: Batch, slots: Sequence[tuple[int, Slot]]) -> list[Weighed | None]:
-    """For each slot, with the number of its caption, the weight of each noun of the lexicon, and its log-odds to the
-    slot's noun, and whether readers would refuse it: each (entries,); and the numbers of other plausible nouns, which
-    may name the same thing.
-
-    0 for what is implausible there or may name the same thing. None if no noun of the lexicon has the slot's form.
-    """
-    nouns, lexicon = batch.lexicon.nouns, batch.lexicon
-    weighed: list[Weighed | None] = [None] * len(slots)
+    made: dict[int, Choice] = {}
     for plural in (False, True):
-        at = [i for i, (_, slot) in enumerate(slots) if slot.plural == plural and slot.form in nouns.priors]
-        own = [slots[i] for i in at]
-        likely = batch.log_probabilities("noun", own, "nns" if plural else "nn")
-        olds = [slot.entry for _, slot in own]
-        odds = likely - likely[np.arange(len(own)), [nouns.number[old] for old in olds]][:, None]
-        same: list[list[int]] = []
-        for row, (_, slot) in zip(likely, own, strict=True):
-            row[nouns.without_form(slot.form)] = -np.inf
-            same.append(take_out(row, lexicon.may_corefer(slot.entry), FLOORS["noun"]))
-        likely[likely < FLOORS["noun"]] = -np.inf
-        of, open = np.nonzero(likely > -np.inf)
-        ends = np.searchsorted(of, np.arange(1, len(own) + 1))
-        lifts = [
-            nouns.lift(slot.contexts[:2])[new] for (_, slot), new in zip(own, np.split(open, ends[:-1]), strict=False)
-        ]
-        lift = log(np.concatenate([np.zeros(0), *lifts]) + 1e-9)
-        likely[of, open] += LIFT * np.minimum(lift, MAX_LIFT)
-        weights = weigh(nouns, olds, likely, MIN_SCORE, plural=plural)
-        refused = batch.refused("noun", own, weights, "nns" if plural else "nn")
-        for i, *found in zip(at, weights, odds, refused, same, strict=True):
-            weighed[i] = (found[0], found[1], found[2], found[3])
-    return weighed
+        at = [i for i, (_, slot) in enumerate(slots) if slot.plural == plural]
+        own, form, forms = [slots[i] for i in at], "nns" if plural else "nn", lexicon.forms(many=plural)
+        some, log_odds, same = open_nouns(batch, own, plural=plural)
+        same = [[number for number in left if nouns.names[number] in forms] for left in same]
+        candidates = (noun_candidates(batch.captions[number], lexicon, slot) for number, slot in own)
+        made |= zip(at, _choices(batch, "noun", own, some, log_odds, candidates, same, form), strict=True)
+    return _by_caption(batch, slots, made)
+
+
+def open_nouns(
+    batch: Batch, slots: Sequence[tuple[int, Slot]], *, plural: bool
+) -> tuple[Open, np.ndarray, list[list[int]]]:
+    """What may replace the nouns in some slots, each with the number of its caption; the log-odds of each to the noun
+    there, (replacements,); and for each slot the numbers of other plausible nouns, which may name the same thing.
+
+    plural: the number of all these nouns, whose forms the lexicon has.
+    """
+    nouns = batch.lexicon.nouns
+    likely = batch.log_probabilities("noun", slots, "nns" if plural else "nn")
+    of_old = likely[np.arange(len(slots)), [nouns.number[slot.entry] for _, slot in slots]]
+    same: list[list[int]] = []
+    for row, (_, slot) in zip(likely, slots, strict=True):
+        row[nouns.without_form(slot.form)] = -np.inf
+        same.append(take_out(row, batch.lexicon.may_corefer(slot.entry), FLOORS["noun"]))
+    some = Open.of(likely, FLOORS["noun"])
+    parts = zip(slots, some.parts(len(slots)), strict=True)
+    lifts = [nouns.lift(slot.contexts[:2])[some.new[part]] for (_, slot), part in parts]
+    lift = log(np.concatenate([np.zeros(0), *lifts]) + 1e-9)
+    scores = (some.score + LIFT * np.minimum(lift, MAX_LIFT)).astype(likely.dtype)
+    good = scores >= MIN_SCORE
+    log_odds = (some.score - of_old[some.slot])[good]
+    return Open(some.slot[good], some.new[good], scores[good]), log_odds, same
+
+
+def _by_caption(batch: Batch, slots: Sequence[tuple[int, Slot]], choices: Mapping[int, Choice]) -> list[list[Choice]]:
+    """The choices of each caption, in the order of its slots; choices: by the number of the slot."""
+    found: list[list[Choice]] = [[] for _ in batch.captions]
+    for i, (number, _) in enumerate(slots):
+        found[number].append(choices[i])
+    return found
 
 
 def take_out(row: np.ndarray, numbers: np.ndarray, floor: float) -> list[int]:
@@ -244,7 +299,6 @@ def preposition_choices(batch: Batch) -> list[list[Choice]]:
     negatives are read as a whole to know how plausible they are.
     """
     entries, table = batch.lexicon.prepositions, prepositions()
-    choices: list[list[Choice]] = [[] for _ in batch.captions]
     holding = np.array([name in table.holding for name in entries.names], bool)
     slots = [
         (number, slot)
@@ -263,12 +317,14 @@ def preposition_choices(batch: Batch) -> list[list[Choice]]:
         same.append([n for n in left if not table.may_replace(slot.entry, entries.names[n], object.lemma)])
         for contexts in (slot.contexts[:2], slot.contexts[2:4]):
             row[holding & (entries.lift(contexts) < MIN_LIFT)] = -np.inf
-    weights = weigh(entries, [slot.entry for _, slot in slots], likely, FLOORS["preposition"])
-    for (number, slot), its, left in zip(slots, weights, same, strict=True):
-        tokens = slot.start, slot.noun
-        candidate = partial(preposition_candidate, batch.captions[number], slot.start, slot.end, slot.noun, slot.entry)
-        choices[number].append(Choice(tokens, slot.entry, entries.names, its, None, candidate, compatible=left))
-    return choices
+    candidates = (
+        partial(preposition_candidate, batch.captions[number], slot.start, slot.end, slot.noun, slot.entry)
+        for number, slot in slots
+    )
+    some = Open.of(likely, FLOORS["preposition"])
+    return _by_caption(
+        batch, slots, dict(enumerate(_choices(batch, "preposition", slots, some, None, candidates, same)))
+    )
 
 
 def _is_visible(caption: Caption, slot: Slot, lexicon: Lexicon) -> bool:
@@ -348,30 +404,27 @@ def _choices_of_words(
     words: for each, the number of its caption, the slot, the form that a replacement has, and what makes a candidate.
     """
     entries = batch.lexicon.entries(kind)
-    choices: list[list[Choice]] = [[] for _ in batch.captions]
     made: dict[int, Choice] = {}
     for form in sorted({form for _, _, form, _ in words}):
         at = [i for i, word in enumerate(words) if word[2] == form]
         slots = [words[i][:2] for i in at]
         likely = batch.log_probabilities(kind, slots, form)
         own = [batch.readings[number].log_probability(slot.start) for number, slot in slots]
-        odds = likely - np.array(own, np.float32)[:, None]
         same = [
             take_out(row, _compatible(kind, slot.entry, entries.names, slot.form), FLOORS[kind])
             for row, (_, slot) in zip(likely, slots, strict=True)
         ]
-        weights = weigh(entries, [slot.entry for _, slot in slots], likely, FLOORS[kind])
-        refused = batch.refused(kind, slots, weights, form)
-        for i, its, of_slot, out, left in zip(at, weights, odds, refused, same, strict=True):
-            _, slot, _, candidate = words[i]
-            tokens: tuple[int, ...] = (slot.start,)
-            if kind == "attribute":  # most others describe something else: "large" and "red"
-                tokens = slot.start, slot.noun
-                left = [number for number in left if semantic_classes.may_be_same(entries.names[number], slot.entry)]
-            made[i] = Choice(tokens, slot.entry, entries.names, its, of_slot, candidate, refused=out, compatible=left)
-    for i, (number, *_) in enumerate(words):
-        choices[number].append(made[i])
-    return choices
+        if kind == "attribute":  # most others describe something else: "large" and "red"
+            may_be_same = semantic_classes.may_be_same
+            same = [
+                [number for number in left if may_be_same(entries.names[number], slot.entry)]
+                for left, (_, slot) in zip(same, slots, strict=True)
+            ]
+        some = Open.of(likely, FLOORS[kind])
+        log_odds = some.score - np.array(own, np.float32)[some.slot]
+        candidates = (words[i][3] for i in at)
+        made |= zip(at, _choices(batch, kind, slots, some, log_odds, candidates, same, form), strict=True)
+    return _by_caption(batch, [word[:2] for word in words], made)
 
 
 @cached(8192)

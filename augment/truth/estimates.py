@@ -274,11 +274,11 @@ class ImageTruth:
         return self.truth.p_transition(kind, change, self._agreeing(kind, change), len(self.captions))
 
     @cached_property
-    def likely_nouns(self) -> np.ndarray:
+    def likely_nouns(self) -> frozenset[int]:
         """The numbers of the lexicon's nouns whose probability of being true is above the limit."""
         if "noun" not in self.truth.calibration:
-            return np.zeros(0, int)
-        return np.flatnonzero(np.array(self._p_words("noun")) > self.truth.max_p_true)
+            return frozenset()
+        return frozenset(np.flatnonzero(np.array(self._p_words("noun")) > self.truth.max_p_true).tolist())
 
     def expected_nouns(self, caption: Caption) -> np.ndarray | None:
         """The log-odds that another caption mentions each noun of the lexicon, given this caption alone: (entries,).

@@ -16,4 +16,4 @@ def without_floors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replacement, "MIN_SCORE", -math.inf)
     for name in replacement.FLOORS:
         monkeypatch.setitem(replacement.FLOORS, name, -math.inf)
-    monkeypatch.setattr(Batch, "refused", lambda self, kind, slots, weights, form="": np.zeros(weights.shape, bool))
+    monkeypatch.setattr(Batch, "judged", lambda self, kind, slots, of, new, form="": np.full((3, len(of)), np.nan))

@@ -37,8 +37,9 @@ def test_the_estimate_is_that_of_the_formula(place: int, unit: str) -> None:
     surrogate = surrogate_of(model)
     assert surrogate is not None and number is not None
     places = np.array([[place - 1, place + 1]])
-    found = surrogate.estimate([reading], places, np.array([number]), WINDOW)
-    moved = state_changes(model.network, [reading], places, np.array([number]))[:, 0] * 2.0 ** (1 - STATE)
+    found = surrogate.estimate([reading], places, np.zeros(1, int), np.array([number]), WINDOW)
+    moved = state_changes(model.network, [reading], places, np.zeros(1, int), np.array([number]))
+    moved = moved[:, 0] * 2.0 ** (1 - STATE)
 
     def weight(name: str) -> np.ndarray:
         return arrays[f"surrogate.{name}"].astype(np.float64)

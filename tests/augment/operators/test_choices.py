@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from negcap.augment.edits import Candidate
-from negcap.augment.operators.replacement import Choice, draw, weigh
+from negcap.augment.operators.replacement import Choice, Open, draw, weigh
 from tests.augment.fixtures import sample_lexicon
 
 NOUNS = sample_lexicon().nouns
@@ -23,22 +23,23 @@ def log_probabilities(**known: float) -> np.ndarray:
 
 
 def test_weights_are_the_probabilities_above_the_floor() -> None:
-    weights = weigh(NOUNS, ["dog"], log_probabilities(cat=-1.0, man=-2.0, table=-2.01)[None], -2.0)[0]
-    assert {NOUNS.names[at]: weights[at] for at in weights.nonzero()[0]} == {
-        "cat": pytest.approx(np.exp(-1.0)),
-        "man": pytest.approx(np.exp(-2.0)),
+    some = Open.of(log_probabilities(cat=-1.0, man=-2.0, table=-2.01)[None], -2.0)
+    weights = weigh(NOUNS, ["dog"], some)
+    assert not some.slot.any() and dict(zip(some.new.tolist(), weights.tolist(), strict=True)) == {
+        NOUNS.number["cat"]: pytest.approx(np.exp(-1.0)),
+        NOUNS.number["man"]: pytest.approx(np.exp(-2.0)),
     }
-    assert not weights.flags.writeable and not weigh(NOUNS, ["dog"], log_probabilities()[None], -np.inf).any()
+    two = Open.of(np.stack([log_probabilities(), log_probabilities(cat=-1.0)]), -2.0)
+    assert list(two.parts(3)) == [slice(0, 0), slice(0, 1), slice(1, 1)]
 
 
 def test_balance_multiplies_by_the_ratio_of_the_factors() -> None:
     nouns = NOUNS.rebalanced({("dog", False): 2.0, ("cat", False): 3.0, ("dog", True): 5.0, ("cat", True): 0.5})
-    likely = log_probabilities(cat=-1.0, man=-1.0, table=-9.0)
-    cat, man, table = (NOUNS.number[name] for name in ("cat", "man", "table"))
+    some = Open.of(log_probabilities(cat=-1.0, man=-1.0, table=-9.0)[None], -2.0)
+    assert [nouns.names[number] for number in some.new] == ["cat", "man"]
     for plural, entry, ratios in ((False, "dog", (1.5, 0.5)), (True, "dog", (0.1, 0.2)), (False, "yak", (3.0, 1.0))):
-        (weights,) = weigh(nouns, [entry], likely[None], -2.0, plural=plural)
-        assert (weights[cat], weights[man]) == pytest.approx([ratio * np.exp(-1.0) for ratio in ratios])
-        assert weights[table] == 0.0
+        weights = weigh(nouns, [entry], some, plural=plural)
+        assert weights == pytest.approx([ratio * np.exp(-1.0) for ratio in ratios])
 
 
 def choice(entry: str, weights: list[float], log_odds: list[float] | None = None) -> Choice:
