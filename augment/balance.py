@@ -113,10 +113,12 @@ def _columns(parts: Sequence[tuple[int, int, np.ndarray, np.ndarray]]) -> Exchan
     )
 
 
-def fit_factors(kind: str, lexicon: Lexicon, exchanges: Exchanges) -> dict[tuple[str, bool], float]:
-    """The factors exp(b_w) of the words of one of the kinds BALANCED, by (word, plural), from exchanges of them."""
+def fit_factors(kind: str, names: Sequence[str], exchanges: Exchanges) -> dict[tuple[str, bool], float]:
+    """The factors exp(b_w) of the words of one of the kinds BALANCED, by (word, plural), from exchanges of them; names:
+    of the lexicon's entries of this kind.
+    """
     forms = (False, True) if kind == "noun" else (False,)
-    entries = [(name, plural) for plural in forms for name in lexicon.entries(kind).names]
+    entries = [(name, plural) for plural in forms for name in names]
     size, rows = len(entries), int(exchanges.row.max(initial=-1)) + 1
     log_factors = np.zeros(size)
     for _ in range(UPDATES if rows else 0):

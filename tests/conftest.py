@@ -12,7 +12,6 @@ import pytest
 
 from negcap.pipelines.cli import main
 from negcap.pipelines.models import figures
-from negcap.pipelines.stages.build import LEXICON_VERBS
 
 ROOT = Path(__file__).parent.parent
 SAMPLE = ROOT / "pipelines" / "sample" / "captions.json"
@@ -95,12 +94,13 @@ def made_once(tmp_path_factory: pytest.TempPathFactory, name: str, make: Callabl
 def sample_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of the sample's first 40 images with every operator, made verb by verb; copy it to change it."""
     here, own = ["--scheduler", "synchronous", "--quiet"], ["--set", "lexicon=own"]
+    every = ["--preset", "all"]
+    options = {"lexicon": own, "truth": own, "balance": [*own, *every], "negatives": every}
 
     def make(run: Path) -> None:
         assert main(["build", str(SAMPLE), "--output", str(run), "--only", "ingest", "--limit", "40", *here]) == 0
         for verb in ("parse", "lexicon", "components", "truth", "balance", "negatives"):
-            options = own if verb in LEXICON_VERBS else ["--preset", "all"] if verb == "negatives" else []
-            assert main(["build", "--output", str(run), "--only", verb, *options, *here]) == 0
+            assert main(["build", "--output", str(run), "--only", verb, *options.get(verb, ()), *here]) == 0
 
     return made_once(tmp_path_factory, "sample", make)
 

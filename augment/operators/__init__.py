@@ -39,7 +39,7 @@ class Operator(NamedTuple):
     propose(caption, context, rng, draws) yields at most `draws` candidates, and others that it has rejected. fallback:
     another such function with the same random stream, used only if no candidate of `propose` is accepted. compared:
     whether negatives are compared with their caption, and odd ones rejected. checked: whether candidates that may be
-    true of the image are rejected.
+    true of the image are rejected. kinds: of the lexicon's entries that it draws by weight, which are balanced for it.
     """
 
     propose: Propose
@@ -48,6 +48,7 @@ class Operator(NamedTuple):
     fallback: Propose = propose_nothing
     compared: bool = True
     checked: bool = True
+    kinds: tuple[str, ...] = ()
 
 
 def replacing(choices: Callable[[Caption, Context], Any], draw: Callable[..., Iterator[Candidate]] = draw) -> Propose:
@@ -66,17 +67,17 @@ def _as_in_paper(propose: Propose, family: str, share: float) -> Operator:
 
 
 OPERATORS: dict[str, Operator] = {
-    "noun": Operator(replacing(noun_choices), "noun", 1.0),
-    "numeral": Operator(replacing(numeral_choices), "numeral", 1.0),
+    "noun": Operator(replacing(noun_choices), "noun", 1.0, kinds=("noun",)),
+    "numeral": Operator(replacing(numeral_choices), "numeral", 1.0, kinds=("numeral",)),
     "shuffle": Operator(shuffle, "relation", 0.5),
-    "preposition": Operator(replacing(preposition_choices), "relation", 0.5),
-    "object": Operator(replacing(noun_choices), "object", 0.25),
-    "attribute": Operator(replacing(attribute_choices), "attribute", 0.25),
-    "relation": Operator(relation, "relation", 0.25),
+    "preposition": Operator(replacing(preposition_choices), "relation", 0.5, kinds=("preposition",)),
+    "object": Operator(replacing(noun_choices), "object", 0.25, kinds=("noun",)),
+    "attribute": Operator(replacing(attribute_choices), "attribute", 0.25, kinds=("attribute",)),
+    "relation": Operator(relation, "relation", 0.25, kinds=("noun", "preposition", "verb")),
     "swap_attribute": Operator(swap_attribute, "attribute", 0.25),
-    "verb": Operator(replacing(verb_choices), "relation", 0.25),
-    "negation": Operator(negation, "negation", 0.3, corrected),
-    "true_negation": Operator(true_negation, POSITIVE, 0.6, truly_corrected, compared=False),
+    "verb": Operator(replacing(verb_choices), "relation", 0.25, kinds=("verb",)),
+    "negation": Operator(negation, "negation", 0.3, corrected, kinds=("noun", "verb")),
+    "true_negation": Operator(true_negation, POSITIVE, 0.6, truly_corrected, compared=False, kinds=("noun", "verb")),
     "paraphrase": Operator(paraphrase, POSITIVE, 0.1, compared=False),
     "uniform_noun": _as_in_paper(replacing(uniform_noun, draw_evenly), "noun", 1.0),
     "uniform_numeral": _as_in_paper(replacing(uniform_numeral, draw_evenly), "numeral", 1.0),

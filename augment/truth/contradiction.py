@@ -7,7 +7,7 @@ the image would make them true, estimated from the sibling captions of the corpu
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..caption import Caption, Token, cached_on_caption
@@ -43,13 +43,13 @@ SYMMETRIC_VERBS = {
 
 
 class Finding(NamedTuple):
-    """Why a candidate may be true: one of negcap.schemas.negatives.REASONS; the word of a caption that decides, if one
-    does; and the caption_id of the first sibling that has the word, None if the caption itself has it.
+    """Why a candidate may be true: one of negcap.schemas.negatives.REASONS; and what finds the word of a caption that
+    decides, None if none does, and the caption_id of the first sibling that has the word, None if the caption itself
+    has it.
     """
 
     reason: str
-    word: str | None = None
-    sibling_id: str | None = None
+    said: Callable[[], tuple[str | None, str | None]] = lambda: (None, None)
 
 
 Check = Callable[[Candidate, Caption, Context], Iterator[Finding]]
@@ -58,11 +58,20 @@ Check = Callable[[Candidate, Caption, Context], Iterator[Finding]]
 def _mentioned(
     reason: str, context: Context, mentions: Mentions, kind: str, fits: Callable[[Any], bool]
 ) -> Iterator[Finding]:
-    """The reason, if a mention of a kind fits, with the word of the first that does; see `Mentions.first`."""
-    if found := mentions.first(kind, fits):
-        mention, caption = found
-        word = mention if isinstance(mention, str) else " ".join(mention) if kind == "relations" else mention[0]
-        yield Finding(reason, word, None if caption is context.caption else caption.caption_id)
+    """The reason, if a mention of a kind fits."""
+    if any(map(fits, getattr(mentions, kind))):
+        yield Finding(reason, partial(_first_said, context, mentions, kind, fits))
+
+
+def _first_said(
+    context: Context, mentions: Mentions, kind: str, fits: Callable[[Any], bool]
+) -> tuple[str | None, str | None]:
+    """The word of the first mention that fits, see `Mentions.first`, and the sibling that has it, as of `Finding`."""
+    if (found := mentions.first(kind, fits)) is None:
+        return None, None
+    mention, caption = found
+    word = mention if isinstance(mention, str) else " ".join(mention) if kind == "relations" else mention[0]
+    return word, None if caption is context.caption else caption.caption_id
 
 
 def check_noun(candidate: Candidate, caption: Caption, context: Context) -> Iterator[Finding]:
@@ -75,13 +84,16 @@ def check_noun(candidate: Candidate, caption: Caption, context: Context) -> Iter
 
     def coreferent(where: str, mentions: Mentions, nouns: frozenset[str]) -> Iterator[Finding]:
         if reason := index.with_any(nouns).reason(number or 0):
-            same = {noun for noun in nouns if index.with_noun(noun).reason(number or 0) == reason}
-            yield from _mentioned(f"{reason}_in_{where}", context, mentions, "nouns", same.__contains__)
+
+            def is_one(noun: str) -> bool:
+                return noun in nouns and index.with_noun(noun).reason(number or 0) == reason
+
+            yield Finding(f"{reason}_in_{where}", partial(_first_said, context, mentions, "nouns", is_one))
 
     yield from coreferent("caption", context.own, context.own.nouns)
     if candidate.slots and caption.tokens[candidate.slots[0]].dep == "pobj" and is_furnishing(old):
         if is_location(new):  # "at a table", "at a restaurant"
-            yield Finding("overlap_in_caption", old)
+            yield Finding("overlap_in_caption", lambda: (old, None))
     yield from coreferent("sibling", context.siblings, context.heard(old))
 
 
@@ -90,7 +102,7 @@ def check_quantity(candidate: Candidate, caption: Caption, context: Context) -> 
     old, value = quantity_value(candidate.replaced), quantity_value(candidate.replacement)
     noun = caption.tokens[candidate.slots[0]].lemma
     if value == old:
-        yield Finding("same_quantity", noun)
+        yield Finding("same_quantity", lambda: (noun, None))
     elif value > 1:
         yield from _mentioned(
             "same_quantity", context, context.own, "quantities", {(noun, 0), (noun, value)}.__contains__

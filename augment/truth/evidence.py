@@ -38,7 +38,8 @@ def explained(judged: Judged, context: Context) -> Judged:
     if judged.reason in OF_WORDS:
         for found in CHECKS[candidate.change](candidate, own, context):
             if found.reason == judged.reason:
-                return judged._replace(detail=found.word, sibling_id=found.sibling_id)
+                word, sibling_id = found.said()
+                return judged._replace(detail=word, sibling_id=sibling_id)
     return judged
 
 

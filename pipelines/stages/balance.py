@@ -26,13 +26,16 @@ PART = 500  # number of captions of the sample in one call of a worker
 
 
 class BalanceConfig(Settings):
-    """How the weights that balance words are fitted. `lexicon` is the path of a balance table, see LexiconConfig."""
+    """How the weights that balance words are fitted. `lexicon` is the path of a balance table, see LexiconConfig.
+    kinds: those of the words, by default all of negcap.augment.balance.BALANCED.
+    """
 
     sample: AtLeastOne = Field(10_000, description="captions on which the weights that balance words are fitted")
     max_true: MaxTrue = MAX_P_TRUE
     lexicon: OwnOrGiven = "own"
     backoff: Place | None = None  # a balance table to use if fewer than MIN_OWN_CAPTIONS are in the sample
     cloze: Cloze = None
+    kinds: tuple[str, ...] | None = None  # see negcap.pipelines.stages.build.configure
 
 
 def sample_shard(parses: pa.Table, config: BalanceConfig) -> pa.Table:
@@ -92,17 +95,23 @@ def find_exchanges(table: pa.Table, config: BalanceConfig, lexicon: WholeTable, 
     """
     import pyarrow as pa
 
-    from ...augment.balance import exchanges
+    from ...augment.balance import BALANCED, exchanges
     from ...augment.caption import by_image, from_parses
 
     images = by_image(from_parses(in_train_splits(table)))
     cloze = load_cloze(config.cloze)
     entries, known = load_lexicon(lexicon, cloze), load_truth(lexicon, truth, config.max_true, cloze)
     tables = []
-    for number, found in enumerate(exchanges(images, entries, known).values()):
-        of = pa.repeat(pa.scalar(number, pa.int8()), len(found.row))
+    for kind, found in exchanges(images, entries, known, _kinds(config)).items():
+        of = pa.repeat(pa.scalar(BALANCED.index(kind), pa.int8()), len(found.row))
         tables.append(pa.table([of, *map(pa.array, found)], ["kind", *found._fields]))
     return pa.concat_tables(tables).combine_chunks()
+
+
+def _kinds(config: BalanceConfig) -> tuple[str, ...]:
+    from ...augment.balance import BALANCED
+
+    return BALANCED if config.kinds is None else config.kinds
 
 
 def fit(table: pa.Table, config: BalanceConfig, spread: Spread, lexicon: WholeTable, truth: WholeTable) -> StageResult:
@@ -123,16 +132,19 @@ def fit(table: pa.Table, config: BalanceConfig, spread: Spread, lexicon: WholeTa
         return StageResult({"balance": given_table(given, BALANCE)}, {"captions": 0, "given": 1})
     from ...augment.balance import BALANCED, Exchanges, fit_factors
 
-    parts = [*batches(table, PART)]
+    kinds = sorted(_kinds(config))
+    parts = [*batches(table, PART)] if kinds else []
     found = spread(find_exchanges, [[part] for part in parts])
     first = np.cumsum([0, *map(len, parts)])
-    entries = load_lexicon(lexicon, load_cloze(config.cloze))
+    entries = lexicon.read(["kind", "entry", "place"])
+    entries = entries.filter(pc.equal(entries["place"], "")).sort_by("entry")  # numbered as in Lexicon
     rows = []
-    for name in sorted(BALANCED):
+    for name in kinds:
         own = [part.filter(pc.equal(part["kind"], BALANCED.index(name))) for part in found]
         row = np.concatenate([part["row"].to_numpy() + start for part, start in zip(own, first, strict=False)])
         old, new, weight = (np.concatenate([part[c].to_numpy() for part in own]) for c in ("old", "new", "weight"))
-        factors = fit_factors(name, entries, Exchanges(row, old.astype(int), new.astype(int), weight))
+        names = entries.filter(pc.equal(entries["kind"], name))["entry"].to_pylist()
+        factors = fit_factors(name, names, Exchanges(row, old.astype(int), new.astype(int), weight))
         rows += [(name, *entry, factor) for entry, factor in sorted(factors.items())]
     columns = zip(*rows, strict=True) if rows else ((),) * len(BALANCE)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, BALANCE, strict=True)]

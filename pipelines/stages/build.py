@@ -114,6 +114,8 @@ def configure(verb: str, options: Mapping[str, Any]) -> Any:
             if counting:
                 raise ValueError(f"{counting} needs lexicon own: a given lexicon is used as it is")
             values = {"lexicon": _given(given, verb)}
+        if verb == "balance" and "lexicon" not in values:
+            values["kinds"] = drawn_kinds(configure("negatives", {n: options.get(n) for n in ("operators", "preset")}))
     if verb == "negatives" and "scorer" in values:
         from ..models.scorer import check_scorer
 
@@ -130,6 +132,13 @@ def configure(verb: str, options: Mapping[str, Any]) -> Any:
         values["cloze"] = Path(values["cloze"]).absolute()
         load_cloze(values["cloze"])
     return CONFIGS[verb](**values)
+
+
+def drawn_kinds(config: negatives.NegativesConfig) -> tuple[str, ...]:
+    """The kinds of words that operators draw by weight, which are balanced for them."""
+    from ...augment.operators import OPERATORS
+
+    return tuple(sorted({kind for name in config.operators for kind in OPERATORS[name].kinds}))
 
 
 def _given(lexicon: str | PathLike[str], table: str) -> Path:
@@ -243,7 +252,7 @@ def judge_proposals(
 def check_options(options: Mapping[str, Any]) -> None:
     """Raise TypeError for an option that no stage of a build has."""
     known = {*BuildConfig.model_fields}.union(*(config.model_fields for config in CONFIGS.values()))
-    known -= {"parser", "backoff"}  # `configure` sets them
+    known -= {"parser", "backoff", "kinds"}  # `configure` sets them
     unknown = sorted(options.keys() - known)
     if unknown:
         raise TypeError(f"settings must be among {', '.join(sorted(known))}; was: {unknown[0]}")

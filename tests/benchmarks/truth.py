@@ -155,7 +155,7 @@ def corpus_of(table: pa.Table, most: Sequence[float]) -> list[tuple[float, Lexic
         lexicon = Lexicon.from_table(entries)
         known = Truth.from_table(truth, lexicon, limit)
         found = exchanges(sample, lexicon, known)
-        fitted = {kind: fit_factors(kind, lexicon, found[kind]) for kind in BALANCED}
+        fitted = {kind: fit_factors(kind, lexicon.entries(kind).names, found[kind]) for kind in BALANCED}
         balanced: dict[str, Any] = {f"{kind}s": lexicon.entries(kind).rebalanced(fitted[kind]) for kind in BALANCED}
         made.append((limit, replace(lexicon, **balanced), known))
     return made

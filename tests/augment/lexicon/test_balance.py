@@ -42,7 +42,8 @@ def imbalance(operator: str, images: list[list[Caption]], lexicon: Lexicon) -> f
 
 
 def factors(kind: str, images: Sequence[Sequence[Caption]], lexicon: Lexicon) -> dict[tuple[str, bool], float]:
-    return fit_factors(kind, lexicon, exchanges(images, lexicon, kinds=[kind])[kind])
+    found = exchanges(images, lexicon, kinds=[kind])[kind]
+    return fit_factors(kind, lexicon.entries(kind).names, found)
 
 
 def test_balanced_entries_enter_as_often_as_they_leave(images: list[list[Caption]]) -> None:
