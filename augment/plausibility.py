@@ -254,16 +254,20 @@ def read_and_compare(
     new_readings = readings[0].model.read_edited(own, [edited[i].words for i in distinct])
     losses = _losses(own, new_readings, [edited[i].kept for i in distinct]).tolist()
     read_as = {i: (new, loss) for i, new, loss in zip(distinct, new_readings, losses, strict=True)}
+    model, likely, places = readings[0].model, dict[int, float](), dict[int, int]()
+    if others := {i: number for i, number in enumerate(numbers) if number is not None and same[i] != i}:
+        places = {i: read_as[same[i]][0].place_of[number] - 1 for i, number in others.items()}
+        vectors = np.stack([read_as[same[i]][0].vectors[place] for i, place in places.items()])
+        units = model.numbers(edited[i].words[number] for i, number in others.items())
+        likely = dict(zip(others, model.scores(vectors, units).tolist(), strict=True))
     changes: list[Change] = []
-    for i, (old, candidate, number) in enumerate(zip(readings, candidates, numbers, strict=True)):
-        (new, loss), odds, other = read_as[same[i]], candidate.plausibility, same[i] != i and number is not None
-        total = new.score_with(number, edited[i].words[number]) if other and number is not None else sum(new.scores)
+    for i, (old, candidate) in enumerate(zip(readings, candidates, strict=True)):
+        (new, loss), odds, total = read_as[same[i]], candidate.plausibility, sum(read_as[same[i]][0].scores)
+        if i in likely:  # only its number differs from the text that was read
+            total = total - new.scores[places[i]] + likely[i]
         whole = total - sum(old.scores)
-        odds = whole if odds is None else odds
-        if other:
-            changes.append(changes[same[i]]._replace(log_odds=odds, whole=whole))
-        else:
-            changes.append(Change(odds, loss, _lowest(new, edited[i]), whole))
+        lowest = changes[same[i]].lowest if i in likely else _lowest(new, edited[i])
+        changes.append(Change(whole if odds is None else odds, loss, lowest, whole))
     return changes
 
 

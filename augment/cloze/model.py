@@ -20,7 +20,7 @@ from ..caption import read_only
 from ..data import data_path
 from .file import read_model
 from .network import Network, Read, single_threaded, singles
-from .states import SPECIAL, UNKNOWN, Place, Units
+from .states import SPECIAL, Place, Units
 
 EDITED = 12_000  # number of units of edited texts that are read together, about: their states take 70 MB
 Span = tuple[int, int]  # token numbers, the second exclusive
@@ -192,13 +192,6 @@ class Reading:
         """log p(unit | rest) of the unit that a token of the text belongs to; 0 for the final full stop."""
         place = self.place_of[token] - 1
         return self.scores[place] if place < len(self.scores) else 0.0
-
-    def score_with(self, token: int, word: str) -> float:
-        """The sum of `scores` if `word` replaced the unit of a token, and log p of all other units stayed as it is."""
-        place, number = self.place_of[token] - 1, self.model.units.of(word)
-        unit = np.array([self.model.units.number[UNKNOWN] if number is None else number])
-        new = self.model.scores(self.vectors[place : place + 1], unit)
-        return sum(self.scores) - self.scores[place] + float(new[0])
 
 
 def _place(units: Sequence[int], place_of: Sequence[int], start: int, end: int) -> Place:

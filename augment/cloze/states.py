@@ -161,7 +161,10 @@ class Recurrent(NamedTuple):
         """
         from_state = np.matmul(state, self.weight, out=buffer("recurrent", (len(state), 3 * state.shape[1])))
         if of is not None:
-            state, from_state = state[of], from_state[of]
+            state, from_state = (
+                np.take(its, of, axis=0, out=buffer(name, (len(of), its.shape[1])), mode="clip")
+                for name, its in (("repeated", state), ("repeated recurrent", from_state))
+            )
         rows, size = state.shape
         gates = np.take(self.gates, units, axis=0, out=buffer("gates", from_state.shape), mode="clip")
         both = np.add(from_state[:, : 2 * size], gates[:, : 2 * size], out=buffer("both gates", (rows, 2 * size)))

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import accumulate, chain
+from itertools import chain
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -202,20 +202,10 @@ def sample(slot_weights: Sequence[np.ndarray], rng: Random, limit: int) -> Itera
 
     Uses exponential keys (Efraimidis and Spirakis 2006).
     """
-    if not slot_weights:
+    pairs = [(slot, n) for slot, its in enumerate(slot_weights) for n, weight in enumerate(its.tolist()) if weight]
+    if not pairs:
         return
     weights = np.concatenate(slot_weights)
-    (open,) = weights.nonzero()
-    if not len(open):
-        return
-    noise = np.random.Generator(np.random.PCG64(rng.getrandbits(64))).standard_exponential(len(open))
-    keys = noise / weights[open]
-    if limit < len(open):
-        first = keys.argpartition(limit)[:limit]
-        order = first[keys[first].argsort()]
-    else:
-        order = keys.argsort()
-    starts = np.array([0, *accumulate(map(len, slot_weights))])
-    flat = open[order]
-    slots = starts.searchsorted(flat, side="right") - 1
-    yield from zip(slots.tolist(), (flat - starts[slots]).tolist(), strict=True)
+    noise = np.random.Generator(np.random.PCG64(rng.getrandbits(64))).standard_exponential(len(pairs))
+    order = (noise / weights[weights > 0]).argsort()[:limit].tolist()
+    yield from map(pairs.__getitem__, order)
