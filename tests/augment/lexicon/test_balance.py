@@ -3,12 +3,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from negcap.augment.balance import BOUND, exchanges, fit_factors
+from negcap.augment.balance import BALANCED, BOUND, exchanges, fit_factors
 from negcap.augment.caption import Caption, by_image, from_parses
 from negcap.augment.context import contexts
 from negcap.augment.lexicon.lexicon import Lexicon
@@ -17,6 +18,7 @@ from negcap.augment.truth.contradiction import check
 from negcap.pipelines.engine.run import batches
 from negcap.pipelines.engine.tables import WholeTable, hash_table, read_table
 from negcap.pipelines.stages.balance import TRAIN, BalanceConfig, first_images, fit, sample_shard
+from negcap.pipelines.stages.build import configure
 from tests.augment.fixtures import proposed, sample_lexicon, sample_parses
 
 
@@ -104,8 +106,27 @@ def test_the_factors_are_the_same_however_the_sample_is_cut(sample_run: Path, mo
     shared = [WholeTable(sample_run / name, hash_table(sample_run, name)) for name in ("lexicon", "truth")]
     table = first_images([sample_shard(part, BalanceConfig()) for part in read_table(sample_run, "parses")], 10_000)
 
-    def here(function: Callable[..., pa.Table], calls: Sequence[Sequence[pa.Table]]) -> list[pa.Table]:
-        assert len(calls) > 10
-        return [function(*tables, BalanceConfig(), *shared) for tables in calls]
+    def fitted(config: BalanceConfig) -> list[dict[str, Any]]:
+        def here(function: Callable[..., pa.Table], calls: Sequence[Sequence[pa.Table]]) -> list[pa.Table]:
+            assert len(calls) > 10
+            return [function(*tables, config, *shared) for tables in calls]
 
-    assert fit(table, BalanceConfig(), here, *shared).tables["balance"].to_pylist() == stored
+        return fit(table, config, here, *shared).tables["balance"].to_pylist()
+
+    assert fitted(BalanceConfig()) == stored
+    assert fitted(BalanceConfig(kinds=("verb",))) == [row for row in stored if row["kind"] == "verb"]
+
+
+@pytest.mark.parametrize(
+    ("options", "kinds"),
+    [
+        ({}, ("noun", "numeral", "preposition")),
+        ({"preset": "univse"}, ("attribute", "noun", "preposition", "verb")),
+        ({"operators": ("verb",)}, ("verb",)),
+        ({"preset": "all"}, tuple(sorted(BALANCED))),
+        ({"preset": "vse-c-paper"}, ()),
+    ],
+)
+def test_the_kinds_that_operators_draw_are_balanced(options: dict[str, Any], kinds: tuple[str, ...]) -> None:
+    assert configure("balance", {"lexicon": "own", **options}).kinds == kinds
+    assert configure("balance", {"lexicon": "reference", **options}).kinds is None
