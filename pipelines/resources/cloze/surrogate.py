@@ -149,8 +149,8 @@ def _read(
         texts.append([*own[:first], *model.units.names[unit].split(" "), *own[last:]])
     changed = [readings[number] for number, *_ in tried]
     _, places, units = np.array(tried).T
-    beside, of = np.column_stack([places - 1, places + 1]), np.arange(len(units))
-    moved = state_changes(model.network, changed, beside, of, units).astype(np.int16)
+    beside, slots = np.column_stack([places - 1, places + 1]), np.arange(len(units))
+    moved = state_changes(model.network, changed, beside, slots, units).astype(np.int16)
     read = zip(tried, model.read_edited(changed, texts), moved.transpose(1, 0, 2), strict=True)
     for (number, place), group in groupby(read, key=lambda one: one[0][:2]):
         old, lost, changes = readings[number], [], []
