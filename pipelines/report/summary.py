@@ -141,7 +141,7 @@ WITHOUT = {
     "implausible": "only odd ones found",
     "likely_true": "only ones that are likely true",
     "refused": "only ones refused for other reasons",
-    NO_CANDIDATE: "nothing plausible to change",
+    NO_CANDIDATE: "nothing to change, or no plausible word (--set excluded=true lists them)",
 }
 
 
@@ -206,9 +206,7 @@ def print_summary(run: Path, timings: Sequence[Timing], stream: TextIO, examples
     for line in coverage_lines(counts):
         console.print(line, soft_wrap=True, markup=False)
     if not any(counts[f"{name}.rows"] for name in families):
-        refused = Counter[str]()
-        for operator in families:
-            refused.update(counts_below(counts, f"rejected.{operator}"))
+        refused = sum((Counter(counts_below(counts, f"rejected.{name}")) for name in families), Counter[str]())
         entries = sum(counts_of(run, "lexicon").get(kind, 0) for kind in LEXICON_KINDS)
         parses = next(iter(read_table(run, "parses")), PARSES.empty_table())
         reason = explain_no_negatives(parses, entries, refused, tuple(families))
