@@ -123,7 +123,7 @@ def operators_table(counts: Mapping[str, int], families: Mapping[str, str]) -> T
     """
     table = plain_table("", "captions", "coverage", "rows", "per caption", "rejected", "no candidate")
     captions = counts.get("captions", 0)
-    refusals = {operator: sum(candidates(counts_below(counts, f"rejected.{operator}")).values()) for operator in families}
+    refusals = {name: sum(candidates(counts_below(counts, f"rejected.{name}")).values()) for name in families}
     for family in dict.fromkeys(families.values()):
         members = [operator for operator, its in families.items() if its == family]
         lines = [(family, f"family.{family}", members, "bold")]
