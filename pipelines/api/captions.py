@@ -67,7 +67,7 @@ def _named(schema: pa.Schema, batches: Iterable[pa.RecordBatch], config: IngestC
     try:
         chosen = choose_columns(schema, config, NAME)
     except ValueError as error:
-        raise ValueError(re.sub(r"--(\w+)-column", r"\1_column=", str(error))) from None
+        raise ValueError(re.sub(r"--columns (\w+)=NAME", r"\1_column=", str(error))) from None
     if chosen.image is not None and not chosen.field:
         read = pa.schema([schema.field(name) for name in chosen.names])
         return pa.Table.from_batches([batch.select(read.names) for batch in batches], read)

@@ -62,7 +62,7 @@ def answer(question: Question) -> dict[str, Any]:
         raise ValueError("captions must have one that is not blank")
     limits = {name: value for name in LIMITS if (value := getattr(question, name)) != _default(name)}
     chosen = question.operators if isinstance(question.operators, str) else list(question.operators)
-    arguments = {"operators": chosen, "lexicon": LEXICON, **limits}
+    arguments = {"operators": chosen, "lexicon": LEXICON, "excluded": True, **limits}
     frame = pd.DataFrame({"image": "photo", "caption": captions})
     with warnings.catch_warnings(record=True) as noted:
         warnings.simplefilter("always")

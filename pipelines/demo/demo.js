@@ -32,7 +32,7 @@ async function ask() {
 function show({captions, reasons, notes, python, commands}) {
   const sum = some => some.reduce((total, one) => total + one.length, 0);
   const made = sum(captions.map(one => one.negatives));
-  const rejected = sum(captions.flatMap(one => Object.values(one.rejections)));
+  const rejected = sum(captions.flatMap(({rejections: {no_candidate, ...some}}) => Object.values(some)));
   say([`${count(made, "negative")}, ${count(rejected, "rejected candidate")}.`, ...notes].join(" "));
   results.replaceChildren(...captions.map(one => card(one, reasons)));
   code.hidden = false;

@@ -27,7 +27,9 @@ ROLES = {  # of columns, by the names that sets give them
     ),
     "image": table.IMAGE,
     "sibling": ("caption2", "caption_2", "positive_caption2"),
-    "label": ("label", "category", "linguistic_phenomena", "operator", "change_type", "type", "neg_type"),
+    "label": (
+        "label", "category", "linguistic_phenomena", "operator", "change_type", "type", "neg_type", "kind", "family",
+    ),
     "split": table.SPLIT,
     "key": ("id", "sample_id", "index"),
 }  # fmt: skip

@@ -107,7 +107,7 @@ def choose(
         if wanted:
             raise ValueError(f"{where}: {role} column must be one of the columns found, was: {wanted}; found: {listed}")
         raise ValueError(
-            f"{where}: no column has a usual name of {role} columns, give it with --{role}-column; found: {listed}"
+            f"{where}: no column has a usual name of {role} columns, use --columns {role}=NAME; found: {listed}"
         )
 
     def optional(role: str, wanted: str, usual: Sequence[str] = ()) -> str | None:

@@ -17,7 +17,7 @@ from ..engine.progress import STATISTICS, Measured, measured_stages, read_statis
 from ..engine.shards import list_shards
 from ..engine.tables import SOURCES, hash_table, shards_of
 from ..tables.columns import UNSPLIT, read_columns
-from .summary import console_of, number_of, plain_table, print_table
+from .summary import NO_CANDIDATE, console_of, number_of, plain_table, print_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -199,8 +199,9 @@ def page(name: str, stages: Mapping[str, Sequence[Measured]]) -> str:
         totals.append((stage, f"{len(lines):,}", *taken, size(int(median(memory))), size(max(memory)), f"{retries:,}"))
         parts.append(f"## {stage}\n")
         if refused := sum((Counter(line.refused) for line in lines), Counter()):
+            bare = refused.pop(NO_CANDIDATE, 0)
             shown = ", ".join(f"{reason} {count:,}" for reason, count in refused.most_common(REASONS))
-            parts.append(f"Rejected: {refused.total():,} candidates: {shown}\n")
+            parts.append(f"Rejected: {refused.total():,} candidates: {shown}; no candidate {bare:,}\n")
         slowest = []
         for line in sorted(lines, key=lambda line: -line.seconds)[:SLOWEST]:
             times = f"{line.captions:,}", f"{line.seconds:.1f}", f"{line.cpu:.1f}"

@@ -22,6 +22,7 @@ FEW_ENTRIES = 100  # a lexicon with fewer entries leaves most captions without a
 # The lowest share of English words in captions that are taken for English. WordNet, which lacks words such as "the"
 # and "with", knows two thirds of the words of English captions.
 ENGLISH = 0.5
+NO_CANDIDATE = "no_candidate"  # a reason of rejection that is of a caption: there was nothing to reject
 LEXICON_KINDS = ("nouns", "prepositions", "numerals", "attributes", "verbs")
 
 
@@ -116,13 +117,13 @@ def _rejected(counts: Mapping[str, int], what: str) -> str:
 
 
 def operators_table(counts: Mapping[str, int], families: Mapping[str, str]) -> Table:
-    """Captions with a negative (coverage), rows and rejected candidates, per family and operator.
+    """Captions with a negative (coverage), rows, rejected candidates, captions without one, per family and operator.
 
     counts: the counters in the manifest of the table negatives. families: the family of each operator, by name.
     """
-    table = plain_table("", "captions", "coverage", "rows", "per caption", "rejected")
+    table = plain_table("", "captions", "coverage", "rows", "per caption", "rejected", "no candidate")
     captions = counts.get("captions", 0)
-    refusals = {operator: sum(counts_below(counts, f"rejected.{operator}").values()) for operator in families}
+    refusals = {name: sum(candidates(counts_below(counts, f"rejected.{name}")).values()) for name in families}
     for family in dict.fromkeys(families.values()):
         members = [operator for operator, its in families.items() if its == family]
         lines = [(family, f"family.{family}", members, "bold")]
@@ -131,7 +132,8 @@ def operators_table(counts: Mapping[str, int], families: Mapping[str, str]) -> T
             covered, rows = counts.get(f"{name}.captions", 0), counts.get(f"{name}.rows", 0)
             mean, refused = f"{rows / captions:.1f}" if captions else "–", sum(map(refusals.__getitem__, operators))
             shown = f"{covered:,}", percent(covered, captions), f"{rows:,}", mean, f"{refused:,}"
-            table.add_row(label, *shown, style=style)
+            bare = f"{counts.get(f'rejected.{operators[0]}.{NO_CANDIDATE}', 0):,}" if len(operators) == 1 else ""
+            table.add_row(label, *shown, bare, style=style)
     return table
 
 
@@ -139,7 +141,7 @@ WITHOUT = {
     "implausible": "only odd ones found",
     "likely_true": "only ones that are likely true",
     "refused": "only ones refused for other reasons",
-    "no_candidate": "nothing plausible to change",
+    NO_CANDIDATE: "nothing to change, or no plausible word (--set excluded=true lists them)",
 }
 
 
@@ -161,9 +163,14 @@ def rejections_table(counts: Mapping[str, int], operators: Iterable[str]) -> Tab
     table = plain_table("", "rejected", "because")
     table.columns[-1].justify = "left"
     for operator in operators:
-        if refused := counts_below(counts, f"rejected.{operator}"):
+        if refused := candidates(counts_below(counts, f"rejected.{operator}")):
             table.add_row(operator, f"{sum(refused.values()):,}", by_frequency(refused))
     return table if table.rows else None
+
+
+def candidates(refused: Mapping[str, int]) -> dict[str, int]:
+    """Numbers of rejected candidates by reason, without that of captions which had no candidate."""
+    return {reason: number for reason, number in refused.items() if reason != NO_CANDIDATE}
 
 
 def by_frequency(counts: Mapping[str, int]) -> str:
@@ -199,9 +206,7 @@ def print_summary(run: Path, timings: Sequence[Timing], stream: TextIO, examples
     for line in coverage_lines(counts):
         console.print(line, soft_wrap=True, markup=False)
     if not any(counts[f"{name}.rows"] for name in families):
-        refused = Counter[str]()
-        for operator in families:
-            refused.update(counts_below(counts, f"rejected.{operator}"))
+        refused = sum((Counter(counts_below(counts, f"rejected.{name}")) for name in families), Counter[str]())
         entries = sum(counts_of(run, "lexicon").get(kind, 0) for kind in LEXICON_KINDS)
         parses = next(iter(read_table(run, "parses")), PARSES.empty_table())
         reason = explain_no_negatives(parses, entries, refused, tuple(families))
@@ -225,8 +230,7 @@ def explain_no_negatives(parses: pa.Table, entries: int, refused: Mapping[str, i
 
     if not parses.num_rows:
         return "no negatives: none of the captions is in English (captions of other languages are kept, not changed)"
-    refused = {reason: number for reason, number in refused.items() if reason != "no_candidate"}
-    if refused:
+    if refused := candidates(refused):
         total = f"{sum(refused.values()):,}"
         return f"no negatives: all {total} candidates were rejected, see the rejections ({by_frequency(refused)})"
     lemmas = {token["lemma"].lower() for tokens in parses["tokens"].to_pylist() for token in tokens}
@@ -244,7 +248,7 @@ def explain_no_negatives(parses: pa.Table, entries: int, refused: Mapping[str, i
     return (
         f'no negatives: {", ".join(operators)} found nothing to change. The first caption, "{first["text"]}", was read '
         f"as {found}: it needs a word that an operator changes, and for it a plausible other one that cannot mean the "
-        "same thing"
+        "same thing; with excluded=true, the rejections name the words that were refused"
     )
 
 

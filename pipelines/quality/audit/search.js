@@ -61,7 +61,7 @@ function search() {
         && left[number].every(word => edits.some(([, , put]) => word.test(put)));
       if (kinds.negatives(its)) made.add(number);
       if (matches) hit.add(number);
-      if (matches) counts[rejected(its) ? "rejected" : "made"]++;
+      if (matches && its !== "no_candidate") counts[rejected(its) ? "rejected" : "made"]++;
       return matches;
     });
     captions.forEach((_, number) => {
@@ -95,7 +95,7 @@ function card(captions, number, all, matching) {
     others.map(([, text]) => element("li", {}, text))));
   parts.push(made.length ? lines(made) : element("p", {}, "No negatives."));
   if (rejected.length) {
-    const details = element("details", {}, element("summary", {}, `${rejected.length} rejected: ${tally(rejected)}`));
+    const details = element("details", {}, element("summary", {}, `Rejected: ${tally(rejected)}`));
     details.addEventListener("toggle", () => details.children.length === 1 && details.append(lines(rejected)));
     details.open = !made.some(({matches}) => matches);
     parts.push(details);

@@ -1,6 +1,5 @@
 import http.client
 import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -96,6 +95,12 @@ def test_an_error_is_one_line(question: dict[str, Any], error: str, server: Demo
     assert status == 400 and answer["error"].startswith(error) and "\n" not in answer["error"]
 
 
+def test_words_that_were_refused_before_a_draw_are_named(server: Demo) -> None:
+    _, answer = ask(server, captions=["The kids on the swings."], operators=["noun"])
+    (one,) = answer["captions"]
+    assert not one["negatives"] and any("boy" in change for _, change, *_ in one["rejections"]["compatible"])
+
+
 def test_only_the_page_itself_may_ask(server: Demo) -> None:
     foreign = f"rebound.example:{server.server_port}"
     assert ask(server, {"Host": foreign}, captions=["A dog."]) == (403, {"error": "only the page itself may ask"})
@@ -116,7 +121,9 @@ class TestInBrowser:
         found = document(server.address, tmp_path)
         _, answer = ask(server, captions=EXAMPLE)
         made = sum(len(one["negatives"]) for one in answer["captions"])
-        assert re.search(rf'role="status">{made} negatives, \d+ rejected candidates?\.<', found)
+        reasons = [reason for one in answer["captions"] for reason, rows in one["rejections"].items() for _ in rows]
+        rejected = len(reasons) - reasons.count("no_candidate")
+        assert "no_candidate" in reasons and f">{made} negatives, {rejected} rejected candidates.<" in found
         assert found.count("<article") == len(EXAMPLE) and all(f"<h2>{text}</h2>" in found for text in EXAMPLE)
         assert answer["reasons"] and all(meaning in found for meaning in answer["reasons"].values())
         assert found.count("<ins>") >= made and "negcap build captions.csv" in found

@@ -102,7 +102,7 @@ def values(audited: pa.Table, **wanted: str) -> dict[tuple[str, str], float]:
 
 
 def test_the_counts_are_those_of_the_tables(sample: tuple[str, pa.Table], sample_run: Path) -> None:
-    _, table = sample
+    html, table = sample
     check(table, AUDIT)
     metadata = table.schema.metadata
     assert metadata[b"table"] == b"audit" and metadata[b"seed"] == b"0" and b"negcap_version" in metadata
@@ -120,6 +120,10 @@ def test_the_counts_are_those_of_the_tables(sample: tuple[str, pa.Table], sample
             assert found == {(operator, ""): n for operator, n in expected.items()}
     refused = Counter((row["operator"], row["reason"]) for row in rows_of(sample_run, "rejections"))
     assert values(table, measure="refused") == refused
+    for name in {operator for operator, _ in refused} - {"true_negation", "paraphrase"}:
+        bare = refused[name, "no_candidate"]
+        candidates = sum(n for (operator, _), n in refused.items() if operator == name) - bare
+        assert re.search(rf"<td>{candidates:,}</td><td [^>]*>[^<]*</td><td>{bare:,}</td>", html)
 
 
 def test_plots_are_of_the_first_draws(sample: tuple[str, pa.Table], sample_run: Path) -> None:

@@ -32,7 +32,7 @@ COUNTS = {
     "captions": 200, "noun.captions": 190, "noun.rows": 3000, "family.noun.captions": 190, "family.noun.rows": 3000,
     "shuffle.captions": 50, "shuffle.rows": 60, "preposition.captions": 100, "preposition.rows": 1000,
     "family.relation.captions": 120, "family.relation.rows": 1060, "rejected.noun.related_in_sibling": 40,
-    "rejected.noun.unchanged": 2, "rejected.shuffle.interchangeable": 7,
+    "rejected.noun.unchanged": 2, "rejected.shuffle.interchangeable": 7, "rejected.shuffle.no_candidate": 130,
 }  # fmt: skip
 FAMILIES = {"noun": "noun", "shuffle": "relation", "preposition": "relation"}
 
@@ -47,17 +47,17 @@ def shown(table: object) -> list[list[str]]:
 
 def test_coverage_yield_and_refusals_of_families_and_their_operators() -> None:
     assert shown(summary.operators_table(COUNTS, FAMILIES))[1:] == [
-        ["noun", "190", "95.0", "%", "3,000", "15.0", "42"],
+        ["noun", "190", "95.0", "%", "3,000", "15.0", "42", "0"],
         ["relation", "120", "60.0", "%", "1,060", "5.3", "7"],
-        ["shuffle", "50", "25.0", "%", "60", "0.3", "7"],
-        ["preposition", "100", "50.0", "%", "1,000", "5.0", "0"],
+        ["shuffle", "50", "25.0", "%", "60", "0.3", "7", "130"],
+        ["preposition", "100", "50.0", "%", "1,000", "5.0", "0", "0"],
     ]
     assert shown(summary.rejections_table(COUNTS, FAMILIES))[1:] == [
         ["noun", "42", "related_in_sibling", "40,", "unchanged", "2"],
         ["shuffle", "7", "interchangeable", "7"],
     ]
     assert summary.rejections_table({"captions": 3}, FAMILIES) is None
-    assert shown(summary.operators_table({}, {"noun": "noun"}))[1:] == [["noun", "0", "–", "0", "–", "0"]]
+    assert shown(summary.operators_table({}, {"noun": "noun"}))[1:] == [["noun", "0", "–", "0", "–", "0", "0"]]
     assert summary.percent(0, 0) == "–" and summary.counts_below({"a.b": 1, "ab": 2}, "a") == {"b": 1}
 
 
@@ -149,12 +149,12 @@ def test_the_page_sums_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     line = Measuring().line(0, counts)
     assert (line.shard, line.captions, line.refused) == (0, 1000, {"likely_true": 3, "odd": 5})
     lines = [
-        Measured(0, "a:1", 1000, 7200.0, 7000.0, 300_000_000, {"odd": 5}),
+        Measured(0, "a:1", 1000, 7200.0, 7000.0, 300_000_000, {"odd": 5, "no_candidate": 4}),
         Measured(1, "b:1", 500, 1800.0, 1700.0, 100_000_000, {"odd": 1, "likely_true": 2}, 1),
     ]
     text = page("coco", {"negatives": lines})
     assert "| negatives | 2 | 1,500 | 2.50 | 0 | 2 | 200.0 MB | 300.0 MB | 1 |" in text
-    assert "Rejected: 8 candidates: odd 6, likely_true 2" in text
+    assert "Rejected: 8 candidates: odd 6, likely_true 2; no candidate 4" in text
     assert "| part-00000 | 1,000 | 7200.0 | 7000.0 | 300.0 MB | 0 | a:1 |\n| part-00001 |" in text
     assert write_page(tmp_path) is None
     with monkeypatch.context() as patch:  # a full disk costs the statistics only

@@ -137,6 +137,7 @@ FORMATS: dict[str, tuple[str, str]] = {
     ),
     "lines": ("a.jsonl", json.dumps({"caption": CAP, "negative": NEG}) + "\n"),
     "plain": ("a.csv", f"caption,negative,image,label\n{CAP},{NEG},1.jpg,mine\n"),
+    "kind": ("a.csv", f"caption,negative,image,kind\n{CAP},{NEG},1.jpg,mine\n"),
 }
 
 
@@ -151,7 +152,7 @@ def test_formats_of_other_sets(name: str, tmp_path: Path) -> None:
         file, text = FORMATS[name]
         path = tmp_path / file
         path.write_text(text)
-    labels = {"valse": "plurals", "ce-clip": "object", "plain": "mine"}
+    labels = {"valse": "plurals", "ce-clip": "object", "plain": "mine", "kind": "mine"}
     image = {"lines": None, "crepe": "1"}.get(name, "1.jpg")
     captions = (CAP, "A pet.") if name == "sugarcrepe++" else (CAP,)
     assert list(read_pairs(str(path))) == [Foreign(path.name, 1, image, captions, "", ((NEG, labels.get(name, "a")),))]
