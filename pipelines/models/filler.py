@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from ...augment.caption import Caption, from_parses
 from ...augment.edits import Edit, apply, cased
@@ -19,9 +21,6 @@ from ..endpoint.client import AnswerCache, Spent
 from ..endpoint.messages import Answer, EndpointConfig, Request, parse_answer, request_key
 from ..engine.manifest import hash_path
 from .scorer import CAUSAL, MASKED, load_scorer, read_parts
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 SPARE = 8  # words looked at beyond k, of which some are no words, or the word that stands there
 MAX_NEW_TOKENS = 256  # of an answer, where the request sets no limit
