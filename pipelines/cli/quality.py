@@ -59,7 +59,7 @@ def blind(run: Path, as_json: bool, **given: Any) -> None:
     print(to_json(reports) if as_json else to_text(reports))
 
 
-@negcap.command(configs=["quality.audit.figures:AuditConfig"], flags="n refined splits blind limit images title seed")
+@negcap.command(configs=["quality.audit.figures:AuditConfig"], flags="n refined splits blind limit images seed")
 @options.run
 @click.option("--output", type=PLACE, metavar="DIR", help="Folder to write to; default: RUN/audit.")
 @options.quiet

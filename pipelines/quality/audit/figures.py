@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
 
-from ....augment.settings import AtLeastOne, NotNegative, Photos, Refined, Seed, Settings, Splits, matching
+from ....augment.settings import AtLeastOne, NotNegative, Photos, Refined, Seed, Settings, Splits
 from ....schemas.negatives import AUDIT, POSITIVE
 from ...engine.tables import has_table, no_table, read_table, shards_of
 from ...tables.columns import check_splits, read_columns, stored_splits
@@ -40,9 +40,6 @@ class AuditConfig(Settings):
         description="rows that the page can search, at most, of random images; 0: no search",
     )
     images: Photos = None
-    title: Annotated[str, matching(r"(?s).*\S.*", "a text that is not blank")] = Field(
-        "Negative captions, audited", description="title of the page"
-    )
 
 
 SWAPPED = " | "
