@@ -81,12 +81,12 @@ reproduce: $(VENV)/installed-train ## every table of VSE-C, UniVSE and Augmented
 		$(if $(FULL),--size trained --seeds 3,--seeds $(SEEDS)) \
 		$(if $(GLOVE),--vectors "$(GLOVE)") $(if $(PAGE),--page "$(PAGE)") $(ARGS)
 
-compare: $(VENV)/installed-train ## VSE, VSE++ and VSE-C on well-made negatives: FLICKR8K=folder [SEEDS=3 PAGE=file] [SMALL= for the full size]
+compare: $(VENV)/installed-train ## VSE, VSE++ and VSE-C on well-made negatives: FLICKR8K=folder [SEEDS=3] [SMALL= for the full size]
 	@test -n "$(FLICKR8K)" || { echo "make compare needs FLICKR8K=folder with {train,dev}_caps.txt and _ims.npy" >&2; exit 2; }
 	$(BIN)/negcap build "$(FLICKR8K)" --output outputs/flickr8k --preset all
 	$(BIN)/negcap features "$(FLICKR8K)" --output outputs/flickr8k
 	$(BIN)/negcap train outputs/flickr8k --output outputs/flickr8k/models --split dev --seeds $(SEEDS) $(SMALL) \
-		--model vse,vse++,vse-c+noun,vse-c+numeral,vse-c+relation,vse-c $(if $(PAGE),--readme "$(PAGE)")
+		--model vse,vse++,vse-c+noun,vse-c+numeral,vse-c+relation,vse-c
 
 test: $(VENV)/installed-dev ## every test; those that need real captions skip, saying so, without them
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal $(ARGS)

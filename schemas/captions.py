@@ -23,7 +23,6 @@ import pyarrow as pa
 
 from .fields import boolean, column, float64, int32, int64, listed, schema, struct, text
 
-ORIGINS = ("human", "generated")
 TRAIN_SPLITS = ("train", "restval")  # what is trained on, and what the lexicon is taken from
 LANGUAGE = "en"  # the only language that is parsed, trained on, generated and published
 

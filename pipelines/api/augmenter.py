@@ -9,6 +9,8 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 if TYPE_CHECKING:
     from ...augment.generate import NegativesConfig
     from ...augment.lexicon.lexicon import Lexicon
@@ -120,8 +122,6 @@ class Augmenter:
     def _negatives(
         self, texts: list[str], images: Sequence[Hashable] | None, settings: NegativesConfig
     ) -> list[list[str]]:
-        import pyarrow as pa
-
         from ...augment.caption import from_parses
         from ...augment.generate import generate_for_images
         from ...augment.language.parse import parse_table

@@ -17,9 +17,10 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import Any, TypedDict
 
 import numpy as np
+import pyarrow as pa
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
@@ -29,10 +30,6 @@ from ..readers.record import Record, Rejected, clean
 from ..tables.columns import UNSPLIT, read_columns, splits_of
 from ..tables.images import Images
 from ..tables.pairs import pair_tables
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 __all__ = ["Batch", "Negatives", "NegativesByKey"]
 
@@ -321,8 +318,6 @@ def _read(
     run: Path, splits: Sequence[str], operators: Sequence[str], table: str
 ) -> tuple[pa.Table, pa.Array, np.ndarray]:
     """The captions (C rows), the texts of all negatives and an empty one, and where those of each begin (C + 1,)."""
-    import pyarrow as pa
-
     if "train" in splits and splits_of(run) == (UNSPLIT,):
         warnings.warn(f"{run} has no splits: all its captions are taken", stacklevel=3)
         splits = ()
@@ -349,8 +344,6 @@ def _read(
 
 def _files(images: Images, names: pa.ChunkedArray) -> pa.Array:
     """The image file of each caption, in its folder. Raises FileNotFoundError naming one that is missing."""
-    import pyarrow as pa
-
     encoded = names.combine_chunks().dictionary_encode()
     files = {name: images.find(name) for name in encoded.dictionary.to_pylist()}
     if missing := [name for name, file in files.items() if file is None]:

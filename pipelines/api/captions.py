@@ -8,11 +8,12 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import pyarrow as pa
+
 from ..readers.record import OWN, Rejected, clean
 
 if TYPE_CHECKING:
     import pandas as pd
-    import pyarrow as pa
 
     from ..stages.ingest import IngestConfig
 
@@ -29,8 +30,6 @@ def arrow_table(captions: Captions, config: IngestConfig) -> pa.Table:
     an image of its own, whose name is its position from 0. Raises TypeError if `captions` is neither a list of
     sentences (str or None) nor a table, ValueError if a table has no column of captions, or none of images but others.
     """
-    import pyarrow as pa
-
     given: Any = captions
     if isinstance(captions, pa.Table):
         return _named(captions.schema, captions.to_batches(), config)
@@ -60,8 +59,6 @@ def check_sentences(name: str, sentences: Iterable[Any]) -> None:
 
 def _named(schema: pa.Schema, batches: Iterable[pa.RecordBatch], config: IngestConfig) -> pa.Table:
     """The columns to read of a table's batches, with a column of the images' names."""
-    import pyarrow as pa
-
     from ..readers.table import choose_columns, image_cells
 
     try:
@@ -97,8 +94,6 @@ def captions_table(table: pa.Table, config: IngestConfig) -> tuple[pa.Table, pa.
     Captions with the same value in the image column are siblings. Warns of captions that cannot be used, with the
     reasons. Raises ValueError if none can be used, or, with `config.strict`, for the first that cannot.
     """
-    import pyarrow as pa
-
     from ..readers.table import captions_of, choose_columns, rows_of
     from ..stages.ingest import ingest_records
 

@@ -9,9 +9,12 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
 if TYPE_CHECKING:
     import pandas as pd
-    import pyarrow as pa
 
     from ..report.rows import Graph
     from .captions import Captions
@@ -182,8 +185,6 @@ def build(
     """
     from tempfile import TemporaryDirectory
 
-    import pyarrow.parquet as pq
-
     from ..engine.cluster import executor
     from ..engine.places import place
     from ..engine.progress import report
@@ -238,9 +239,6 @@ def read(
         >>> list(frame.columns)
         ['caption', 'text']
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     from ...augment.settings import word
     from ..engine.places import place
     from ..engine.tables import read_table

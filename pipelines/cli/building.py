@@ -212,8 +212,7 @@ def show(
 @click.option(
     "--spacy-model", metavar="NAME", help="Installed spaCy pipeline or its folder; default: the shipped parser."
 )
-@click.option("--dot", is_flag=True, help="Print Graphviz source instead, for dot -Tsvg.")
-def graph(caption: str, simple: bool, spacy_model: str | None, dot: bool) -> None:
+def graph(caption: str, simple: bool, spacy_model: str | None) -> None:
     """Print the scene graph of a sentence.
 
     Its objects, attributes and relations, as UniVSE reads a caption.
@@ -222,13 +221,9 @@ def graph(caption: str, simple: bool, spacy_model: str | None, dot: bool) -> Non
     Example: negcap graph "A man in a tall hat rides a horse."
     """
     from ... import graph as read
-    from ..report.rows import graphviz, print_graph
+    from ..report.rows import print_graph
 
-    found = read(caption, simple=simple, spacy_model=spacy_model)
-    if dot:
-        sys.stdout.write(graphviz(" ".join(caption.split()), found))
-    else:
-        print_graph(found, sys.stdout)
+    print_graph(read(caption, simple=simple, spacy_model=spacy_model), sys.stdout)
 
 
 @negcap.command(configs=["demo:DemoConfig"], flags="port browser")

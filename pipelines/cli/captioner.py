@@ -1,16 +1,14 @@
-"""Commands that generate captions: train a captioner, write captions with it, make a run with them."""
+"""Commands that generate captions: train a captioner, write captions with it."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-import click
-
 from . import options
 from .group import negcap, say, with_workers
 from .models import overwrite
-from .options import PHASES, PLACE
+from .options import PHASES
 
 
 @negcap.command(
@@ -47,8 +45,7 @@ def caption(model: Path, run: Path, phase: str | None, overwrite: bool, **given:
     """Write captions for a run's images with a captioner.
 
     They go to the table generated. Captions that are degenerate, repeated or equal to an existing caption of the image
-    go to refused_captions, with the reason. `negcap train RUN --extra generated` also trains on generated captions;
-    `negcap enlarge` makes a new run of the existing and the generated ones.
+    go to refused_captions, with the reason. `negcap train RUN --set extra=generated` also trains on generated captions.
 
     \b
     Example: negcap caption outputs/captioner outputs/mine --n 3 --split train
@@ -61,25 +58,3 @@ def caption(model: Path, run: Path, phase: str | None, overwrite: bool, **given:
         config = CaptionConfig.of(given, weights=weights_file(model, phase or "gan").absolute())
         counts = run_stage(stage_of(config.table), run, config, Execution(executor, progress, overwrite))
         print(summary(counts, config))
-
-
-@negcap.command(configs=["stages.enlarge:EnlargeConfig"], flags="extra")
-@options.run
-@click.option("--output", type=PLACE, required=True, metavar="NEW", help="Folder of the new run.")
-@options.overwrite
-@options.quiet
-def enlarge(run: Path, output: Path, overwrite: bool, quiet: bool, **given: Any) -> None:
-    """Make a new run with a run's own and generated captions.
-
-    The generated captions of an image come after its own; they, and the negatives made from them, have the origin
-    generated. Continue with `negcap build --output NEW`.
-
-    \b
-    Example: negcap enlarge outputs/mine --output outputs/enlarged
-    """
-    from ..engine.progress import report
-    from ..stages.enlarge import EnlargeConfig
-    from ..stages.enlarge import enlarge as make
-
-    counts = make(run, output, EnlargeConfig.of(given), progress=report(quiet), overwrite=overwrite)
-    print(f"{counts['captions']:,} captions of {counts['images']:,} images, {counts['generated']:,} of them generated")

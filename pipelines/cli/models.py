@@ -93,7 +93,6 @@ def settings_of(model: str) -> list[tuple[str, str]]:
 @options.one_of(
     "--recipe", RECIPES, "Settings of those that are not given: negcap's, or the paper's of the model; default: house."
 )
-@click.option("--readme", type=FOLDER, metavar="FILE", help="Markdown file to insert the comparison's tables into.")
 @overwrite
 @options.quiet
 def train(
@@ -101,7 +100,6 @@ def train(
     models: tuple[str, ...] | None,
     seeds: int | None,
     output: Path,
-    readme: Path | None,
     overwrite: bool,
     quiet: bool,
     **given: Any,
@@ -124,8 +122,8 @@ def train(
     evaluation = {name: given.pop(name) for name in COMPARED if name in given}
     model, *others = models or ("vse++",)
     if seeds is None and not others and model in MODELS:
-        if evaluation or readme:
-            raise ValueError(f"{', '.join(evaluation) or 'readme'} is of a comparison: give several models, or --seeds")
+        if evaluation:
+            raise ValueError(f"{', '.join(evaluation)} is of a comparison: give several models, or --seeds")
         config = configure(run, output, model, **given)
         from ..models.trainer.train import train as fit
 
@@ -133,10 +131,8 @@ def train(
         return
     if "seed" in given:
         raise ValueError("seed is of one training: models that are compared have the seeds 0, 1, …, see --seeds")
-    from ..models.trainer.compare import CompareConfig, compare, insert_tables
+    from ..models.trainer.compare import CompareConfig, compare
 
-    if readme:
-        insert_tables(readme.read_text("utf-8"), "")  # raises before anything is trained
     evaluation = evaluated(run, evaluation) | {name: given[name] for name in ("device", "threads") if name in given}
     compared = CompareConfig(
         variants=(model, *others),
@@ -144,10 +140,7 @@ def train(
         training=given,
         evaluation=EvaluateConfig.of(evaluation),
     )
-    text = compare(run, output, compared, overwrite=overwrite, say=say(quiet))
-    if readme:
-        readme.write_text(insert_tables(readme.read_text("utf-8"), text), "utf-8")
-    print(text)
+    print(compare(run, output, compared, overwrite=overwrite, say=say(quiet)))
 
 
 @negcap.command(

@@ -63,7 +63,7 @@ class Choice(click.Choice):
     """A parameter type with a list of valid words. The error for any other lists them and the most similar one."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return a valid word; raise UsageError otherwise: `--pick must be one of first, random, was: fist; did …`."""
+        """Return a valid word; raise UsageError otherwise: `--phase must be one of mle, gan, was: mla; did …`."""
 
         from ...augment.settings import word
 

@@ -37,7 +37,7 @@ def refine(run: Path, overwrite: bool, **given: Any) -> None:
         print(yields(counts, captions_in(run, given.get("splits") or ())))
 
 
-@negcap.command(configs=["quality.bias.measure:BlindConfig"], flags="operators splits pick limit seed")
+@negcap.command(configs=["quality.bias.measure:BlindConfig"], flags="operators splits limit seed")
 @options.run
 @options.refined
 @options.as_json
@@ -59,7 +59,7 @@ def blind(run: Path, as_json: bool, **given: Any) -> None:
     print(to_json(reports) if as_json else to_text(reports))
 
 
-@negcap.command(configs=["quality.audit.figures:AuditConfig"], flags="n refined splits blind limit images title seed")
+@negcap.command(configs=["quality.audit.figures:AuditConfig"], flags="n refined splits blind limit images seed")
 @options.run
 @click.option("--output", type=PLACE, metavar="DIR", help="Folder to write to; default: RUN/audit.")
 @options.quiet
@@ -127,7 +127,7 @@ def agree(sheets: tuple[Path, ...], key: Path | None, as_json: bool) -> None:
 
 @negcap.command(
     configs=["publish.formats:PublishConfig"],
-    flags="format license split operators refined vetted per_caption pick seed images allow_blind",
+    flags="format license split operators refined vetted per_caption seed images allow_blind",
 )
 @options.run
 @click.option("--output", type=PLACE, required=True, metavar="DIR", help="Folder to write to, empty or new.")

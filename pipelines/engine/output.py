@@ -6,16 +6,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from .errors import OtherConfigError
 from .manifest import MANIFESTS, Identity, Manifest, processor, read_manifest, write_manifest
 from .shards import Shard, list_shards, sealed, shard_index, shard_path, write_shard
 from .stage import StageResult
 from .storage import remove_leftovers
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 Made = Mapping[str, Shard]  # the shards of one number, by table
 

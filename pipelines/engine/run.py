@@ -12,7 +12,10 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
 
 from .cluster import Executor, report_done
 from .errors import ClusterError, StageError, TaskError, cause
@@ -24,9 +27,6 @@ from .provenance import of_stage, package
 from .shards import Shard, shard_path
 from .stage import ReduceStage, Stage, StageResult, collector_paused
 from .tables import WholeTable, hash_inputs, shards_of
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 FAN_IN = 8  # partial results of a ReduceStage that are combined at once
 Parts = Generator[Callable[[], StageResult], None, None]
@@ -217,8 +217,6 @@ def make_shard(job: Job, index: int, shard: Shard, key: str) -> tuple[Made, Meas
 
 def batches(table: pa.Table, rows: int) -> Iterator[pa.Table]:
     """Cut a table into parts of at least `rows` rows (the last may be smaller), images unsplit; at least one part."""
-    import numpy as np
-
     first = 0
     if len(table) > rows:
         images = table["image_id"].to_numpy()
@@ -231,8 +229,6 @@ def batches(table: pa.Table, rows: int) -> Iterator[pa.Table]:
 
 def _joined(results: Sequence[StageResult]) -> StageResult:
     """The results for the batches of a shard in one: rows are concatenated, counters summed."""
-    import pyarrow as pa
-
     if len(results) == 1:
         return results[0]
     counts: Counter[str] = Counter()
@@ -259,8 +255,6 @@ def run_call(job: Job, function: Callable[..., pa.Table], *tables: bytes) -> byt
 
 def pack(table: pa.Table) -> bytes:
     """A table as compressed Arrow IPC. (Dask would send unaligned buffers, about which Arrow warns.)"""
-    import pyarrow as pa
-
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as stream:
         stream.write_table(table)
@@ -269,8 +263,6 @@ def pack(table: pa.Table) -> bytes:
 
 def unpack(data: bytes) -> pa.Table:
     """The table that `pack` packed."""
-    import pyarrow as pa
-
     aligned = pa.allocate_buffer(len(data))
     pa.FixedSizeBufferWriter(aligned).write(data)
     return pa.ipc.open_stream(aligned).read_all()

@@ -6,10 +6,9 @@ import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+import pyarrow as pa
 
 BATCH = 500  # captions; a parser or the operators take a second or less for them
 

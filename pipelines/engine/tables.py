@@ -19,7 +19,7 @@ from .storage import names
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SOURCES = ("ingest", "features", "scenes", "enlarge", "import")  # stages whose inputs are files outside the run
+SOURCES = ("ingest", "features", "scenes", "import")  # stages whose inputs are files outside the run
 
 
 @dataclass(frozen=True)

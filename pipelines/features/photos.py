@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from ..engine.storage import sha256_file
 from ..engine.tables import has_table, read_table
@@ -17,9 +19,6 @@ from ..readers.files import first_line
 from ..tables.images import Images
 from .preprocess import UnreadableError, normalised
 from .source import FeaturesConfig, SourceImage, source_images
-
-if TYPE_CHECKING:
-    import numpy as np
 
 PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
 EXPECTED = "an ONNX model with one image input"
@@ -36,8 +35,6 @@ class Photos:
         source: a run, or a folder of photos. Raises FileNotFoundError for a missing model or photos, ValueError naming
         the model and the rule, ImportError without ONNX Runtime.
         """
-        import numpy as np
-
         self._config, self._threads = config, config.threads or len(os.sched_getaffinity(0))
         self._path = model = config.onnx or Path()
         self._session = _session(model, config.device, self._threads)
@@ -72,8 +69,6 @@ class Photos:
 
     def read(self, start: int, stop: int) -> tuple[list[SourceImage], np.ndarray]:
         """Compute features, see `.source`. Threads decode the photos of the next batch while the model runs."""
-        import numpy as np
-
         images = self.images[start:stop]
         readable = [at for at, image in enumerate(images) if not image.reason]
         step = self._config.batch
@@ -108,8 +103,6 @@ class Photos:
         elements. Without `grid`, their mean. Raises ValueError when the output has another shape or the model cannot be
         run on such images.
         """
-        import numpy as np
-
         given = images.transpose(0, 2, 3, 1) if self._channels_last else images
         step = self._prescribed or len(given)
         missing = -len(given) % step  # a prescribed batch is full

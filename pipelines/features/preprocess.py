@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 if TYPE_CHECKING:
-    import numpy as np
     from PIL.Image import Image
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -101,8 +102,6 @@ def normalised(data: bytes, resize: int = RESIZE, crop: int = CROP) -> np.ndarra
     """The centre (see `cropped`) of a photo, given its file's bytes, less ImageNet's mean, by its deviation:
     (3, crop, crop) float32. Raises UnreadableError.
     """
-    import numpy as np
-
     numbers = np.asarray(cropped(decode(data), resize, crop), np.float32) / np.float32(255)
     pixels = (numbers - np.array(MEAN, np.float32)) / np.array(STD, np.float32)
     return np.ascontiguousarray(pixels.transpose(2, 0, 1))

@@ -17,9 +17,11 @@ import re
 from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, Self
+from typing import Annotated, Literal, NamedTuple, Self
 from zipfile import BadZipFile
 
+import numpy as np
+import pyarrow as pa
 from pydantic import Field, model_validator
 
 from ...augment.settings import AtLeastOne, NotNegative, Settings, matching
@@ -30,11 +32,6 @@ from ..readers.files import first_line, lines
 from ..readers.formats import CAPTIONS_PER_IMAGE, VSEPP_LINES, split_order
 from ..readers.record import Record, Rejected, clean, excerpt
 from .preprocess import CROP, RESIZE
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
-
 
 EXPECTED_ARRAY = "a NumPy array (N, D) or (N, R, D) of floats or uint8"
 _NAME = re.compile(r"[A-Za-z0-9]+")
@@ -119,8 +116,6 @@ def source_images(images: Iterable[tuple[str, str]]) -> list[SourceImage]:
 
 def table_of(image_ids: list[str], numbers: np.ndarray) -> pa.Table:
     """A table of features of n images, given their ids and features (n, *shape)."""
-    import pyarrow as pa
-
     schema = schema_of(numbers.shape[1:], numbers.dtype.name)
     column = tensors(pa.array(numbers.reshape(-1)), numbers.shape[1:])
     return pa.table([pa.array(image_ids, pa.string()), column], schema=schema)
@@ -154,8 +149,6 @@ class Arrays:
 
     def read(self, start: int, stop: int) -> tuple[list[SourceImage], np.ndarray]:
         """Read features. Raises ValueError when the five rows of an image differ."""
-        import numpy as np
-
         parts = []
         for path, (first, end) in zip(self._paths.values(), pairwise(self._starts), strict=True):
             low, high = max(start, first) - first, min(stop, end) - first
@@ -202,8 +195,6 @@ def find_arrays(source: Path, array: str) -> dict[str, Path]:
 
 def open_array(path: Path) -> np.ndarray:
     """Memory-map an array of features; pickles are refused. Raises ValueError naming the file and what was expected."""
-    import numpy as np
-
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError, OSError) as error:
@@ -217,8 +208,6 @@ def open_array(path: Path) -> np.ndarray:
 
 def read_scale(path: Path, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
     """What the bytes 0 and 255 stand for, each broadcast to a feature's shape. Raises ValueError naming the file."""
-    import numpy as np
-
     try:
         with np.load(path, allow_pickle=False) as stored:
             low, high = (np.broadcast_to(stored[name].astype(np.float32), shape) for name in ("low", "high"))

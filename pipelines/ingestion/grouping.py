@@ -18,18 +18,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain, groupby, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pydantic import Field, model_validator
 
 from ...augment.settings import AtLeastOne, matching
 from ...schemas.captions import CAPTIONS
 from ..readers.record import MAX_CAPTIONS, ReadOptions, Record, Rejected, excerpt
 from .checks import keys
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
 
 PART_BITS = 40  # a part has at most 2**40 records
 BLOCK_ROWS = 8_192
@@ -131,8 +131,6 @@ def rows_schema(kept: Mapping[str, pa.DataType]) -> pa.Schema:
 
     kept: the types of the columns to keep, which become `kept:<name>`.
     """
-    import pyarrow as pa
-
     text, number = pa.string(), pa.int64()
     record = {"source": text, "line": number, "image": text, "text": text, "split": text, "language": text}
     record |= {"number": number, "image_id": text, "reason": text, "detail": text}
@@ -142,8 +140,6 @@ def rows_schema(kept: Mapping[str, pa.DataType]) -> pa.Schema:
 
 def blocks(records: Iterable[Record | Rejected], schema: pa.Schema, config: IngestConfig) -> Iterator[pa.RecordBatch]:
     """Blocks of rows of the records, in order. schema: of the rows, see `rows_schema`."""
-    import pyarrow as pa
-
     records, no_values = iter(records), (None,) * (len(schema) - 11)
     while some := list(islice(records, BLOCK_ROWS)):
         rows = (
@@ -162,7 +158,6 @@ def blocks(records: Iterable[Record | Rejected], schema: pa.Schema, config: Inge
 
 def _array(values: Sequence[Any], of: pa.Field) -> pa.Array:
     """The values of a column. In a column to keep, what is no text becomes JSON; raises ValueError for other types."""
-    import pyarrow as pa
 
     def text(value: Any) -> str:
         shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
@@ -183,9 +178,6 @@ def write_blocks(path: Path, schema: pa.Schema, blocks: Iterable[pa.RecordBatch]
     """Write record batches to an Arrow file, which is there when all are written; the numbers of `rows`, and of
     `characters` in the captions among them.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
     rows = characters = 0
     try:
@@ -203,8 +195,6 @@ def write_blocks(path: Path, schema: pa.Schema, blocks: Iterable[pa.RecordBatch]
 
 def _stored(part: int, path: Path) -> Iterator[tuple[int, pa.RecordBatch]]:
     """The rows of a part in record batches, each with the position of its first row."""
-    import pyarrow as pa
-
     position = part << PART_BITS
     with pa.memory_map(str(path)) as file, pa.ipc.open_file(file) as reader:
         for index in range(reader.num_record_batches):
@@ -215,9 +205,6 @@ def _stored(part: int, path: Path) -> Iterator[tuple[int, pa.RecordBatch]]:
 
 def read_blocks(paths: Iterable[Path], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """The `position` and some columns of the rows in the files of all parts."""
-    import numpy as np
-    import pyarrow as pa
-
     for position, block in chain.from_iterable(_stored(part, path) for part, path in enumerate(paths)):
         positions = pa.array(np.arange(position, position + block.num_rows))
         yield pa.record_batch([positions, *map(block.column, columns)], ["position", *columns])
@@ -225,9 +212,6 @@ def read_blocks(paths: Iterable[Path], columns: Sequence[str]) -> Iterator[pa.Re
 
 def rows_at(path: Callable[[int], Path], schema: pa.Schema, positions: np.ndarray) -> pa.Table:
     """The rows at some positions, in their order; path: the file of a part, given its number."""
-    import numpy as np
-    import pyarrow as pa
-
     order = np.argsort(positions, kind="stable")
     wanted, found = positions[order], []
     for part in np.unique(wanted >> PART_BITS).tolist():
@@ -252,7 +236,6 @@ def grouped(
     Raises OSError if the disk is full.
     """
     import duckdb
-    import pyarrow as pa
 
     settings: dict[str, Any] = {"threads": 1, "preserve_insertion_order": False, "temp_directory": ""}
     if folder is not None:
@@ -317,8 +300,6 @@ def shards_of_ranges(kept: Path, starts: Sequence[int], shard_size: int) -> list
     """The number of shards that the images of each range of positions fill; kept: the file of the table `kept`, starts:
     of the ranges.
     """
-    import pyarrow.parquet as pq
-
     batches = pq.ParquetFile(kept).iter_batches(1 << 13, columns=["home"], use_threads=False)
     homes = groupby(chain.from_iterable(batch["home"].to_pylist() for batch in batches))
     shards = [0] * len(starts)
@@ -332,9 +313,6 @@ def captions_table(rows: pa.Table, number: np.ndarray, source_name: str, split: 
     """The table captions (negcap.schemas.captions) of rows and their final caption numbers. source_name: the first part
     of every caption_id; split: of rows without one.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     numbers = pa.array(number).cast(pa.string())
     rows = rows.append_column("caption_id", pc.binary_join_element_wise(source_name, rows["image_id"], numbers, ":"))
     rows = rows.append_column("origin", pa.repeat("human", rows.num_rows))
@@ -347,7 +325,5 @@ def source_columns_table(rows: pa.Table, built: pa.Table, schema: pa.Schema) -> 
     """The table source_columns, with the columns of the source to keep of rows; built: the table captions made of
     them.
     """
-    import pyarrow as pa
-
     keys = [built[name] for name in schema.names[:2]]
     return pa.table([*keys, *(rows[KEPT + name] for name in schema.names[2:])], schema=schema).combine_chunks()

@@ -59,15 +59,10 @@ def format_difference(value: float, interval: Sequence[float]) -> str:
     return f"{value:+.1f} ({interval[0]:+.1f} to {interval[1]:+.1f})"
 
 
-def markdown_row(cells: Sequence[str]) -> str:
-    """A row of a Markdown table."""
-    return f"| {' | '.join(cells)} |"
-
-
 def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A Markdown table; the first column is left-aligned, the others right-aligned."""
     lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
-    return "\n".join(markdown_row(line) for line in lines)
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def write_results(folder: Path, name: str, values: Any, text: str) -> str:

@@ -10,6 +10,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import pyarrow.compute as pc
+
 from ...augment.reproducible import record_rng
 from ...schemas.captions import TRAIN_SPLITS
 from ..quality.accuracy import Accuracy, with_interval
@@ -169,8 +171,6 @@ def text_hash(text: str) -> bytes:
 
 def read_train_split(run: Path) -> TrainSplit:
     """Read the train split (`train` and `restval`) of a run's captions. Raises what `read_columns` raises."""
-    import pyarrow.compute as pc
-
     texts: set[bytes] = set()
     images: set[str] = set()
     for rows in columns_of(run, "captions", ["image_id", "split", "text"]):

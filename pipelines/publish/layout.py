@@ -12,16 +12,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pydantic import Field
 
 from ...augment.settings import AtLeastOne, Operators, Photos, Refined, Seed, Settings, Splits, Vetted
 from ..tables.examples import Row, by_caption, by_image, example_tables
 from ..tables.images import Box, Images, safe_path
-from ..tables.pairs import Pick
 
 if TYPE_CHECKING:
     import pandas as pd
-    import pyarrow as pa
 
 IMAGES = "images"
 TEXT, INTEGER, FLOAT, IMAGE = "sc:Text", "sc:Integer", "sc:Float", "sc:ImageObject"
@@ -78,7 +78,6 @@ class PublishOptions(Settings):
     per_caption: AtLeastOne | None = Field(
         None, description="negatives per caption and operator; none: as usual in the format"
     )
-    pick: Pick = Field("first", description="which of the negatives: the first drawn or random ones")
     seed: Seed = 0
     images: Photos = None
     boxes: Path | None = Field(None, description="CSV of image_id,x,y,width,height instead of whole images")
@@ -173,8 +172,6 @@ class Publication:
             accepted=self.accepted,
             left_out=self.left_out,
             per_caption=self.per_caption,
-            pick=self.config.pick,
-            seed=self.config.seed,
         ):
             kept = self.format.prepare(rows)
             images = {image: self._located(image) for image in kept["image"].unique()}
@@ -358,9 +355,6 @@ class ParquetFiles:
             self._flush()
 
     def _flush(self) -> None:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
         if not self.room:
             self.room = self.most
             for full in self.writers[-1:]:
@@ -385,8 +379,6 @@ class ParquetFiles:
 
 def schema(columns: Sequence[Column]) -> pa.Schema:
     """The Arrow schema of columns, with the metadata from which `datasets` knows which column holds images."""
-    import pyarrow as pa
-
     image = pa.struct([pa.field("bytes", pa.binary()), pa.field("path", pa.string())])
     types = {FLOAT: pa.float32(), TEXT: pa.string(), INTEGER: pa.int64(), IMAGE: image}
     features = {

@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import accumulate
 
+import numpy as np
+
 from ..tables.examples import Row, by_caption
 from .layout import Column, Format, Publication, Rows, TableFile
 
@@ -69,7 +71,6 @@ def neighbours(texts: Sequence[str], count: int = NEIGHBOURS) -> list[list[int]]
     Similarity is the cosine of tf-idf vectors over words that are in at least two texts, and in at most a tenth of all
     (or two, if that is more). Ties go to the lower position. Raises ImportError without scikit-learn.
     """
-    import numpy as np
     from sklearn.feature_extraction.text import CountVectorizer
     from sklearn.preprocessing import normalize
 

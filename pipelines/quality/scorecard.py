@@ -10,6 +10,7 @@ from pathlib import Path
 from statistics import fmean
 
 import pandas as pd
+import pyarrow as pa
 
 from ...augment.plausibility import WORD
 from ...augment.recovery import faults
@@ -57,8 +58,6 @@ def scorecards(run: Path, seed: int = 0) -> list[Scorecard]:
 
     Raises FileNotFoundError if the run has no judged proposals.
     """
-    import pyarrow as pa
-
     if not has_table(run, "judged"):
         raise no_table(run, "judged")
     captions = pa.concat_tables(columns_of(run, "captions", ("caption_id", "text"))).to_pandas()

@@ -11,9 +11,10 @@ et al. 2023, balances the joint gaps of two given models in a grid; adversarial 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from scipy.sparse import csr_matrix
 from sklearn.isotonic import IsotonicRegression
 
@@ -34,9 +35,6 @@ from .bias.baselines import (
     words,
 )
 from .bias.ngrams import NgramVocabulary, train, windows
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 ROUNDS = 8
 SEEDS = 1_000  # added to the seed of the folds, so that they differ from the folds that the result is measured on

@@ -9,6 +9,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from ..engine.tables import has_table, shards_of
 from ..tables.columns import read_columns
@@ -38,8 +40,6 @@ def sample_strata(
     a shard that is not as recorded.
     """
     import pandas as pd
-    import pyarrow as pa
-    import pyarrow.compute as pc
 
     if n < 1:
         raise ValueError(f"n must be >= 1, was: {n}")

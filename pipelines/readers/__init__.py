@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import pyarrow as pa
 
 from . import files, formats, table, webdataset
 from .files import head, is_folder, is_pattern, matching, name_in, name_of, names, naming
 from .record import ReadOptions, Record, Rejected, clean
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = [
     "READERS", "ReadOptions", "Reader", "Record", "Rejected",
@@ -78,8 +77,6 @@ def kept_types(format: str, urls: Sequence[str], options: ReadOptions) -> Mappin
 
     Raises ValueError for a format without columns, or when a file lacks a column or cannot be read.
     """
-    import pyarrow as pa
-
     if options.keep_columns and format not in ("table", "webdataset"):
         raise ValueError(f"keep_columns is for tables and WebDataset tars, the format is {format}")
     types: Mapping[str, pa.DataType] = {}

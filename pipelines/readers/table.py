@@ -17,14 +17,15 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, repeat
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from . import files
 from .files import lines, name_of
 from .record import OWN, ReadOptions, Record, Rejected, excerpt, reject
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 FILES = re.compile(r"(?P<stem>.+)\.(?P<kind>csv|tsv|jsonl|ndjson|json|parquet)(?:\.(?:gz|bz2|xz|zip))?", re.IGNORECASE)
 DELIMITED = "a CSV or TSV table whose first line names the columns"
@@ -335,9 +336,6 @@ def _cut(line: str, delimiter: str) -> list[str]:
 
 
 def _parquet(url: str, name: str, options: ReadOptions) -> Iterator[Record | Rejected]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     with files.open_bytes(url, "a Parquet file", pa.ArrowException) as file:
         parquet = pq.ParquetFile(file)
         chosen = choose_columns(parquet.schema_arrow, options, url)
@@ -348,9 +346,6 @@ def _parquet(url: str, name: str, options: ReadOptions) -> Iterator[Record | Rej
 
 def parquet_rows(url: str, expected: str) -> Iterator[dict[str, Any]]:
     """The rows of a Parquet file, all columns; of embedded images only the paths."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     with files.open_bytes(url, expected, pa.ArrowException) as file:
         parquet = pq.ParquetFile(file)
         read = [name for field in parquet.schema_arrow for name in without_bytes(field)]
@@ -360,9 +355,6 @@ def parquet_rows(url: str, expected: str) -> Iterator[dict[str, Any]]:
 
 def kept_types(url: str, options: ReadOptions) -> dict[str, pa.DataType]:
     """The types of those columns to keep that are numbers or times in a Parquet file, the first file of a source."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     if kind_of(url) != "parquet":
         return {}
     with files.open_bytes(url, "a Parquet file", pa.ArrowException) as file:
@@ -374,8 +366,6 @@ def kept_types(url: str, options: ReadOptions) -> dict[str, pa.DataType]:
 
 def choose_columns(schema: pa.Schema, options: ReadOptions, where: str) -> Columns:
     """The columns to read of an Arrow table, chosen by `choose`; of embedded images only the paths are read."""
-    import pyarrow as pa
-
     images = {column.name: path for column in schema if (path := _path_in(column.type)) is not None}
     structs = [column.name for column in schema if pa.types.is_struct(column.type) and column.name not in images]
     plain = [name for name in schema.names if name not in images and name not in structs]
@@ -393,8 +383,6 @@ def without_bytes(column: pa.Field) -> list[str]:
 
 def _path_in(kind: pa.DataType) -> str | None:
     """Of a type of embedded images, the field with the image's path, or "" where there is none; None for others."""
-    import pyarrow as pa
-
     fields = {field.name: field.type for field in kind} if pa.types.is_struct(kind) else {}
     if "path" in fields and (_is_text(fields["path"]) or pa.types.is_null(fields["path"])):
         return "path"
@@ -419,8 +407,6 @@ def rows_of(
 
 def image_cells(column: pa.Array, field: str) -> list[Any]:
     """The names of images in a column; of structs, those in their `field`, or OWN if an image has none."""
-    import pyarrow.compute as pc
-
     if not field:
         return _cells(column)
     paths = _cells(pc.struct_field(column, field))
@@ -429,7 +415,6 @@ def image_cells(column: pa.Array, field: str) -> list[Any]:
 
 def _cells(column: Any) -> list[Any]:
     """A column's values. Bytes in text that are not UTF-8 become lone surrogates instead of raising an error."""
-    import pyarrow as pa
 
     def decoded(value: bytes | None) -> str | None:
         return None if value is None else value.decode("utf-8", "surrogateescape")
@@ -446,6 +431,4 @@ def _cells(column: Any) -> list[Any]:
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    import pyarrow as pa
-
     return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)

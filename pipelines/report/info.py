@@ -8,7 +8,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from ...augment.settings import word
 from ..engine import storage
@@ -18,9 +21,6 @@ from ..engine.shards import list_shards
 from ..engine.tables import SOURCES, hash_table, shards_of
 from ..tables.columns import UNSPLIT, read_columns
 from .summary import NO_CANDIDATE, console_of, number_of, plain_table, print_table
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 ORDER = (  # of the tables: as a run makes them; all others come after them, sorted by name
     "captions", "rejected_records", "scenes", "parses", "lexicon", "components", "component_vocabulary",
@@ -50,8 +50,6 @@ def read_info(run: Path) -> dict[str, Any]:
     FileNotFoundError when `run` has no tables, ValueError for an unreadable manifest, DamagedShardError for a shard
     that is missing or not as recorded.
     """
-    import pyarrow.compute as pc
-
     names = table_names(run)
     manifests = {name: manifest_of(run, name) for name in names}
     shards = {name: shards_of(run, name, unfinished=True) for name in names}

@@ -134,26 +134,3 @@ def print_graph(graph: Graph, stream: TextIO) -> None:
     }.items():
         for number, line in enumerate(map(" | ".join, shown or [("–",)])):
             stream.write(f"{'' if number else label:<12}{visible(line)}\n")
-
-
-def graphviz(text: str, graph: Graph) -> str:
-    """A sentence's graph in the DOT language: objects are boxes, attributes ellipses, relations labelled edges."""
-    lines = [
-        "digraph scene {",
-        f"  graph [label={quoted(text)}, labelloc=t, rankdir=LR];",
-        '  node [fontname="sans-serif", style=filled, color=white];',
-        '  edge [fontname="sans-serif"];',
-    ]
-    node = {name: f"o{number}" for number, name in enumerate(graph.objects)}
-    lines += [f'  {node[name]} [label={quoted(name)}, shape=box, fillcolor="#cfe2f3"];' for name in node]
-    for number, (value, thing) in enumerate(graph.attributes):
-        lines.append(f'  a{number} [label={quoted(value)}, shape=ellipse, fillcolor="#d9ead3"];')
-        lines.append(f"  {node[thing]} -> a{number} [arrowhead=none, style=dashed];")
-    lines += [f"  {node[a]} -> {node[b]} [label={quoted(name)}];" for a, name, b in graph.relations]
-    return "\n".join([*map(visible, lines), "}", ""])
-
-
-def quoted(text: str) -> str:
-    r"""Text as a quoted string of the DOT language; quotes, backslashes (`\N` is special there) and `&` are escaped."""
-    escaped = text.replace("&", "&amp;").replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'

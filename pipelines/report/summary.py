@@ -8,12 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+import pyarrow as pa
+
 from ...augment.lexicon.entries import REFERENCE_CAPTIONS
 from ..engine.manifest import read_manifest
 from ..engine.progress import Timing
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from rich.console import Console
     from rich.table import Table
 

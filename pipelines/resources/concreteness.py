@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from ...augment.language.concreteness import features, read_norms
 
 THRESHOLD = 0.6
@@ -33,7 +35,6 @@ def fit(norms: dict[str, float], held_out: Iterable[str]) -> tuple[dict[str, flo
     names and rare words; features of fewer than MIN_WORDS words are left out. Since ridge predictions shrink towards
     the mean, the intercept is shifted such that THRESHOLD keeps a share of RECALL of the concrete words.
     """
-    import numpy as np
     from sklearn.feature_extraction import DictVectorizer
     from sklearn.linear_model import Ridge
     from sklearn.metrics import roc_auc_score

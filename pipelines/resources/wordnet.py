@@ -11,10 +11,12 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from ...schemas.captions import TAXONOMY
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from nltk.corpus.reader.wordnet import Lemma, Synset, WordNetCorpusReader
 
 FILES = (
@@ -67,8 +69,6 @@ def open_wordnet(source: Path, folder: Path) -> WordNetCorpusReader:
 
 def table(reader: WordNetCorpusReader) -> pa.Table:
     """All synsets as a table, one row per synset, ordered by part of speech (n, v, a, r) and WordNet's offsets."""
-    import pyarrow as pa
-
     synsets = sorted(
         {synset for pos in POS_FILES for synset in reader.all_synsets(pos)},
         key=lambda synset: ("nvar".index(_search_pos(synset.pos())), synset.offset()),
@@ -162,8 +162,6 @@ def build(source: Path, output: Path) -> None:
 
     Raises FileNotFoundError with the first file that `source` lacks.
     """
-    import pyarrow.parquet as pq
-
     from ...schemas.fields import check
 
     with tempfile.TemporaryDirectory() as folder:

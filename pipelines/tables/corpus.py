@@ -7,9 +7,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+import pyarrow as pa
+import pyarrow.parquet as pq
 
+if TYPE_CHECKING:
     from ...augment.cloze.model import ClozeModel
     from ...augment.lexicon.lexicon import Lexicon
     from ...augment.truth.estimates import Truth
@@ -69,15 +70,11 @@ def given_table(path: Path, schema: pa.Schema) -> pa.Table:
 @lru_cache(maxsize=3)  # lexicon, truth and balance of the reference
 def _given_file(path: Path, changed: int, size: int, schema: pa.Schema) -> pa.Table:
     """A table that the user gave as a file; changed, size: of the file, so that a cache tells another content."""
-    import pyarrow.parquet as pq
-
     return _as_given(path, [pq.ParquetFile(path).read()], schema)
 
 
 def _as_given(path: Path, tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
     """Tables of one kind as one, with the types of the schema. Raises ValueError for other columns."""
-    import pyarrow as pa
-
     if any(table.column_names != schema.names for table in tables):
         raise ValueError(f"{path} must have the columns {', '.join(schema.names)}, has: {tables[0].column_names}")
     return pa.concat_tables([table.cast(schema) for table in tables]).combine_chunks()

@@ -17,6 +17,9 @@ from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+import pyarrow as pa
+
 from ...augment.edits import BOTH, NO
 from ...augment.reproducible import record_rng, shuffle_key
 from ..engine.tables import shards_of
@@ -25,7 +28,6 @@ from .pairs import MEASURES, NEGATION, pair_tables
 
 if TYPE_CHECKING:
     import pandas as pd
-    import pyarrow as pa
 
 DIGITS = 4  # decimals of the measures of a negative
 OF_NEGATIVE = ("negative_id", "negative", "operator", "family", "draw", "replaced", "replacement", *MEASURES)
@@ -89,9 +91,6 @@ def shuffled(tables: Iterable[pa.Table], seed: int, rows: int, most: int = MOST_
 
     rows: about how many there are. They wait in temporary files, and come in tables of about `most` rows.
     """
-    import numpy as np
-    import pyarrow as pa
-
     parts = 1 + rows // most
     with TemporaryDirectory(prefix="negcap-") as folder, ExitStack() as writing:
         files: dict[int, Any] = {}

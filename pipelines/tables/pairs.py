@@ -9,18 +9,17 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from ...augment.edits import NO
-from ...augment.reproducible import record_rng
 from ..engine.tables import Shard, has_table, read_table, shards_of
 from .columns import check_operators, check_splits, kinds_of, read_columns, stored_splits
 
 if TYPE_CHECKING:
-    import numpy as np
     import pyarrow as pa
 
-Pick = Literal["first", "random"]  # of the negatives of a caption and operator: the first drawn, or random ones
 MEASURES = ("p_true", "plausibility", "p_odd", "p_both", "concreteness")  # of a negative
 COLUMNS = (
     *("caption_id", "image_id", "image", "split", "caption", "positive_id"),
@@ -37,7 +36,6 @@ def p_good(rows: pa.Table) -> np.ndarray:
     It is (1 - p_odd)(1 - p_both)(1 - p_true), from the columns `operator`, `p_odd`, `p_both` and `p_true`; one that is
     null counts as 0, and p_odd of negation as DENIALS_ODD.
     """
-    import numpy as np
     import pyarrow.compute as pc
 
     odd, *true = (pc.fill_null(rows[name], 0.0).to_numpy().astype(float) for name in ("p_odd", "p_both", "p_true"))
@@ -53,8 +51,6 @@ def pairs(
     refined: bool = False,
     vetted: bool = False,
     per_caption: int | None = None,
-    pick: Pick = "first",
-    seed: int = 0,
     columns: Sequence[str] = COLUMNS,
 ) -> pa.Table:
     """The pairs of a run, a row each, in the order of its captions, then of its negatives.
@@ -62,8 +58,7 @@ def pairs(
     A pair is a negative with the true sentence that it contradicts: its caption or, of the operator negation, where the
     run has true denials, one of these. operators, splits: only of these, all if empty; "unsplit" stands for captions
     without a split. refined: those that `negcap refine` kept; vetted: those that all readers accept. per_caption: at
-    most so many of each caption and operator, those drawn first or, with pick="random", random ones by `seed`. columns:
-    some of those that `pair_tables` describes.
+    most so many of each caption and operator, those drawn first. columns: some of those that `pair_tables` describes.
     Paraphrases, which are true, are no negatives. Raises FileNotFoundError if the run lacks a table, ValueError for an
     operator or split that the table lacks, and as `pair_tables`.
 
@@ -83,8 +78,6 @@ def pairs(
         columns=columns,
         accepted=accepted(run) if vetted else None,
         per_caption=per_caption,
-        pick=pick,
-        seed=seed,
     )
     return pa.concat_tables(parts)
 
@@ -99,9 +92,6 @@ def pair_tables(
     accepted: Collection[str] | None = None,
     left_out: Collection[str] = (),
     per_caption: int | None = None,
-    pick: Pick = "first",
-    seed: int = 0,
-    purpose: str = "publish",
     shards: slice = slice(None),
     every_caption: bool = False,
     denials: bool = True,
@@ -112,26 +102,22 @@ def pair_tables(
     table, from 0, or `text`, of the caption itself; `image`, `siblings` (the texts of the other captions of its image
     and split) and `sibling_ids` need the table captions. `draw` counts the negatives of a caption and operator in the
     order in which they were drawn, from 0. accepted: the only negative_ids, None for all; left_out: no captions of
-    these ids. per_caption: at most so many of each caption and operator: the first drawn ("first"), or a random choice
-    ("random") by seed, `purpose` and the ids. shards: only these shards of the table. every_caption: captions without a
-    negative have a row, too, in which what is of the negative is null.
+    these ids. per_caption: at most so many of each caption and operator, those drawn first. shards: only these shards
+    of the table. every_caption: captions without a negative have a row, too, in which what is of the negative is null.
 
     If the run has true denials, and unless `denials` is False, a negative of the operator negation is paired with the
     true sentence that it contradicts: `caption` is its text and `positive_id` its id, "" for the caption itself; it is
     left out if there is none. Nobody needs an image to tell a sentence with "without" from its caption; beside a true
     sentence about the same two things it has such a word as often as that one.
 
-    Raises ValueError for a column that a shard lacks, a negative whose caption is missing, or an unknown pick,
-    DamagedShardError for a shard that is not as recorded.
+    Raises ValueError for a column that a shard lacks, a negative whose caption is missing, DamagedShardError for
+    a shard that is not as recorded.
     """
-    import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
 
     from ...schemas.negatives import NEGATIVES, POSITIVE
 
-    if pick not in get_args(Pick):
-        raise ValueError(f"pick must be one of {', '.join(get_args(Pick))}, was: {pick}")
     joined = every_caption or bool({"image", "siblings", "sibling_ids"} & {*columns})
     owners = {shard.path.name: shard for shard in shards_of(run, "captions")} if joined else {}
     every = shards_of(run, table) if table else []
@@ -160,7 +146,7 @@ def pair_tables(
         else:
             rows = rows.append_column("positive_id", pa.array([""] * len(rows), pa.string()))
         if per_caption is not None:
-            rows = rows.take(_chosen(rows, per_caption, None if pick == "first" else seed, purpose))
+            rows = rows.take(np.flatnonzero(earlier(rows) < per_caption))
         if joined:
             rows = _joined(rows, owners[name], f"{table}/{name}", splits, left_out, columns, every_caption)
         yield pa.table({name: rows[name] for name in columns})
@@ -170,8 +156,6 @@ def earlier(rows: pa.Table) -> np.ndarray:
     """(rows,): how many rows of the same caption_id and operator were drawn before, or stand before if the table has no
     column `draw`.
     """
-    import numpy as np
-
     caption, operator = (rows[name].combine_chunks().dictionary_encode().indices for name in ("caption_id", "operator"))
     group = np.asarray(caption, np.int64) * (len(rows) + 1) + np.asarray(operator)
     draw = rows["draw"].to_numpy() if "draw" in rows.column_names else np.arange(len(rows))
@@ -183,25 +167,8 @@ def earlier(rows: pa.Table) -> np.ndarray:
 
 def running(ordered: np.ndarray) -> np.ndarray:
     """For each of ordered values, how many equal ones precede it: [3, 3, 5] -> [0, 1, 0]."""
-    import numpy as np
-
     starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]])[: len(ordered)])
     return np.arange(len(ordered)) - np.repeat(starts, np.diff(np.append(starts, len(ordered))))
-
-
-def _chosen(rows: pa.Table, most: int, seed: int | None, purpose: str) -> np.ndarray:
-    """The rows that are chosen of each caption and operator; seed: None for the first drawn."""
-    import numpy as np
-
-    turn = earlier(rows)
-    if seed is None:
-        return np.flatnonzero(turn < most)
-    groups: dict[str, list[int]] = {}
-    ids = rows["negative_id"].to_pylist()
-    for at in np.argsort(turn, kind="stable").tolist():
-        groups.setdefault(ids[at].rpartition(":")[0], []).append(at)
-    chosen = (record_rng(seed, purpose, key).sample(some, min(most, len(some))) for key, some in groups.items())
-    return np.array(sorted(at for some in chosen for at in some), np.int64)
 
 
 def _joined(
@@ -214,7 +181,6 @@ def _joined(
     every: bool,
 ) -> pa.Table:
     """The rows with what the table captions knows of theirs, in the order of the captions; see `pair_tables`."""
-    import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
 

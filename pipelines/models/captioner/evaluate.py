@@ -14,12 +14,11 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from ...engine.storage import write_atomically, write_json
 from ..data import Captions, read_captions
 from ..device import choose_device
 from ..evaluation.retrieval import embed_images, embed_texts, rank, retrieval_metrics
 from ..features import Features, read_features
-from ..figures import markdown_table
+from ..figures import markdown_table, write_results
 from ..trainer.evaluate import features_for
 from ..trainer.objectives import OBJECTIVES, load_model
 from .config import CaptionerEvaluateConfig, WritingConfig
@@ -189,12 +188,7 @@ def evaluate(folder: Path, run: Path, config: CaptionerEvaluateConfig, output: P
         first = texts.take(pa.array(np.arange(len(groups)) * config.n))
         measures[f"{phase} {decoding}"] = {"discriminator": score, **measure(groups, first, reference, judge)}
     result = {"split": config.split, "images": len(reference.ids), "measures": measures}
-    text = to_markdown(result)
-    output = output or folder / "evaluation"
-    output.mkdir(parents=True, exist_ok=True)
-    write_json(output / "measures.json", result)
-    write_atomically(output / "measures.md", (text + "\n").encode())
-    return text
+    return write_results(output or folder / "evaluation", "measures", result, to_markdown(result))
 
 
 def read_references(

@@ -44,7 +44,6 @@ class HypernymConfig(Settings):
     margin: NotNegativeNumber | None = Field(
         None, description="margin α of false pairs; none: 7 for word2gauss, else 1"
     )
-    absolute: bool = Field(False, description="order: absolute coordinates instead of clamped ones")
     concepts: tuple[str, ...] = Field(CONCEPTS, description="concept in the picture, such as dog.n.01")
     threads: Threads = Field(default_factory=cores)
 

@@ -54,26 +54,20 @@ class Bilinear(Energy):
 
 
 class Order(Energy):
-    """E = ‖max(0, above - below)‖², of vectors with coordinates >= 0 (eq. 2), max(0, N(0, 1)) at first.
+    """E = ‖max(0, above - below)‖², of vectors with coordinates >= 0 (eq. 2), max(0, N(0, 1)) at first."""
 
-    absolute: take absolute values of the coordinates, which may have any sign, instead of clamping them to >= 0.
-    """
-
-    def __init__(self, concepts: int, dim: int, generator: Generator, *, absolute: bool = False) -> None:
+    def __init__(self, concepts: int, dim: int, generator: Generator) -> None:
         nn.Module.__init__(self)
-        self.absolute = absolute
         self.points = _table(torch.randn(concepts, dim, generator=generator).clamp(min=0))
 
     def forward(self, below: Tensor, above: Tensor) -> Tensor:
         """The penalties (n,)."""
-        points = self.points(torch.stack([below, above]))
-        return order_penalty(*(points.abs() if self.absolute else points))
+        return order_penalty(*self.points(torch.stack([below, above])))
 
     @torch.no_grad()
     def constrain(self) -> None:
         """Clamp the coordinates to >= 0."""
-        if not self.absolute:
-            self.points.weight.clamp_(min=0)
+        self.points.weight.clamp_(min=0)
 
 
 class Gaussians(Energy):

@@ -114,8 +114,7 @@ def train_energy(
     the end of an epoch.
     """
     kind, loss, usual = ENERGIES[row]
-    options = {"absolute": config.absolute} if row == "order" else {}
-    energy = kind(len(taxonomy.names), config.dim, Generator().manual_seed(seed), **options)
+    energy = kind(len(taxonomy.names), config.dim, Generator().manual_seed(seed))
     margin = usual if config.margin is None else config.margin
     rng = np.random.default_rng([seed, 1])
     spans = -(-len(split.train) // (config.batch_size * EVALUATED_EVERY))  # of an epoch

@@ -13,9 +13,7 @@ import torch
 from pydantic import Field
 
 from ....augment.settings import AtLeastOne, Settings
-from ....schemas.markdown import replaced
 from ...engine.manifest import describe
-from ...engine.storage import write_atomically, write_json
 from ..bootstrap import Figure, bootstrap, interval
 from ..config import (
     CONFIGS,
@@ -31,12 +29,11 @@ from ..config import (
 from ..data import read_captions
 from ..evaluation.protocols import FAMILIES
 from ..evaluation.retrieval import TOP, count_hits
-from ..figures import format_difference, markdown_table
+from ..figures import format_difference, markdown_table, write_results
 from .evaluate import Evaluation, measure, write_evaluation
 from .train import train
 
 VARIANTS = ("vse", "vse++", "vse-c+noun", "vse-c+numeral", "vse-c+relation", "vse-c")
-BEGIN, END = "<!-- comparison: begin -->", "<!-- comparison: end -->"
 RECALLS = ("R@1", "R@5", "R@10", "sum")
 OWN_SETTINGS = ("model", "negative_families", "seed", *RESUMABLE)  # differ between trainings: not listed as settings
 
@@ -193,11 +190,8 @@ def compare(
         results.append(summarize(variant.name, evaluations, image, config.evaluation.seed))
     kinds = {v.model + v.name[len("+".join([v.model, *v.families])) :]: made[0] for v, made in trainings.items()}
     setting = describe_settings(kinds, config.seeds, config.evaluation.split)
-    text = to_markdown(results, setting)
-    output.mkdir(parents=True, exist_ok=True)
-    write_atomically(output / "comparison.md", (text + "\n").encode())
-    write_json(output / "comparison.json", {result.name: result.as_json(results[0]) for result in results})
-    return text
+    found = {result.name: result.as_json(results[0]) for result in results}
+    return write_results(output, "comparison", found, to_markdown(results, setting))
 
 
 def summarize(name: str, evaluations: Sequence[Evaluation], image: Mapping[str, str], seed: int) -> VariantResult:
@@ -318,8 +312,3 @@ def _differences(results: Sequence[VariantResult]) -> str:
         for name, found in differences.items()
     ]
     return markdown_table(["difference", *columns], rows) if others else ""
-
-
-def insert_tables(text: str, tables: str) -> str:
-    """A Markdown text with the tables between its markers BEGIN and END. Raises ValueError if these are missing."""
-    return replaced(text, BEGIN, END, tables)

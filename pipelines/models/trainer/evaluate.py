@@ -18,7 +18,7 @@ from ....augment.reproducible import record_rng
 from ....schemas.captions import LANGUAGE
 from ....schemas.features import RANKS
 from ...engine.shards import PARQUET
-from ...engine.storage import write_atomically, write_json
+from ...engine.storage import write_atomically
 from ...engine.tables import has_table, read_table
 from ..checkpoint import read_vocabularies
 from ..config import WITH_NEGATIVES, EvaluateConfig, TrainConfig
@@ -45,6 +45,7 @@ from ..evaluation.components import (
 from ..evaluation.protocols import choose_attacks, complete_captions, plain_retrieval, run_protocols, with_negatives
 from ..evaluation.retrieval import embed_images, embed_split, embed_texts, rank
 from ..features import Features, read_features
+from ..figures import write_results
 from ..mhad import MultiHeadAttention, head_cosines
 from ..univse.metrics import univse_metrics
 from ..univse.model import UniVSE
@@ -76,9 +77,7 @@ def write_evaluation(evaluation: Evaluation, folder: Path) -> str:
     columns = {name: evaluation.ranks[name].to_numpy() for name in RANKS.names}
     pq.write_table(pa.table(columns, RANKS), sink, **PARQUET)
     write_atomically(folder / "ranks.parquet", sink.getvalue())
-    write_atomically(folder / "evaluation.md", (text + "\n").encode())
-    write_json(folder / "evaluation.json", evaluation.metrics)
-    return text
+    return write_results(folder, "evaluation", evaluation.metrics, text)
 
 
 def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from ...engine.tables import read_table
 from ..accuracy import Accuracy, accuracy, aligned, by_image, with_interval
@@ -300,8 +301,6 @@ def read_reports(run: Path) -> list[Reading]:
     """The reports of a run's table verdicts: by reader and reading, one of each operator and, if there are several, one
     of all. Raises FileNotFoundError if the run has no such table.
     """
-    import pyarrow as pa
-
     reports, verdicts = list[Reading](), pa.concat_tables(read_table(run, "verdicts")).to_pandas()
     for (reader, reading), rows in verdicts.groupby(["reader", "reading"]):
         groups = {str(operator): some for operator, some in rows.groupby("operator")}

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from math import ceil, floor, log10
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 from markupsafe import Markup
 
 from ...report.rows import visible
@@ -118,8 +119,6 @@ def lengths(caption: pd.Series, negative: pd.Series) -> Chart:
 
     caption, negative: how many texts have each number of words.
     """
-    import numpy as np
-
     both = caption.add(negative, fill_value=0)
     low, high = both.index[0], both.index[both.cumsum() >= 0.995 * both.sum()][0]
     bins, outline = [], []

@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from pydantic import Field
 
-from ....augment.settings import AtLeastOne, NotNegative, Photos, Refined, Seed, Settings, Splits, matching
+from ....augment.settings import AtLeastOne, NotNegative, Photos, Refined, Seed, Settings, Splits
 from ....schemas.negatives import AUDIT, POSITIVE
 from ...engine.tables import has_table, no_table, read_table, shards_of
 from ...tables.columns import check_splits, read_columns, stored_splits
@@ -22,7 +24,6 @@ from ..bias import Blindness
 
 if TYPE_CHECKING:
     import pandas as pd
-    import pyarrow as pa
 
 
 class AuditConfig(Settings):
@@ -39,9 +40,6 @@ class AuditConfig(Settings):
         description="rows that the page can search, at most, of random images; 0: no search",
     )
     images: Photos = None
-    title: Annotated[str, matching(r"(?s).*\S.*", "a text that is not blank")] = Field(
-        "Negative captions, audited", description="title of the page"
-    )
 
 
 SWAPPED = " | "
@@ -118,8 +116,6 @@ def collect(run: Path, splits: Sequence[str] = ()) -> Figures:
     Raises FileNotFoundError if the run lacks captions or negatives, ValueError for a missing column or unknown split,
     DamagedShardError for a shard that is not as recorded.
     """
-    import pyarrow.compute as pc
-
     captions = images = covered = 0  # all captions of an image are in one shard
     seen: set[str] = set()
     for rows in read_table(run, "captions", ["image_id", "split", "language"]):
@@ -139,15 +135,11 @@ def collect(run: Path, splits: Sequence[str] = ()) -> Figures:
 
 def of_splits(rows: pa.Table, splits: Sequence[str]) -> pa.Table:
     """The rows of a table whose `split` is one of these; all rows if `splits` is empty."""
-    import pyarrow.compute as pc
-
     return rows.filter(pc.field("split").isin(stored_splits(splits))) if splits else rows
 
 
 def _corpus_counts(run: Path) -> dict[Word, int]:
     """The counts of a run's lexicon by (entry, kind), over all contexts; empty if it has no lexicon."""
-    import pyarrow.compute as pc
-
     counts: dict[Word, int] = {}
     for rows in read_table(run, "lexicon", ["kind", "entry", "place", "count"]) if has_table(run, "lexicon") else ():
         plain = rows.filter(pc.field("place") == "").to_pydict()
@@ -158,7 +150,6 @@ def _corpus_counts(run: Path) -> dict[Word, int]:
 def _made(run: Path, table: str, splits: Sequence[str], corpus: Mapping[Word, int]) -> dict[str, Made]:
     """What is counted of each operator in a table."""
     import pandas as pd
-    import pyarrow as pa
 
     counted, estimates, changes = [], [], []
     families: dict[str, str] = {}
@@ -199,7 +190,6 @@ def _made(run: Path, table: str, splits: Sequence[str], corpus: Mapping[Word, in
 def _counts(rows: pa.Table, first: pa.Table) -> pd.Series:
     """By operator, measure and item the number of rows of a shard, or of first draws or edits of these."""
     import pandas as pd
-    import pyarrow.compute as pc
 
     operator, length = first["operator"].to_numpy(), pc.utf8_length(first["caption"]).to_numpy()
     edits = first["edits"].combine_chunks()
@@ -219,8 +209,6 @@ def _counts(rows: pa.Table, first: pa.Table) -> pd.Series:
 
 
 def _words(texts: pa.ChunkedArray) -> np.ndarray:
-    import pyarrow.compute as pc
-
     return pc.list_value_length(pc.utf8_split_whitespace(pc.utf8_trim_whitespace(texts))).to_numpy()
 
 
@@ -286,8 +274,6 @@ def _refused(run: Path, splits: Sequence[str]) -> dict[str, dict[str, int]]:
 
 def to_table(figures: Figures, blindness: Mapping[str, Blindness]) -> pa.Table:
     """All numbers of an audit, one per row, in the order of the page; blindness: by table."""
-    import pyarrow as pa
-
     rows = [(*row, *(None,) * (len(AUDIT) - len(row))) for row in _rows(figures, blindness)]
     columns = zip(zip(*rows, strict=True), AUDIT, strict=True)
     return pa.Table.from_arrays([pa.array(values, field.type) for values, field in columns], schema=AUDIT)

@@ -13,6 +13,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
 from ....augment.operators import does
 from ....schemas.captions import LANGUAGE
 from ....schemas.negatives import AUDIT, POSITIVE, REASONS
@@ -60,7 +64,6 @@ def audit(run: Path, output: Path, config: AuditConfig, progress: Progress) -> t
             how = BlindConfig(
                 seed=config.seed,
                 operators=operators,
-                pick="first",
                 table=name,
                 splits=config.splits,
                 limit=config.limit,
@@ -84,9 +87,6 @@ def audit(run: Path, output: Path, config: AuditConfig, progress: Progress) -> t
 
 def _parquet(table: Any, metadata: Mapping[str, str]) -> memoryview:
     """The audit table as the bytes of a Parquet file; metadata: added to its schema."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     from ....schemas.fields import check
 
     check(table, AUDIT)
@@ -204,9 +204,6 @@ def _beside(
     folder: that of the image files, None for no photos at all. Only files inside the folder are read (see
     `Images.find`).
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     captions: dict[str, dict[str, str]] = {image_id: {} for image_id in wanted}
     paths: dict[str, str] = {}
     of_wanted = pc.field("image_id").isin(pa.array(sorted(captions), pa.string()))

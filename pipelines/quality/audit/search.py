@@ -14,7 +14,10 @@ from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from ....schemas.captions import LANGUAGE
 from ...engine.storage import names, write_atomically
@@ -22,9 +25,6 @@ from ...engine.tables import has_table, shards_of
 from ...report.rows import summary
 from ...tables.columns import columns_of, read_columns
 from .figures import AuditConfig, of_splits
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 FOLDER = "rows"
 PER_FILE = 20_000  # rows, at least, of all files but the last
@@ -107,7 +107,4 @@ def _images(run: Path, splits: Sequence[str], chosen: set[str], refined: set[str
 
 
 def _of(rows: pa.Table, splits: Sequence[str], chosen: set[str]) -> list[dict[str, Any]]:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     return of_splits(rows, splits).filter(pc.field("image_id").isin(pa.array(sorted(chosen), pa.string()))).to_pylist()

@@ -14,10 +14,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from ..accuracy import Accuracy, by_image
 
 if TYPE_CHECKING:
-    import numpy as np
     from scipy.sparse import csr_matrix
 
     from .ngrams import Texts
@@ -111,8 +112,6 @@ def blind(name: str, pairs: Sequence[Pair], seed: int = 0, corpus: Sequence[tupl
     Raises ValueError naming `name` if there are too few pairs or images, ImportError if scikit-learn is missing.
     """
     check_libraries()
-    import numpy as np
-
     from .ngrams import NgramVocabulary, train, windows
 
     images = [pair.image_id for pair in pairs]
@@ -225,8 +224,6 @@ def features(true: Texts, negative: Texts) -> Features:
 
 def words(found: Features) -> Features:
     """Only those columns that are single words."""
-    import numpy as np
-
     from .ngrams import BITS
 
     kept = np.flatnonzero(found.keys < 1 << BITS)
@@ -240,7 +237,6 @@ def topics_of(texts: Texts, window: tuple[np.ndarray, np.ndarray]) -> np.ndarray
     most likely. It starts from the most frequent words, a text being of the rarest of those that it has. All sums are
     of whole numbers, so that the result is the same on every machine.
     """
-    import numpy as np
     from scipy.sparse import csr_matrix
 
     from ....augment.reproducible import log
@@ -282,8 +278,6 @@ def folds_of(images: Sequence[str], count: int = FOLDS, seed: int = 0) -> np.nda
 
     Raises ValueError if there are fewer images than folds.
     """
-    import numpy as np
-
     names, number = np.unique(np.asarray(images, dtype=object).astype(str), return_inverse=True)
     if len(names) < count:
         raise ValueError(f"too few images: {len(names)}, needs {count}")
@@ -296,7 +290,6 @@ def regression(matrix: csr_matrix, penalty: float = PENALTY) -> np.ndarray:
     matrix: (pairs, n-grams) differences; every second row is negated and forms the other class. penalty: the C of
     scikit-learn. n-grams that are in only one pair have weight 0.
     """
-    import numpy as np
     from sklearn.linear_model import LogisticRegression
 
     weights = np.zeros(matrix.shape[1])
@@ -320,21 +313,15 @@ def log_odds(matrix: csr_matrix) -> np.ndarray:
 
 def sides(matrix: csr_matrix) -> tuple[Any, Any]:
     """Two arrays (n-grams,): how often only the true text has each n-gram, and how often only the negative has it."""
-    import numpy as np
-
     up, down = (np.bincount(matrix.indices, np.maximum(n, 0), matrix.shape[1]) for n in (matrix.data, -matrix.data))
     return up, down
 
 
 def fold_weights(matrix: csr_matrix, folds: np.ndarray, count: int, fit: Fit) -> np.ndarray:
     """(n-grams, folds): for each fold, the weights that `fit` learns from the pairs of all other folds."""
-    import numpy as np
-
     return np.column_stack([fit(matrix[np.flatnonzero(folds != fold)]) for fold in range(count)])
 
 
 def scores(matrix: csr_matrix, weights: np.ndarray, folds: np.ndarray) -> np.ndarray:
     """(pairs,): the score of every pair by the weights of its fold (a column of `fold_weights`)."""
-    import numpy as np
-
     return (matrix @ weights)[np.arange(matrix.shape[0]), folds]

@@ -21,7 +21,7 @@ from ...engine.progress import Progress
 from ...engine.storage import scratch_folder, write_atomically
 from ...engine.tables import has_table, shards_of
 from ...tables.columns import check_operators, check_splits, kinds_of, read_columns
-from ...tables.pairs import Pick, pair_tables
+from ...tables.pairs import pair_tables
 from ..accuracy import Accuracy, aligned, wrapped
 from .baselines import BlindReport, Pair, blind, check_libraries
 
@@ -61,7 +61,6 @@ class BlindConfig(Settings):
 
     seed: Seed = 0
     operators: Operators = ()
-    pick: Pick = Field("first", description="negative per caption and operator: the first drawn or a random one")
     table: str = "negatives"
     splits: Splits = ()
     limit: AtLeastOne = Field(LIMIT, description="pairs per operator, at most, of random images")
@@ -85,7 +84,7 @@ def measure_table(run: Path, config: BlindConfig, progress: Progress | None = No
     table, ValueError for an operator or split without rows, ImportError if scikit-learn is missing.
     """
     table, splits, operators = config.table, config.splits, config.operators
-    pairs: Mapping[str, Sequence[Pair]] = read_all(run, table, splits, config.seed, config.pick, config.limit)
+    pairs: Mapping[str, Sequence[Pair]] = read_all(run, table, splits, config.seed, config.limit)
     check_operators(operators, pairs or (kind.operator for kind in kinds_of(run, table)), run / table)
     if not pairs:
         raise ValueError(f"{run / table} has no negatives{' of ' + ', '.join(splits) if splits else ''}")
@@ -135,23 +134,20 @@ def read_all(
     table: str = "negatives",
     splits: Sequence[str] = (),
     seed: int = 0,
-    pick: Pick = "first",
     limit: int = LIMIT,
 ) -> dict[str, list[Pair]]:
     """Pairs by operator, one per caption, from a run's table: of each shard in the order of the caption_ids.
 
-    splits: only rows of these, all if empty. pick: "first" takes the first draw, a fair sample of what the operator
-    makes; "random" takes any, which over-represents unlikely negatives, since later draws exclude earlier ones. limit:
-    of each operator at most so many pairs, as by `of_random_images`; then memory does not grow with the run. Raises
+    splits: only rows of these, all if empty. Of each caption it is the first draw, a fair sample of what the operator
+    makes: later draws exclude earlier ones, so that any would over-represent unlikely negatives. limit: of each
+    operator at most so many pairs, as by `of_random_images`; then memory does not grow with the run. Raises
     FileNotFoundError if the run has no such table, ValueError for a missing column or a split without rows, and as
     `pair_tables`.
     """
     check_splits(splits, (kind.split for kind in kinds_of(run, table)) if splits else (), run / table)
     made: dict[str, list[Pair]] = {}
     columns = ("operator", "caption_id", "caption", "negative", "image_id")
-    for rows in pair_tables(
-        run, (), splits, table=table, columns=columns, per_caption=1, pick=pick, seed=seed, purpose="blind"
-    ):
+    for rows in pair_tables(run, (), splits, table=table, columns=columns, per_caption=1):
         ordered = rows.sort_by([("operator", "ascending"), ("caption_id", "ascending")]).to_pydict()
         for operator, _, *texts in zip(*ordered.values(), strict=True):
             made.setdefault(operator, []).append(Pair(*texts))

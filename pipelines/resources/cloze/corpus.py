@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow.parquet as pq
 
 from ....augment.cloze.states import SPECIAL, Units, by_first_word, joined, normalised
 
@@ -83,8 +84,6 @@ def tokenised(texts: Iterable[str]) -> Iterator[list[str]]:
 
 def phrases() -> list[str]:
     """The phrases that are read as one unit: prepositions of several words, and compounds of the reference lexicon."""
-    import pyarrow.parquet as pq
-
     from ....augment.data import data_path
     from ....augment.language.semantic_classes import prepositions
 

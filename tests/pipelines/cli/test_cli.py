@@ -73,7 +73,7 @@ def test_every_command_and_option_has_help(verb: str, capsys: pytest.CaptureFixt
 
 
 VERBS = ("build", *"""info show graph demo import propose vet refine blind audit sheet agree publish
-    features scenes counterparts judge train evaluate probe score finetune hypernyms entail captioner caption enlarge
+    features scenes counterparts judge train evaluate probe score finetune hypernyms entail captioner caption
     """.split())  # fmt: skip
 
 

@@ -209,7 +209,6 @@ def test_markup_in_captions_stays_text(tmp_path: Path) -> None:
         (["--split", "dev"], "split must be one of 'test', 'train' in"),
         (["--operator", "verb"], "operator must be one of noun, numeral in {tmp}/run/negatives (test), was: verb"),
         (["--per-caption", "0"], "per_caption must be >= 1, was: 0"),
-        (["--pick", "last"], "pick must be one of first, random, was: last"),
         (["--set", "date=spring"], "date must be YYYY-MM-DD, was: spring"),
         (["--set", "max_blind=20"], "max_blind must be >= 50, was: 20"),
         (["--format", "webdataset"], "format webdataset needs the image files: --images FOLDER"),

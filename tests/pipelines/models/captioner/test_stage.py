@@ -1,6 +1,5 @@
 import json
 from collections import Counter
-from itertools import groupby
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,11 +9,11 @@ import pytest
 import torch
 
 from negcap.pipelines.cli import main
-from negcap.pipelines.engine.tables import verify
 from negcap.pipelines.models.captioner.generate import normalize
 from negcap.pipelines.models.data import read_captions, split_captions
 from negcap.schemas.captions import CAPTION_REASONS, GENERATED, REFUSED_CAPTIONS
 from negcap.schemas.fields import check
+from tests.docs.pages import FOLDER, snippet_with
 
 SMALL = "--set word_dim=32 --set hidden=64 --set joint=32 --set noise=4 --threads 1 --quiet".split()
 PHASES = "--mle-epochs 6 --set discriminator_epochs=1 --gan-epochs 1 --set stages=2".split()
@@ -99,28 +98,18 @@ def test_worker_processes_write_the_same_bytes(run: Path) -> None:
     assert rows(run, "generated_dask").equals(rows(run, "generated"))
 
 
-def test_a_run_of_both_goes_through_every_later_stage(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    new = tmp_path / "new"
-    assert negcap("enlarge", run, "--output", new, "--quiet") == 0
-    both, own, generated = rows(new, "captions"), rows(run, "captions"), rows(run, "generated")
-    ids = both["image_id"].to_pylist()
-    assert len(both) == len(own) + len(generated) == len(set(both["caption_id"].to_pylist()))
-    assert len(list(groupby(ids))) == len(set(ids))  # captions of an image are consecutive
-    assert both.filter(pc.starts_with(both["caption_id"], "scenes:"))["text"].equals(own["text"])
-    assert rows(new, "features_grid").equals(rows(run, "features_grid"))
-    assert negcap("build", "--output", new, "--operator", "noun", "--scheduler", "synchronous", "--quiet") == 0
-    negatives = rows(new, "negatives")
-    made = negatives.filter(pc.starts_with(negatives["caption_id"], "generated:"))
-    assert len(made) and set(made["origin"].to_pylist()) == {"generated"}
-    assert not verify(new).problems and not verify(run).problems
-    assert negcap("enlarge", run, "--output", run) == 2
-    for verb, *given in (("enlarge", "--extra", "refused_captions"), ("train", "--set", "extra=refused_captions")):
-        assert negcap(verb, run, "--output", tmp_path / "m", *given, "--quiet") == 2
-    errors = capsys.readouterr().err
-    assert "refused_captions has other columns" in errors
-    assert "extra must be a table of captions, refused_captions lacks" in errors
+def test_a_run_of_both_is_made_as_the_page_shows(run: Path, tmp_path: Path) -> None:
+    page = snippet_with("def enlarge", FOLDER / "how-to" / "captioner.md")
+    page.enlarge(run, tmp_path / "new", operators="noun", scheduler="synchronous")
+    kept, negatives = rows(tmp_path / "new", "source_columns"), rows(tmp_path / "new", "negatives")
+    writer = dict(zip(kept["caption_id"].to_pylist(), kept["writer"].to_pylist(), strict=True))
+    assert {writer[name] for name in negatives["caption_id"].to_pylist()} == {"person", "captioner"}
+    assert set(kept["image_id"].to_pylist()) == set(rows(run, "captions")["image_id"].to_pylist())
+
+
+def test_only_a_table_of_captions_is_extra(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert negcap("train", run, "--output", tmp_path / "m", "--set", "extra=refused_captions", "--quiet") == 2
+    assert "extra must be a table of captions, refused_captions lacks" in capsys.readouterr().err
 
 
 def test_extra_captions_are_used_for_training_but_not_for_metrics(run: Path) -> None:
