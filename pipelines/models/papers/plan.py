@@ -165,7 +165,7 @@ def _models(names: Iterable[str], recipes: Iterable[str] = ("house",), seeds: in
             size = f"{SMALL[recipe]} {(HALVED if model == 'univse' else FALLING)[recipe]}"
             evaluations = {"evaluation": evaluation}
             if name == "univse":
-                evaluations["sentence"] = f"--component none {FEW}"
+                evaluations |= {its: f"{given} {FEW}" for its, given in PAPERS["of_sentence"].items()}
             given = f"--recipe {recipe} --seed {seed} {flags} {size}"
             yield _training(f"{name}@{recipe}-{seed}", model, given, evaluations=evaluations)
 
