@@ -307,7 +307,7 @@ def _augmented(settings: Settings) -> str:
     for name in PAPERS["augmented"]:
         if seeds := read_seeds(settings, name, "house"):
             rows.append([f"`{name}`", *_cells(seeds, [f"retrieval/{key}" for key in shown])])
-        people = ("people-5" if name.startswith("people-5") else "people-1") + ("-lstm" if "lstm" in name else "")
+        people = ("people-5" if name.startswith("people-5-") else "people-1") + ("-lstm" if "lstm" in name else "")
         for other in sorted({people, name.replace("gan", "generated")} - {name}, reverse=True):
             if figures := difference(settings.trained(name), settings.trained(other), settings.captions):
                 cells = (format_difference(*figures[its]) for its in shown.values())
