@@ -201,9 +201,9 @@ def _augmented(settings: Settings) -> Jobs:
         yield _training(f"judge-{part}", "vse++", flags, "{captions}")
     for seed, (name, (flags, short, epochs)) in product(range(settings.seeds), PAPERS["augmented"].items()):
         if settings.size != "short" or "gan" not in flags:
-            size = f"[--epochs {short} --set decay_every={short} --set warm_up={short // 2}|--epochs {epochs}]"
-            size += f" [|--set decay_every={4 * epochs // 5} --set warm_up={max(1, epochs // 16)}]"
-            given = f"--seed {seed} {flags} {SMALL['house']} {size}"
+            small = f"--epochs {short} --set decay_every={short} --set warm_up={short // 2}"
+            size = f"--epochs {epochs} --set decay_every={4 * epochs // 5} --set warm_up={epochs // 2}"
+            given = f"--seed {seed} {flags} {SMALL['house']} [{small}|{size}]"
             yield _training(f"{name}@house-{seed}", "vse++", given, "{captions}")
 
 
