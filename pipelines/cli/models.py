@@ -236,8 +236,9 @@ def probe(
 
     lengths: what a model knows of how general a caption is (Vendrov et al. 2016, section 4.6): of the captions that
     differ most in length, the mean rank of their image, and of the longer one where the shorter one is the query. If
-    the run has components, also retrieval by two objects at once: the maximum of their vectors, or their sum under the
-    cosine.
+    the run has components, also retrieval by what is composed of two objects, or of an image and an object, by the
+    coordinate-wise maximum, and of what two objects have in common, by the minimum (its Figure 4); under the cosine all
+    are sums.
 
     Prints Markdown, or the files; writes it with JSON to --output.
 

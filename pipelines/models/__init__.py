@@ -9,5 +9,5 @@ folders listed before it:
     evaluation   retrieval metrics, attacks by negatives, retrieval by components
     univse       UniVSE: model, losses, sampled components, its own metrics
     trainer      the registry of models, and the verbs train, evaluate, compare, similarity and picture
-    captioner    the conditional GAN that writes captions, and the verbs captioner and assess
+    captioner    the conditional GAN that writes captions, and the verbs captioner and caption
 """

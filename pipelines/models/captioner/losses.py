@@ -15,15 +15,18 @@ from torch.nn import functional
 
 from ..vocabulary import PAD_ID, UNKNOWN_ID
 from .generate import complete, empty_sentences
-from .model import Generator, LSTMState, PaddedSentences, WordScores
+from .model import Generator, LSTMState, PaddedSentences
 
 Reward = Callable[[PaddedSentences, Tensor], Tensor]  # sentences, the batch row of each (b,) -> rewards (b,)
 
 
-def likelihood_loss(scores: WordScores, sentences: PaddedSentences) -> Tensor:
-    """The mean negative log-likelihood per word, a scalar; <unk> is not counted."""
+def likelihood_loss(log_probs: Tensor, sentences: PaddedSentences) -> Tensor:
+    """The mean negative log-likelihood per word, a scalar; <unk> is not counted.
+
+    log_probs: (B, T) of the words of sentences.
+    """
     counted = sentences.mask & (sentences.words != UNKNOWN_ID)
-    return -scores.log_probs.sum() / counted.sum()
+    return -log_probs.sum() / counted.sum()
 
 
 def discriminator_loss(
@@ -41,12 +44,12 @@ def discriminator_loss(
     )
 
 
-def policy_loss(scores: WordScores, values: Tensor, baseline: Tensor) -> Tensor:
+def policy_loss(log_probs: Tensor, values: Tensor, baseline: Tensor) -> Tensor:
     """A scalar whose gradient is that of the policy, -E[Σ_t ∇ log π(w_t | …) (V(S_1:t) - b_t)] (eq. 2).
 
-    scores: of the sampled words w_t. values: (B, T) the values V. baseline: (B, T) the baselines b_t.
+    log_probs: (B, T) log π of the sampled words w_t. values: (B, T) the values V. baseline: (B, T) the baselines b_t.
     """
-    return -(scores.log_probs * (values - baseline).detach()).sum() / len(values)
+    return -(log_probs * (values - baseline).detach()).sum() / len(values)
 
 
 def mean_of_others(values: Tensor) -> Tensor:

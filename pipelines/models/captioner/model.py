@@ -48,17 +48,6 @@ class PaddedSentences(NamedTuple):
         return PaddedSentences(self.words[rows], self.lengths[rows])
 
 
-class WordScores(NamedTuple):
-    """The generator's scores of each word of given sentences; 0 for padding.
-
-    log_probs: (B, T) the log-probability log π of each word. entropy: (B, T), in nats, of the distribution at that
-    position.
-    """
-
-    log_probs: Tensor
-    entropy: Tensor
-
-
 class Generator(nn.Module):
     """The policy π(word | image, noise z, previous words): an LSTM that starts from image features and noise.
 
@@ -96,27 +85,27 @@ class Generator(nn.Module):
         enter, forget, new, show = gates.chunk(4, 1)
         cell = forget.sigmoid() * state.cell + enter.sigmoid() * new.tanh()
         hidden = show.sigmoid() * cell.tanh()
-        return self.out(hidden) + self.forbidden, LSTMState(hidden, cell)
+        return self._logits(hidden), LSTMState(hidden, cell)
 
-    def forward(self, state: LSTMState, sentences: PaddedSentences) -> WordScores:
-        """Score all words of sentences, starting from `state`; the log-probability of a forbidden word is set to 0."""
+    def _logits(self, hidden: Tensor) -> Tensor:
+        """Of the next word, (b, V), for hidden states (b, hidden)."""
+        return linear(hidden, self.out.weight, self.out.bias + self.forbidden)
+
+    def forward(self, state: LSTMState, sentences: PaddedSentences) -> Tensor:
+        """The log-probability log π (B, T) of each word of sentences, starting from `state`.
+
+        That of padding and of forbidden words is 0.
+        """
         words, lengths = sentences
         start = torch.full_like(words[:, :1], START_ID)
         inputs = pack_sentences(self.dropout(self.embedding(torch.cat([start, words[:, :-1]], 1))), lengths)
-        order = inputs.sorted_indices
         states, _ = self.lstm(inputs, (state.hidden[None], state.cell[None]))
         target = pack_sentences(words[..., None], lengths).data[:, 0]
-        scores = (self.out(self.dropout(states.data)) + self.forbidden).log_softmax(1)
+        scores = self._logits(self.dropout(states.data)).log_softmax(1)
         allowed = (target[:, None] != torch.tensor(FORBIDDEN, device=words.device)).all(1)
         log_probs = scores.gather(1, target[:, None])[:, 0].where(allowed, 0)
-        with torch.no_grad():
-            entropy = -(scores.exp() * scores.clamp(min=-1e4)).sum(1)
-
-        def pad(data: Tensor) -> Tensor:
-            packed = PackedSequence(data, inputs.batch_sizes, order, inputs.unsorted_indices)
-            return pad_packed_sequence(packed, batch_first=True, total_length=words.shape[1])[0]
-
-        return WordScores(pad(log_probs), pad(entropy))
+        packed = PackedSequence(log_probs, inputs.batch_sizes, inputs.sorted_indices, inputs.unsorted_indices)
+        return pad_packed_sequence(packed, batch_first=True, total_length=words.shape[1])[0]
 
 
 def pack_sentences(values: Tensor, lengths: Tensor) -> PackedSequence:

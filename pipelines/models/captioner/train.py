@@ -122,7 +122,8 @@ class Training:
     def policy_step(self, rows: Tensor, noise: Generator) -> Step:
         """The policy gradient on captions sampled for the images of captions `rows` (B,).
 
-        Its terms: the mean reward, the policy's mean entropy per word in nats, and the mean number of words.
+        Its terms: the mean reward, the policy's mean entropy per word in nats, estimated from the sampled words, and
+        the mean number of words.
         """
         (generator, discriminator), config = self.nets, self.config
         features = self.features_of(rows)
@@ -138,10 +139,10 @@ class Training:
         sentences, values, rewards = sample_with_values(
             generator, state, self.uniforms(len(rows), noise), reward, positions, config.rollouts, noise
         )
-        scores, mask = generator(state, sentences), sentences.mask
-        terms = {"reward": rewards.mean(), "entropy": scores.entropy[mask].mean()}
+        log_probs = generator(state, sentences)
+        terms = {"reward": rewards.mean(), "entropy": -log_probs.detach()[sentences.mask].mean()}
         terms["words"] = sentences.lengths.float().mean()
-        return Step(policy_loss(scores, values, mean_of_others(values)), terms, optimizer="policy")
+        return Step(policy_loss(log_probs, values, mean_of_others(values)), terms, optimizer="policy")
 
     def batches(self, phase: str, number: int, seed: int) -> Iterator[Callable[[], Step]]:
         """The steps of an epoch, each as a function that computes its loss.

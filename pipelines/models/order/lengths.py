@@ -1,12 +1,13 @@
 """What an embedding knows of how general a caption is: lengths and compositions.
 
-Vendrov et al. (2016), section 4.6 and supplement. A longer caption says more, so it lies below a shorter one of the
-same image; what says two things lies below both, so their composition is the coordinate-wise maximum.
+Vendrov et al. (2016), section 4.6 and supplement (Figure 4). A longer caption says more, so it lies below a shorter one
+of the same image; what says two things lies below both, so their composition is the coordinate-wise maximum; what two
+things have in common lies above both: the minimum.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ from ...engine.tables import has_table
 from ..data import Phrase, read_caption_rows
 from ..device import choose_device
 from ..evaluation.components import average_precision
-from ..evaluation.retrieval import TIE, embed_split, own_scores
+from ..evaluation.retrieval import TIE, EmbeddedSplit, embed_split, own_scores
 from ..figures import markdown_table, write_results
 from ..similarities import COSINE, Similarity
 from ..trainer.evaluate import load_with_corpus
@@ -28,6 +29,7 @@ from .config import LengthConfig
 
 PAPER = "cosine 9.7 and 47.6, order 6.4 and 34.0"  # mean ranks of section 4.6
 TOP = 5
+BOTH = "both of two objects"
 EXAMPLES = 10  # compositions whose best images are written
 
 
@@ -64,15 +66,17 @@ def measure_lengths(model_folder: Path, run: Path, config: LengthConfig, output:
     if language == LANGUAGE and has_table(run, "components"):
         rows = read_caption_rows(run, "components", embedded.caption_ids)["objects"].to_pylist()
         objects = [{item["object"] for item in row} for row in rows]
-        pairs, true = object_pairs(objects, split.owner.tolist(), images, config.min_images)
-        if pairs:
-            names = sorted({name for pair in pairs for name in pair})
+        names, named, pairs = named_objects(objects, split.owner.tolist(), images, config.min_images)
+        if len(pairs):
             vectors = model.queries(corpus.vocabulary, [Phrase((name,), name) for name in names])
-            scores = composed_scores(pairs, dict(zip(names, vectors, strict=True)), split.images, model.similarity)
-            metrics["compositions"] = len(pairs)
-            metrics["mAP"] = 100 * average_precision(scores, true.to(scores.device)).mean().item()
-            parts.append(f"{len(pairs)} pairs of objects as queries: mAP {metrics['mAP']:.1f} %.")
-            parts.append(_examples(pairs, scores, true, embedded.image_ids))
+            found = compositions(vectors, named.to(vectors.device), pairs, split.images, model.similarity)
+            cells = []
+            for name, (scores, true) in found.items():
+                metrics[name] = {"queries": len(true), "mAP": 100 * average_precision(scores, true).mean().item()}
+                share, its = 100 * true.double().mean().item(), metrics[name]
+                cells.append([name, str(its["queries"]), f"{share:.1f}", f"{its['mAP']:.1f}"])
+            parts.append(markdown_table(["composition", "queries", "images to find, %", "mAP, %"], cells))
+            parts.append(_examples([" + ".join(names[n] for n in pair) for pair in pairs], *found[BOTH], embedded))
     return write_results(output, "lengths", metrics, "\n\n".join(parts))
 
 
@@ -107,41 +111,53 @@ def length_ranks(split: Split, similarity: Similarity, pairs: int) -> dict[str, 
     return {"pairs": len(kept), **means}
 
 
-def object_pairs(
+def named_objects(
     objects: Sequence[set[str]], owner: Sequence[int], images: int, least: int
-) -> tuple[list[tuple[str, str]], Tensor]:
-    """Pairs of objects that captions of at least `least` images name, sorted, and (Q, I) bool, which images these are.
+) -> tuple[list[str], Tensor, Tensor]:
+    """Objects that captions of at least `least` images name, sorted: N names, and (N, I) bool, which images these are.
 
-    objects: of each caption. owner: the image of each. An image has all objects of its captions.
+    Also the pairs (Q, 2) of them that as many images have together. objects: of each caption. owner: its image.
     """
-    named = pd.DataFrame({"image": owner, "object": [sorted(words) for words in objects]}).explode("object")
-    named = named.dropna().drop_duplicates()
-    both = named.merge(named, on="image")
-    groups = both[both["object_x"] < both["object_y"]].groupby(["object_x", "object_y"])["image"]
-    where: dict[Any, list[int]] = {pair: rows.tolist() for pair, rows in groups if len(rows) >= least}
-    true = torch.zeros(len(where), images, dtype=torch.bool)
-    for row, rows in enumerate(where.values()):
-        true[row, rows] = True
-    return list(where), true
+    rows = pd.DataFrame({"image": owner, "object": [sorted(words) for words in objects]}).explode("object").dropna()
+    table = pd.crosstab(rows["object"], rows["image"]).reindex(columns=range(images), fill_value=0) > 0
+    table = table[table.sum(axis=1) >= least]
+    named = torch.tensor(table.to_numpy())
+    together = named.float() @ named.float().T
+    return table.index.tolist(), named, (together.triu(1) >= least).nonzero()
 
 
-def composed_scores(
-    pairs: Sequence[tuple[str, str]], vectors: dict[str, Tensor], images: Tensor, similarity: Similarity
-) -> Tensor:
-    """The scores (Q, I) of images (I, d) with compositions of two words.
+def compositions(
+    vectors: Tensor, named: Tensor, pairs: Tensor, images: Tensor, similarity: Similarity
+) -> dict[str, tuple[Tensor, Tensor]]:
+    """Scores (Q, I) of images (I, d) with each kind of composition, and (Q, I) bool, which images it should find.
 
-    vectors: of the words. Under the order a composition is the coordinate-wise maximum, under the cosine the sum.
+    vectors: (N, d) of words. named: (N, I) bool, the images whose captions name them. pairs: (Q, 2) of words. Under the
+    order, what composes is the coordinate-wise maximum, and what two have in common is the minimum; the cosine has only
+    the sum. Images take part as the one that scores best for the first word without having the second.
     """
-    one, other = (torch.stack([vectors[pair[k]] for pair in pairs]) for k in (0, 1))
-    composed = COSINE.finish(one + other) if similarity is COSINE else torch.maximum(one, other)
-    return similarity.by_text(composed, images)
+
+    def join(one: Tensor, other: Tensor, of: Callable[[Tensor, Tensor], Tensor] = torch.maximum) -> Tensor:
+        return COSINE.finish(one + other) if similarity is COSINE else of(one, other)
+
+    (one, other), (first, second) = vectors[pairs].unbind(1), named[pairs].unbind(1)
+    alone = first & ~second
+    begun = alone.any(1)
+    start = similarity.by_text(one, images).masked_fill(~alone, -torch.inf).argmax(1)[begun]
+    added = similarity.by_text(join(images[start], other[begun]), images)
+    added[torch.arange(len(start)), start] = -torch.inf
+    return {
+        BOTH: (similarity.by_text(join(one, other), images), first & second),
+        "either of two objects": (similarity.by_text(join(one, other, torch.minimum), images), first | second),
+        "an image and an object": (added, (first & second)[begun]),
+    }
 
 
-def _examples(pairs: Sequence[tuple[str, str]], scores: Tensor, true: Tensor, image_ids: Sequence[str]) -> str:
+def _examples(titles: Sequence[str], scores: Tensor, true: Tensor, embedded: EmbeddedSplit) -> str:
     """A table of the best images of the most frequent compositions; those that captions say have both are bold."""
+    image_ids = embedded.image_ids
     rows = []
     for row in true.sum(1).sort(descending=True, stable=True).indices[:EXAMPLES].tolist():
         best = scores[row].topk(min(TOP, scores.shape[1])).indices.tolist()
         shown = [f"**{image_ids[n]}**" if true[row, n] else image_ids[n] for n in best]
-        rows.append([" + ".join(pairs[row]), ", ".join(shown)])
+        rows.append([titles[row], ", ".join(shown)])
     return markdown_table(["composition", f"best {TOP} images"], rows)

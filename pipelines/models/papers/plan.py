@@ -165,7 +165,7 @@ def _models(names: Iterable[str], recipes: Iterable[str] = ("house",), seeds: in
             size = f"{SMALL[recipe]} {(HALVED if model == 'univse' else FALLING)[recipe]}"
             evaluations = {"evaluation": evaluation}
             if name == "univse":
-                evaluations["sentence"] = f"--component none {FEW}"
+                evaluations |= {its: f"{given} {FEW}" for its, given in PAPERS["of_sentence"].items()}
             given = f"--recipe {recipe} --seed {seed} {flags} {size}"
             yield _training(f"{name}@{recipe}-{seed}", model, given, evaluations=evaluations)
 
@@ -201,8 +201,9 @@ def _augmented(settings: Settings) -> Jobs:
         yield _training(f"judge-{part}", "vse++", flags, "{captions}")
     for seed, (name, (flags, short, epochs)) in product(range(settings.seeds), PAPERS["augmented"].items()):
         if settings.size != "short" or "gan" not in flags:
-            size = f"[--epochs {short} --set decay_every={short} --set warm_up={short // 2}|--epochs {epochs}]"
-            given = f"--seed {seed} {flags} {SMALL['house']} {size} [|--set decay_every={4 * epochs // 5}]"
+            small = f"--epochs {short} --set decay_every={short} --set warm_up={short // 2}"
+            size = f"--epochs {epochs} --set decay_every={4 * epochs // 5} --set warm_up={epochs // 2}"
+            given = f"--seed {seed} {flags} {SMALL['house']} [{small}|{size}]"
             yield _training(f"{name}@house-{seed}", "vse++", given, "{captions}")
 
 

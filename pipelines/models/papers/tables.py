@@ -50,8 +50,8 @@ def read_evaluation(folder: Path, what: str = "evaluation") -> dict[str, Any]:
 
 
 def read_seeds(settings: Settings, model: str, recipe: str) -> list[dict[str, Any]]:
-    """The evaluations of a model by all seeds that have been trained; "sentence": of UniVSE without its components."""
-    model, what = ("univse", "sentence") if model == "sentence" else (model, "evaluation")
+    """The evaluations of a model by all seeds that have been trained, or of UniVSE's sentence with some components."""
+    model, what = ("univse", model) if model in PAPERS["of_sentence"] else (model, "evaluation")
     return list(filter(None, (read_evaluation(folder, what) for folder in settings.trained(model, recipe))))
 
 
@@ -175,10 +175,10 @@ def _time(settings: Settings) -> str:
 
 
 def _training(settings: Settings) -> str:
-    """How the trainings of the parts vse-c and univse went: the loss and rsum on validation, by quarters of them."""
+    """How the trainings of the main rows went: the loss and rsum on validation, by quarters of them."""
     parts = (f"{what}, {quarter}/4" for what in ("loss ÷ 2 margins", "rsum") for quarter in range(1, 5))
     rows = []
-    for (recipe, title), model in product(RECIPES.items(), PAPERS["models"]):
+    for (recipe, title), model in product(RECIPES.items(), (*PAPERS["models"], *PAPERS["augmented"])):
         folders = (folder for folder in settings.trained(model, recipe) if read_evaluation(folder))
         files = [file for folder in folders if (file := folder / METRICS).exists()]
         if not (seeds := [_history(file) for file in files]):
@@ -190,7 +190,8 @@ def _training(settings: Settings) -> str:
         at = [-(-len(rsum[0]) * quarter // 4) - 1 for quarter in range(1, 5)]
         means = [f"{mean(its[n] for its in each):.2f}" for each in (losses, rsum) for n in at]
         steps = str(sum(line["steps"] for line in seeds[0]))
-        rows.append([f"{TITLES[model]}, {title}", steps, f"{best} of {len(rsum[0])}", *means])
+        name = f"{TITLES[model]}, {title}" if model in TITLES else f"`{model}`"
+        rows.append([name, steps, f"{best} of {len(rsum[0])}", *means])
     return markdown_table(["", "steps", "best epoch of each seed", *parts], rows)
 
 
@@ -300,16 +301,18 @@ def _ablations(settings: Settings) -> str:
 
 
 def _augmented(settings: Settings) -> str:
-    """Augmented VSE: retrieval, and the differences from the training on captions by people alone."""
-    shown, rows = {"rsum": "rsum", "i2t R@1": "plain i2t R@1", "t2i R@1": "plain t2i R@1"}, []
+    """Augmented VSE: retrieval, and the differences from people's captions alone, and of the GAN from likelihood."""
+    shown = {"rsum": "rsum", "i2t R@1": "plain i2t R@1", "t2i R@1": "plain t2i R@1"}
+    rows, differences = [], []
     for name in PAPERS["augmented"]:
-        if not (seeds := read_seeds(settings, name, "house")):
-            continue
-        people = ("people-5" if name.startswith("people-5") else "people-1") + ("-lstm" if "lstm" in name else "")
-        figures = difference(settings.trained(name), settings.trained(people), settings.captions)
-        cells = [format_difference(*figures[its]) if figures and name != people else "" for its in shown.values()]
-        rows.append([f"`{name}`", *_cells(seeds, [f"retrieval/{key}" for key in shown]), *cells])
-    return markdown_table(["captions", *shown, *(f"{key}, difference" for key in shown)], rows)
+        if seeds := read_seeds(settings, name, "house"):
+            rows.append([f"`{name}`", *_cells(seeds, [f"retrieval/{key}" for key in shown])])
+        people = ("people-5" if name.startswith("people-5-") else "people-1") + ("-lstm" if "lstm" in name else "")
+        for other in sorted({people, name.replace("gan", "generated")} - {name}, reverse=True):
+            if figures := difference(settings.trained(name), settings.trained(other), settings.captions):
+                cells = (format_difference(*figures[its]) for its in shown.values())
+                differences.append([f"`{name}` − `{other}`", *cells])
+    return markdown_table(["captions", *shown], rows + differences)
 
 
 TABLES: dict[str, Callable[[Settings], str]] = {

@@ -32,7 +32,8 @@ def relevance_hinges(true: Tensor, false: Tensor, margin: float, temperature: fl
 
     Σ_i r_i [α + s(v_i, w⁻_n) - s(v_i, w⁺)]₊, where the relevances r are a softmax over the regions i of s(v_i, w⁺) / τ
     and τ is `temperature`. true: (m, R) scores of m components with the R regions of their images. false: (m, N, R)
-    scores of the N negatives of each. Returns (m, N).
+    scores of the N negatives of each. Returns (m, N). The gradient passes through the relevances, too, about which the
+    paper says nothing.
     """
     relevance = (true / temperature).softmax(-1)[:, None]
     return (relevance * (margin + false - true[:, None]).clamp(min=0)).sum(-1)

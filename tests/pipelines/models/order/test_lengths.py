@@ -1,9 +1,9 @@
-"""Ranks of the longer of two captions, and compositions of two words, where the answer is known."""
+"""Ranks of the longer of two captions, and compositions of words and images, where the answer is known."""
 
 import pytest
 import torch
 
-from negcap.pipelines.models.order.lengths import Split, composed_scores, length_ranks, object_pairs
+from negcap.pipelines.models.order.lengths import Split, compositions, length_ranks, named_objects
 from negcap.pipelines.models.similarities import SIMILARITIES
 
 ORDER = SIMILARITIES["order"]
@@ -24,12 +24,23 @@ def test_the_longer_caption_lies_below_the_shorter() -> None:
         length_ranks(split._replace(words=torch.ones(4, dtype=torch.long)), ORDER, 100)
 
 
-def test_compositions_are_maxima_under_the_order_and_sums_under_the_cosine() -> None:
+def test_maxima_compose_and_minima_abstract_under_the_order_and_the_cosine_has_sums() -> None:
     images = torch.tensor([[1.0, 1, 0], [1, 0, 0], [0, 1, 1]])
-    vectors = {"dog": torch.tensor([0.6, 0, 0]), "car": torch.tensor([0.0, 0.6, 0])}
-    scores = composed_scores([("car", "dog")], vectors, images, ORDER)
-    assert scores[0].tolist() == pytest.approx([0, -0.36, -0.36])
-    scores = composed_scores([("car", "dog")], vectors, images, SIMILARITIES["cosine"])
-    assert scores[0].tolist() == pytest.approx([2**0.5, 0.5**0.5, 0.5**0.5])
-    pairs, true = object_pairs([{"dog"}, {"car"}, {"dog", "tree"}, {"car", "dog"}], [0, 0, 1, 2], 3, 2)
-    assert pairs == [("car", "dog")] and true.tolist() == [[True, False, True]]
+    captions = [{"dog"}, {"car"}, {"dog", "tree"}, {"car", "dog"}, {"dog"}, {"car"}]
+    names, named, pairs = named_objects(captions, [0, 0, 1, 2, 0, 2], 3, 2)
+    assert names == ["car", "dog"] and pairs.tolist() == [[0, 1]]
+    assert named.tolist() == [[True, False, True], [True, True, True]]
+    vectors = torch.tensor([[0.0, 0.6, 0], [0.6, 0.1, 0]])
+    named[1, 2] = False  # so that a car can be alone
+    found = compositions(vectors, named, pairs, images, ORDER)
+    assert [true[0].tolist() for _, true in found.values()] == [
+        [True, False, False],
+        [True, True, True],
+        [True, False, False],
+    ]
+    expected = [[0, -0.36, -0.36], [0, -0.01, 0], [-1, -2, -torch.inf]]  # the last: image 2, and a dog
+    for (scores, _), its in zip(found.values(), expected, strict=True):
+        assert scores[0].tolist() == pytest.approx(its, abs=1e-6)
+    scores, _ = compositions(vectors, named, pairs, images, SIMILARITIES["cosine"])["both of two objects"]
+    assert scores[0].tolist() == pytest.approx((images @ torch.tensor([0.6, 0.7, 0]) / 0.85**0.5).tolist())
+    assert not len(compositions(vectors, named[[1, 1]], pairs, images, ORDER)["an image and an object"][0])
