@@ -32,8 +32,14 @@ def _copy_prompts(ctx: click.Context, flag: click.Parameter, folder: Path | None
         ctx.exit()
 
 
-answers = options.section(
+local = options.section(
     "The language model",
+    click.option(
+        "--local",
+        type=FOLDER,
+        metavar="FOLDER",
+        help="Use a causal Hugging Face model in this folder instead of a server.",
+    ),
     click.option("--cache", type=FOLDER, metavar="FILE", help="File where answers are kept; default: RUN/_answers."),
     click.option(
         "--copy-prompts",
@@ -145,11 +151,19 @@ def _asker(run: Path, given: Mapping[str, Any], purpose: str) -> tuple[Any, dict
     from ..engine.tables import shards_of
 
     shards_of(run, "captions")  # else the cache of the answers would make a folder that is no run
+    cache, local = given.get("cache") or cache_path(run), given["local"]
+    sent = {"max_tokens": 512, "seed": 0, **options.only_set(given)}
+    if local is not None:
+        from ..models.filler import LocalModel
+
+        config = EndpointConfig.of(sent, url="http://localhost", model=local.name)
+        asker: Any = LocalModel(local, config, cache, purpose)
+        return asker, {"model": local.name, "temperature": config.temperature, "fingerprint": asker.fingerprint}
     if not given["url"] or not given["model"]:
-        raise ValueError("a language model must be given: --url and --model of a server")
-    config = EndpointConfig.of({"max_tokens": 512, "seed": 0, **options.only_set(given)})
+        raise ValueError("a language model must be given: --url and --model of a server, or --local FOLDER")
+    config = EndpointConfig.of(sent)
     identity = {"model": config.model, "url": config.url, "temperature": config.temperature, "seed": config.seed}
-    return Endpoint(config, given.get("cache") or cache_path(run), purpose), {**identity, "extra": config.extra}
+    return Endpoint(config, cache, purpose), {**identity, "extra": config.extra}
 
 
 @negcap.command(
@@ -157,7 +171,7 @@ def _asker(run: Path, given: Mapping[str, Any], purpose: str) -> tuple[Any, dict
     flags={"Options": "kinds k splits sample seed", **MODEL},
 )
 @options.run
-@answers
+@local
 @click.option(
     "--filler",
     type=FOLDER,
@@ -170,8 +184,8 @@ def _asker(run: Path, given: Mapping[str, Any], purpose: str) -> tuple[Any, dict
 def propose(run: Path, filler: Path | None, **given: Any) -> None:
     """Let a language model write negatives, and judge them.
 
-    Asks an OpenAI-compatible server (vLLM, llama.cpp, Ollama, transformers serve, hosted) for negatives of the captions
-    in RUN (from negcap build). They are judged as the operators' are; rejected ones are kept with their reasons. Every
+    Asks an OpenAI-compatible server (vLLM, llama.cpp, Ollama, hosted) or a local model for negatives of the captions in
+    RUN (from negcap build). They are judged as the operators' are; rejected ones are kept with their reasons. Every
     answer is kept on disk, so a second call pays only for what is missing. With a masked model, --filler, the likeliest
     other words of each place are proposed.
 
@@ -208,7 +222,7 @@ def propose(run: Path, filler: Path | None, **given: Any) -> None:
 )
 @options.run
 @options.refined
-@answers
+@local
 @options.as_json
 @options.overwrite
 @options.quiet

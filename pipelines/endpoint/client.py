@@ -225,7 +225,7 @@ class Endpoint:
 
 
 class Asker(Protocol):
-    """What is asked; see Endpoint."""
+    """A language model behind an endpoint, or a local one; see Endpoint."""
 
     def ask(self, requests: Iterable[Request]) -> Iterator[Answer]: ...  # noqa: D102
 

@@ -1,8 +1,13 @@
-"""A masked language model of Hugging Face in a local folder proposes words, as NegCLIP and CE-CLIP do."""
+"""Language models of Hugging Face in a local folder.
+
+A masked one proposes words, as NegCLIP and CE-CLIP do; a causal one is asked as an endpoint is, and its answers are
+kept in the same cache.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+import json
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,23 +17,34 @@ from ...augment.caption import Caption, from_parses
 from ...augment.edits import Edit, apply, cased
 from ...augment.language.grammar import article
 from ...augment.recovery import word_slots
+from ..endpoint.client import AnswerCache, Spent
+from ..endpoint.messages import Answer, EndpointConfig, Request, parse_answer, request_key
 from ..engine.manifest import hash_path
-from .scorer import MASKED, load_scorer, read_parts
+from .scorer import CAUSAL, MASKED, load_scorer, read_parts
 
 SPARE = 8  # words looked at beyond k, of which some are no words, or the word that stands there
+MAX_NEW_TOKENS = 256  # of an answer, where the request sets no limit
 
 
-class Filler:
-    """A masked language model. name, fingerprint: of its folder, and a hash of the files there."""
+class _LocalFolder:
+    """A language model and its tokenizer, with the name and the fingerprint (a hash of its files) of the folder."""
 
-    def __init__(self, path: Path) -> None:
-        """Load it. Raises as `read_parts`, and ValueError for a model that is not masked."""
-        if (kind := read_parts(path).kind) != MASKED:
-            raise ValueError(f"filler must be a {MASKED} language model, was a {kind} one: {path}")
+    def __init__(self, path: Path, role: str, kind: str) -> None:
+        """Load it. Raises as `read_parts`, and ValueError for a model of another kind."""
+        if (actual := read_parts(path).kind) != kind:
+            raise ValueError(f"{role} must be a {kind} language model, was a {actual} one: {path}")
         scorer = load_scorer(path.absolute())
         self.name, self.fingerprint = path.name, hash_path(path)
         self._model: Any = scorer.model
         self._tokenizer: Any = scorer.tokenizer
+
+
+class Filler(_LocalFolder):
+    """A masked language model."""
+
+    def __init__(self, path: Path) -> None:
+        """Load it. Raises as `read_parts`, and ValueError for a model that is not masked."""
+        super().__init__(path, "filler", MASKED)
 
     def propose(self, parses: pa.Table, wanted: Collection[str], k: int) -> Iterator[tuple[str, str, str]]:
         """Yield (caption_id, text, kind of the word) for the k likeliest other words in each place of wanted captions.
@@ -67,3 +83,67 @@ def _filled(caption: Caption, index: int, word: str) -> str:
     if before is not None and before.lower in ("a", "an") and article(word) != before.lower:
         edits.insert(0, Edit(before.start, before.end, cased(article(word), before.text, first=index == 1)))
     return apply(caption.text, edits)
+
+
+class LocalModel(_LocalFolder):
+    """A causal language model; used as `negcap.pipelines.endpoint.client.Endpoint`.
+
+    The budget does not apply: it costs nothing but time. With temperature 0 or None it answers greedily, else it
+    samples with the seed of the request.
+    """
+
+    def __init__(self, path: Path, config: EndpointConfig, cache: Path, purpose: str) -> None:
+        """Load it. Raises as `read_parts`, and ValueError for a model that is not causal."""
+        super().__init__(path, "local model", CAUSAL)
+        self._config, self._purpose, self._cache = config, purpose, AnswerCache(cache)
+
+    def __enter__(self) -> LocalModel:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._cache.close()
+
+    @property
+    def spent(self) -> Spent:
+        """Requests and tokens that were computed for this purpose since the cache was made."""
+        return self._cache.spent(self._purpose)
+
+    def ask(self, requests: Iterable[Request]) -> Iterator[Answer]:
+        """Yield the answer to each request, in their order."""
+        for request in requests:
+            body = request.body(self._config)
+            key = request_key(self._config, self.fingerprint.encode() + body)
+            response = self._cache.get(key)
+            cached = response is not None
+            if response is None:
+                response, tokens = self._generate(json.loads(body))
+                self._cache.spend(self._purpose, Spent(1, tokens), key, response)
+            yield parse_answer(response, cached=cached)
+
+    def _generate(self, body: dict[str, Any]) -> tuple[bytes, int]:
+        """The response to a request, as a server would send it, and the number of tokens of both."""
+        import torch
+
+        torch.manual_seed(body.get("seed", 0))
+        tokenizer, chat = self._tokenizer, bool(self._tokenizer.chat_template)
+        if chat:
+            prompt = tokenizer.apply_chat_template(body["messages"], tokenize=False, add_generation_prompt=True)
+        else:
+            prompt = "\n\n".join(message["content"] for message in body["messages"]) + "\n"
+        encoded = tokenizer(prompt, return_tensors="pt", add_special_tokens=not chat).to(self._model.device)
+        temperature = body.get("temperature")
+        sampling = {"do_sample": True, "temperature": temperature} if temperature else {"do_sample": False}
+        with torch.inference_mode():
+            output = self._model.generate(
+                **encoded,
+                **sampling,
+                max_new_tokens=body.get("max_tokens") or MAX_NEW_TOKENS,
+                pad_token_id=tokenizer.eos_token_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id,
+                use_cache=True,
+            )[0]
+        start = encoded["input_ids"].shape[1]
+        text = tokenizer.decode(output[start:], skip_special_tokens=True)
+        choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+        usage = {"prompt_tokens": start, "completion_tokens": len(output) - start}
+        value = {"model": self.name, "system_fingerprint": self.fingerprint, "choices": [choice], "usage": usage}
+        return json.dumps(value, ensure_ascii=False).encode(), len(output)

@@ -157,9 +157,9 @@ def test_rows_are_joined_to_those_of_the_caller_by_columns_to_keep() -> None:
         (["A dog."], {"preset": "every"}, ValueError, "preset must be one of vse-c, .*, was: every"),
         (["A dog."], {"preset": "negation", "operators": "noun"}, ValueError, "preset and operators exclude each"),
         (pd.DataFrame({"image": [1], "words": ["A dog."]}), {}, ValueError,
-         "no column has a usual name of caption columns, give it with caption_column="),
+         "no column has a usual name of caption columns, use caption_column="),
         (pa.table({"photo": [{"url": "a"}], "text": ["A dog."]}), {}, ValueError,
-         r"give it with image_column=; found: text; not readable: photo \(a struct without a field path or bytes\)"),
+         r"use image_column=; found: text; not readable: photo \(a struct without a field path or bytes\)"),
     ],
 )  # fmt: skip
 def test_bad_input(captions: object, settings: dict, error: type[Exception], message: str) -> None:

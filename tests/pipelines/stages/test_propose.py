@@ -273,3 +273,16 @@ def test_a_masked_model_proposes_single_words(run: Path, tmp_path: Path) -> None
     for row in made:
         captions = {text.lower() for texts in CAPTIONS.values() for text in texts}
         assert row["text"].lower() not in captions and row["source"] == "filler" and len(row["fingerprint"]) == 64
+
+
+def test_a_local_model_is_asked_as_a_server_is(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from tests.pipelines.models.test_scorer import causal_model
+
+    causal_model(tmp_path / "tiny", eos_token="</s>", bos_token="<s>")
+    prompts = tmp_path / "prompts"
+    prompts.mkdir()
+    (prompts / "free.txt").write_text("s\n---\nA")
+    flags = ["--local", str(tmp_path / "tiny"), "--kind", "free", "--prompts", str(prompts), "--set", "max_tokens=4"]
+    assert main(["propose", str(run), *flags, "--sample", "2", "--scheduler", "synchronous", "--quiet"]) == 0
+    assert "malformed" in capsys.readouterr().out
+    assert {row["source"] for row in rows(run, "judged")} == {"tiny"}
