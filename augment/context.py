@@ -13,7 +13,7 @@ from .caption import Caption, cached, cached_on_context, read_only
 from .cloze.model import Reading, cloze_model
 from .cloze.surrogate import surrogate_of
 from .edits import Kind
-from .judgement import KINDS, MAX_P_BOTH, MAX_P_ODD, judge_of, scores_of, terms
+from .judgement import KINDS, MAX_P_BOTH, MAX_P_ODD, judge_of, place_of, scores_of, terms
 from .language.coreference import Coreferent, says_less
 from .lexicon.lexicon import Lexicon
 from .mentions import Mentions
@@ -99,22 +99,20 @@ class Batch:
         readings = [self.readings[slots[slot][0]] for slot in asked.tolist()]
         changes = np.stack(surrogate.estimate(readings, np.array(at), of, units, WINDOW), axis=1)
         network = judge_of(readings[0].model)
-        vectors = np.stack([reading.at(place) for reading, place in zip(readings, at, strict=True)])
+        beside = network.of_places(np.stack([place_of(*its) for its in zip(readings, at, strict=True)]))[of]
         olds = np.array([min(one.scores[place[0] : place[1] - 1]) for one, place in zip(readings, at, strict=True)])
-        shares = network.shares(vectors, np.zeros_like(vectors))[of]
-        shares += unit_shares(self.lexicon, kind, form)[new[known]]
+        shares = unit_shares(self.lexicon, kind, form)[new[known]]
         sizes, means = scores_of(readings)
-        judged = network.judge(KINDS.index(kind), terms(changes, sizes[of], means[of], olds[of]), shares)
+        judged = network.judge(KINDS.index(kind), terms(changes, sizes[of], means[of], olds[of]), beside, shares)
         found[:, known] = changes[:, 3], *judged
         return found
 
 
 @cached(CACHED)
 def unit_shares(lexicon: Lexicon, kind: str, form: str = "") -> np.ndarray:
-    """What each unit of `head_units` adds to the hidden layer of the judge, see `Judge.shares`: (entries, hidden)."""
+    """`Judge.of_units` of each unit of `head_units`: (entries, hidden + products), read-only."""
     model = lexicon.cloze or cloze_model()
-    vectors = model.embedding[head_units(lexicon, kind, form)]
-    return read_only(judge_of(model).shares(np.zeros_like(vectors), vectors))
+    return read_only(judge_of(model).of_units(model.embedding[head_units(lexicon, kind, form)]))
 
 
 def computed_together(function: Callable[[Batch], Sequence[Result]]) -> Callable[[Caption, Context], Result]:

@@ -1,15 +1,16 @@
 """What careful readers would say of a negative beside its caption: that it is odd, which is ungrammatical or describes
 what is hardly ever seen or said; and that one photo could be rightly described by both.
 
-Two probabilities, from a network with one hidden layer that is fitted to what readers said of negatives which were
-drawn without these limits (see `negcap.pipelines.resources.judgement`):
+Two probabilities, from a network that is fitted to what readers said of negatives, also of such as break these limits
+(see `negcap.pipelines.resources.judgement`):
 
-    log-odds = A relu(P v + Q e + T t + K_k + b) + c
+    log-odds = A relu(P v + Q e + T t + K_k + b) + C (R v * S e) + c
 
-v: the vector of the place of the word that is replaced, by the cloze model; e: the vector of the new word, of several
-edits the mean of both; t: the `terms`, how the model compares the negative with its caption; k: the kind of the change.
-The parameters are in the file of the cloze model. Those of the shipped model serve models without any, whose vectors
-are others: v and e are then 0, as they were for some of the negatives of the fit.
+v: the vector of the place of the word that is replaced, by the cloze model, and the mean vector of the units that stand
+there, one after the other; e: the vector of the new unit; of several edits the means. *: number by number, a product
+for each row of R and S. t: the `terms`, how the model compares the negative with its caption; k: the kind of the
+change. The parameters are in the file of the cloze model. Those of the shipped model serve models without any, whose
+vectors are others: v and e are then 0, as they were for some of the negatives of the fit.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import numpy as np
 from .caption import Caption, cached
 from .cloze.file import JUDGEMENT, PARTS, read_arrays
 from .cloze.model import ClozeModel, Reading
+from .cloze.states import Place
 from .data import data_path
 from .edits import Candidate, Kind
 from .plausibility import Change, replacements
@@ -56,18 +58,32 @@ class Judge:
         self._bias, self._last = (arrays[f"{JUDGEMENT}{name}.bias"].astype(np.float64) for name in ("hidden", "output"))
         self._own = own
 
-    def shares(self, places: np.ndarray, units: np.ndarray) -> np.ndarray:
-        """What vectors of places and of new units add to the hidden layer: (negatives, hidden)."""
-        return places @ self._place + units @ self._unit if self._own else np.zeros((len(places), len(self._bias)))
+    def of_places(self, places: np.ndarray) -> np.ndarray:
+        """P v and R v of places, see `place_of`: (places, hidden + products)."""
+        return self._shares(places, self._place)
 
-    def judge(self, kinds: np.ndarray | int, terms: np.ndarray, shares: np.ndarray) -> Judgements:
-        """Judge negatives. kinds: their numbers in KINDS, or one for all. terms: see `terms`. shares: what places and
-        new units add to the hidden layer, (negatives, hidden).
+    def of_units(self, units: np.ndarray) -> np.ndarray:
+        """Q e and S e of the vectors of new units: (units, hidden + products)."""
+        return self._shares(units, self._unit)
+
+    def _shares(self, vectors: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        return vectors @ weights if self._own else np.zeros((len(vectors), weights.shape[1]))
+
+    def judge(self, kinds: np.ndarray | int, terms: np.ndarray, places: np.ndarray, units: np.ndarray) -> Judgements:
+        """Judge negatives. kinds: their numbers in KINDS, or one for all. terms: see `terms`. places, units: the rows
+        of `of_places` and `of_units`, a row each.
         """
-        hidden = shares + terms @ self._terms
+        size = len(self._bias)
+        hidden = places[:, :size] + units[:, :size] + terms @ self._terms
         hidden += self._kinds[kinds] + self._bias
-        odds = _exact(np.maximum(hidden, 0.0)) @ self._output + self._last
-        return Judgements(*sigmoid(odds).round(4).T)
+        both = np.concatenate([np.maximum(hidden, 0.0), places[:, size:] * units[:, size:]], axis=1)
+        return Judgements(*sigmoid(_exact(both) @ self._output + self._last).round(4).T)
+
+
+def place_of(reading: Reading, place: Place) -> np.ndarray:
+    """The vector of a place in a caption, beside the mean vector of the units that stand there: (2 * width,)."""
+    old = reading.model.embedding[list(reading.units[place[0] + 1 : place[1]])]
+    return np.concatenate([reading.at(place), _exact(old.sum(axis=0) / max(len(old), 1))])
 
 
 def terms(changes: np.ndarray, sizes: np.ndarray, means: np.ndarray, olds: np.ndarray) -> np.ndarray:
@@ -90,7 +106,8 @@ def _exact(numbers: np.ndarray) -> np.ndarray:
 
 class Inputs(NamedTuple):
     """What the network is given of negatives: the numbers of their kinds in KINDS, (negatives,); the `terms`; the mean
-    vector of the places whose words are replaced, and that of the new units, 0 if there are none, (negatives, width).
+    vector of the places whose words are replaced (`place_of`), (negatives, 2 * width), and that of the new units,
+    (negatives, width), 0 if there are none.
     """
 
     kinds: np.ndarray
@@ -108,11 +125,12 @@ def inputs(
 ) -> Inputs:
     """The inputs of negatives: for each its caption, how the model has read that, the change, and how they compare."""
     embedding = readings[0].model.embedding
-    places, units = np.zeros((2, len(candidates), embedding.shape[1]))
+    units = np.zeros((len(candidates), embedding.shape[1]))
+    places = np.zeros((len(candidates), 2 * embedding.shape[1]))
     olds, counts = np.zeros(len(candidates)), np.zeros(len(candidates))
     for i, (caption, reading, candidate) in enumerate(zip(captions, readings, candidates, strict=True)):
         for place, unit in replacements(caption, reading, candidate):
-            places[i] += reading.at(place)
+            places[i] += place_of(reading, place)
             units[i] += 0.0 if unit is None else embedding[unit]
             counts[i] += 1
             olds[i] = min(olds[i], *reading.scores[place[0] : place[1] - 1])
@@ -131,7 +149,7 @@ def judge(
     if not candidates:
         return Judgements(np.zeros(0), np.zeros(0))
     network, given = judge_of(readings[0].model), inputs(captions, readings, candidates, changes)
-    return network.judge(given.kinds, given.terms, network.shares(given.places, given.units))
+    return network.judge(given.kinds, given.terms, network.of_places(given.places), network.of_units(given.units))
 
 
 def scores_of(readings: Sequence[Reading]) -> tuple[np.ndarray, np.ndarray]:

@@ -167,14 +167,15 @@ def surrogate_shapes(arrays: Mapping[str, np.ndarray]) -> dict[str, tuple[int, .
 
 def judgement_shapes(arrays: Mapping[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
     """The shape of each parameter of `negcap.augment.judgement`, by name, in a model with these other parameters; {} if
-    it has none. The sizes are those of `judgement.hidden.bias`, `judgement.terms.weight` and `judgement.kind.weight`,
-    else KeyError.
+    it has none. The sizes are those of `judgement.hidden.bias`, `judgement.unit.weight`, `judgement.terms.weight` and
+    `judgement.kind.weight`, else KeyError.
     """
     if not any(name.startswith(JUDGEMENT) for name in arrays):
         return {}
     words, (hidden,) = arrays[EMBEDDING].shape[1], arrays[f"{JUDGEMENT}hidden.bias"].shape
+    rows = len(arrays[f"{JUDGEMENT}unit.weight"])
     terms, kinds = (arrays[f"{JUDGEMENT}{name}.weight"].shape[1] for name in ("terms", "kind"))
-    sizes = (hidden, words), (hidden, words), (hidden, terms), (hidden, kinds), (2, hidden)
+    sizes = (rows, 2 * words), (rows, words), (hidden, terms), (hidden, kinds), (2, rows)
     named = {f"{JUDGEMENT}{name}.weight": shape for name, shape in zip(PARTS, sizes, strict=True)}
     return named | {f"{JUDGEMENT}hidden.bias": (hidden,), f"{JUDGEMENT}output.bias": (2,)}
 

@@ -6,7 +6,7 @@ import csv
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -21,37 +21,66 @@ from ...augment.recovery import recover
 from .cloze.config import JudgementConfig
 from .cloze.network import write_arrays
 
-COLUMNS = ("caption", "text", "odd", "both")
+COLUMNS = ("caption", "text", "shown", "weight", "odd", "both")
+SHOWN = ("list", "pair")  # a reader saw many changes of a caption; a caption and a negative, which in random order
 FOLDS = 5
 
 
-class Network(nn.Module):
-    """log-odds = A relu(P v + Q e + T t + K_k + b) + c, see `negcap.augment.judgement`.
+class Labels(NamedTuple):
+    """Captions, their negatives, what was said of them: (negatives, 2), odd and both, NaN where nothing was; whether
+    readers saw lists, and how many negatives each stands for if some were asked of more often: both (negatives,).
+    """
 
-    Some inputs are dropped in training: each number of v and e by itself, and both wholly for some of the negatives.
+    captions: Sequence[str]
+    texts: Sequence[str]
+    said: np.ndarray
+    lists: np.ndarray
+    weights: np.ndarray
+
+    def take(self, rows: np.ndarray) -> Labels:
+        """Some of the negatives; rows: their numbers."""
+        captions, texts = ([its[row] for row in rows.tolist()] for its in (self.captions, self.texts))
+        return Labels(captions, texts, *(its[rows] for its in self[2:]))
+
+
+class Network(nn.Module):
+    """log-odds = A relu(P v + Q e + T t + K_k + b) + C (R v * S e) + c, see `negcap.augment.judgement`.
+
+    Readers of lists are milder than those of pairs, each kind of change by another measure: for lists, and only in
+    training, there are a vector that is added to b and for each kind one that is added to c. In training some inputs
+    are dropped: each number of v and e by itself, and both wholly for some of the negatives.
     """
 
     def __init__(self, width: int, config: JudgementConfig) -> None:
         """width: of the vectors."""
         super().__init__()
-        sizes = width, width, len(TERMS), len(KINDS)
+        sizes = 2 * width, width, len(TERMS), len(KINDS)
+        rows = config.hidden + config.products, config.hidden + config.products, config.hidden, config.hidden
         self.parts = nn.ModuleDict(
-            {name: nn.Linear(size, config.hidden, bias=False) for name, size in zip(PARTS, sizes, strict=False)}
+            {name: nn.Linear(*its, bias=False) for name, *its in zip(PARTS, sizes, rows, strict=False)}
         )
+        for part in ("place", "unit"):
+            nn.init.normal_(self.parts[part].weight, std=0.05)
         self.bias = nn.Parameter(torch.zeros(config.hidden))
-        self.output = nn.Linear(config.hidden, 2)
+        self.output = nn.Linear(rows[0], 2)
+        self.of_lists = nn.Parameter(torch.zeros(config.hidden))
+        self.kinds_of_lists = nn.Parameter(torch.zeros(len(KINDS), 2))
         self.config = config
 
     def forward(self, given: Sequence[Tensor]) -> Tensor:
-        """The log-odds of odd and both: (negatives, 2); given: v, e, t and the kinds as one-hot vectors."""
-        place, unit, terms, kinds = given
+        """The log-odds of odd and both: (negatives, 2); given: v, e, t, the kinds as one-hot vectors, and whether
+        readers saw lists, (negatives, 1).
+        """
+        vectors, (terms, kinds, lists) = given[:2], given[2:]
         if self.training:
-            known = (torch.rand(len(place), 1) >= self.config.without_vectors).float()
-            place, unit = (known * nn.functional.dropout(its, self.config.dropout) for its in (place, unit))
-        hidden = sum(
-            (part(its) for part, its in zip(self.parts.values(), (place, unit, terms, kinds), strict=True)), self.bias
-        )
-        return self.output(nn.functional.dropout(torch.relu(hidden), self.config.dropout / 2, self.training))
+            known = (torch.rand(len(terms), 1) >= self.config.without_vectors).float()
+            vectors = [known * nn.functional.dropout(its, self.config.dropout) for its in vectors]
+        place, unit = self.parts["place"](vectors[0]), self.parts["unit"](vectors[1])
+        size = self.config.hidden
+        hidden = place[:, :size] + unit[:, :size] + self.parts["terms"](terms) + self.parts["kind"](kinds) + self.bias
+        hidden = torch.cat([torch.relu(hidden + lists * self.of_lists), place[:, size:] * unit[:, size:]], dim=1)
+        odds = self.output(nn.functional.dropout(hidden, self.config.dropout / 2, self.training))
+        return odds + lists * (kinds @ self.kinds_of_lists)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The parameters as they stand in the file of a cloze model, see `negcap.augment.cloze.file`."""
@@ -65,82 +94,96 @@ class Network(nn.Module):
 
 
 @torch.random.fork_rng(devices=[])
-def fit(given: Inputs, said: np.ndarray, config: JudgementConfig) -> Network:
-    """Fit a network to what readers said of negatives, odd and both: (negatives, 2), NaN where nobody was asked."""
+def fit(given: Inputs, asked: Labels, config: JudgementConfig) -> Network:
+    """Fit a network to what readers said of negatives; given: the inputs of these."""
     torch.manual_seed(config.seed)
-    tensors, target = tensors_of(given), torch.from_numpy(said).float()
-    net = Network(given.places.shape[1], config)
+    tensors, target = tensors_of(given, asked.lists), torch.from_numpy(asked.said).float()
+    weights = torch.from_numpy(asked.weights * np.where(asked.lists, 1.0, config.pair_weight)).float()[:, None]
+    weights = weights * ~target.isnan()
+    target = target.nan_to_num()
+    net = Network(given.units.shape[1], config)
     optimizer = torch.optim.AdamW(net.parameters(), weight_decay=config.weight_decay)
-    steps = max(1, len(said) // config.batch)
+    steps = max(1, len(target) // config.batch)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, config.learning_rate, total_steps=config.epochs * steps)
     order = np.random.default_rng(config.seed)
     for _ in range(config.epochs):
-        for numbers in np.array_split(order.permutation(len(said)), steps):
-            odds, wanted = net([its[numbers] for its in tensors]), target[numbers]
-            known = ~wanted.isnan()
-            error = nn.functional.binary_cross_entropy_with_logits(odds[known], wanted[known])
+        for numbers in np.array_split(order.permutation(len(target)), steps):
+            odds = net([its[numbers] for its in tensors])
+            error = nn.functional.binary_cross_entropy_with_logits(
+                odds, target[numbers], weights[numbers], reduction="sum"
+            )
             optimizer.zero_grad()
-            error.backward()
+            (error / (2 * len(numbers))).backward()
             optimizer.step()
             schedule.step()
     return net.eval()
 
 
-def tensors_of(given: Inputs) -> list[Tensor]:
-    """The inputs of the network; kinds as one-hot vectors."""
+def tensors_of(given: Inputs, lists: np.ndarray) -> list[Tensor]:
+    """The inputs of the network; kinds as one-hot vectors, lists as (negatives, 1)."""
     kinds = np.eye(len(KINDS))[given.kinds]
-    return [torch.from_numpy(its).float() for its in (given.places, given.units, given.terms, kinds)]
+    return [torch.from_numpy(its).float() for its in (given.places, given.units, given.terms, kinds, lists[:, None])]
 
 
-def read_labels(path: Path) -> tuple[list[str], list[str], np.ndarray]:
-    """Captions, negatives, and what was said of them: (negatives, 2), NaN where nothing was. Raises ValueError if a
-    column is missing, or a label is another than 1, 0 or nothing.
+def read_labels(path: Path) -> Labels:
+    """The labels of a file. Raises ValueError if a column is missing, or a label is another than 1, 0 or nothing, or
+    none of SHOWN.
     """
     with path.open(encoding="utf-8", newline="") as lines:
         reader = csv.DictReader(lines, delimiter="\t")
         if missing := set(COLUMNS).difference(reader.fieldnames or ()):
             raise ValueError(f"{path} must have the columns {', '.join(COLUMNS)}, lacks {', '.join(sorted(missing))}")
         rows = list(reader)
+    if wrong := [row["shown"] for row in rows if row["shown"] not in SHOWN]:
+        raise ValueError(f"{path}: shown must be list or pair, was: {wrong[0]}")
     labels = {"1": 1.0, "0": 0.0, "": np.nan}
-    for name in COLUMNS[2:]:
+    for name in ("odd", "both"):
         if wrong := [row[name] for row in rows if row[name] not in labels]:
             raise ValueError(f"{path}: {name} must be 1, 0 or empty, was: {wrong[0]}")
-    said = np.array([[labels[row[name]] for name in COLUMNS[2:]] for row in rows])
-    return [row["caption"] for row in rows], [row["text"] for row in rows], said
+    said = np.array([[labels[row["odd"]], labels[row["both"]]] for row in rows]).reshape(-1, 2)
+    lists = np.array([row["shown"] == "list" for row in rows], bool)
+    weights = np.array([float(row["weight"]) for row in rows])
+    return Labels([row["caption"] for row in rows], [row["text"] for row in rows], said, lists, weights)
 
 
 def fit_to(labels: Path, model: Path, output: Path, config: JudgementConfig) -> dict[str, Any]:
     """Give a cloze model a judge, fitted to what readers said, and write the model to `output`; returns its record.
 
     labels: a tab-separated file with the columns COLUMNS, a row for what a reader said of a caption and its negative;
-    odd and both are 1, 0 or empty. The record has the number of labels, the area under the ROC curve, and by predicted
-    probability the number of negatives and the share of which it was said, all for captions of folds that were left
-    out. Raises OSError or ValueError for bad input.
+    shown is one of SHOWN, weight a number, odd and both are 1, 0 or empty. The network judges as readers of pairs do, and learns from
+    those of lists as well. The record has the number of labels, the area under the ROC curve, and by predicted
+    probability the number of negatives and the share of which it was said, all of pairs (of lists, if there are no
+    pairs) with captions of folds that were left out. Raises OSError or ValueError for bad input.
     """
-    from sklearn.metrics import roc_auc_score
-
     torch.set_num_threads(1)
-    loaded = ClozeModel.load(model)
-    of_captions, of_negatives, said = read_labels(labels)
-    captions, texts = parse(of_captions), parse(of_negatives)
+    loaded, asked = ClozeModel.load(model), read_labels(labels)
+    captions, texts = parse(asked.captions), parse(asked.texts)
     readings = read(captions, loaded)
     candidates = [recover(one, other).candidate for one, other in zip(captions, texts, strict=True)]
     given = inputs(captions, readings, candidates, compare(captions, readings, candidates))
-    number = {text: i for i, text in enumerate(dict.fromkeys(of_captions))}
-    fold = np.random.default_rng(config.seed).integers(0, FOLDS, len(number))[[number[text] for text in of_captions]]
-    predicted = np.zeros(said.shape)
+    return fit_model(given, asked, model, output, config)
+
+
+def fit_model(given: Inputs, asked: Labels, model: Path, output: Path, config: JudgementConfig) -> dict[str, Any]:
+    """As `fit_to`; given: the inputs of the negatives."""
+    from sklearn.metrics import roc_auc_score
+
+    number = {text: i for i, text in enumerate(dict.fromkeys(asked.captions))}
+    fold = np.random.default_rng(config.seed).integers(0, FOLDS, len(number))[[number[text] for text in asked.captions]]
+    predicted = np.zeros(asked.said.shape)
     for left_out in range(FOLDS):
-        apart = fold == left_out
-        net = fit(given.take(~apart), said[~apart], config)
-        predicted[apart] = torch.sigmoid(net(tensors_of(given.take(apart)))).detach().numpy()
-    record: dict[str, Any] = {"labels": len(said), "training": config.model_dump()}
-    for name, its, of in zip(COLUMNS[2:], predicted.T, said.T, strict=True):
-        known = ~np.isnan(of)
+        apart, others = np.flatnonzero(fold == left_out), np.flatnonzero(fold != left_out)
+        net = fit(given.take(others), asked.take(others), config)
+        predicted[apart] = torch.sigmoid(net(tensors_of(given.take(apart), asked.lists[apart]))).detach().numpy()
+    measured = asked.lists.all() | ~asked.lists
+    record: dict[str, Any] = {"labels": len(fold), "pairs": int((~asked.lists).sum()), "training": config.model_dump()}
+    for name, its, of in zip(("odd", "both"), predicted.T, asked.said.T, strict=True):
+        known = ~np.isnan(of) & measured
         tenths = np.minimum((its * 10).astype(int), 9)
         record[name] = {
-            "auc": round(float(roc_auc_score(of[known], its[known])), 3),
+            "auc": round(float(roc_auc_score(of[known], its[known], sample_weight=asked.weights[known])), 3),
             "by_tenth": [
-                [int(at.sum()), round(float(of[at].mean()), 3)]
+                [int(at.sum()), round(float(np.average(of[at], weights=asked.weights[at])), 3)]
                 for at in (known & (tenths == tenth) for tenth in range(10))
                 if at.any()
             ],
@@ -149,5 +192,5 @@ def fit_to(labels: Path, model: Path, output: Path, config: JudgementConfig) -> 
         arrays = {name: archive[name] for name in archive.files if not name.startswith(JUDGEMENT)}
     about = json.loads(arrays[ABOUT].tobytes()) | {"judgement": record}
     arrays[ABOUT] = np.frombuffer(json.dumps(about, sort_keys=True, ensure_ascii=False).encode(), np.uint8)
-    write_arrays(output, {**arrays, **fit(given, said, config).arrays()})
+    write_arrays(output, {**arrays, **fit(given, asked, config).arrays()})
     return record

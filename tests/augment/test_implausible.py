@@ -21,7 +21,7 @@ from negcap.augment.generate import (
     generate_tables,
     reject_implausible,
 )
-from negcap.augment.judgement import inputs, judge, judge_of
+from negcap.augment.judgement import inputs, judge, judge_of, place_of
 from negcap.augment.language.parse import parse
 from negcap.augment.operators import OPERATORS, PRESETS
 from negcap.augment.plausibility import compare
@@ -58,11 +58,14 @@ def test_the_judge_is_its_equation() -> None:
     assert its.terms[0] == pytest.approx((*terms, own.reading.scores[1] / 5), abs=1e-4)
     assert np.array_equal(its.units[0], model.embedding[model.units.of("cat")])
     assert np.array_equal(its.units[1], model.embedding[model.units.of("dog")])  # the last word of a phrase
-    assert np.array_equal(its.places[0], own.reading.vector(1, 2))
+    old = model.embedding[model.units.of("dog")]
+    assert np.array_equal(its.places[0], [*own.reading.vector(1, 2), *old])
     arrays = {name: model.network.arrays[f"judgement.{name}.weight"].astype(float) for name in PARTS}
     bias, last = (model.network.arrays[f"judgement.{name}.bias"] for name in ("hidden", "output"))
-    hidden = its.places @ arrays["place"].T + its.units @ arrays["unit"].T + its.terms @ arrays["terms"].T
-    hidden = np.maximum(hidden + arrays["kind"].T[its.kinds] + bias, 0.0)
+    places, units, size = its.places @ arrays["place"].T, its.units @ arrays["unit"].T, len(bias)
+    hidden = places[:, :size] + units[:, :size] + its.terms @ arrays["terms"].T + arrays["kind"].T[its.kinds] + bias
+    hidden = np.concatenate([np.maximum(hidden, 0.0), places[:, size:] * units[:, size:]], axis=1)
+    assert hidden[:, size:].any()
     expected = 1 / (1 + np.exp(-(hidden @ arrays["output"].T + last)))
     judged = judge(changes, [own.caption] * 2, [own.reading] * 2, given)
     assert np.stack(judged, 1) == pytest.approx(expected, abs=2e-4)
@@ -73,10 +76,11 @@ def test_a_model_without_a_judge_of_its_own_has_that_of_the_shipped_one_without_
     own = context()
     arrays = {name: its for name, its in own.reading.model.network.arrays.items() if "judgement" not in name}
     other = judge_of(ClozeModel(own.reading.model.units, Network(arrays)))
-    places, units = own.reading.vectors[:2].astype(float), own.reading.model.embedding[10:12].astype(float)
-    assert not other.shares(places, units).any() and judge_of(own.reading.model).shares(places, units).any()
-    terms = np.zeros((2, 6))
-    odd, both = other.judge(0, terms, other.shares(places, units))
+    places = np.stack([place_of(own.reading, (at, at + 2)) for at in (0, 1)])
+    units = own.reading.model.embedding[10:12].astype(float)
+    assert not other.of_places(places).any() and not other.of_units(units).any()
+    assert judge_of(own.reading.model).of_places(places).all(1).any()
+    odd, both = other.judge(0, np.zeros((2, 6)), other.of_places(places), other.of_units(units))
     assert 0 < odd[0] == odd[1] < 1 and 0 < both[0] == both[1] < 1
 
 
