@@ -84,7 +84,7 @@ class JudgementConfig(Settings):
     """How the network that judges negatives is fitted."""
 
     seed: NotNegative = Field(0, description="seed of weights, order and folds")
-    hidden: AtLeastOne = Field(96, description="hidden units")
+    hidden: AtLeastOne = Field(160, description="hidden units")
     products: NotNegative = Field(64, description="products of a number of the place and one of the new unit")
     epochs: AtLeastOne = Field(12, description="passes over the labels")
     batch: AtLeastOne = Field(256, description="labels a step")
@@ -92,4 +92,4 @@ class JudgementConfig(Settings):
     weight_decay: NotNegativeNumber = Field(0.3, description="weight decay")
     dropout: BelowOne = Field(0.3, description="share of the numbers of vectors that are dropped; of hidden units half")
     without_vectors: BelowOne = Field(0.1, description="share of the labels whose vectors are dropped wholly")
-    pair_weight: AboveZero = Field(6.0, description="weight of what readers of pairs said; that of lists has 1")
+    pair_weight: AboveZero = Field(2.0, description="weight of what readers of pairs said; that of lists has 1")
