@@ -106,6 +106,10 @@ class Executor:
     def close(self) -> None:
         """Stop the processes that this executor started."""
 
+    def for_shards(self, number: int) -> Executor:
+        """What runs a stage on so many shards: own workers are not started for one, which this process makes sooner."""
+        return self
+
     def map(
         self, function: Callable[..., Any], calls: Sequence[tuple], on_report: OnReport | None = None
     ) -> Iterator[tuple[int, Any]]:
@@ -158,6 +162,10 @@ class Distributed(Executor):
             client.close()
             if cluster is not None:
                 cluster.close()
+
+    def for_shards(self, number: int) -> Executor:
+        """See Executor."""
+        return Synchronous() if number < 2 and self.scheduler is None and self._starting is None else self
 
     def map(
         self, function: Callable[..., Any], calls: Sequence[tuple], on_report: OnReport | None = None
