@@ -92,7 +92,7 @@ def extend(truth: pa.Table, parses: pa.Table, spread: Spread) -> pa.Table:
     known = pa.table(truth.filter(is_count).select([*KEYS, "count"]).columns, [*KEYS, PAIRS])
     folds = spread(tally, [[part] for part in by_fold(parses, parses["image_id"].unique())])
     coefficients = dict(zip(fitted["kind"].to_pylist(), fitted["coefficients"].to_pylist(), strict=True))
-    return _with_coefficients(total(add([known, *folds])), coefficients)
+    return _with_coefficients(total(add([pa.concat_tables([known, *folds])])), coefficients)
 
 
 def in_turn(lexicon: Lexicon) -> Spread:
@@ -263,31 +263,31 @@ def add(folds: Sequence[pa.Table]) -> pa.Table:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    number = np.zeros(sum(map(len, folds)), np.int64)
-    words = []
+    words, of_rows = [], []
     for key in KEYS:
-        encoded = pa.chunked_array([chunk for fold in folds for chunk in fold[key].chunks], pa.string())
-        encoded = encoded.combine_chunks().dictionary_encode()
+        column = pa.chunked_array([chunk for fold in folds for chunk in fold[key].chunks], pa.string())
+        encoded = column.combine_chunks().dictionary_encode()
         words.append(encoded.dictionary.take(pc.array_sort_indices(encoded.dictionary)))
-        number *= len(encoded.dictionary)
-        number += pc.rank(encoded.dictionary).to_numpy().astype(np.int64)[encoded.indices.to_numpy()] - 1
-    numbers, row = np.unique(number, return_inverse=True)
+        of_rows.append((pc.rank(encoded.dictionary).to_numpy() - 1).astype(np.int64)[encoded.indices.to_numpy()])
+    sizes = [max(len(its), 1) for its in words]
+    numbers, row = np.unique(np.ravel_multi_index(of_rows, sizes), return_inverse=True)
     ends = np.cumsum([0, *map(len, folds)])
     pairs = [
         np.bincount(row[start:end], fold[PAIRS].to_numpy(), len(numbers)).astype(np.int64)
-        for fold, start, end in zip(folds, ends[:-1], ends[1:], strict=True)
+        for fold, start, end in zip(folds, ends, ends[1:], strict=False)
     ]
-    columns = []
-    for of_key in reversed(words):
-        numbers, at = np.divmod(numbers, max(len(of_key), 1))
-        columns.append(of_key.take(pa.array(at)))
-    table = pa.table(
-        [*reversed(columns), *map(pa.array, pairs)], [*KEYS, *(f"{PAIRS}_{fold}" for fold in range(len(folds)))]
+    kind, said, of, entry = np.unravel_index(numbers, sizes)
+    is_word, has_said, has_entry = (
+        np.array([test(text) for text in words[key].to_pylist()], bool)[numbers]
+        for key, test, numbers in ((0, WORDS.__contains__, kind), (1, bool, said), (3, bool, entry))
     )
-    word = pc.and_(pc.is_in(table["kind"], pa.array(WORDS)), pc.not_equal(table["said"], ""))
-    few = pc.and_(pc.equal(table["entry"], ""), pc.less(_total(table), MIN_PAIRS))
-    rare = table["said"].filter(pc.and_(word, few)).combine_chunks()
-    return table.filter(pc.invert(pc.and_(word, pc.is_in(table["said"], rare)))).combine_chunks()
+    is_word &= has_said
+    is_rare = np.zeros(sizes[1], bool)
+    is_rare[said[is_word & ~has_entry & (np.add.reduce(pairs) < MIN_PAIRS)]] = True
+    kept = np.flatnonzero(~(is_word & is_rare[said]))
+    texts = [its.take(pa.array(numbers[kept])) for its, numbers in zip(words, (kind, said, of, entry), strict=True)]
+    names = [f"{PAIRS}_{number}" for number in range(len(folds))]
+    return pa.table([*texts, *(pa.array(its[kept]) for its in pairs)], [*KEYS, *names])
 
 
 def _total(counts: pa.Table) -> pa.ChunkedArray:
