@@ -110,50 +110,43 @@ def joined(words: Sequence[str], phrases: Mapping[str, tuple[tuple[str, ...], ..
 
 
 class Gates:
-    """What units add to the gates of a GRU, in points of the tables SIGMOID and TANH; of each unit it is computed when
-    the unit is first met, since most never are.
-
-    embedding: the word vectors of the units. weight, bias: to the gates, (width, 3 S) and (3 S,). scale, offset: of the
-    points, (3 S,).
+    """What units add to the gates of a GRU, as points of the tables SIGMOID and TANH, computed when a unit is first
+    met: most never are. embedding: the word vectors, (units, width). weight: to the gates, (width, 3 S). points: bias,
+    scale and offset, (3, 3 S).
     """
 
-    def __init__(
-        self, embedding: np.ndarray, weight: np.ndarray, bias: np.ndarray, scale: np.ndarray, offset: np.ndarray
-    ) -> None:
+    def __init__(self, embedding: np.ndarray, weight: np.ndarray, points: np.ndarray) -> None:
         """Compute nothing yet."""
-        self._embedding, self._weight, self._points = embedding, weight, (bias, scale, offset)
-        self._rows, self._known = np.full(len(embedding), -1), np.empty((0, len(bias)), np.float32)
-        self._count, self._lock = 0, Lock()
+        self._embedding, self._weight, self._points, self._lock = embedding, weight, points, Lock()
+        self._row, self._count = np.full(len(embedding), -1), 0
+        self._met = np.empty((0, points.shape[1]), np.float32)
 
     def take(self, units: np.ndarray, out: np.ndarray) -> np.ndarray:
         """Those of some units: (units, 3 S)."""
-        rows = self._rows[units]
-        if (rows < 0).any():
-            self._meet(units)
-            rows = self._rows[units]
-        return np.take(self._known, rows, axis=0, out=out, mode="clip")
+        if (self._row[units] < 0).any():
+            with self._lock:
+                self._meet(np.unique(units[self._row[units] < 0]))
+        rows = self._row[units]  # before `_met`, which another thread may replace
+        return np.take(self._met, rows, axis=0, out=out, mode="clip")
 
-    def _meet(self, units: np.ndarray) -> None:
-        with self._lock:
-            new = np.unique(units[self._rows[units] < 0])
-            bias, scale, offset = self._points
-            end = self._count + len(new)
-            if end > len(self._known):
-                known = np.empty((min(2 * end, len(self._rows)), len(bias)), np.float32)
-                known[: self._count] = self._known[: self._count]
-                self._known = known
-            self._known[self._count : end] = (self._embedding[new] @ self._weight + bias) * scale + offset
-            self._rows[new] = np.arange(self._count, end)
-            self._count = end
+    def _meet(self, new: np.ndarray) -> None:
+        bias, scale, offset = self._points
+        old, self._count = self._count, self._count + len(new)
+        if self._count > len(self._met):
+            met = np.empty((min(2 * self._count, len(self._row)), len(bias)), np.float32)
+            met[:old] = self._met[:old]
+            self._met = met
+        self._met[old : self._count] = (self._embedding[new] @ self._weight + bias) * scale + offset
+        self._row[new] = np.arange(old, self._count)
 
 
 class Recurrent(NamedTuple):
     """A GRU and the layers that read its states, S being their size.
 
     gates: what units add to the gates, with the biases of the first two. weight, bias: what a state adds to the gates,
-    (S, 3 S), and the bias of that for the third, (S,). memory, memory_bias: keys and values of each head in turn, in units of 2^-MEMORY, (S, 2 S). around,
-    around_bias: of the query, and of the hidden layer in points of GELU, (S, S + hidden). The weights expect states in
-    units of 2^-STATE.
+    (S, 3 S), and the bias of that for the third, (S,). memory, memory_bias: keys and values of each head in turn, in
+    units of 2^-MEMORY, (S, 2 S). around, around_bias: of the query, and of the hidden layer in points of GELU, (S, S +
+    hidden). The weights expect states in units of 2^-STATE.
     """
 
     gates: Gates
@@ -172,18 +165,16 @@ class Recurrent(NamedTuple):
         unit = np.float32(2.0**-STATE)
         from_state, to_gates = arrays[f"{name}.bias_hh_l0"], arrays[f"{name}.bias_ih_l0"].copy()
         to_gates[: 2 * size] += from_state[: 2 * size]
-        scales, offsets = (
-            np.repeat(np.array(its, np.float32), [2 * size, size])
-            for its in ((SIGMOID.scale, TANH.scale), (SIGMOID.offset, TANH.offset))
-        )
-        from_word = transposed(arrays[f"{name}.weight_ih_l0"])
+        tables = np.array([(SIGMOID.scale, TANH.scale), (SIGMOID.offset, TANH.offset)], np.float32)
+        scales, offsets = np.repeat(tables, [2 * size, size], axis=1)
+        points = np.stack([to_gates, scales, offsets])
         part = slice(side * size, (side + 1) * size)
         to_points = np.repeat(np.array([1.0, GELU.scale], np.float32), [size, len(arrays["hidden.bias"])])
         biases = np.concatenate([arrays["query.bias"], arrays["hidden.bias"]]) * to_points
         biases[size:] += np.float32(GELU.offset)
         around = np.concatenate([arrays["query.weight"][:, part], arrays["hidden.weight"][:, part]])
         return cls(
-            Gates(arrays["embedding.weight"], from_word, to_gates, scales, offsets),
+            Gates(arrays["embedding.weight"], transposed(arrays[f"{name}.weight_ih_l0"]), points),
             transposed(arrays[f"{name}.weight_hh_l0"]) * unit * scales,
             from_state[2 * size :] * np.float32(TANH.scale),
             transposed(arrays[f"memory.{side}.weight"]) * unit * np.float32(2.0**MEMORY),

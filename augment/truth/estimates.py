@@ -216,7 +216,7 @@ class Truth:
 
     @classmethod
     def from_table(cls, table: pa.Table, lexicon: Lexicon, max_p_true: float = MAX_P_TRUE) -> Truth:
-        """Build estimates from a `truth` table (see negcap.schemas.captions), whose texts may be dictionary-encoded, and
+        """Build estimates from a `truth` table (see negcap.schemas.captions), its texts dictionary-encoded or not, and
         the lexicon that it was made with.
         """
         import pyarrow.compute as pc

@@ -24,7 +24,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
 from contextvars import ContextVar
 from functools import partial
 from importlib import import_module
@@ -100,14 +100,11 @@ class Executor:
 
     scheduler: str | None = None
 
-    def start(self) -> None:
-        """Start the workers in the background. Optional: the first call starts them, too."""
-
     def close(self) -> None:
         """Stop the processes that this executor started."""
 
     def for_shards(self, number: int) -> Executor:
-        """What runs a stage on so many shards: own workers are not started for one, which this process makes sooner."""
+        """What makes so many shards: own workers, which are started, if there are several; else this process."""
         return self
 
     def map(
@@ -137,27 +134,19 @@ class Distributed(Executor):
         """connect: starts or finds the workers, and returns a client. scheduler: its name, None for own workers."""
         self.scheduler, self._connect = scheduler, connect
         self._threads, self._counted = 0, -math.inf
-        self._starting: Future[Client] | None = None
-
-    def start(self) -> None:
-        """Start (or connect to) the workers in a thread, so that the caller can read its input meanwhile."""
-        if self._starting is None:
-            thread = ThreadPoolExecutor(1, "start-cluster")
-            self._starting = thread.submit(_client, self._connect)
-            thread.shutdown(wait=False)
+        self._client: Client | None = None
 
     @property
     def client(self) -> Client:
-        """The connected Dask client; waits until it is. Raises ClusterError if no scheduler or worker answers."""
-        self.start()
-        assert self._starting is not None
-        return self._starting.result()
+        """The connected Dask client. Raises ClusterError if no scheduler or worker answers."""
+        if self._client is None:
+            self._client = _client(self._connect)
+        return self._client
 
     def close(self) -> None:
         """Stop workers and scheduler if this executor started them; a cluster that it was given keeps running."""
-        starting, self._starting = self._starting, None
-        if starting is not None and starting.exception() is None:
-            client = starting.result()
+        client, self._client = self._client, None
+        if client is not None:
             cluster = client.cluster
             client.close()
             if cluster is not None:
@@ -165,7 +154,8 @@ class Distributed(Executor):
 
     def for_shards(self, number: int) -> Executor:
         """See Executor."""
-        return Synchronous() if number < 2 and self.scheduler is None and self._starting is None else self
+        own = self.scheduler is None and self._client is None
+        return self if not own or (number > 1 and self.client) else Synchronous()
 
     def map(
         self, function: Callable[..., Any], calls: Sequence[tuple], on_report: OnReport | None = None
@@ -173,7 +163,7 @@ class Distributed(Executor):
         """See Executor."""
         if not calls:
             return
-        client = self.client  # before anything of Dask is imported here: the thread that starts it imports it, too
+        client = self.client
         from distributed import KilledWorker
         from distributed.comm import CommClosedError
 

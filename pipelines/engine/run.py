@@ -105,6 +105,7 @@ def _map(job: Job, execution: Execution) -> list[Made]:
     made = output.all_current(keys)
     pending = [index for index in range(len(keys)) if index not in made]
     lines: list[Measured] = []
+    executor = execution.executor.for_shards(len(pending))
 
     def advance(position: int, captions: int) -> None:
         progress.advance(captions, captions / inputs[pending[position]].rows)
@@ -113,7 +114,6 @@ def _map(job: Job, execution: Execution) -> list[Made]:
         reports = Reports(advance)
         try:
             calls = [(job, index, inputs[index], keys[index]) for index in pending]
-            executor = execution.executor.for_shards(len(inputs))
             for position, (shards, line) in executor.map(make_shard, calls, reports):
                 made[pending[position]] = shards
                 if rows := inputs[pending[position]].rows:

@@ -145,9 +145,10 @@ def ingest(
     # other machines see the temporary files of a run on a store where a user has set $XDG_CACHE_HOME for that
     scheduler = getattr(executor, "scheduler", None)
     shared = scheduler is None or not isinstance(run, RemotePath) or os.environ.get("XDG_CACHE_HOME")
-    reading = Synchronous() if executor is None or len(files) < MANY_FILES or not shared else executor
+    if executor is None or len(files) < MANY_FILES or not shared:
+        executor = Synchronous()
     kept = readers.kept_types(format, files, config)
-    contents = each(reading, readers.content, [(file, format) for file in files])
+    contents = each(executor, readers.content, [(file, format) for file in files])
     with locked(run):
         outputs = {"rejected_records": REJECTED_RECORDS, "captions": CAPTIONS}
         if kept:
@@ -176,20 +177,17 @@ def ingest(
         folder, schema = scratch_folder(output.run, TEMPORARY), grouping.rows_schema(kept)
         work = Work(source, format, config, folder, output, schema, len(parts))
         with progress.stage(NAME, None, unit="records"), _temporary_files(work):
-            calls, made_shards = _read_and_group(work, parts, reading, progress)
-            if executor is not None and made_shards > 1:
-                executor.start()  # for the stages that follow
+            calls = _read_and_group(work, parts, executor, progress)
             output.begin()
-            packed = each(reading, pack_range, calls, Reports(lambda _, shards: progress.advance(0, shards)), len)
+            packed = each(executor, pack_range, calls, Reports(lambda _, shards: progress.advance(0, shards)), len)
         counts = output.finish([shard for call in packed for shard in call])
     return Ingested(counts, _warnings(counts, config))
 
 
 def _read_and_group(
     work: Work, parts: Sequence[Sequence[str]], executor: Executor, progress: Progress
-) -> tuple[list[tuple[Any, ...]], int]:
-    """Read all parts, each the files that one call reads, and group their rows; returns the calls of `pack_range`, and
-    the number of shards.
+) -> list[tuple[Any, ...]]:
+    """Read all parts, each the files that one call reads, and group their rows; returns the calls of `pack_range`.
 
     Raises ValueError if there is no caption or, with `strict`, a bad record.
     """
@@ -218,7 +216,7 @@ def _read_and_group(
             rejected_to = high if start + count < total else work.parts << PART_BITS
             calls.append((work, low, high, start, (rejected_from, rejected_to)))
             start, rejected_from = start + count, high
-    return calls, total
+    return calls
 
 
 def read_part(work: Work, number: int, files: Sequence[str]) -> dict[str, Any]:
