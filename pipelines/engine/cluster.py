@@ -104,7 +104,7 @@ class Executor:
         """Stop the processes that this executor started."""
 
     def for_shards(self, number: int) -> Executor:
-        """What makes so many shards: own workers, which are started, if there are several; else this process."""
+        """What makes a table of so many shards: own workers, which are started, if it is several; else this process."""
         return self
 
     def map(

@@ -105,7 +105,7 @@ def _map(job: Job, execution: Execution) -> list[Made]:
     made = output.all_current(keys)
     pending = [index for index in range(len(keys)) if index not in made]
     lines: list[Measured] = []
-    executor = execution.executor.for_shards(len(pending))
+    executor = execution.executor.for_shards(len(inputs) if pending else 0)
 
     def advance(position: int, captions: int) -> None:
         progress.advance(captions, captions / inputs[pending[position]].rows)
