@@ -255,7 +255,7 @@ def _associations(said: Numbered, entry: Numbered, counts: np.ndarray, entries: 
     words = sorted({said[0][one] for one in np.unique(number).tolist()} - {""})
     row_of = {word: row for row, word in enumerate(["", *words])}
     row = np.array([row_of.get(word, -1) for word in said[0]], int)[number]
-    pairs = np.zeros((len(words) + 1, len(entries) + 1))
+    pairs = np.zeros((len(words) + 1, len(entries) + 1), np.int32)  # half the memory of floats: there are millions
     pairs[row, column[known]] = counts[known]
     return Associations(pairs, words, entries)
 
