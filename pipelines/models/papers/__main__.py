@@ -147,6 +147,7 @@ def _parser() -> argparse.ArgumentParser:
         help="short, the default: six epochs; trained: until validation has stopped rising, many hours; full:"
         " the papers' dimensions and epochs",
     )
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"), help="of trainings; default: cpu")
     parser.add_argument("--at-once", type=int, default=2, metavar="N", help="commands run in parallel; default: 2")
     parser.add_argument("--page", type=Path, metavar="FILE", help="page of Markdown to put the tables into")
     parser.add_argument("--print", action="store_true", help="only print the commands")
