@@ -46,13 +46,13 @@ def main(arguments: list[str] | None = None) -> int:
     if given.print:
         print("\n".join(shlex.join(("negcap", *step.command)) for step in plan))
         return 0
-    began, done = time.monotonic(), times(plan, given.output)
+    began, done = time.monotonic(), times(plan, given.source, given.output)
     try:
-        failed = run_steps(plan, given.output, given.at_once, lambda line: print(line, file=sys.stderr, flush=True))
+        failed = run_steps(plan, given.source, given.output, given.at_once, lambda line: print(line, file=sys.stderr, flush=True))
     except KeyboardInterrupt:
         print("papers: interrupted; the same command goes on where this one ended", file=sys.stderr)
         return 130
-    after = times(plan, given.output)
+    after = times(plan, given.source, given.output)
     made = tables(settings)
     text = "\n\n".join(f"## {name}\n\n{table}" for name, table in made.items())
     write_atomically(given.output / "tables.md", (text + "\n").encode())
@@ -75,15 +75,16 @@ def insert_tables(page: str, made: Mapping[str, str]) -> str:
     return page
 
 
-def run_steps(steps: Sequence[Step], output: Path, at_once: int, say: Callable[[str], None]) -> list[str]:
+def run_steps(
+    steps: Sequence[Step], source: Path, output: Path, at_once: int, say: Callable[[str], None]
+) -> list[str]:
     """Run the commands, up to `at_once` in parallel; returns the names of the steps that failed.
 
     A step waits for those that it needs; if one of these fails, it is not run, and everything else is. A command's
-    output is in OUTPUT/log, its arguments and seconds in OUTPUT/done; a command that is there with the same arguments
-    is not run again. say: called with a line after each command. If this call is interrupted, the commands that it has
-    begun are ended.
+    output is in OUTPUT/log, its arguments and seconds in OUTPUT/done; what is done, see `times`, is not run again. say:
+    called with a line after each command. If this call is interrupted, the commands that it has begun are ended.
     """
-    taken = times(steps, output)
+    taken = times(steps, source, output)
     waiting = [step for step in steps if step.name not in taken]
     if taken:
         say(f"{len(taken)} of {len(steps)} commands were done before")

@@ -241,12 +241,20 @@ class Taken(NamedTuple):
     wall: float
 
 
-def times(steps: Iterable[Step], output: Path) -> dict[str, Taken]:
-    """What those of the steps took that are done, by their names."""
-    found = {}
+def times(steps: Iterable[Step], source: Path, output: Path) -> dict[str, Taken]:
+    """What those of the steps took that are done, by their names; a step is behind those that it needs.
+
+    As with make, a step is done if its mark has its command, and is not older than the marks of the steps that it needs
+    or, if it needs none, than the files of `source`. The code is not compared: after a change of it that matters, delete
+    OUTPUT/done.
+    """
+    found, made = dict[str, Taken](), dict[str, int]()
+    newest = max((file.stat().st_mtime_ns for file in source.glob("*")), default=0)
     for step in steps:
         file = output / "done" / f"{step.name}.json"
         kept = json.loads(file.read_text("utf-8")) if file.exists() else {}
-        if kept.get("command") == list(step.command):
-            found[step.name] = Taken(**kept["seconds"])
+        if kept.get("command") == list(step.command) and step.needs <= found.keys():
+            made[step.name] = file.stat().st_mtime_ns
+            if made[step.name] >= max((made[name] for name in step.needs), default=newest):
+                found[step.name] = Taken(**kept["seconds"])
     return found
