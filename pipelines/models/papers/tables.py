@@ -6,7 +6,6 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import cache, partial
 from itertools import product
 from pathlib import Path
@@ -23,7 +22,7 @@ from ..evaluation.protocols import FAMILIES
 from ..figures import format_difference, format_interval, markdown_table, mean_and_range
 from ..trainer.compare import VariantResult, summarize
 from ..trainer.evaluate import Evaluation
-from .plan import PAPERS, Settings, steps, times
+from .plan import PAPERS, Settings
 
 OF_CAPTIONS = ("augmented", "order-2")  # tables of models that are evaluated on a run without negatives
 CLAIMED_OF = re.compile(r"\+max|-grid.*|-falling")  # variants of a model for which its paper's claim is checked, too
@@ -137,7 +136,7 @@ def _compared(name: str, settings: Settings, more: Callable[[Settings], Rows] = 
     for one, other in pairs:
         if one in reported and other in reported:
             both = zip(names[-len(reported[one]) :], reported[one], reported[other], strict=True)
-            cells = [f"{a - b:+.1f}" if named else "" for named, a, b in both]
+            cells = [f"{a - b:+.1f}" if named and not math.isnan(a - b) else "" for named, a, b in both]
             differences.append(at_the_end(f"{TITLES[one]} − {TITLES[other]}", cells))
     for recipe, title in RECIPES.items():
         for model in its["models"]:
@@ -168,19 +167,6 @@ def _claims(settings: Settings) -> str:
                     pair = f"{TITLES[one]} − {TITLES[other]}, {title}"
                     rows.append([pair, name, head, f"{a - b:+.1f}", format_difference(*found[named]), shape])
     return markdown_table(["", "table", "metric", "paper", "measured", "shape"], rows)
-
-
-def _time(settings: Settings) -> str:
-    """The minutes of CPU that the commands of the plan took with the first seed, by command."""
-    plan = steps(replace(settings, seeds=1))
-    of_step = times(plan, settings.source, settings.output)
-    rows: dict[str, list[float]] = {}
-    for step in plan:
-        if step.name in of_step:
-            rows.setdefault(f"`negcap {step.command[0]}`", []).append(of_step[step.name].cpu / 60)
-    rows["all"] = [minutes for row in rows.values() for minutes in row]
-    cells = [[name, str(len(row)), f"{sum(row):.1f}"] for name, row in rows.items()]
-    return markdown_table(["one seed", "times", "minutes of CPU"], cells)
 
 
 def _training(settings: Settings) -> str:
@@ -309,7 +295,6 @@ def _ablations(settings: Settings) -> str:
 
 
 TABLES: dict[str, Callable[[Settings], str]] = {
-    "time": _time,
     "claims": _claims,
     "training": _training,
     "supply": _supply,
