@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 
 from ....schemas.markdown import replaced
@@ -48,7 +49,8 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     began, done = time.monotonic(), times(plan, given.source, given.output)
     try:
-        failed = run_steps(plan, given.source, given.output, given.at_once, lambda line: print(line, file=sys.stderr, flush=True))
+        say = partial(print, file=sys.stderr, flush=True)
+        failed = run_steps(plan, given.source, given.output, given.at_once, say)
     except KeyboardInterrupt:
         print("papers: interrupted; the same command goes on where this one ended", file=sys.stderr)
         return 130
@@ -75,9 +77,7 @@ def insert_tables(page: str, made: Mapping[str, str]) -> str:
     return page
 
 
-def run_steps(
-    steps: Sequence[Step], source: Path, output: Path, at_once: int, say: Callable[[str], None]
-) -> list[str]:
+def run_steps(steps: Sequence[Step], source: Path, output: Path, at_once: int, say: Callable[[str], None]) -> list[str]:
     """Run the commands, up to `at_once` in parallel; returns the names of the steps that failed.
 
     A step waits for those that it needs; if one of these fails, it is not run, and everything else is. A command's

@@ -137,7 +137,8 @@ class VariantResult:
         "plain i2t mean rank".
         """
         mine, theirs = (
-            {**its.recalls, **{f"{name} mean rank": one for name, one in its.mean_rank.items()}} for its in (self, other)
+            {**its.recalls, **{f"{name} mean rank": rank for name, rank in its.mean_rank.items()}}
+            for its in (self, other)
         )
         return {name: one.minus(theirs[name]).figure for name, one in mine.items() if name in theirs}
 
