@@ -78,7 +78,7 @@ clip: $(VENV)/installed-score ## tiny CLIPs of drawn scenes with and without neg
 reproduce: $(VENV)/installed-train ## every table of VSE-C, UniVSE and Augmented VSE: FLICKR8K=folder [GLOVE=file SEEDS=3 PAGE=file FULL=1 for trainings to the end ARGS="--part univse"]
 	@test -n "$(FLICKR8K)" || { echo "make reproduce needs FLICKR8K=folder with {train,dev}_caps.txt and _ims.npy" >&2; exit 2; }
 	$(BIN)/python -m negcap.pipelines.models.papers "$(FLICKR8K)" --output outputs/papers$(if $(FULL),-trained) \
-		$(if $(FULL),--size trained --seeds 3,--seeds $(SEEDS)) \
+		$(if $(FULL),--size trained --seeds 3 --limit 1000,--seeds $(SEEDS)) \
 		$(if $(GLOVE),--vectors "$(GLOVE)") $(if $(PAGE),--page "$(PAGE)") $(ARGS)
 
 compare: $(VENV)/installed-train ## VSE, VSE++ and VSE-C on well-made negatives: FLICKR8K=folder [SEEDS=3] [SMALL= for the full size]

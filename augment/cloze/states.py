@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
@@ -108,17 +109,47 @@ def joined(words: Sequence[str], phrases: Mapping[str, tuple[tuple[str, ...], ..
     return [*sizes, 0] if final else sizes
 
 
+class Gates:
+    """What units add to the gates of a GRU, as points of the tables SIGMOID and TANH, computed when a unit is first
+    met: most never are. embedding: the word vectors, (units, width). weight: to the gates, (width, 3 S). points: bias,
+    scale and offset, (3, 3 S).
+    """
+
+    def __init__(self, embedding: np.ndarray, weight: np.ndarray, points: np.ndarray) -> None:
+        """Compute nothing yet."""
+        self._embedding, self._weight, self._points, self._lock = embedding, weight, points, Lock()
+        self._row, self._count = np.full(len(embedding), -1), 0
+        self._met = np.empty((0, points.shape[1]), np.float32)
+
+    def take(self, units: np.ndarray, out: np.ndarray) -> np.ndarray:
+        """Those of some units: (units, 3 S)."""
+        if (self._row[units] < 0).any():
+            with self._lock:
+                self._meet(np.unique(units[self._row[units] < 0]))
+        rows = self._row[units]  # before `_met`, which another thread may replace
+        return np.take(self._met, rows, axis=0, out=out, mode="clip")
+
+    def _meet(self, new: np.ndarray) -> None:
+        bias, scale, offset = self._points
+        old, self._count = self._count, self._count + len(new)
+        if self._count > len(self._met):
+            met = np.empty((min(2 * self._count, len(self._row)), len(bias)), np.float32)
+            met[:old] = self._met[:old]
+            self._met = met
+        self._met[old : self._count] = (self._embedding[new] @ self._weight + bias) * scale + offset
+        self._row[new] = np.arange(old, self._count)
+
+
 class Recurrent(NamedTuple):
     """A GRU and the layers that read its states, S being their size.
 
-    gates: what each unit adds to the gates, with the biases of the first two, (units, 3 S). weight, bias: what a state
-    adds to the gates, (S, 3 S), and the bias of that for the third, (S,). The gates are points of the tables SIGMOID
-    and TANH. memory, memory_bias: keys and values of each head in turn, in units of 2^-MEMORY, (S, 2 S). around,
-    around_bias: of the query, and of the hidden layer in points of GELU, (S, S + hidden). The weights expect states in
-    units of 2^-STATE.
+    gates: what units add to the gates, with the biases of the first two. weight, bias: what a state adds to the gates,
+    (S, 3 S), and the bias of that for the third, (S,). memory, memory_bias: keys and values of each head in turn, in
+    units of 2^-MEMORY, (S, 2 S). around, around_bias: of the query, and of the hidden layer in points of GELU, (S, S +
+    hidden). The weights expect states in units of 2^-STATE.
     """
 
-    gates: np.ndarray
+    gates: Gates
     weight: np.ndarray
     bias: np.ndarray
     memory: np.ndarray
@@ -134,19 +165,16 @@ class Recurrent(NamedTuple):
         unit = np.float32(2.0**-STATE)
         from_state, to_gates = arrays[f"{name}.bias_hh_l0"], arrays[f"{name}.bias_ih_l0"].copy()
         to_gates[: 2 * size] += from_state[: 2 * size]
-        gates = arrays["embedding.weight"] @ transposed(arrays[f"{name}.weight_ih_l0"])
-        gates += to_gates
-        for table, columns in ((SIGMOID, slice(0, 2 * size)), (TANH, slice(2 * size, None))):
-            gates[:, columns] *= np.float32(table.scale)
-            gates[:, columns] += np.float32(table.offset)
-        scales = np.repeat(np.array([SIGMOID.scale, TANH.scale], np.float32), [2 * size, size])
+        tables = np.array([(SIGMOID.scale, TANH.scale), (SIGMOID.offset, TANH.offset)], np.float32)
+        scales, offsets = np.repeat(tables, [2 * size, size], axis=1)
+        points = np.stack([to_gates, scales, offsets])
         part = slice(side * size, (side + 1) * size)
         to_points = np.repeat(np.array([1.0, GELU.scale], np.float32), [size, len(arrays["hidden.bias"])])
         biases = np.concatenate([arrays["query.bias"], arrays["hidden.bias"]]) * to_points
         biases[size:] += np.float32(GELU.offset)
         around = np.concatenate([arrays["query.weight"][:, part], arrays["hidden.weight"][:, part]])
         return cls(
-            gates,
+            Gates(arrays["embedding.weight"], transposed(arrays[f"{name}.weight_ih_l0"]), points),
             transposed(arrays[f"{name}.weight_hh_l0"]) * unit * scales,
             from_state[2 * size :] * np.float32(TANH.scale),
             transposed(arrays[f"memory.{side}.weight"]) * unit * np.float32(2.0**MEMORY),
@@ -166,7 +194,7 @@ class Recurrent(NamedTuple):
                 for name, its in (("repeated", state), ("repeated recurrent", from_state))
             )
         rows, size = state.shape
-        gates = np.take(self.gates, units, axis=0, out=buffer("gates", from_state.shape), mode="clip")
+        gates = self.gates.take(units, out=buffer("gates", from_state.shape))
         both = np.add(from_state[:, : 2 * size], gates[:, : 2 * size], out=buffer("both gates", (rows, 2 * size)))
         SIGMOID.take(both, out=both)
         both *= np.float32(2.0**-SIGMOID.unit)

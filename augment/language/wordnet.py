@@ -156,6 +156,7 @@ class WordNet:
             and self._upward(b, pos).isdisjoint(self.senses_in_use(a, pos))
         )
 
+    @cached(LEMMAS)
     def antonyms(self, lemma: str, pos: str) -> frozenset[str]:
         """The antonyms of the lemma in any sense: "big" -> "little"."""
         opposites = [other for sense in self._flat(lemma, pos).tolist() for other in _item(self._antonyms, sense)]

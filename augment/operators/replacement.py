@@ -168,7 +168,10 @@ def _choices(
     """
     entries, plural = batch.lexicon.entries(kind), form == "nns"
     weights = weigh(entries, [slot.entry for _, slot in slots], open, plural=plural)
-    whole, *judged = batch.judged(kind, slots, open.slot, open.new, form)
+    needed = log_odds is not None or batch.compared
+    whole, *judged = (
+        batch.judged(kind, slots, open.slot, open.new, form) if needed else np.full((3, len(weights)), np.nan)
+    )
     odd, both = judged
     refused = None if log_odds is None else (odd > batch.max_odd) | (both > batch.max_both)
     odds, probabilities, names = whole if log_odds is None else log_odds, np.stack(judged), entries.names

@@ -55,7 +55,7 @@ def governor(caption: Caption, token: Token) -> str:
     return f"{token.dep}:{head.lemma}"
 
 
-@lru_cache(maxsize=1 << 16)  # all contexts of the reference lexicon
+@lru_cache(maxsize=1 << 13)
 def broader(context: str) -> str:
     """The context that a rare context backs off to, by semantic class or preposition; "" if there is none.
 

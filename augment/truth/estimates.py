@@ -216,36 +216,48 @@ class Truth:
 
     @classmethod
     def from_table(cls, table: pa.Table, lexicon: Lexicon, max_p_true: float = MAX_P_TRUE) -> Truth:
-        """Build estimates from a `truth` table (see negcap.schemas.captions) and the lexicon that it was made with."""
+        """Build estimates from a `truth` table (see negcap.schemas.captions), its texts dictionary-encoded or not, and
+        the lexicon that it was made with.
+        """
         import pyarrow.compute as pc
 
         associations, transitions, calibration = {}, {}, {}
-        fitted = table.filter(pc.is_valid(table["coefficients"]))
+        is_count = pc.is_null(table["coefficients"]).to_numpy()
+        fitted = table.filter(~is_count)
+        (kinds, kind_of), *keys = (_numbered(table[name]) for name in ("kind", "said", "of", "entry"))
         for kind, coefficients in zip(fitted["kind"].to_pylist(), fitted["coefficients"].to_pylist(), strict=True):
             calibration[kind] = read_only(np.array(coefficients))
-            mask = pc.and_(pc.equal(table["kind"], kind), pc.is_null(table["coefficients"]))
-            rows = table.filter(mask).combine_chunks()
+            rows = np.flatnonzero((kind_of == kinds.index(kind)) & is_count)
+            counts = table["count"].to_numpy()[rows]
+            said, of, entry = ((words, numbers[rows]) for words, numbers in keys)
             if kind in ASSERTIONS:
-                keys = zip(*(rows[column].to_pylist() for column in ("said", "of", "entry")), strict=True)
-                transitions[kind] = Transitions(dict(zip(keys, rows["count"].to_pylist(), strict=True)))
+                texts = ([words[number] for number in numbers.tolist()] for words, numbers in (said, of, entry))
+                transitions[kind] = Transitions(dict(zip(zip(*texts, strict=True), counts.tolist(), strict=True)))
             else:
-                associations[kind] = _associations(rows, lexicon.entries(kind).names)
+                associations[kind] = _associations(said, entry, counts, lexicon.entries(kind).names)
         return cls(associations, transitions, calibration, max_p_true)
 
 
-def _associations(rows: pa.Table, entries: Sequence[str]) -> Associations:
-    """The associations of one kind of word, from its counts; those of words that are not in `entries` are left out."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
+Numbered = tuple[list[str], np.ndarray]  # the words of a column, and the number of each row's
 
-    known = pa.array(["", *entries], pa.string())
-    rows = rows.filter(pc.is_in(rows["entry"], known)).combine_chunks()
-    words = sorted(set(pc.unique(rows["said"]).to_pylist()) - {""})
-    word = pc.index_in(rows["said"], pa.array(["", *words], pa.string())).to_numpy()
-    entry = pc.index_in(rows["entry"], known).to_numpy()
-    counts = np.zeros((len(words) + 1, len(entries) + 1))
-    counts[word, entry] = rows["count"].to_numpy()
-    return Associations(counts, words, entries)
+
+def _numbered(column: pa.ChunkedArray) -> Numbered:
+    encoded = column.combine_chunks().dictionary_encode()
+    return encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
+
+
+def _associations(said: Numbered, entry: Numbered, counts: np.ndarray, entries: Sequence[str]) -> Associations:
+    """The associations of one kind of word, from its counts; those of words that are not in `entries` are left out."""
+    column_of = {name: column for column, name in enumerate(["", *entries])}
+    column = np.array([column_of.get(name, -1) for name in entry[0]], int)[entry[1]]
+    known = column >= 0
+    number = said[1][known]
+    words = sorted({said[0][one] for one in np.unique(number).tolist()} - {""})
+    row_of = {word: row for row, word in enumerate(["", *words])}
+    row = np.array([row_of.get(word, -1) for word in said[0]], int)[number]
+    pairs = np.zeros((len(words) + 1, len(entries) + 1), np.int32)  # half the memory of floats: there are millions
+    pairs[row, column[known]] = counts[known]
+    return Associations(pairs, words, entries)
 
 
 @dataclass(frozen=True, eq=False)

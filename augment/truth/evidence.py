@@ -32,9 +32,9 @@ def explained(judged: Judged, context: Context) -> Judged:
         return judged._replace(detail=word, sibling_id=None if place is own else place.caption_id)
     if judged.reason == "sibling_says_so":
         text = (judged.text or apply(own.text, candidate.edits)).lower()
-        for sibling in context.siblings.captions:
-            if sibling is not own and sibling.text.lower() == text:
-                return judged._replace(sibling_id=sibling.caption_id)
+        if text in context.texts:  # it says what a sibling says word by word, or its own caption
+            same = (one for one in context.siblings.captions if one is not own and one.text.lower() == text)
+            return judged._replace(sibling_id=next((one.caption_id for one in same), None))
     if judged.reason in OF_WORDS:
         for found in CHECKS[candidate.change](candidate, own, context):
             if found.reason == judged.reason:

@@ -81,10 +81,12 @@ def build(captions: str | None, run: Path, only: tuple[str, ...] | None, overwri
     \b
     Example: negcap build captions.json --output outputs/mine --operator noun --operator verb
     """
+    from ..engine.cluster import spare_pandas
     from ..report.info import write_page
     from ..report.summary import component_lines, corpus_lines, operator_errors, print_summary
     from ..stages import build as verbs
 
+    spare_pandas()
     with with_workers(given) as (executor, progress):
         made, warnings = verbs.build(captions, run, given, executor, progress, overwrite, only or ())
         warn(warnings)

@@ -246,7 +246,11 @@ overwrite = click.option("--overwrite", is_flag=True, help="Replace what was mad
 quiet = click.option("--quiet", is_flag=True, help="Show no progress on stderr.")
 workers = section(
     "How it runs",
-    click.option("--workers", type=int, help="Number of worker processes; default: one per core."),
+    click.option(
+        "--workers",
+        type=int,
+        help="Number of worker processes, of which a single shard needs none; default: one per core.",
+    ),
     click.option(
         "--scheduler",
         metavar="WHERE",

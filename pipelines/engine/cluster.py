@@ -24,7 +24,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
 from contextvars import ContextVar
 from functools import partial
 from importlib import import_module
@@ -100,11 +100,12 @@ class Executor:
 
     scheduler: str | None = None
 
-    def start(self) -> None:
-        """Start the workers in the background. Optional: the first call starts them, too."""
-
     def close(self) -> None:
         """Stop the processes that this executor started."""
+
+    def for_shards(self, number: int) -> Executor:
+        """What makes a table of so many shards: own workers, which are started, if it is several; else this process."""
+        return self
 
     def map(
         self, function: Callable[..., Any], calls: Sequence[tuple], on_report: OnReport | None = None
@@ -133,31 +134,28 @@ class Distributed(Executor):
         """connect: starts or finds the workers, and returns a client. scheduler: its name, None for own workers."""
         self.scheduler, self._connect = scheduler, connect
         self._threads, self._counted = 0, -math.inf
-        self._starting: Future[Client] | None = None
-
-    def start(self) -> None:
-        """Start (or connect to) the workers in a thread, so that the caller can read its input meanwhile."""
-        if self._starting is None:
-            thread = ThreadPoolExecutor(1, "start-cluster")
-            self._starting = thread.submit(_client, self._connect)
-            thread.shutdown(wait=False)
+        self._client: Client | None = None
 
     @property
     def client(self) -> Client:
-        """The connected Dask client; waits until it is. Raises ClusterError if no scheduler or worker answers."""
-        self.start()
-        assert self._starting is not None
-        return self._starting.result()
+        """The connected Dask client. Raises ClusterError if no scheduler or worker answers."""
+        if self._client is None:
+            self._client = _client(self._connect)
+        return self._client
 
     def close(self) -> None:
         """Stop workers and scheduler if this executor started them; a cluster that it was given keeps running."""
-        starting, self._starting = self._starting, None
-        if starting is not None and starting.exception() is None:
-            client = starting.result()
+        client, self._client = self._client, None
+        if client is not None:
             cluster = client.cluster
             client.close()
             if cluster is not None:
                 cluster.close()
+
+    def for_shards(self, number: int) -> Executor:
+        """See Executor."""
+        own = self.scheduler is None and self._client is None
+        return self if not own or (number > 1 and self.client) else Synchronous()
 
     def map(
         self, function: Callable[..., Any], calls: Sequence[tuple], on_report: OnReport | None = None
@@ -165,7 +163,7 @@ class Distributed(Executor):
         """See Executor."""
         if not calls:
             return
-        client = self.client  # before anything of Dask is imported here: the thread that starts it imports it, too
+        client = self.client
         from distributed import KilledWorker
         from distributed.comm import CommClosedError
 
@@ -348,11 +346,17 @@ def _with_workers(client: Client, otherwise: str) -> Client:
 def dask_setup(worker: object) -> None:
     """Prepare a worker process that is started here; Dask calls it in each.
 
-    Ctrl-C and the end of a terminal are for the process that started it, which then ends its workers. pyarrow is made
-    to believe that pandas is too old for it: importing it would cost each worker 0.2 s and 45 MB.
+    Ctrl-C and the end of a terminal are for the process that started it, which then ends its workers.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    spare_pandas()
+
+
+def spare_pandas() -> None:
+    """Make pyarrow believe that pandas is too old for it, in a process that does not need it: it would import it with
+    the first array, which takes 0.4 s and 45 MB.
+    """
     import pyarrow as pa
 
     if "pandas" not in sys.modules:

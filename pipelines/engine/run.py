@@ -105,6 +105,7 @@ def _map(job: Job, execution: Execution) -> list[Made]:
     made = output.all_current(keys)
     pending = [index for index in range(len(keys)) if index not in made]
     lines: list[Measured] = []
+    executor = execution.executor.for_shards(len(inputs) if pending else 0)
 
     def advance(position: int, captions: int) -> None:
         progress.advance(captions, captions / inputs[pending[position]].rows)
@@ -113,7 +114,7 @@ def _map(job: Job, execution: Execution) -> list[Made]:
         reports = Reports(advance)
         try:
             calls = [(job, index, inputs[index], keys[index]) for index in pending]
-            for position, (shards, line) in execution.executor.map(make_shard, calls, reports):
+            for position, (shards, line) in executor.map(make_shard, calls, reports):
                 made[pending[position]] = shards
                 if rows := inputs[pending[position]].rows:
                     reports(position, rows)
@@ -130,12 +131,13 @@ def _map(job: Job, execution: Execution) -> list[Made]:
 
 def _reduce(job: Job, execution: Execution) -> list[Made]:
     """Make the only shard of a ReduceStage, unless it is up to date; returns it."""
-    executor, progress, stage = execution.executor, execution.progress, job.stage
+    progress, stage = execution.progress, job.stage
     assert isinstance(stage, ReduceStage)
     if made := job.output.current(0, job.output.key):
         with progress.stage(stage.name, 1, 1):
             return [made]
     inputs = shards_of(job.output.run, stage.input)
+    executor = execution.executor.for_shards(len(inputs))
 
     def spread(function: Callable[..., pa.Table], calls: Sequence[Sequence[pa.Table]]) -> list[pa.Table]:
         results = dict(executor.map(run_call, [(job, function, *map(pack, tables)) for tables in calls]))

@@ -76,12 +76,14 @@ class Shard:
             raise damaged(self.path, "is damaged: its bytes are not those that were written")
         return data
 
-    def read(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """The rows of the shard; columns: only those of them that it has. Raises DamagedShardError as `content`."""
+    def read(self, columns: Sequence[str] | None = None, encoded: Sequence[str] = ()) -> pa.Table:
+        """The rows of the shard; columns: only those of them that it has. encoded: texts that are read as dictionary
+        and numbers, as they are stored if they repeat. Raises DamagedShardError as `content`.
+        """
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        file = pq.ParquetFile(pa.BufferReader(self.content()))
+        file = pq.ParquetFile(pa.BufferReader(self.content()), read_dictionary=list(encoded))
         table = file.read(columns=None if columns is None else list(columns), use_threads=False)
         own = (MADE.encode(), SEAL.encode())
         return table.replace_schema_metadata({k: v for k, v in (table.schema.metadata or {}).items() if k not in own})

@@ -110,8 +110,8 @@ class TableInMemory:
     def __hash__(self) -> int:
         return hash((self.table.num_rows, *self.table.column_names))
 
-    def read(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """All rows of the table; columns: only these, if any are given."""
+    def read(self, columns: Sequence[str] | None = None, encoded: Sequence[str] = ()) -> pa.Table:
+        """All rows of the table; columns: only these, if any are given. encoded: has no effect."""
         return self.table if columns is None else self.table.select(list(columns))
 
 

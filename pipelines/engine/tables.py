@@ -29,13 +29,13 @@ class WholeTable:
     folder: Path
     sha256: str
 
-    def read(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """All rows of the table; columns: only these. Raises as `shards_of`, and DamagedShardError when a shard is not
+    def read(self, columns: Sequence[str] | None = None, encoded: Sequence[str] = ()) -> pa.Table:
+        """All rows of the table, as of `Shard.read`. Raises as `shards_of`, and DamagedShardError when a shard is not
         as stated, or the table not that of the hash `sha256` any more.
         """
         import pyarrow as pa
 
-        return pa.concat_tables(shard.read(columns) for shard in self.shards())
+        return pa.concat_tables(shard.read(columns, encoded) for shard in self.shards())
 
     def shards(self) -> list[Shard]:
         """The shards of the table, in order. Raises as `read`, but does not look into the shards."""

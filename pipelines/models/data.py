@@ -204,7 +204,7 @@ class ComponentLists(NamedTuple):
         Returns rows of `words` (m,), and for each the position in `texts` of its text (m,).
         """
         rows, owner = ragged_rows(self.offsets, texts)
-        known = (self.words[rows] != UNKNOWN_ID).all(1)
+        known = (self.words[rows] != UNKNOWN_ID).all(1).cpu()
         return rows[known], owner[known]
 
 

@@ -210,8 +210,6 @@ def build(
     if source is None and not has_table(run, "captions"):
         raise ValueError(f"CAPTIONS must be given: {run} holds none")
     with locked(run):
-        if not is_built(run):
-            executor.start()
         warnings: tuple[str, ...] = ()
         for verb in verbs:
             if verb == "ingest":
@@ -265,12 +263,3 @@ def make_in_memory(captions: pa.Table, options: Mapping[str, Any]) -> dict[str, 
         (stage,) = STAGES[verb]
         tables.update(run_in_memory(stage, tables, configure(verb, options)).tables)
     return tables
-
-
-def is_built(run: Path) -> bool:
-    """Whether a run has been built completely before, so that perhaps no worker is needed."""
-    try:
-        manifest = read_manifest(run / "negatives")
-    except ValueError:
-        return False
-    return manifest is not None and manifest.complete

@@ -39,7 +39,8 @@ def load_truth(lexicon: Readable, truth: Readable, max_true: float, cloze: Cloze
     """
     from ...augment.truth.estimates import Truth
 
-    return Truth.from_table(truth.read(), load_lexicon(lexicon, cloze), max_true)
+    table = truth.read(encoded=("kind", "said", "of", "entry"))
+    return Truth.from_table(table, load_lexicon(lexicon, cloze), max_true)
 
 
 @lru_cache(maxsize=1)
@@ -70,7 +71,8 @@ def given_table(path: Path, schema: pa.Schema) -> pa.Table:
 @lru_cache(maxsize=3)  # lexicon, truth and balance of the reference
 def _given_file(path: Path, changed: int, size: int, schema: pa.Schema) -> pa.Table:
     """A table that the user gave as a file; changed, size: of the file, so that a cache tells another content."""
-    return _as_given(path, [pq.ParquetFile(path).read()], schema)
+    texts = [field.name for field in schema if field.type == pa.string()]
+    return _as_given(path, [pq.ParquetFile(path, read_dictionary=texts).read()], schema)  # faster than as texts
 
 
 def _as_given(path: Path, tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:

@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 
 from ....schemas.markdown import replaced
@@ -46,13 +47,14 @@ def main(arguments: list[str] | None = None) -> int:
     if given.print:
         print("\n".join(shlex.join(("negcap", *step.command)) for step in plan))
         return 0
-    began, done = time.monotonic(), times(plan, given.output)
+    began, done = time.monotonic(), times(plan, given.source, given.output)
     try:
-        failed = run_steps(plan, given.output, given.at_once, lambda line: print(line, file=sys.stderr, flush=True))
+        say = partial(print, file=sys.stderr, flush=True)
+        failed = run_steps(plan, given.source, given.output, given.at_once, say)
     except KeyboardInterrupt:
         print("papers: interrupted; the same command goes on where this one ended", file=sys.stderr)
         return 130
-    after = times(plan, given.output)
+    after = times(plan, given.source, given.output)
     made = tables(settings)
     text = "\n\n".join(f"## {name}\n\n{table}" for name, table in made.items())
     write_atomically(given.output / "tables.md", (text + "\n").encode())
@@ -75,15 +77,14 @@ def insert_tables(page: str, made: Mapping[str, str]) -> str:
     return page
 
 
-def run_steps(steps: Sequence[Step], output: Path, at_once: int, say: Callable[[str], None]) -> list[str]:
+def run_steps(steps: Sequence[Step], source: Path, output: Path, at_once: int, say: Callable[[str], None]) -> list[str]:
     """Run the commands, up to `at_once` in parallel; returns the names of the steps that failed.
 
     A step waits for those that it needs; if one of these fails, it is not run, and everything else is. A command's
-    output is in OUTPUT/log, its arguments and seconds in OUTPUT/done; a command that is there with the same arguments
-    is not run again. say: called with a line after each command. If this call is interrupted, the commands that it has
-    begun are ended.
+    output is in OUTPUT/log, its arguments and seconds in OUTPUT/done; what is done, see `times`, is not run again. say:
+    called with a line after each command. If this call is interrupted, the commands that it has begun are ended.
     """
-    taken = times(steps, output)
+    taken = times(steps, source, output)
     waiting = [step for step in steps if step.name not in taken]
     if taken:
         say(f"{len(taken)} of {len(steps)} commands were done before")
@@ -147,6 +148,7 @@ def _parser() -> argparse.ArgumentParser:
         help="short, the default: six epochs; trained: until validation has stopped rising, many hours; full:"
         " the papers' dimensions and epochs",
     )
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"), help="of trainings; default: cpu")
     parser.add_argument("--at-once", type=int, default=2, metavar="N", help="commands run in parallel; default: 2")
     parser.add_argument("--page", type=Path, metavar="FILE", help="page of Markdown to put the tables into")
     parser.add_argument("--print", action="store_true", help="only print the commands")

@@ -30,7 +30,7 @@ SMALL = {
 FALLING = {"house": "[--set decay_every=5|--set decay_every=12]", "paper": "[--set decay_every=5|]"}
 HALVED = {"house": "[|--set constant=8]", "paper": "[|--set constant=20]"}  # UniVSE's: of 13 epochs 6, then falling
 FEWER = "[--set train_captions=2|]"  # of an image's five: what UniVSE's ablations are trained on at the short size
-ONE_CORE = "--threads 1 --device cpu"  # as two commands are run at once
+ONE_CORE = "--threads 1 --device {device}"  # as two commands are run at once
 FEW = "--per-family 1"  # negatives of attacks that a table does not show
 ONCE = MappingProxyType({"evaluation": ""})
 Jobs = Iterator[tuple[str, Sequence[str]]]  # names, and the commands that are run in turn
@@ -49,7 +49,7 @@ class Settings:
     vectors: a file of word vectors, which the parts words and blanks need. seeds: trainings of each model of the parts
     vse-c, univse and augmented. split, limit: what is evaluated on. size: "short", six epochs; "trained", until
     validation has stopped rising, as many steps for all models of a recipe; or "full", the papers' dimensions and
-    epochs.
+    epochs. device: of trainings and evaluations but at the size full; a GPU computes in float32, as a CPU does.
     """
 
     source: Path
@@ -60,6 +60,7 @@ class Settings:
     split: str = "dev"
     limit: int = 400
     size: str = "short"
+    device: str = "cpu"
 
     def __post_init__(self) -> None:
         if unknown := [part for part in self.parts if part not in PARTS]:
@@ -106,9 +107,10 @@ def steps(settings: Settings) -> list[Step]:
     """
     parts, jobs = settings.parts or tuple(PARTS), dict[str, Sequence[str]]()
     for part in parts:
-        for job, texts in (*(_run(settings) if part != "augmented" else ()), *PARTS[part](settings)):
+        for job, texts in (*(_run(settings) if part not in OF_CAPTIONS else ()), *PARTS[part](settings)):
             jobs.setdefault(job, texts)
-    places = {name: getattr(settings, name) for name in ("source", "output", "run", "captions", "split", "limit")}
+    named = ("source", "output", "run", "captions", "split", "limit", "device")
+    places = {name: getattr(settings, name) for name in named}
     places |= {"models": settings.output / "models", "vectors": settings.vectors}
     made, writers = list[Step](), dict[str, set[str]]()
     for job, texts in jobs.items():
@@ -149,7 +151,7 @@ def _training(
     """
     folder = f"{{models}}/{name}"
     return name, [
-        f"train {run} --model {model} --output {folder} {flags} [{ONE_CORE}]",
+        f"train {run} --model {model} --output {folder} {flags} [{ONE_CORE} --set amp=false]",
         *(
             f"evaluate {folder} {run} --split {{split}} --limit {{limit}} --output {folder}/{to} {more} [{ONE_CORE}]"
             for to, more in evaluations.items()
@@ -193,6 +195,7 @@ def _saliency(settings: Settings) -> Jobs:
 
 
 def _augmented(settings: Settings) -> Jobs:
+    yield "captions", PAPERS["captioner"]["captions"]
     yield "captioner", PAPERS["captioner"]["commands"]
     if settings.size != "short":
         yield "gan", PAPERS["captioner"]["gan"]
@@ -207,6 +210,13 @@ def _augmented(settings: Settings) -> Jobs:
             yield _training(f"{name}@house-{seed}", "vse++", given, "{captions}")
 
 
+def _order(settings: Settings) -> Jobs:
+    yield "captions", PAPERS["captioner"]["captions"]
+    for seed, (name, flags) in product(range(settings.seeds), PAPERS["order"].items()):
+        given = f"--recipe paper --seed {seed} {flags} {SMALL['paper']}"
+        yield _training(f"{name}@paper-{seed}", "order", given, "{captions}")
+
+
 PARTS: dict[str, Callable[[Settings], Jobs]] = {
     "vse-c": lambda settings: _models(VSE_C, PAPERS["recipes"], settings.seeds),
     "univse": lambda settings: _models(UNIVSE, PAPERS["recipes"], settings.seeds, grid=settings.has_grid),
@@ -217,7 +227,11 @@ PARTS: dict[str, Callable[[Settings], Jobs]] = {
     ),
     "saliency": _saliency,
     "augmented": _augmented,
+    "order": _order,
 }
+
+
+OF_CAPTIONS = ("augmented", "order")  # parts without negatives
 
 
 class Taken(NamedTuple):
@@ -227,12 +241,20 @@ class Taken(NamedTuple):
     wall: float
 
 
-def times(steps: Iterable[Step], output: Path) -> dict[str, Taken]:
-    """What those of the steps took that are done, by their names."""
-    found = {}
+def times(steps: Iterable[Step], source: Path, output: Path) -> dict[str, Taken]:
+    """What those of the steps took that are done, by their names; a step is behind those that it needs.
+
+    As with make, a step is done if its mark has its command, and is not older than the marks of the steps that it needs
+    or, if it needs none, than the files of `source`. The code is not compared: after a change of it that matters,
+    delete OUTPUT/done.
+    """
+    found, made = dict[str, Taken](), dict[str, int]()
+    newest = max((file.stat().st_mtime_ns for file in source.glob("*")), default=0)
     for step in steps:
         file = output / "done" / f"{step.name}.json"
         kept = json.loads(file.read_text("utf-8")) if file.exists() else {}
-        if kept.get("command") == list(step.command):
-            found[step.name] = Taken(**kept["seconds"])
+        if kept.get("command") == list(step.command) and step.needs <= found.keys():
+            made[step.name] = file.stat().st_mtime_ns
+            if made[step.name] >= max((made[name] for name in step.needs), default=newest):
+                found[step.name] = Taken(**kept["seconds"])
     return found

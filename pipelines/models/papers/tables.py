@@ -6,7 +6,6 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import cache, partial
 from itertools import product
 from pathlib import Path
@@ -23,14 +22,17 @@ from ..evaluation.protocols import FAMILIES
 from ..figures import format_difference, format_interval, markdown_table, mean_and_range
 from ..trainer.compare import VariantResult, summarize
 from ..trainer.evaluate import Evaluation
-from .plan import PAPERS, Settings, steps, times
+from .plan import PAPERS, Settings
 
+OF_CAPTIONS = ("augmented", "order-2")  # tables of models that are evaluated on a run without negatives
+CLAIMED_OF = re.compile(r"\+max|-grid.*|-falling")  # variants of a model for which its paper's claim is checked, too
 Rows = list[list[str]]
 KINDS = ("object", "attribute", "relation")
 MOST = 20  # negatives of a family that attack a caption
 LEAST = (1, 5, 10, MOST)
 RSUM_AND_ATTACKS = ("retrieval/rsum", "sum of attacks")
-TITLES, RECIPES, COMPARED, REPORTED = (PAPERS[name] for name in ("titles", "recipes", "compared", "reported"))
+RECIPES, COMPARED, REPORTED = (PAPERS[name] for name in ("recipes", "compared", "reported"))
+TITLES = {name: f"`{name}`" for name in PAPERS["augmented"]} | PAPERS["titles"]
 
 
 def tables(settings: Settings) -> dict[str, str]:
@@ -59,6 +61,12 @@ def read_probe(settings: Settings, task: str) -> dict[str, Any]:
     """The rows of `negcap probe`, by model; task: words or blanks."""
     rows = read_results(settings.output / task / f"{task}.json").get("rows", {})
     return {name.removesuffix("@house-0"): row for name, row in rows.items()}
+
+
+def difference_in(settings: Settings, name: str, one: str, other: str, recipe: str) -> Mapping[str, Figure]:
+    """`difference` of two models of a table, by a recipe."""
+    run = settings.captions if name in OF_CAPTIONS else settings.run
+    return difference(settings.trained(one, recipe), settings.trained(other, recipe), run)
 
 
 def difference(ones: Iterable[Path], others: Iterable[Path], run: Path) -> Mapping[str, Figure]:
@@ -128,7 +136,7 @@ def _compared(name: str, settings: Settings, more: Callable[[Settings], Rows] = 
     for one, other in pairs:
         if one in reported and other in reported:
             both = zip(names[-len(reported[one]) :], reported[one], reported[other], strict=True)
-            cells = [f"{a - b:+.1f}" if named else "" for named, a, b in both]
+            cells = [f"{a - b:+.1f}" if named and not math.isnan(a - b) else "" for named, a, b in both]
             differences.append(at_the_end(f"{TITLES[one]} − {TITLES[other]}", cells))
     for recipe, title in RECIPES.items():
         for model in its["models"]:
@@ -136,7 +144,7 @@ def _compared(name: str, settings: Settings, more: Callable[[Settings], Rows] = 
                 cells = _cells(seeds, places, its.get("without_span", ()))
                 measured.append([f"{TITLES[model]}, {title}", *cells])
         for one, other in pairs:
-            if figures := difference(settings.trained(one, recipe), settings.trained(other, recipe), settings.run):
+            if figures := difference_in(settings, name, one, other, recipe):
                 cells = [format_difference(*figures[named]) if named in figures else "" for named in names]
                 differences.append([f"{TITLES[one]} − {TITLES[other]}, {title}", *cells])
     return markdown_table(["", *titles], [*printed, *measured, *rows, *differences])
@@ -147,8 +155,8 @@ def _claims(settings: Settings) -> str:
     rows = []
     for name, its in COMPARED.items():
         for (one, other), (recipe, title) in product(its.get("differences", ()), RECIPES.items()):
-            reported = [its["reported"].get(re.split(r"\+max|-grid", model)[0]) for model in (one, other)]
-            found = difference(settings.trained(one, recipe), settings.trained(other, recipe), settings.run)
+            reported = [its["reported"].get(CLAIMED_OF.sub("", model)) for model in (one, other)]
+            found = difference_in(settings, name, one, other, recipe)
             if not (all(reported) and found):
                 continue
             columns = its["columns"][-len(reported[0]) :]
@@ -161,24 +169,11 @@ def _claims(settings: Settings) -> str:
     return markdown_table(["", "table", "metric", "paper", "measured", "shape"], rows)
 
 
-def _time(settings: Settings) -> str:
-    """The minutes of CPU that the commands of the plan took with the first seed, by command."""
-    plan = steps(replace(settings, seeds=1))
-    of_step = times(plan, settings.output)
-    rows: dict[str, list[float]] = {}
-    for step in plan:
-        if step.name in of_step:
-            rows.setdefault(f"`negcap {step.command[0]}`", []).append(of_step[step.name].cpu / 60)
-    rows["all"] = [minutes for row in rows.values() for minutes in row]
-    cells = [[name, str(len(row)), f"{sum(row):.1f}"] for name, row in rows.items()]
-    return markdown_table(["one seed", "times", "minutes of CPU"], cells)
-
-
 def _training(settings: Settings) -> str:
     """How the trainings of the main rows went: the loss and rsum on validation, by quarters of them."""
     parts = (f"{what}, {quarter}/4" for what in ("loss ÷ 2 margins", "rsum") for quarter in range(1, 5))
     rows = []
-    for (recipe, title), model in product(RECIPES.items(), (*PAPERS["models"], *PAPERS["augmented"])):
+    for (recipe, title), model in product(RECIPES.items(), (*PAPERS["models"], *PAPERS["augmented"], *PAPERS["order"])):
         folders = (folder for folder in settings.trained(model, recipe) if read_evaluation(folder))
         files = [file for folder in folders if (file := folder / METRICS).exists()]
         if not (seeds := [_history(file) for file in files]):
@@ -190,8 +185,7 @@ def _training(settings: Settings) -> str:
         at = [-(-len(rsum[0]) * quarter // 4) - 1 for quarter in range(1, 5)]
         means = [f"{mean(its[n] for its in each):.2f}" for each in (losses, rsum) for n in at]
         steps = str(sum(line["steps"] for line in seeds[0]))
-        name = f"{TITLES[model]}, {title}" if model in TITLES else f"`{model}`"
-        rows.append([name, steps, f"{best} of {len(rsum[0])}", *means])
+        rows.append([f"{TITLES[model]}, {title}", steps, f"{best} of {len(rsum[0])}", *means])
     return markdown_table(["", "steps", "best epoch of each seed", *parts], rows)
 
 
@@ -300,23 +294,7 @@ def _ablations(settings: Settings) -> str:
     return markdown_table(["", "reported: rsum / attacks", "rsum", "attacks"], rows)
 
 
-def _augmented(settings: Settings) -> str:
-    """Augmented VSE: retrieval, and the differences from people's captions alone, and of the GAN from likelihood."""
-    shown = {"rsum": "rsum", "i2t R@1": "plain i2t R@1", "t2i R@1": "plain t2i R@1"}
-    rows, differences = [], []
-    for name in PAPERS["augmented"]:
-        if seeds := read_seeds(settings, name, "house"):
-            rows.append([f"`{name}`", *_cells(seeds, [f"retrieval/{key}" for key in shown])])
-        people = ("people-5" if name.startswith("people-5-") else "people-1") + ("-lstm" if "lstm" in name else "")
-        for other in sorted({people, name.replace("gan", "generated")} - {name}, reverse=True):
-            if figures := difference(settings.trained(name), settings.trained(other), settings.captions):
-                cells = (format_difference(*figures[its]) for its in shown.values())
-                differences.append([f"`{name}` − `{other}`", *cells])
-    return markdown_table(["captions", *shown], rows + differences)
-
-
 TABLES: dict[str, Callable[[Settings], str]] = {
-    "time": _time,
     "claims": _claims,
     "training": _training,
     "supply": _supply,
@@ -331,5 +309,6 @@ TABLES: dict[str, Callable[[Settings], str]] = {
     "univse-4": partial(_compared, "univse-4", more=_chance),
     "univse-figure-5": _alpha,
     "univse-ablations": _ablations,
-    "augmented": _augmented,
+    "augmented": partial(_compared, "augmented"),
+    "order-2": partial(_compared, "order-2"),
 }

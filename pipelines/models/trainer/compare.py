@@ -129,20 +129,25 @@ class VariantResult:
     name: str
     seeds: int
     recalls: Mapping[str, Sampled] = field(repr=False)
-    mean_rank: Mapping[str, float]
+    mean_rank: Mapping[str, Sampled] = field(repr=False)
     accuracy: Mapping[str, float]
 
     def minus(self, other: VariantResult) -> dict[str, Figure]:
-        """The differences of the metrics to another variant's, by the name of the metric: "rsum", "plain i2t R@1"."""
-        both = [name for name in self.recalls if name in other.recalls]
-        return {name: self.recalls[name].minus(other.recalls[name]).figure for name in both}
+        """The differences of the metrics to another variant's, by the name of the metric: "rsum", "plain i2t R@1",
+        "plain i2t mean rank".
+        """
+        mine, theirs = (
+            {**its.recalls, **{f"{name} mean rank": rank for name, rank in its.mean_rank.items()}}
+            for its in (self, other)
+        )
+        return {name: one.minus(theirs[name]).figure for name, one in mine.items() if name in theirs}
 
     def as_json(self, first: VariantResult) -> dict[str, Any]:
         """The metrics as comparison.json holds them, with their differences to those of the first variant."""
         retrieval = {
             key: {
                 **{name: self.recalls[f"{key} {name}"].figure._asdict() for name in RECALLS},
-                "mean rank": self.mean_rank[key],
+                "mean rank": self.mean_rank[key].value,
             }
             for key in self.mean_rank
         }
@@ -201,26 +206,25 @@ def summarize(name: str, evaluations: Sequence[Evaluation], image: Mapping[str, 
     """
     ranks = pd.concat([one.ranks.assign(training=number) for number, one in enumerate(evaluations)])
     recalls: dict[str, Sampled] = {}
-    mean_rank: dict[str, float] = {}
+    mean_rank: dict[str, Sampled] = {}
     for (candidates, direction), rows in ranks.groupby(["candidates", "direction"], sort=False):
         key = f"{candidates} {direction}"
         images = rows["query"] if direction == "i2t" else rows["query"].map(image)
         owner, names = pd.factorize(images, sort=True)  # the same in both directions
-        hits = [
-            count_hits(torch.tensor(rows["rank"].to_numpy()[part]), torch.tensor(owner[part]), len(names))
-            for part in rows.groupby("training").indices.values()
-        ]
+        parts = [(owner[part], rows["rank"].to_numpy()[part]) for part in rows.groupby("training").indices.values()]
+        hits = [count_hits(torch.tensor(rank), torch.tensor(of), len(names)) for of, rank in parts]
         counts, sizes = (np.stack(parts) for parts in zip(*hits, strict=True))
         values, samples = 100 * counts.sum((0, 1)) / sizes.sum((0, 1)), bootstrap(counts, sizes, seed)
         tops = [Sampled(value, drawn) for value, drawn in zip(values.tolist(), samples.T, strict=True)]
         recalls |= {f"{key} {top}": one for top, one in zip(RECALLS, [*tops, total(tops)], strict=True)}
-        mean_rank[key] = rows.groupby("training")["rank"].mean().mean()
+        sums = np.stack([np.bincount(of, rank, len(names))[:, None] for of, rank in parts])
+        mean_rank[key] = Sampled(float(sums.sum() / sizes.sum()), bootstrap(sums, sizes, seed)[:, 0] / 100)
     attacks = [recalls[f"{key} sum"] for key in mean_rank if key.startswith("univse:")]
-    sums = {"rsum": total([recalls[f"plain {way} sum"] for way in ("i2t", "t2i")])}
-    sums |= {"univse": total(attacks)} if attacks else {}
+    totals = {"rsum": total([recalls[f"plain {way} sum"] for way in ("i2t", "t2i")])}
+    totals |= {"univse": total(attacks)} if attacks else {}
     pairs = [evaluation.metrics.get("pairwise", {}) for evaluation in evaluations]
     accuracy = {name: sum(entry[name]["accuracy"] for entry in pairs) / len(pairs) for name in sorted(pairs[0])}
-    return VariantResult(name, len(evaluations), {**sums, **recalls}, mean_rank, accuracy)
+    return VariantResult(name, len(evaluations), {**totals, **recalls}, mean_rank, accuracy)
 
 
 def describe_settings(configs: Mapping[str, TrainConfig], seeds: int, split: str) -> str:
@@ -256,7 +260,7 @@ def cells(result: VariantResult) -> dict[str, str]:
     return {
         **{name: str(one.figure) for name, one in result.recalls.items()},
         **{f"{name}, value": f"{one.value:.1f}" for name, one in result.recalls.items()},
-        **{f"{name} mean rank": f"{mean:.1f}" for name, mean in result.mean_rank.items()},
+        **{f"{name} mean rank": f"{mean.value:.1f}" for name, mean in result.mean_rank.items()},
         **{f"{name} rsum": str(one.figure) for name, one in rsum.items()},
         **{f"{name}, accuracy": f"{share:.1f}" for name, share in result.accuracy.items()},
     }

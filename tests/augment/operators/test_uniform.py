@@ -10,6 +10,7 @@ from negcap.augment.language.semantic_classes import attributes, prepositions
 from negcap.augment.language.wordnet import WordNet
 from negcap.augment.operators import OPERATORS, PRESETS, UNCHECKED, preset
 from negcap.augment.operators.uniform import uniform_relation
+from negcap.augment.truth.evidence import explained
 from tests.augment.fixtures import first_of, sample_lexicon
 
 PAPERS = (*PRESETS["vse-c-paper"], *PRESETS["univse-paper"])
@@ -45,6 +46,14 @@ def test_numerals_and_noun_phrases_take_every_other_value_or_order() -> None:
     phrases = ("a boy", "two balls", "a dog")
     orders = [f"{one} throws {other} to {third}.".capitalize() for one, other, third in permutations(phrases)]
     assert {one.text for one in made("uniform_shuffle", orders[0])} == set(orders[1:])
+
+
+def test_an_order_that_says_what_its_caption_says_is_explained() -> None:
+    caption, context = first_of(("A dog throws a dog to a dog.", "A dog throws a ball to a dog."))
+    settings = NegativesConfig(operators=("uniform_shuffle",), per_family=20)
+    rejected = apply_operator("uniform_shuffle", caption, context, settings).rejected
+    assert {one.reason for one in rejected} == {"sibling_says_so"}
+    assert [explained(one, context) for one in rejected] == rejected  # no sibling says it
 
 
 def test_no_noun_phrase_takes_the_place_of_one_that_it_is_joined_to() -> None:

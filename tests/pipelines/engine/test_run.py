@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from negcap.pipelines.engine import run as run_module
-from negcap.pipelines.engine.cluster import Executor, executor
+from negcap.pipelines.engine.cluster import Distributed, Executor, executor
 from negcap.pipelines.engine.errors import OtherConfigError, StageError
 from negcap.pipelines.engine.manifest import manifest_path, read_manifest
 from negcap.pipelines.engine.progress import Progress, Reports
@@ -215,6 +215,12 @@ def test_a_full_disk_stops_with_a_clear_error_and_a_second_run_completes(
     assert shard_path(run / "words", 3).exists() and not shard_path(run / "words", 4).exists()
     run_toys(run, scheduler="synchronous")
     assert tree(run) == expected
+
+
+def test_a_single_shard_starts_no_workers(tmp_path: Path) -> None:
+    toy_stages.write_captions(tmp_path / "run", TEXTS, 100)
+    with closing(Distributed(lambda: pytest.fail("workers were started"))) as pool:
+        assert run_toys(tmp_path / "run", pool=pool)["captions"] == 97
 
 
 @pytest.mark.dask
