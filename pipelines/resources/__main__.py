@@ -137,7 +137,7 @@ def concreteness(scores: Path, captions: tuple[str, ...], output: Path) -> None:
 
 @resources.command(
     configs=["resources.cloze.config:JudgementConfig"],
-    flags="seed hidden epochs batch learning_rate weight_decay dropout without_vectors",
+    flags="seed hidden products epochs batch learning_rate weight_decay dropout without_vectors pair_weight",
 )
 @click.argument("labels", type=Path)
 @click.option("--model", type=Path, default=DATA / "cloze" / "model.npz", help="The cloze model; default: the shipped.")
@@ -145,8 +145,10 @@ def concreteness(scores: Path, captions: tuple[str, ...], output: Path) -> None:
 def judgement(labels: Path, model: Path, output: Path, **given: Any) -> None:
     """Fit the network that says what readers would say of a negative.
 
-    LABELS: a tab-separated file with the columns caption, text (the negative), odd and both (1, 0 or empty), one row
-    for what a reader said of a pair. The accuracy on folds that were left out is written, too.
+    LABELS: a tab-separated file with the columns caption, text (the negative), shown (what the reader saw: pair, the
+    two alone, or list, one of many changes of a caption), weight (how many negatives it stands for: 1 unless some were
+    asked of more often), odd and both (1, 0 or empty), a row for what a reader said. The fit begins with the judge that
+    the model has. The accuracy on folds that were left out is written, too.
     """
     from .cloze.config import JudgementConfig
     from .judgement import fit_to
