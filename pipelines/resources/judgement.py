@@ -166,7 +166,10 @@ def read_labels(path: Path) -> Labels:
             raise ValueError(f"{path}: {name} must be 1, 0 or empty, was: {wrong[0]}")
     said = np.array([[labels[row["odd"]], labels[row["both"]]] for row in rows]).reshape(-1, 2)
     lists = np.array([row["shown"] == "list" for row in rows], bool)
-    weights = np.array([float(row["weight"]) for row in rows])
+    try:
+        weights = np.array([float(row["weight"]) for row in rows])
+    except ValueError as error:
+        raise ValueError(f"{path}: weight must be a number: {error}") from None
     return Labels([row["caption"] for row in rows], [row["text"] for row in rows], said, lists, weights)
 
 
@@ -174,10 +177,11 @@ def fit_to(labels: Path, model: Path, output: Path, config: JudgementConfig) -> 
     """Give a cloze model a judge, fitted to what readers said, and write the model to `output`; returns its record.
 
     labels: a tab-separated file with the columns COLUMNS, a row for what a reader said of a caption and its negative;
-    shown is one of SHOWN, weight a number, odd and both are 1, 0 or empty. The network judges as readers of pairs do, and learns from
-    those of lists as well. The record has the number of labels, the area under the ROC curve, and by predicted
-    probability the number of negatives and the share of which it was said, all of pairs (of lists, if there are no
-    pairs) with captions of folds that were left out. Raises OSError or ValueError for bad input.
+    shown is one of SHOWN, weight a number, odd and both are 1, 0 or empty. The fit begins with the judge that the model
+    has. The network judges as readers of pairs do, and learns from those of lists as well. The record has the number of
+    labels, the area under the ROC curve, and by predicted probability the number of negatives and the share of which it
+    was said, all of pairs (of lists, if there are no pairs) with captions of folds that were left out. Raises OSError
+    or ValueError for bad input.
     """
     torch.set_num_threads(1)
     loaded, asked = ClozeModel.load(model), read_labels(labels)
