@@ -57,10 +57,10 @@ class Network(nn.Module):
         sizes = 2 * width, width, len(TERMS), len(KINDS)
         rows = config.hidden + config.products, config.hidden + config.products, config.hidden, config.hidden
         self.parts = nn.ModuleDict(
-            {name: nn.Linear(*its, bias=False) for name, *its in zip(PARTS, sizes, rows, strict=False)}
+            {name: nn.Linear(size, row, bias=False) for name, size, row in zip(PARTS, sizes, rows, strict=False)}
         )
-        for part in ("place", "unit"):
-            nn.init.normal_(self.parts[part].weight, std=0.05)
+        for name in ("place", "unit"):
+            nn.init.normal_(self.parts[name].get_parameter("weight"), std=0.05)
         self.bias = nn.Parameter(torch.zeros(config.hidden))
         self.output = nn.Linear(rows[0], 2)
         self.of_lists = nn.Parameter(torch.zeros(config.hidden))
@@ -82,7 +82,7 @@ class Network(nn.Module):
         rows = torch.cat([torch.arange(hidden), torch.arange(size, size + products)])
         for name, part in self.parts.items():
             its = given[f"{name}.weight"]
-            part.weight[rows[: len(its)]] = its
+            part.get_parameter("weight")[rows[: len(its)]] = its
         self.bias[:hidden] = given["hidden.bias"]
         self.output.weight.zero_()
         self.output.weight[:, rows] = given["output.weight"]
