@@ -17,15 +17,15 @@ import pandas as pd
 FOLDER = Path(__file__).parent / "pages" / "assets"
 IMAGE = "sample_0029"
 MADE = (  # operator, replacement, beginning of the caption
-    ("noun", "train", "A large red bus"),
-    ("noun", "crosswalk", "A red double-decker"),
+    ("noun", "truck", "A large red bus"),
+    ("noun", "trail", "A red double-decker"),
     ("numeral", "two", "A red bus with two"),
-    ("noun", "highway", "A double-decker bus"),
+    ("noun", "van", "A double-decker bus"),
 )
 REFUSED = (
-    ("noun", "road", "A double-decker bus", "a bus on a bridge is on a road"),
-    ("noun", "boat", "A large red bus", "a caption that mentions a river often has one that mentions a boat"),
-    ("preposition", "under", "A red bus with two", "one photo may be rightly described by both"),
+    ("noun", "river", "A red double-decker", "another caption of the image says so"),
+    ("shuffle", "bridge | taxi", "A double-decker bus", "hardly ever seen or said"),
+    ("preposition", "beside", "The bus on the bridge", "another caption: the bus is over the bridge"),
 )
 FONT = "system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif"
 WIDTH, LEFT, SENTENCE, LINE, CHARACTERS = 672, 24, 142, 23, 57

@@ -179,9 +179,9 @@ def fit_to(labels: Path, model: Path, output: Path, config: JudgementConfig) -> 
     labels: a tab-separated file with the columns COLUMNS, a row for what a reader said of a caption and its negative;
     shown is one of SHOWN, weight a number, odd and both are 1, 0 or empty. The fit begins with the judge that the model
     has. The network judges as readers of pairs do, and learns from those of lists as well. The record has the number of
-    labels, the area under the ROC curve, and by predicted probability the number of negatives and the share of which it
-    was said, all of pairs (of lists, if there are no pairs) with captions of folds that were left out. Raises OSError
-    or ValueError for bad input.
+    labels, the area under the ROC curve (None if all said the same), and by predicted probability the number of
+    negatives and the share of which it was said, all of pairs (of lists, if there are no pairs) with captions of folds
+    that were left out. Raises OSError or ValueError for bad input.
     """
     torch.set_num_threads(1)
     loaded, asked = ClozeModel.load(model), read_labels(labels)
@@ -210,7 +210,9 @@ def fit_model(given: Inputs, asked: Labels, model: Path, output: Path, config: J
         known = ~np.isnan(of) & measured
         tenths = np.minimum((its * 10).astype(int), 9)
         record[name] = {
-            "auc": round(float(roc_auc_score(of[known], its[known], sample_weight=asked.weights[known])), 3),
+            "auc": round(float(roc_auc_score(of[known], its[known], sample_weight=asked.weights[known])), 3)
+            if len(set(of[known])) == 2
+            else None,
             "by_tenth": [
                 [int(at.sum()), round(float(np.average(of[at], weights=asked.weights[at])), 3)]
                 for at in (known & (tenths == tenth) for tenth in range(10))

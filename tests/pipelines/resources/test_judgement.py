@@ -1,0 +1,113 @@
+"""The fit of the judge: labels, readers of lists and of pairs, what is written, and the command."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from negcap.augment.cloze.file import JUDGEMENT, read_about, read_arrays
+from negcap.augment.cloze.model import ClozeModel
+from negcap.augment.data import data_path
+from negcap.augment.judgement import KINDS, TERMS, Inputs, Judge, judge_of
+from negcap.pipelines.resources.__main__ import main
+from negcap.pipelines.resources.cloze.config import JudgementConfig
+from negcap.pipelines.resources.judgement import COLUMNS, Labels, Network, fit, read_labels, tensors_of
+
+SHIPPED = data_path("cloze") / "model.npz"
+WIDTH = 160
+
+
+def inputs(count: int, seed: int = 0) -> Inputs:
+    rng = np.random.default_rng(seed)
+    of = [rng.normal(size=(count, size)) for size in (len(TERMS), 2 * WIDTH, WIDTH)]
+    return Inputs(rng.integers(0, len(KINDS), count), *of)
+
+
+def judged(arrays: dict[str, np.ndarray], given: Inputs) -> np.ndarray:
+    judge = Judge(arrays, own=True)
+    of = judge.of_places(given.places), judge.of_units(given.units)
+    return np.stack(judge.judge(given.kinds, given.terms, *of), axis=1)
+
+
+def said_by(network: Network, given: Inputs, *, lists: bool) -> np.ndarray:
+    with torch.no_grad():
+        odds = network.eval()(tensors_of(given, np.full(len(given.kinds), lists)))
+    return np.asarray(torch.sigmoid(odds))
+
+
+def test_a_fit_begins_with_the_judge_that_is_given_whatever_its_size() -> None:
+    arrays, given = read_arrays(SHIPPED, JUDGEMENT), inputs(20)
+    hidden = len(arrays[f"{JUDGEMENT}hidden.bias"])
+    for more in (0, 3):
+        network = Network(WIDTH, JudgementConfig(hidden=hidden + more, products=64 + more))
+        network.begin_with(arrays)
+        assert said_by(network, given, lists=False) == pytest.approx(judged(arrays, given), abs=2e-4)
+    with pytest.raises(ValueError, match=f"a judge of {hidden} hidden units and 64 products needs as many"):
+        Network(WIDTH, JudgementConfig(hidden=hidden, products=1)).begin_with(arrays)
+
+
+def test_what_is_written_judges_as_readers_of_pairs_do() -> None:
+    given = inputs(400)
+    none = given.places * 0, given.units * 0  # of random vectors, each could be learned by heart
+    given = given._replace(kinds=np.zeros(400, int), places=none[0], units=none[1])
+    lists, odd = np.arange(400) % 2 == 0, given.terms[:, 0] > 0
+    said = np.stack([np.where(lists, False, odd), np.zeros(400)], axis=1).astype(float)
+    said[5] = np.nan
+    config = JudgementConfig(hidden=8, products=2, epochs=40, batch=20, learning_rate=1e-2, weight_decay=0.01)
+    network = fit(given, Labels([""] * 400, [""] * 400, said, lists, np.ones(400)), config, {})
+    pairs = said_by(network, given, lists=False)
+    whole = {name: its for name, its in network.arrays().items() if not name.endswith(".bits")}
+    assert pairs[odd, 0].mean() > pairs[~odd, 0].mean() + 0.2
+    assert said_by(network, given, lists=True)[:, 0].mean() < pairs[:, 0].mean() - 0.2
+    assert whole[f"{JUDGEMENT}output.weight"].shape == (2, 10)
+    weighed = fit(given, Labels([""] * 400, [""] * 400, said, lists, np.where(odd, 9.0, 1.0)), config, {})
+    assert said_by(weighed, given, lists=False)[:, 0].mean() > pairs[:, 0].mean()
+
+
+def test_the_command_gives_a_model_a_judge(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    labels, output = tmp_path / "labels.tsv", tmp_path / "own.npz"
+    nouns = ("dog", "cat", "horse", "man", "bus", "boat")
+    rows = [
+        (
+            f"A {old} stands near a {place}.",
+            f"A {new} stands near a {place}.",
+            shown,
+            1,
+            int(new in ("bus", "boat")),
+            "",
+        )
+        for old in nouns
+        for new in nouns
+        for place in ("tree", "house")
+        for shown in ("list", "pair")
+        if old != new
+    ]
+    with labels.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, delimiter="\t").writerows([COLUMNS, *((*row[:5], row[5] or "0") for row in rows)])
+    assert main(["judgement", str(labels), "--output", str(output), "--epochs", "2"]) == 0
+    record = read_about(output)["judgement"]
+    assert record["labels"] == len(rows) and record["pairs"] == len(rows) // 2 and record["odd"]["auc"] > 0.5
+    assert str(record["odd"]["auc"]) in capsys.readouterr().out
+    judge_of(ClozeModel.load(output))
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (("A dog.", "A cat.", "both", "1", "0", "0"), "shown must be list or pair, was: both"),
+        (("A dog.", "A cat.", "pair", "many", "0", "0"), "weight must be a number: .*many"),
+        (("A dog.", "A cat.", "pair", "1", "2", "0"), "odd must be 1, 0 or empty, was: 2"),
+    ],
+)
+def test_bad_labels_are_answered(row: tuple[str, ...], message: str, tmp_path: Path) -> None:
+    path = tmp_path / "labels.tsv"
+    path.write_text("\t".join(COLUMNS) + "\n" + "\t".join(row) + "\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=message):
+        read_labels(path)
+    path.write_text("caption\ttext\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"must have the columns .* lacks both, odd, shown, weight"):
+        read_labels(path)
