@@ -29,7 +29,7 @@ from .edits import Candidate, Kind
 from .plausibility import Change, replacements
 from .reproducible import log, sigmoid
 
-MAX_P_ODD, MAX_P_BOTH = 0.25, 0.2
+MAX_P_ODD, MAX_P_BOTH = 0.2, 0.2
 KINDS: tuple[Kind, ...] = get_args(Kind)
 TERMS = ("log(1 + loss)", "lowest / 5", "whole / 5", "log of the number of units", "mean score / 2", "old score / 5")
 LOWEST, WHOLE, MEAN = -12.0, (-15.0, 5.0), -6.0  # nats: what is lower, or outside, is taken for these
