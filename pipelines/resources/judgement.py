@@ -183,19 +183,14 @@ def fit_to(labels: Path, model: Path, output: Path, config: JudgementConfig) -> 
     negatives and the share of which it was said, all of pairs (of lists, if there are no pairs) with captions of folds
     that were left out. Raises OSError or ValueError for bad input.
     """
+    from sklearn.metrics import roc_auc_score
+
     torch.set_num_threads(1)
     loaded, asked = ClozeModel.load(model), read_labels(labels)
     captions, texts = parse(asked.captions), parse(asked.texts)
     readings = read(captions, loaded)
     candidates = [recover(one, other).candidate for one, other in zip(captions, texts, strict=True)]
     given = inputs(captions, readings, candidates, compare(captions, readings, candidates))
-    return fit_model(given, asked, model, output, config)
-
-
-def fit_model(given: Inputs, asked: Labels, model: Path, output: Path, config: JudgementConfig) -> dict[str, Any]:
-    """As `fit_to`; given: the inputs of the negatives."""
-    from sklearn.metrics import roc_auc_score
-
     first = read_arrays(model, JUDGEMENT)
     number = {text: i for i, text in enumerate(dict.fromkeys(asked.captions))}
     fold = np.random.default_rng(config.seed).integers(0, FOLDS, len(number))[[number[text] for text in asked.captions]]
