@@ -32,8 +32,8 @@ class Batch:
     """Captions that the cloze model has read together, with the lexicon, and what was computed for all of them at once:
     `known`, by function. max_odd, max_both: the highest probabilities that readers call a negative odd, and that they
     say that it may be true of the same photo as its caption. excluded: whether operators also propose what is not drawn
-    since it may be true or is too odd. compared: whether candidates are compared with their captions, so that it has to
-    be known how plausible those are which are checked first.
+    since it may be true or is too odd. compared: whether the plausibility of prepositions is estimated for the columns
+    of the tables and the limits; False saves the time where only the words that may be drawn matter.
     """
 
     lexicon: Lexicon

@@ -59,19 +59,19 @@ class Judge:
         self._own = own
 
     def of_places(self, places: np.ndarray) -> np.ndarray:
-        """P v and R v of places, see `place_of`: (places, hidden + products)."""
+        """P v and R v, as of the equation of the module, of places (`place_of`): (places, hidden units + products)."""
         return self._shares(places, self._place)
 
     def of_units(self, units: np.ndarray) -> np.ndarray:
-        """Q e and S e of the vectors of new units: (units, hidden + products)."""
+        """Q e and S e, as of the same equation, of the word vectors of new units: (units, hidden units + products)."""
         return self._shares(units, self._unit)
 
     def _shares(self, vectors: np.ndarray, weights: np.ndarray) -> np.ndarray:
         return vectors @ weights if self._own else np.zeros((len(vectors), weights.shape[1]))
 
     def judge(self, kinds: np.ndarray | int, terms: np.ndarray, places: np.ndarray, units: np.ndarray) -> Judgements:
-        """Judge negatives. kinds: their numbers in KINDS, or one for all. terms: see `terms`. places, units: the rows
-        of `of_places` and `of_units`, a row each.
+        """The `Judgements` of negatives. kinds: their numbers in KINDS, or one for all. terms: see `terms`. places,
+        units: the rows of `of_places` and `of_units`, a row each.
         """
         size = len(self._bias)
         hidden = places[:, :size] + units[:, :size] + terms @ self._terms
@@ -81,7 +81,9 @@ class Judge:
 
 
 def place_of(reading: Reading, place: Place) -> np.ndarray:
-    """The vector of a place in a caption, beside the mean vector of the units that stand there: (2 * width,)."""
+    """A place in a caption as the judge is given it: the cloze model's vector of the place, followed by the mean word
+    vector of the words that stand there now: (2 * width,).
+    """
     old = reading.model.embedding[list(reading.units[place[0] + 1 : place[1]])]
     return np.concatenate([reading.at(place), _exact(old.sum(axis=0) / max(len(old), 1))])
 

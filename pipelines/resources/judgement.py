@@ -27,8 +27,9 @@ FOLDS = 5
 
 
 class Labels(NamedTuple):
-    """Captions, their negatives, what was said of them: (negatives, 2), odd and both, NaN where nothing was; whether
-    readers saw lists, and how many negatives each stands for if some were asked of more often: both (negatives,).
+    """Captions, their negatives, and what readers said of them: (negatives, 2), whether the negative is odd and whether
+    one photo could be rightly described by both texts; NaN where nothing was said. lists: whether the reader saw a list
+    of changes, not a pair; weights: the inverse of how often negatives like this one were chosen: both (negatives,).
     """
 
     captions: Sequence[str]
@@ -116,8 +117,8 @@ class Network(nn.Module):
 
 @torch.random.fork_rng(devices=[])
 def fit(given: Inputs, asked: Labels, config: JudgementConfig, first: Mapping[str, np.ndarray]) -> Network:
-    """Fit a network to what readers said of negatives. given: the inputs of these. first: the arrays of a cloze model;
-    if it has a judge, that is where the fit begins.
+    """The network, fitted to what readers said of negatives. given: the inputs of the negatives. first: the arrays of a
+    cloze model; if it has a judge, the fit begins with its weights, else with random ones.
     """
     torch.manual_seed(config.seed)
     tensors, target = tensors_of(given, asked.lists), torch.from_numpy(asked.said).float()
@@ -150,8 +151,8 @@ def tensors_of(given: Inputs, lists: np.ndarray) -> list[Tensor]:
 
 
 def read_labels(path: Path) -> Labels:
-    """The labels of a file. Raises ValueError if a column is missing, or a label is another than 1, 0 or nothing, or
-    none of SHOWN.
+    """The labels of a file, see `fit_to`. Raises OSError, or ValueError if a column is missing, odd or both is another
+    than 1, 0 or nothing, shown is none of SHOWN, or weight is no number.
     """
     with path.open(encoding="utf-8", newline="") as lines:
         reader = csv.DictReader(lines, delimiter="\t")
