@@ -71,7 +71,7 @@ def exchanges(
         if kind not in BALANCED:
             raise ValueError(f"kind must be one of {', '.join(BALANCED)}, was: {kind}")
     rows: dict[str, list[tuple[int, int, np.ndarray, np.ndarray]]] = {kind: [] for kind in kinds}
-    read = (context for batch in batches(images) for context in contexts(batch, lexicon, truth, compared=False))
+    read = (context for batch in batches(images) for context in contexts(batch, lexicon, truth))
     for row, context in enumerate(read):
         for kind in kinds:
             number = lexicon.entries(kind).number

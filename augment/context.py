@@ -32,8 +32,7 @@ class Batch:
     """Captions that the cloze model has read together, with the lexicon, and what was computed for all of them at once:
     `known`, by function. max_odd, max_both: the highest probabilities that readers call a negative odd, and that they
     say that it may be true of the same photo as its caption. excluded: whether operators also propose what is not drawn
-    since it may be true or is too odd. compared: whether the plausibility of prepositions is estimated for the columns
-    of the tables and the limits; False saves the time where only the words that may be drawn matter.
+    since it may be true or is too odd.
     """
 
     lexicon: Lexicon
@@ -42,7 +41,6 @@ class Batch:
     max_odd: float = MAX_P_ODD
     max_both: float = MAX_P_BOTH
     excluded: bool = False
-    compared: bool = True
     known: dict[Callable[..., Any], Sequence[Any] | None] = field(default_factory=dict)
 
     @classmethod
@@ -186,7 +184,7 @@ def contexts(
     """The contexts of the captions of some images, in order; the cloze model reads all captions together.
 
     images: the captions of each, one of the `batches` of a larger number. truth: the estimates of the corpus; None:
-    nothing is estimated. settings: max_odd, max_both, excluded and compared, see `Batch`.
+    nothing is estimated. settings: max_odd, max_both and excluded, see `Batch`.
     """
     images = list(images)
     batch = Batch.read([caption for captions in images for caption in captions], lexicon, **settings)

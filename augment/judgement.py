@@ -29,7 +29,9 @@ from .edits import Candidate, Kind
 from .plausibility import Change, replacements
 from .reproducible import log, sigmoid
 
-MAX_P_ODD, MAX_P_BOTH = 0.2, 0.2
+MAX_P_ODD, MAX_P_BOTH = 0.25, 0.25
+PREFERENCE = 2.0  # the power of the odds in `preference`
+SURE = 0.01  # the lowest probability of being odd or true as well that counts
 KINDS: tuple[Kind, ...] = get_args(Kind)
 TERMS = ("log(1 + loss)", "lowest / 5", "whole / 5", "log of the number of units", "mean score / 2", "old score / 5")
 LOWEST, WHOLE, MEAN = -12.0, (-15.0, 5.0), -6.0  # nats: what is lower, or outside, is taken for these
@@ -78,6 +80,16 @@ class Judge:
         hidden += self._kinds[kinds] + self._bias
         both = np.concatenate([np.maximum(hidden, 0.0), places[:, size:] * units[:, size:]], axis=1)
         return Judgements(*sigmoid(_exact(both) @ self._output + self._last).round(4).T)
+
+
+def preference(odd: np.ndarray, both: np.ndarray) -> np.ndarray:
+    """How much more often negatives are drawn than others that are as probable in their place: the odds that a negative
+    is neither odd nor true of the same photo, to the power PREFERENCE.
+
+    odd, both: the probabilities; what is not known counts as one half. All have the same shape.
+    """
+    bad = np.maximum(1 - (1 - odd) * (1 - both), SURE)
+    return np.nan_to_num(((1 - bad) / bad) ** PREFERENCE, nan=1.0)
 
 
 def place_of(reading: Reading, place: Place) -> np.ndarray:

@@ -18,6 +18,7 @@ import numpy as np
 from ..caption import Caption, cached, read_only
 from ..context import Batch, computed_together
 from ..edits import Candidate, Edit, Kind, cased, replace
+from ..judgement import preference
 from ..language import semantic_classes
 from ..language.grammar import ARTICLES, is_negated, pronoun_edits, with_article
 from ..language.semantic_classes import (
@@ -167,14 +168,10 @@ def _choices(
     true of the same thing. form: see `plausibility.entry_units`.
     """
     entries, plural = batch.lexicon.entries(kind), form == "nns"
-    weights = weigh(entries, [slot.entry for _, slot in slots], open, plural=plural)
-    needed = log_odds is not None or batch.compared
-    whole, *judged = (
-        batch.judged(kind, slots, open.slot, open.new, form) if needed else np.full((3, len(weights)), np.nan)
-    )
-    odd, both = judged
+    whole, odd, both = batch.judged(kind, slots, open.slot, open.new, form)
+    weights = weigh(entries, [slot.entry for _, slot in slots], open, plural=plural) * preference(odd, both)
     refused = None if log_odds is None else (odd > batch.max_odd) | (both > batch.max_both)
-    odds, probabilities, names = whole if log_odds is None else log_odds, np.stack(judged), entries.names
+    odds, probabilities, names = whole if log_odds is None else log_odds, np.stack([odd, both]), entries.names
     made = []
     for (_, slot), candidate, left, part in zip(slots, candidates, same, open.parts(len(slots)), strict=True):
         tokens = (slot.noun,) if kind == "noun" else (slot.start,) if kind == "verb" else (slot.start, slot.noun)

@@ -319,7 +319,7 @@ def label(parses: pa.Table, counts: pa.Table, lexicon: Lexicon) -> pa.Table:
     rows = []
     for images in batches(by_image(from_parses(parses))):
         held = [_held_out(captions) for captions in images]
-        batch = Batch.read([shown[0] for shown, _, _ in held], lexicon, compared=False)
+        batch = Batch.read([shown[0] for shown, _, _ in held], lexicon)
         for number, (shown, held_out, rng) in enumerate(held):
             context = Context(Mentions(shown[:1]), Mentions(shown[1:]), batch, number)
             for kind, candidate, values in _proposed(context, known.of_image(shown), rng):
