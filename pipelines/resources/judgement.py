@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ...augment.cloze.file import ABOUT, JUDGEMENT, PARTS, read_arrays, stored
+from ...augment.cloze.file import ABOUT, JUDGEMENT, PARTS, stored
 from ...augment.cloze.model import ClozeModel
 from ...augment.judgement import KINDS, TERMS, Inputs, inputs
 from ...augment.language.parse import parse
@@ -68,27 +68,6 @@ class Network(nn.Module):
         self.kinds_of_lists = nn.Parameter(torch.zeros(len(KINDS), 2))
         self.config = config
 
-    @torch.no_grad()
-    def begin_with(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Begin as the judge in the arrays of a cloze model does, if it has one: its units are the first, what the
-        others give is 0. Raises ValueError if it has more units or products.
-        """
-        given = {name[len(JUDGEMENT) :]: torch.from_numpy(its) for name, its in arrays.items() if JUDGEMENT in name}
-        if not given:
-            return
-        hidden, size = len(given["hidden.bias"]), self.config.hidden
-        products = len(given["unit.weight"]) - hidden
-        if hidden > size or products > self.config.products:
-            raise ValueError(f"a judge of {hidden} hidden units and {products} products needs as many, or more")
-        rows = torch.cat([torch.arange(hidden), torch.arange(size, size + products)])
-        for name, part in self.parts.items():
-            its = given[f"{name}.weight"]
-            part.get_parameter("weight")[rows[: len(its)]] = its
-        self.bias[:hidden] = given["hidden.bias"]
-        self.output.weight.zero_()
-        self.output.weight[:, rows] = given["output.weight"]
-        self.output.bias.copy_(given["output.bias"])
-
     def forward(self, given: Sequence[Tensor]) -> Tensor:
         """The log-odds of odd and both: (negatives, 2); given: v, e, t, the kinds as one-hot vectors, and whether
         readers saw lists, (negatives, 1).
@@ -116,17 +95,14 @@ class Network(nn.Module):
 
 
 @torch.random.fork_rng(devices=[])
-def fit(given: Inputs, asked: Labels, config: JudgementConfig, first: Mapping[str, np.ndarray]) -> Network:
-    """The network, fitted to what readers said of negatives. given: the inputs of the negatives. first: the arrays of a
-    cloze model; if it has a judge, the fit begins with its weights, else with random ones.
-    """
+def fit(given: Inputs, asked: Labels, config: JudgementConfig) -> Network:
+    """The network, fitted to what readers said of negatives, whose inputs are `given`."""
     torch.manual_seed(config.seed)
     tensors, target = tensors_of(given, asked.lists), torch.from_numpy(asked.said).float()
     weights = torch.from_numpy(asked.weights * np.where(asked.lists, 1.0, config.pair_weight)).float()[:, None]
     weights = weights * ~target.isnan()
     target = target.nan_to_num()
     net = Network(given.units.shape[1], config)
-    net.begin_with(first)
     optimizer = torch.optim.AdamW(net.parameters(), weight_decay=config.weight_decay)
     steps = max(1, len(target) // config.batch)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, config.learning_rate, total_steps=config.epochs * steps)
@@ -178,8 +154,7 @@ def fit_to(labels: Path, model: Path, output: Path, config: JudgementConfig) -> 
     """Give a cloze model a judge, fitted to what readers said, and write the model to `output`; returns its record.
 
     labels: a tab-separated file with the columns COLUMNS, a row for what a reader said of a caption and its negative;
-    shown is one of SHOWN, weight a number, odd and both are 1, 0 or empty. The fit begins with the judge that the model
-    has. The network judges as readers of pairs do, and learns from those of lists as well. The record has the number of
+    shown is one of SHOWN, weight a number, odd and both are 1, 0 or empty. The network judges as readers of pairs do, and learns from those of lists as well. The record has the number of
     labels, the area under the ROC curve (None if all said the same), and by predicted probability the number of
     negatives and the share of which it was said, all of pairs (of lists, if there are no pairs) with captions of folds
     that were left out. Raises OSError or ValueError for bad input.
@@ -192,13 +167,12 @@ def fit_to(labels: Path, model: Path, output: Path, config: JudgementConfig) -> 
     readings = read(captions, loaded)
     candidates = [recover(one, other).candidate for one, other in zip(captions, texts, strict=True)]
     given = inputs(captions, readings, candidates, compare(captions, readings, candidates))
-    first = read_arrays(model, JUDGEMENT)
     number = {text: i for i, text in enumerate(dict.fromkeys(asked.captions))}
     fold = np.random.default_rng(config.seed).integers(0, FOLDS, len(number))[[number[text] for text in asked.captions]]
     predicted = np.zeros(asked.said.shape)
     for left_out in range(FOLDS):
         apart, others = np.flatnonzero(fold == left_out), np.flatnonzero(fold != left_out)
-        net = fit(given.take(others), asked.take(others), config, first)
+        net = fit(given.take(others), asked.take(others), config)
         predicted[apart] = torch.sigmoid(net(tensors_of(given.take(apart), asked.lists[apart]))).detach().numpy()
     measured = asked.lists.all() | ~asked.lists
     record: dict[str, Any] = {"labels": len(fold), "pairs": int((~asked.lists).sum()), "training": config.model_dump()}
@@ -219,5 +193,5 @@ def fit_to(labels: Path, model: Path, output: Path, config: JudgementConfig) -> 
         arrays = {name: archive[name] for name in archive.files if not name.startswith(JUDGEMENT)}
     about = json.loads(arrays[ABOUT].tobytes()) | {"judgement": record}
     arrays[ABOUT] = np.frombuffer(json.dumps(about, sort_keys=True, ensure_ascii=False).encode(), np.uint8)
-    write_arrays(output, {**arrays, **fit(given, asked, config, first).arrays()})
+    write_arrays(output, {**arrays, **fit(given, asked, config).arrays()})
     return record

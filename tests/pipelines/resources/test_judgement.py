@@ -11,13 +11,12 @@ import torch
 
 from negcap.augment.cloze.file import JUDGEMENT, read_about, read_arrays
 from negcap.augment.cloze.model import ClozeModel
-from negcap.augment.data import data_path
 from negcap.augment.judgement import KINDS, TERMS, Inputs, Judge, judge_of
 from negcap.pipelines.resources.__main__ import main
 from negcap.pipelines.resources.cloze.config import JudgementConfig
+from negcap.pipelines.resources.cloze.network import write_arrays
 from negcap.pipelines.resources.judgement import COLUMNS, Labels, Network, fit, read_labels, tensors_of
 
-SHIPPED = data_path("cloze") / "model.npz"
 WIDTH = 160
 
 
@@ -39,18 +38,7 @@ def said_by(network: Network, given: Inputs, *, lists: bool) -> np.ndarray:
     return np.asarray(torch.sigmoid(odds))
 
 
-def test_a_fit_begins_with_the_judge_that_is_given_whatever_its_size() -> None:
-    arrays, given = read_arrays(SHIPPED, JUDGEMENT), inputs(20)
-    hidden = len(arrays[f"{JUDGEMENT}hidden.bias"])
-    for more in (0, 3):
-        network = Network(WIDTH, JudgementConfig(hidden=hidden + more, products=64 + more))
-        network.begin_with(arrays)
-        assert said_by(network, given, lists=False) == pytest.approx(judged(arrays, given), abs=2e-4)
-    with pytest.raises(ValueError, match=f"a judge of {hidden} hidden units and 64 products needs as many"):
-        Network(WIDTH, JudgementConfig(hidden=hidden, products=1)).begin_with(arrays)
-
-
-def test_what_is_written_judges_as_readers_of_pairs_do() -> None:
+def test_what_is_written_judges_as_readers_of_pairs_do(tmp_path: Path) -> None:
     given = inputs(400)
     none = given.places * 0, given.units * 0  # of random vectors, each could be learned by heart
     given = given._replace(kinds=np.zeros(400, int), places=none[0], units=none[1])
@@ -58,13 +46,15 @@ def test_what_is_written_judges_as_readers_of_pairs_do() -> None:
     said = np.stack([np.where(lists, False, odd), np.zeros(400)], axis=1).astype(float)
     said[5] = np.nan
     config = JudgementConfig(hidden=8, products=2, epochs=40, batch=20, learning_rate=1e-2, weight_decay=0.01)
-    network = fit(given, Labels([""] * 400, [""] * 400, said, lists, np.ones(400)), config, {})
+    network = fit(given, Labels([""] * 400, [""] * 400, said, lists, np.ones(400)), config)
     pairs = said_by(network, given, lists=False)
-    whole = {name: its for name, its in network.arrays().items() if not name.endswith(".bits")}
+    write_arrays(tmp_path / "judge.npz", network.arrays())
+    written = read_arrays(tmp_path / "judge.npz", JUDGEMENT)
+    assert judged(written, given) == pytest.approx(pairs, abs=2e-3)
     assert pairs[odd, 0].mean() > pairs[~odd, 0].mean() + 0.2
     assert said_by(network, given, lists=True)[:, 0].mean() < pairs[:, 0].mean() - 0.2
-    assert whole[f"{JUDGEMENT}output.weight"].shape == (2, 10)
-    weighed = fit(given, Labels([""] * 400, [""] * 400, said, lists, np.where(odd, 9.0, 1.0)), config, {})
+    assert written[f"{JUDGEMENT}output.weight"].shape == (2, 10)
+    weighed = fit(given, Labels([""] * 400, [""] * 400, said, lists, np.where(odd, 9.0, 1.0)), config)
     assert said_by(weighed, given, lists=False)[:, 0].mean() > pairs[:, 0].mean()
 
 
