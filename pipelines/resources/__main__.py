@@ -147,8 +147,8 @@ def judgement(labels: Path, model: Path, output: Path, **given: Any) -> None:
 
     LABELS: a tab-separated file with the columns caption, text (the negative), shown (what the reader saw: pair, the
     two alone, or list, one of many changes of a caption), weight (how many negatives it stands for: 1 unless some were
-    asked of more often), odd and both (1, 0 or empty), a row for what a reader said. The fit begins with the judge that
-    the model has. The accuracy on folds that were left out is written, too.
+    asked of more often), odd and both (1, 0 or empty), a row for what a reader said. The
+    accuracy on folds that were left out is written, too.
     """
     from .cloze.config import JudgementConfig
     from .judgement import fit_to

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from ...augment.settings import AtLeastOne, Operators, Seed, Settings, Share, ShareAboveZero, Splits, Vetted
+from ...augment.settings import AtLeastOne, Operators, Seed, Settings, ShareAboveZero, Splits, Vetted
 from ...schemas.fields import check
 from ...schemas.negatives import NEGATIVES, POSITIVE, REFINED
 from ..engine import provenance
@@ -45,10 +45,7 @@ AT_ONCE = 8  # groups whose operators are calls at the same time
 
 
 class RefineConfig(Settings):
-    """How negatives are selected (see quality.selection).
-
-    max_odd does not hold for the operator negation, whose negatives stand beside other true sentences than the caption.
-    """
+    """How negatives are selected (see quality.selection)."""
 
     seed: Seed = 0
     operators: Operators = ()
@@ -73,7 +70,6 @@ class RefineConfig(Settings):
     most_plausible: ShareAboveZero = Field(
         1.0, description="choose from this share of each operator's negatives, the most plausible ones"
     )
-    max_odd: Share = Field(0.25, description="highest p_odd to choose from, except of negation; 1: no limit")
     vetted: Vetted = False
 
 
@@ -91,7 +87,7 @@ def refine(
     refined in groups of consecutive shards, each balanced by itself, with models trained on its own captions. With
     `per_caption`, the operators are balanced together instead of each by itself. Counters: `<operator>.captions`
     (captions with a negative) and `<operator>.kept`; `<operator>.more` of others than the config's operators (captions
-    without any kept negative that have one of theirs which is not odd); `left` (captions with a kept negative).
+    without any kept negative that have one of theirs); `left` (captions with a kept negative).
     Operators with fewer than 10 images cannot be balanced and keep none; paraphrases are true and are left out. Raises
     FileNotFoundError without negatives or captions, ValueError for operators or splits that the negatives lack,
     OtherConfigError as `run_stage`, StageError naming the operator that failed.
@@ -266,11 +262,9 @@ def read_rows(run: Path, operator: str, config: RefineConfig, shards: slice = sl
 
     rows = pa.concat_tables(pair_tables(run, (operator,), config.splits, columns=COLUMNS, shards=shards))
     captions = pc.count_distinct(rows["caption_id"]).as_py()
-    odds, odd = (pc.field(name).cast(pa.float64()) for name in ("plausibility", "p_odd"))
+    odds = pc.field("plausibility").cast(pa.float64())
     wanted = odds.is_null() | (odds >= _lowest(rows["plausibility"].drop_null().to_numpy(), config))
     denied = operator == NEGATION and has_denials(run)
-    if not denied:
-        wanted &= odd.is_null() | (odd <= config.max_odd)
     if config.vetted:
         wanted &= pc.field("negative_id").isin(pa.array(sorted(accepted(run)), pa.string()))
     rows = best(rows.filter(wanted), config.candidates)
@@ -315,10 +309,9 @@ def _part(table: pa.Table, first: int, kept: np.ndarray, config: RefineConfig) -
     counts: Counter[str] = Counter({"left": len(left)})
     if config.splits:
         table = table.filter(pc.field("split").isin(stored_splits(config.splits)))
-    odd = pc.field("p_odd")
-    known = (pc.field("family") != POSITIVE) & (odd.is_null() | (odd.cast(pa.float64()) <= config.max_odd))
+    negative = pc.field("family") != POSITIVE
     other = ~pc.field("operator").isin(config.operators) if config.operators else pc.scalar(False)
-    found = {"captions": table, "kept": some, "more": table.filter(known & other & ~pc.field("caption_id").isin(left))}
+    found = {"captions": table, "kept": some, "more": table.filter(negative & other & ~pc.field("caption_id").isin(left))}
     for name, rows in found.items():
         of_captions = rows.group_by(["operator", "caption_id"]).aggregate([]) if name != "kept" else rows
         for entry in pc.value_counts(of_captions["operator"]).to_pylist():

@@ -84,8 +84,8 @@ class JudgementConfig(Settings):
     """How the network that judges negatives is fitted."""
 
     seed: NotNegative = Field(0, description="seed of weights, order and folds")
-    hidden: AtLeastOne = Field(160, description="hidden units")
-    products: NotNegative = Field(64, description="products of a number of the place and one of the new unit")
+    hidden: AtLeastOne = Field(256, description="hidden units")
+    products: NotNegative = Field(128, description="products of a number of the place and one of the new unit")
     epochs: AtLeastOne = Field(12, description="passes over the labels")
     batch: AtLeastOne = Field(256, description="labels a step")
     learning_rate: AboveZero = Field(4e-3, description="rises, then falls: one cycle")

@@ -392,7 +392,7 @@ def test_captions_without_a_split_are_the_split_unsplit(run: Path, capsys: pytes
     assert read_all(run, splits=("unsplit",)) == read_all(run)
     assert to_table(collect(run, ("unsplit",)), {}) == to_table(collect(run), {})
     assert items(run, SheetConfig(n=3, splits=("unsplit",))) == items(run, SheetConfig(n=3))
-    here = ["--operator", "attribute", "--set", "rounds=1", "--set", "max_odd=1", *HERE]
+    here = ["--operator", "attribute", "--set", "rounds=1", *HERE]
     assert main(["refine", str(run), "--split", "unsplit", *here]) == 0 and rows_of(run, "refined")
     capsys.readouterr()
     for verb in (["blind"], ["audit"], ["sheet", "--output", str(run / "sheet.csv")], ["refine", *here]):
