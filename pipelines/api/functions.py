@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -188,6 +189,7 @@ def build(
     from ..engine.cluster import executor
     from ..engine.places import place
     from ..engine.progress import report
+    from ..engine.run import Execution
     from ..stages import build as verbs
     from .captions import NAME, arrow_table
 
@@ -200,11 +202,8 @@ def build(
         else:
             source = str(Path(folder) / f"{NAME}.parquet")
             pq.write_table(arrow_table(captions, verbs.configure("ingest", options)), source)
-        workers_of_run = executor(workers, scheduler)
-        try:
-            _, notes = verbs.build(source, run, options, workers_of_run, report(not progress), overwrite)
-        finally:
-            workers_of_run.close()
+        with closing(executor(workers, scheduler)) as started:
+            _, notes = verbs.build(source, run, options, Execution(started, report(not progress), overwrite))
     for warning in notes:
         warnings.warn(warning, stacklevel=2)
     return run

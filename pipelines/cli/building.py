@@ -64,7 +64,7 @@ def _columns(ctx: click.Context, flag: click.Parameter, values: tuple[str, ...])
     ),
 )
 @options.workers
-def build(captions: str | None, run: Path, only: tuple[str, ...] | None, overwrite: bool, **given: Any) -> int:
+def build(captions: str | None, run: Path, only: tuple[str, ...] | None, **given: Any) -> int:
     """Make negatives of a caption file, folder or URL.
 
     CAPTIONS: COCO, Karpathy, Flickr, Multi30K or VSE++ files; CSV, TSV, JSONL or Parquet tables, also a folder or a
@@ -87,14 +87,14 @@ def build(captions: str | None, run: Path, only: tuple[str, ...] | None, overwri
     from ..stages import build as verbs
 
     spare_pandas()
-    with with_workers(given) as (executor, progress):
-        made, warnings = verbs.build(captions, run, given, executor, progress, overwrite, only or ())
+    with with_workers(given) as execution:
+        made, warnings = verbs.build(captions, run, given, execution, only or ())
         warn(warnings)
         write_page(run)
         if "negatives" not in made:
             print("\n".join(component_lines(run) if "components" in made else corpus_lines(run)))
             return 0
-        print_summary(run, progress.timings, sys.stdout)
+        print_summary(run, execution.progress.timings, sys.stdout)
         failed = operator_errors(run)
         if failed:
             listed = f"negcap show {run} --reason operator_error lists them"

@@ -16,7 +16,7 @@ from .options import FOLDER, PLACE
 @negcap.command(configs=["stages.refine:RefineConfig"], flags="operators splits per_caption vetted seed")
 @options.run
 @options.workers
-def refine(run: Path, overwrite: bool, **given: Any) -> None:
+def refine(run: Path, **given: Any) -> None:
     """Select negatives that cannot be guessed without the images.
 
     At most one negative per caption and operator is written to the table refined, selected so that several models
@@ -32,8 +32,9 @@ def refine(run: Path, overwrite: bool, **given: Any) -> None:
     from ..stages.refine import refine as refined
     from ..tables.columns import captions_in
 
-    with with_workers(given) as (executor, progress):
-        counts = refined(run, RefineConfig.of(given), executor, progress=progress, overwrite=overwrite)
+    with with_workers(given) as how:
+        config = RefineConfig.of(given)
+        counts = refined(run, config, how.executor, progress=how.progress, overwrite=how.overwrite)
         print(yields(counts, captions_in(run, given.get("splits") or ())))
 
 

@@ -133,14 +133,18 @@ class Distributed(Executor):
     def __init__(self, connect: Callable[[], Client], scheduler: str | None = None) -> None:
         """connect: starts or finds the workers, and returns a client. scheduler: its name, None for own workers."""
         self.scheduler, self._connect = scheduler, connect
-        self._threads, self._counted = 0, -math.inf
         self._client: Client | None = None
 
     @property
     def client(self) -> Client:
         """The connected Dask client. Raises ClusterError if no scheduler or worker answers."""
         if self._client is None:
-            self._client = _client(self._connect)
+            import distributed  # noqa: F401  it sets the levels of its loggers
+
+            for name in logging.root.manager.loggerDict:
+                if name.partition(".")[0] in ("distributed", "tornado"):
+                    logging.getLogger(name).setLevel(logging.CRITICAL)
+            self._client = self._connect()
         return self._client
 
     def close(self) -> None:
@@ -169,6 +173,7 @@ class Distributed(Executor):
 
         pool, sender = client.get_executor(pure=False), secrets.token_hex(8)
         waiting, running = iter(enumerate(calls)), dict[Future[Any], int]()
+        threads, counted = 0, -math.inf
 
         def receive(event: tuple[Any, tuple[str, int, int]]) -> None:
             _, (to, position, done) = event
@@ -178,7 +183,10 @@ class Distributed(Executor):
         try:
             client.subscribe_topic(TOPIC, receive)
             while True:
-                for position, call in islice(waiting, max(0, self._window() - len(running))):
+                if time.monotonic() - counted > RECOUNT_SECONDS:
+                    threads, counted = sum(client.nthreads().values()), time.monotonic()
+                room = IN_FLIGHT * max(1, threads) - len(running)
+                for position, call in islice(waiting, max(0, room)):
                     running[pool.submit(_reporting_worker, sender, position, function, *call)] = position
                 if not running:
                     return
@@ -194,13 +202,6 @@ class Distributed(Executor):
             if client.status == "running":
                 pool.shutdown(wait=False)
                 client.unsubscribe_topic(TOPIC)
-
-    def _window(self) -> int:
-        """How many calls may be in flight."""
-        now = time.monotonic()
-        if now - self._counted > RECOUNT_SECONDS:
-            self._threads, self._counted = sum(self.client.nthreads().values()), now
-        return IN_FLIGHT * max(1, self._threads)
 
 
 def _named(scheduler: str) -> Callable[[], Client]:
@@ -229,16 +230,6 @@ def _named(scheduler: str) -> Callable[[], Client]:
     if not callable(make):
         raise ValueError(f"scheduler must be module:function, {scheduler} is no function")
     return partial(_made_by, scheduler, make)
-
-
-def _client(connect: Callable[[], Client]) -> Client:
-    """The client of workers. Raises ClusterError if no worker comes (those of a function's cluster may come later)."""
-    import distributed  # noqa: F401  it sets the levels of its loggers
-
-    for name in logging.root.manager.loggerDict:
-        if name.partition(".")[0] in ("distributed", "tornado"):
-            logging.getLogger(name).setLevel(logging.CRITICAL)
-    return connect()
 
 
 def _made_by(scheduler: str, make: Callable[[], Any]) -> Client:
