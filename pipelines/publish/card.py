@@ -306,8 +306,19 @@ def identifier(record: RecordSet) -> str:
 
 
 def _record_set(record: RecordSet) -> dict[str, Any]:
+    """The fields of a record set: where the value of each is in the file (`extract`), and which part of it is used
+    (`transform`).
+    """
     name = identifier(record)
     source = {"fileSet": {"@id": f"{name}-files"}} if record.files else {"fileObject": {"@id": record.name}}
+
+    def extraction(column: Column) -> dict[str, Any]:
+        found = {"jsonPath": column.path} if column.path else {"column": column.name}
+        if column.property and not column.path:
+            found = {"fileProperty": column.property}
+        taken = {key: value for key, value in (("jsonPath", column.member), ("regex", column.regex)) if value}
+        return {"extract": found, **({"transform": taken} if taken else {})}
+
     return {
         "@type": "cr:RecordSet",
         "@id": name,
@@ -321,19 +332,8 @@ def _record_set(record: RecordSet) -> dict[str, Any]:
                 "description": column.description,
                 "dataType": column.type,
                 **({"repeated": True} if column.repeated else {}),
-                "source": {**source, **_extraction(column)},
+                "source": {**source, **extraction(column)},
             }
             for column in record.columns
         ],
     }
-
-
-def _extraction(column: Column) -> dict[str, Any]:
-    """The `extract` and `transform` of a field: where its value is in the file, and which part of it is used."""
-    found = {"column": column.name}
-    if column.path:
-        found = {"jsonPath": column.path}
-    elif column.property:
-        found = {"fileProperty": column.property}
-    taken = {key: value for key, value in (("jsonPath", column.member), ("regex", column.regex)) if value}
-    return {"extract": found, **({"transform": taken} if taken else {})}

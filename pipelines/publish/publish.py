@@ -87,7 +87,12 @@ def publish(run: Path, output: Path, config: PublishConfig, *, overwrite: bool =
     ValueError and OSError for bad input: see `chosen_names`, `Images`, `PublishConfig`.
     """
     kind = format_named(config.format)
-    check_output(output, overwrite)
+    if output.exists() and not output.is_dir():
+        raise FileExistsError(f"output must be a folder, was: {output}")
+    if output.is_dir() and any(output.iterdir()) and not overwrite:
+        raise FileExistsError(
+            f"output must be an empty folder, {output} is not (--overwrite replaces what is published there)"
+        )
     output = output.resolve()
     publication = prepare(run, config, kind)
     unchecked = [name for name in publication.operators if name in UNCHECKED]
@@ -272,16 +277,6 @@ def made_with(publication: Publication) -> dict[str, Mapping[str, Any]]:
 
 
 # the output folder
-
-
-def check_output(output: Path, overwrite: bool) -> None:
-    """Raise FileExistsError if `output` is a file, or a folder that is not empty and must not be overwritten."""
-    if output.exists() and not output.is_dir():
-        raise FileExistsError(f"output must be a folder, was: {output}")
-    if output.is_dir() and any(output.iterdir()) and not overwrite:
-        raise FileExistsError(
-            f"output must be an empty folder, {output} is not (--overwrite replaces what is published there)"
-        )
 
 
 def staging_folder(output: Path) -> Path:

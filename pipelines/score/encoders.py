@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..engine.errors import require_libraries
 from ..engine.manifest import hash_path
 from ..features.preprocess import open_images
 from ..models.clip import pretrained
@@ -148,7 +149,7 @@ def sentence_transformers(rest: str, config: ScoreConfig) -> Encoder:
     path = Path(rest)
     pretrained.require_files("sentence-transformers", path, ("modules.json", "config.json"), ("**/*.safetensors",))
     needed = "models of sentence-transformers need that library: pip install sentence-transformers"
-    pretrained.require_libraries(needed, "sentence_transformers")
+    require_libraries(needed, "sentence_transformers")
     torch = Torch.of(config)
 
     def load() -> tuple[Images, Texts]:

@@ -320,7 +320,14 @@ def only_adds(caption: str, negative: str) -> bool:
 
 def _pairs(file: Path) -> Items:
     """The records of one file, those of one caption that follow each other as one item."""
-    for (image, _), some in groupby(_records(file), lambda record: (record.image, record.captions[0])):
+
+    def read() -> Iterator[Foreign]:
+        for record in read_pairs(str(file)):
+            if isinstance(record, Rejected):
+                raise ValueError(f"record {record.line}: {record.detail}")
+            yield record
+
+    for (image, _), some in groupby(read(), lambda record: (record.image, record.captions[0])):
         if image is None:
             raise ValueError("a record must name its image")
         path = image.removeprefix("images/") if Path(image).suffix else f"{image}.jpg"  # a number in CREPE
@@ -331,13 +338,6 @@ def _pairs(file: Path) -> Items:
             for text, label in record.negatives
         ]
         yield _captioned(_image(path), records[-1].captions[:2], false)
-
-
-def _records(file: Path) -> Iterator[Foreign]:
-    for record in read_pairs(str(file)):
-        if isinstance(record, Rejected):
-            raise ValueError(f"record {record.line}: {record.detail}")
-        yield record
 
 
 def _json(file: Path) -> Items:

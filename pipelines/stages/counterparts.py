@@ -16,13 +16,14 @@ from pydantic import Field
 from ...augment.reproducible import record_rng
 from ...augment.settings import Operators, Seed, Settings, ShareAboveZero, Splits
 from ...schemas.features import COUNTERPARTS
+from ..engine.errors import require_libraries
 from ..engine.progress import Progress
 from ..engine.run import Parts, run_source
 from ..engine.stage import StageResult
 from ..engine.storage import write_atomically
 from ..engine.tables import Shard, has_table, read_table, shards_of
 from ..tables.columns import stored_splits
-from .scenes import IMAGES, pictures_are_whole, require_pillow
+from .scenes import IMAGES, NEEDED, pictures_are_whole
 
 if TYPE_CHECKING:
     from ..scenes.world import Scene
@@ -51,7 +52,7 @@ def make_counterparts(
     """
     if not has_table(run, "scenes"):
         raise FileNotFoundError(f"{run} must be a run of negcap scenes, has no table scenes")
-    require_pillow()
+    require_libraries(NEEDED, "PIL")
     shards = shards_of(run, "negatives")
 
     def parts() -> Parts:

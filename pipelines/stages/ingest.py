@@ -226,16 +226,13 @@ def read_part(work: Work, number: int, files: Sequence[str]) -> dict[str, Any]:
     """
 
     def make() -> dict[str, Any]:
-        records = checks.refusing(_records(work, files), work.config.languages, work.config.boilerplate)
+        read = (readers.read(work.source, work.format, work.config, [file]) for file in files)
+        records = checks.refusing(chain.from_iterable(read), work.config.languages, work.config.boilerplate)
         return grouping.write_blocks(
             work.rows(number), work.schema, grouping.blocks(_reported(records, work), work.schema, work.config)
         )
 
     return work.once(f"read-{number:05d}", [work.rows(number)], make)
-
-
-def _records(work: Work, files: Sequence[str]) -> Iterator[Record | Rejected]:
-    return chain.from_iterable(readers.read(work.source, work.format, work.config, [file]) for file in files)
 
 
 def _reported(records: Iterable[Record | Rejected], work: Work) -> Iterator[Record | Rejected]:

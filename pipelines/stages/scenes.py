@@ -13,6 +13,7 @@ from ...augment.reproducible import record_rng
 from ...augment.settings import AtLeastOne, Seed, Settings
 from ...schemas.captions import CAPTIONS, REJECTED_RECORDS
 from ...schemas.features import SCENES, features
+from ..engine.errors import require_libraries
 from ..engine.progress import Progress
 from ..engine.run import Parts, run_source
 from ..engine.shards import sealed, shard_path
@@ -20,7 +21,7 @@ from ..engine.stage import StageResult
 from ..engine.storage import remove_leftovers, sha256_file, write_atomically
 from ..features.source import table_of
 
-IMAGES = "images"
+IMAGES, NEEDED = "images", 'scenes need Pillow: pip install "negcap[features]"'
 SPLITS = ("train",) * 15 + ("val",) * 2 + ("test",) * 3  # of every 20 images
 SHARD_SIZE = 500
 BATCH = 25
@@ -40,7 +41,7 @@ def make_scenes(run: Path, config: ScenesConfig, *, progress: Progress, overwrit
     OtherConfigError when the run has other captions and `overwrite` is not set, ImportError without Pillow, OSError
     when a file cannot be written.
     """
-    require_pillow()
+    require_libraries(NEEDED, "PIL")
     from ..scenes.draw import BACKBONE, GRID, POOLED
 
     starts = range(0, config.images, SHARD_SIZE)
@@ -103,14 +104,6 @@ def draw_scenes(run: Path, config: ScenesConfig, numbers: range, progress: Progr
         "captions": pa.Table.from_pylist(lines, CAPTIONS),
     }
     return StageResult(rows, {"captions": len(lines), "images": len(numbers)})
-
-
-def require_pillow() -> None:
-    """Raise ImportError, which says what to install, without Pillow."""
-    try:
-        import PIL  # noqa: F401
-    except ImportError as error:
-        raise ImportError('scenes need Pillow: pip install "negcap[features]"') from error
 
 
 def pictures_are_whole(run: Path, table: str, index: int) -> bool:

@@ -252,7 +252,7 @@ def to_text(report: Report) -> str:
     rows = [["", "items", "votes", "valid, %", "false, %", "fluent, %", "alpha", "alpha fluent"]]
     for one in report.operators:
         shares = [with_interval(share) for share in (one.valid, one.false, one.fluent)]
-        alphas = map(_decimals, (one.alpha, one.alpha_fluent))
+        alphas = ["–" if value is None else f"{value:.3f}" for value in (one.alpha, one.alpha_fluent)]
         rows.append([one.name, f"{one.items:,}", f"{one.votes:,}", *shares, *alphas])
     people = [["annotator", "votes", "controls right, %"]]
     people += [[one.name, f"{one.votes:,}", with_interval(one.controls)] for one in report.annotators]
@@ -260,10 +260,6 @@ def to_text(report: Report) -> str:
     if report.unanswered:
         lines += ["", f"{report.unanswered:,} items have no vote and are left out"]
     return "\n".join(lines)
-
-
-def _decimals(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}"
 
 
 def to_json(report: Report | Sequence[Any]) -> str:

@@ -129,23 +129,17 @@ def _controls(run: Path, config: SheetConfig) -> Iterator[Item]:
         english = {**only, "language": ("en",)}
         drawn = sample_strata(run, "captions", ["language"], missing, config.seed, only=english)
         rows = [row for some in drawn.values() for row in some]
-        siblings = _siblings(run, {row["image_id"] for row in rows})
+        siblings: dict[str, set[str]] = {row["image_id"]: set() for row in rows}
+        for part in columns_of(run, "captions", ("image_id", "language", "text")):
+            for image, language, text in zip(*part.to_pydict().values(), strict=True):
+                if image in siblings and language == "en":
+                    siblings[image].add(text)
         for row in rows:
             others = sorted(text for text in siblings[row["image_id"]] if text != row["text"])
             if others:
                 other = record_rng(config.seed, SIBLING, row["caption_id"]).choice(others)
                 pair = {**row, "caption": row["text"], "text": other, "operator": "", "family": ""}
                 yield _item(pair, row["caption_id"], SIBLING, config.seed)
-
-
-def _siblings(run: Path, images: set[str]) -> dict[str, set[str]]:
-    """All English captions of these images, by image_id."""
-    found: dict[str, set[str]] = {}
-    for rows in columns_of(run, "captions", ("image_id", "language", "text")):
-        for image, language, text in zip(*rows.to_pydict().values(), strict=True):
-            if image in images and language == "en":
-                found.setdefault(image, set()).add(text)
-    return found
 
 
 def _item(row: Row, id: str, kind: str, seed: int) -> Item:
@@ -173,9 +167,7 @@ def _item(row: Row, id: str, kind: str, seed: int) -> Item:
 def _csv(lines: Sequence[Sequence[str]]) -> bytes:
     """CSV for spreadsheets: UTF-8 with a byte order mark, and no cell that they would read as a formula."""
     text = io.StringIO()
-    csv.writer(text, lineterminator="\r\n").writerows([_cell(value) for value in line] for line in lines)
+    csv.writer(text, lineterminator="\r\n").writerows(
+        ["'" * value.startswith(FORMULA) + visible(value) for value in line] for line in lines
+    )
     return text.getvalue().encode("utf-8-sig")
-
-
-def _cell(value: str) -> str:
-    return "'" + visible(value) if value.startswith(FORMULA) else visible(value)

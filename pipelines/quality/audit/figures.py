@@ -128,7 +128,10 @@ def collect(run: Path, splits: Sequence[str] = ()) -> Figures:
         raise no_table(run, "negatives")
     for rows in read_table(run, "negatives", ["caption_id", "split"]):
         covered += len(of_splits(rows, splits)["caption_id"].unique())
-    corpus = _corpus_counts(run)
+    corpus: dict[Word, int] = {}  # the counts of the lexicon over all places
+    for rows in read_table(run, "lexicon", ["kind", "entry", "place", "count"]) if has_table(run, "lexicon") else ():
+        plain = rows.filter(pc.field("place") == "").to_pydict()
+        corpus |= zip(zip(plain["entry"], plain["kind"], strict=True), map(round, plain["count"]), strict=True)
     made = {table: _made(run, table, splits, corpus) for table in TABLES if has_table(run, table)}
     return Figures(captions, images, captions - covered, made, _refused(run, splits))
 
@@ -136,15 +139,6 @@ def collect(run: Path, splits: Sequence[str] = ()) -> Figures:
 def of_splits(rows: pa.Table, splits: Sequence[str]) -> pa.Table:
     """The rows of a table whose `split` is one of these; all rows if `splits` is empty."""
     return rows.filter(pc.field("split").isin(stored_splits(splits))) if splits else rows
-
-
-def _corpus_counts(run: Path) -> dict[Word, int]:
-    """The counts of a run's lexicon by (entry, kind), over all contexts; empty if it has no lexicon."""
-    counts: dict[Word, int] = {}
-    for rows in read_table(run, "lexicon", ["kind", "entry", "place", "count"]) if has_table(run, "lexicon") else ():
-        plain = rows.filter(pc.field("place") == "").to_pydict()
-        counts |= zip(zip(plain["entry"], plain["kind"], strict=True), map(round, plain["count"]), strict=True)
-    return counts
 
 
 def _made(run: Path, table: str, splits: Sequence[str], corpus: Mapping[Word, int]) -> dict[str, Made]:

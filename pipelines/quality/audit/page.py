@@ -19,13 +19,16 @@ import pyarrow.parquet as pq
 
 from ....augment.operators import does
 from ....schemas.captions import LANGUAGE
+from ....schemas.fields import check
 from ....schemas.negatives import AUDIT, POSITIVE, REASONS
+from ...engine.errors import require_libraries
 from ...engine.manifest import read_manifest
 from ...engine.progress import Progress
 from ...engine.provenance import package
 from ...engine.shards import PARQUET
 from ...engine.storage import write_atomically
 from ...engine.tables import no_table
+from ...features.preprocess import decode
 from ...report.pages import page_environment, script
 from ...report.summary import component_lines, corpus_lines
 from ...tables.columns import columns_of, stored_splits
@@ -81,18 +84,11 @@ def audit(run: Path, output: Path, config: AuditConfig, progress: Progress) -> t
     output.mkdir(parents=True, exist_ok=True)
     write_files(data.files, output / FOLDER)
     write_atomically(output / PAGE, html.encode())
-    write_atomically(output / TABLE, _parquet(to_table(figures, blindness), provenance))
+    numbers, sink = to_table(figures, blindness), pa.BufferOutputStream()
+    check(numbers, AUDIT)
+    pq.write_table(numbers.cast(AUDIT.with_metadata({**(AUDIT.metadata or {}), **provenance})), sink, **PARQUET)
+    write_atomically(output / TABLE, memoryview(sink.getvalue()))
     return output / PAGE, output / TABLE
-
-
-def _parquet(table: Any, metadata: Mapping[str, str]) -> memoryview:
-    """The audit table as the bytes of a Parquet file; metadata: added to its schema."""
-    from ....schemas.fields import check
-
-    check(table, AUDIT)
-    sink = pa.BufferOutputStream()
-    pq.write_table(table.cast(AUDIT.with_metadata({**(AUDIT.metadata or {}), **metadata})), sink, **PARQUET)
-    return memoryview(sink.getvalue())
 
 
 def _page(
@@ -220,17 +216,12 @@ def _beside(
 
 def _photo(images: Images, path: str) -> Photo | None:
     """The image scaled down; None if it is not inside the folder or cannot be read."""
+    require_libraries('photos on the page need Pillow: pip install "negcap[publish]"', "PIL.Image")
     try:
-        from PIL import Image, ImageOps
-    except ImportError as error:
-        raise ImportError('photos on the page need Pillow: pip install "negcap[publish]"') from error
-    try:
-        name = images.find(path)
-        if name is None:
+        if (name := images.find(path)) is None:
             return None
-        with Image.open(io.BytesIO(images.read(name))) as file:
-            image = ImageOps.exif_transpose(file).convert("RGB")
-    except (OSError, ValueError, Image.DecompressionBombError):
+        image = decode(images.read(name))
+    except (OSError, ValueError):
         return None
     image.thumbnail((SIDE, SIDE))
     data = io.BytesIO()

@@ -15,6 +15,7 @@ from .measure import (
     measure_each,
     measure_run,
     measure_table,
+    number_of_pairs,
     of_random_images,
     read_all,
     read_corpus,

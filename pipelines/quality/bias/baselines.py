@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ...engine.errors import require_libraries
 from ..accuracy import Accuracy, by_image
 
 if TYPE_CHECKING:
@@ -97,11 +98,7 @@ def most_telling(baselines: Mapping[str, Accuracy]) -> tuple[str, Accuracy]:
 
 def check_libraries() -> None:
     """Raise ImportError, with the extra to install, if scikit-learn is missing."""
-    try:
-        import scipy.sparse  # noqa: F401
-        import sklearn.linear_model  # noqa: F401
-    except ImportError as error:
-        raise ImportError(NEEDED) from error
+    require_libraries(NEEDED, "scipy.sparse", "sklearn.linear_model")
 
 
 def blind(name: str, pairs: Sequence[Pair], seed: int = 0, corpus: Sequence[tuple[str, str]] = ()) -> BlindReport:

@@ -22,7 +22,7 @@ from ...engine.storage import scratch_folder, write_atomically
 from ...engine.tables import has_table, shards_of
 from ...tables.columns import check_operators, check_splits, kinds_of, read_columns
 from ...tables.pairs import pair_tables
-from ..accuracy import Accuracy, aligned, wrapped
+from ..accuracy import aligned, wrapped
 from .baselines import BlindReport, Pair, blind, check_libraries
 
 ALL = "all"
@@ -37,6 +37,11 @@ class Unmeasured(NamedTuple):
 
     reason: str
     pairs: int
+
+
+def number_of_pairs(result: BlindReport | Unmeasured) -> int:
+    """How many pairs a report is about, or that of which there is none."""
+    return result.pairs if isinstance(result, Unmeasured) else result.ngrams.pairs
 
 
 @dataclass(frozen=True)
@@ -242,22 +247,17 @@ def to_text(found: Blindness) -> str:
     names = next(iter(found.reports.values())).baselines
     rows = [["blind accuracy, %", "pairs", *names]]
     for name, one in found.results.items():
-        if isinstance(one, Unmeasured):
-            rows.append([name, f"{one.pairs:,}", *("–" for _ in names)])
-        else:
-            cells = [_brief(accuracy) for accuracy in one.baselines.values()]
-            rows.append([name, f"{one.ngrams.pairs:,}", *cells])
+        cells = ["–" for _ in names]
+        if isinstance(one, BlindReport):
+            told = [(found.cue, " reversed" * found.reversed) for found in one.baselines.values()]
+            cells = [f"{cue.percent:.1f} ±{(cue.high - cue.low) / 2:.1f}{turned}" for cue, turned in told]
+        rows.append([name, f"{number_of_pairs(one):,}", *cells])
     lines = aligned(rows)
     for name, left in found.unmeasured.items():
         lines += ["", f"{name}: not measured, {left.reason}"]
     for report in found.reports.values():
         lines += ["", *_cues(report)]
     return "\n".join(lines)
-
-
-def _brief(accuracy: Accuracy) -> str:
-    cue = accuracy.cue
-    return f"{cue.percent:.1f} ±{(cue.high - cue.low) / 2:.1f}" + " reversed" * accuracy.reversed
 
 
 def _cues(report: BlindReport) -> Iterator[str]:
