@@ -107,7 +107,11 @@ class Augmenter:
             ValueError: `images` and `texts` have different lengths.
             TypeError: `texts` is a str, or one of them is none.
         """
+        from ...augment.caption import from_parses
+        from ...augment.generate import generate_for_images
+        from ...augment.language.parse import parse_table
         from ..engine.stage import collector_paused
+        from ..models.scorer import load_scorer
         from .captions import check_sentences
 
         if isinstance(texts, (str, bytes)):
@@ -116,30 +120,21 @@ class Augmenter:
         settings = self._settings if seed is None else self._settings.changed(seed=seed)
         if images is not None and len(images) != len(texts):
             raise ValueError(f"images must have the length of texts, {len(texts)}, was: {len(images)}")
-        with collector_paused():
-            return self._negatives([" ".join(text.split()) for text in texts], images, settings)
-
-    def _negatives(
-        self, texts: list[str], images: Sequence[Hashable] | None, settings: NegativesConfig
-    ) -> list[list[str]]:
-        from ...augment.caption import from_parses
-        from ...augment.generate import generate_for_images
-        from ...augment.language.parse import parse_table
-        from ..models.scorer import load_scorer
-
-        lexicon, truth = _load(self._lexicon, settings.max_true, settings.cloze)
-        scorer = None if settings.scorer is None else load_scorer(settings.scorer)
-        empty = [""] * len(texts)
-        table = pa.table({"caption_id": texts, "image_id": empty, "split": empty, "origin": empty, "text": texts})
-        captions = from_parses(parse_table(table, self._spacy_model))
+        texts = [" ".join(text.split()) for text in texts]
         groups: dict[Hashable, list[int]] = {}
         for row, image in enumerate(range(len(texts)) if images is None else images):
             groups.setdefault(image, []).append(row)
         made: list[list[str]] = [[] for _ in texts]
-        siblings = [[captions[row] for row in rows] for rows in groups.values()]
-        results = generate_for_images(siblings, lexicon, settings, truth, scorer)
-        for row, by_operator in zip((row for rows in groups.values() for row in rows), results, strict=True):
-            made[row] = _in_turn([[one.text for one in accepted] for accepted, _ in by_operator.values()], self.n)
+        with collector_paused():
+            lexicon, truth = _load(self._lexicon, settings.max_true, settings.cloze)
+            scorer = None if settings.scorer is None else load_scorer(settings.scorer)
+            empty = [""] * len(texts)
+            table = pa.table({"caption_id": texts, "image_id": empty, "split": empty, "origin": empty, "text": texts})
+            captions = from_parses(parse_table(table, self._spacy_model))
+            siblings = [[captions[row] for row in rows] for rows in groups.values()]
+            results = generate_for_images(siblings, lexicon, settings, truth, scorer)
+            for row, by_operator in zip((row for rows in groups.values() for row in rows), results, strict=True):
+                made[row] = _in_turn([[one.text for one in accepted] for accepted, _ in by_operator.values()], self.n)
         return made
 
     def __repr__(self) -> str:

@@ -26,6 +26,7 @@ from torch.utils.data import IterableDataset, get_worker_info
 
 from ...schemas.negatives import POSITIVE
 from ..engine.tables import Shard, shards_of
+from ..features.preprocess import open_image
 from ..readers.record import Record, Rejected, clean
 from ..tables.columns import UNSPLIT, read_columns, splits_of
 from ..tables.images import Images
@@ -178,7 +179,9 @@ class Negatives(IterableDataset[Batch]):
         batch: Batch = {"image_id": wanted["image_id"].to_pylist(), "mask": torch.from_numpy(mask)}
         if self._images is not None:
             paths = [self._images / name for name in wanted["image"].to_pylist()]
-            batch["image"] = paths if self.transform is None else torch.stack([*map(self._picture, paths)])
+            batch["image"] = paths
+            if self.transform is not None:
+                batch["image"] = torch.stack([self.transform(open_image(path)) for path in paths])
         true = wanted["text"].to_pylist()
         if self.tokenize is None:
             batch["caption"] = true
@@ -188,15 +191,6 @@ class Negatives(IterableDataset[Batch]):
             batch["caption"] = tokens[: len(true)]
             batch["negatives"] = tokens[len(true) :].unflatten(0, mask.shape)
         return batch
-
-    def _picture(self, path: Path) -> torch.Tensor:
-        from ..features.preprocess import UnreadableError, decode
-
-        assert self.transform is not None
-        try:
-            return self.transform(decode(path.read_bytes()))
-        except UnreadableError as error:
-            raise ValueError(f"{path}: {error.detail}") from error
 
 
 class NegativesByKey:

@@ -238,10 +238,12 @@ def read(
         >>> list(frame.columns)
         ['caption', 'text']
     """
+    from ...augment.operators import OPERATORS
+    from ...augment.recovery import FAMILIES_OF
     from ...augment.settings import word
     from ..engine.places import place
-    from ..engine.tables import read_table
-    from ..tables.columns import stored_splits
+    from ..engine.tables import has_table, read_table
+    from ..tables.columns import UNSPLIT, splits_of, stored_splits
 
     wanted = {"operator": operator, "split": split}
     chosen = {name: [value] if isinstance(value, str) else list(value) for name, value in wanted.items() if value}
@@ -258,26 +260,12 @@ def read(
         parts.append(part if columns is None else part.select(list(columns)))
     for name, values in chosen.items():
         if not seen[name].issuperset(values):
-            valid = _operators(seen[name]) if name == "operator" else _splits(place(run, "run"), seen[name])
+            known: Iterable[str] = [*OPERATORS, *FAMILIES_OF]
+            if name == "split":  # of the run's captions, too
+                known = splits_of(place(run, "run")) if has_table(place(run, "run"), "captions") else ()
             for value in values:
-                word(name, value, valid)
+                word(name, value, dict.fromkeys([*known, *(one or UNSPLIT for one in sorted(seen[name]))]))
     return pa.concat_tables(parts).to_pandas()
-
-
-def _operators(seen: Iterable[str]) -> list[str]:
-    from ...augment.operators import OPERATORS
-    from ...augment.recovery import FAMILIES_OF
-
-    return list(dict.fromkeys([*OPERATORS, *FAMILIES_OF, *sorted(seen)]))
-
-
-def _splits(run: Path, seen: Iterable[str]) -> list[str]:
-    """The names of the splits that a table or the run's captions have."""
-    from ..engine.tables import has_table
-    from ..tables.columns import UNSPLIT, splits_of
-
-    of_captions = splits_of(run) if has_table(run, "captions") else ()
-    return list(dict.fromkeys([*of_captions, *(name or UNSPLIT for name in sorted(seen))]))
 
 
 def graph(sentence: str, *, simple: bool = False, spacy_model: str | None = None) -> Graph:

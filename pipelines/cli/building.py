@@ -11,7 +11,7 @@ from typing import Any, TextIO
 import click
 
 from . import options
-from .group import CHECK_FAILED, negcap, warn, with_workers
+from .group import CHECK_FAILED, negcap, to_json, warn, with_workers
 from .options import OPERATORS, REASONS, STAGES
 
 ROLES = ("image", "caption", "split", "id", "language")
@@ -126,11 +126,18 @@ def info(
     """
     if run is None and (table is None or verify or other):
         raise click.UsageError("RUN must be given, unless --columns is", ctx)
+    from ..engine.tables import verify as verify_run
     from ..report.difference import difference, print_difference
     from ..report.info import columns_of, print_columns, print_info, read_info
+    from ..report.summary import number_of
 
     if run is not None and verify:
-        return _verify(run)
+        verdict = verify_run(run)
+        for problem in verdict.problems:
+            print(problem)
+        wrong = number_of(len(verdict.problems), "problem") if verdict.problems else "all as they were written"
+        print(f"{verdict.shards:,} shards of {verdict.tables} tables, {verdict.rows:,} rows: {wrong}", file=sys.stderr)
+        return CHECK_FAILED if verdict.problems else 0
     held: Any
     show: Callable[[Any, TextIO], None]
     if run is not None and other is not None:
@@ -141,23 +148,10 @@ def info(
         assert run is not None
         held, show = read_info(run), print_info
     if as_json:
-        print(json.dumps(held, indent=1, ensure_ascii=False))
+        print(to_json(held))
     else:
         show(held, sys.stdout)
     return 0
-
-
-def _verify(run: Path) -> int:
-    """Print what is wrong with the files of a run; the exit status."""
-    from ..engine.tables import verify
-
-    verdict = verify(run)
-    for problem in verdict.problems:
-        print(problem)
-    count = len(verdict.problems)
-    wrong = f"{count:,} {'problem' if count == 1 else 'problems'}" if count else "all as they were written"
-    print(f"{verdict.shards:,} shards of {verdict.tables} tables, {verdict.rows:,} rows: {wrong}", file=sys.stderr)
-    return CHECK_FAILED if verdict.problems else 0
 
 
 @negcap.command()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
+from dataclasses import asdict
 from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -258,6 +260,11 @@ def with_workers(given: dict[str, Any]) -> Iterator[Execution]:
 
     with closing(executor(given.pop("workers"), given.pop("scheduler"))) as workers:
         yield Execution(workers, report(given.pop("quiet")), given.pop("overwrite"))
+
+
+def to_json(value: Any) -> str:
+    """A value, in which dataclasses may be, as JSON."""
+    return json.dumps(value, indent=1, ensure_ascii=False, default=asdict)
 
 
 def say(quiet: bool = False) -> Callable[[str], None]:

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from . import options
-from .group import negcap, with_workers
+from .group import negcap, to_json, with_workers
 from .options import FOLDER
 
 JUDGED = (
@@ -91,7 +91,7 @@ def import_(source: str, run: Path | None, report: bool, as_json: bool, **given:
 
     from ..engine.lock import locked
     from ..engine.tables import has_table
-    from ..quality.scorecard import scorecards, to_json, to_text
+    from ..quality.scorecard import scorecards, to_text
     from ..stages.build import judge_proposals
     from ..stages.imports import STAGE, ImportConfig, read_foreign
 
@@ -115,7 +115,7 @@ def import_(source: str, run: Path | None, report: bool, as_json: bool, **given:
             print(_kept(counts), file=sys.stderr if report else sys.stdout)
         if report:
             cards = scorecards(run)
-            print(to_json(cards) if as_json else to_text(cards))
+            print(to_json({card.name: card for card in cards}) if as_json else to_text(cards))
 
 
 def _kept(counts: dict[str, int]) -> str:
@@ -230,7 +230,7 @@ def vet(run: Path, as_json: bool, overwrite: bool, quiet: bool, **given: Any) ->
     """
     from ..engine.lock import locked
     from ..engine.progress import report
-    from ..quality.annotation.agree import read_reports, readings_text, to_json
+    from ..quality.annotation.agree import read_reports, readings_text
     from ..stages.vet import VetConfig, vet
 
     with locked(run):

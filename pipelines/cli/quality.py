@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from . import options
-from .group import CHECK_FAILED, negcap, warn, with_workers
+from .group import CHECK_FAILED, negcap, to_json, warn, with_workers
 from .options import FOLDER, PLACE
 
 
@@ -54,10 +54,10 @@ def blind(run: Path, as_json: bool, **given: Any) -> None:
     \b
     Example: negcap blind outputs/mine --split test
     """
-    from ..quality.bias import BlindConfig, measure_run, to_json, to_text
+    from ..quality.bias import BlindConfig, measure_run, to_text
 
-    reports = measure_run(run, BlindConfig.of(given, together=True))
-    print(to_json(reports) if as_json else to_text(reports))
+    found = measure_run(run, BlindConfig.of(given, together=True))
+    print(to_json(found.plain()) if as_json else to_text(found))
 
 
 @negcap.command(configs=["quality.audit.figures:AuditConfig"], flags="n refined splits blind limit images seed")
@@ -120,7 +120,7 @@ def agree(sheets: tuple[Path, ...], key: Path | None, as_json: bool) -> None:
     Example: negcap agree anna.csv ben.csv cleo.csv --key sheet.key.csv
     """
     from ..quality.annotation.agree import agree as judged
-    from ..quality.annotation.agree import to_json, to_text
+    from ..quality.annotation.agree import to_text
 
     report = judged(sheets, key)
     print(to_json(report) if as_json else to_text(report))

@@ -133,8 +133,6 @@ def _session(model: Path, device: str, threads: int) -> Any:
     require_libraries('photos need ONNX Runtime and Pillow: pip install "negcap[features]"', "onnxruntime", "PIL")
     import onnxruntime
 
-    if device not in PROVIDERS:
-        raise ValueError(f"device must be one of {', '.join(PROVIDERS)}, was: {device}")
     if PROVIDERS[device] not in onnxruntime.get_available_providers():
         raise ValueError(f"device {device} needs an ONNX Runtime with {PROVIDERS[device]}")
     if not model.is_file():

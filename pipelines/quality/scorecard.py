@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
@@ -131,8 +130,3 @@ def to_text(cards: Sequence[Scorecard]) -> str:
         listed = ", ".join(f"{name} {n:,}" for name, n in counts.items())
         lines += ["", f"{what}: {listed or 'none'}"]
     return "\n".join(lines)
-
-
-def to_json(cards: Sequence[Scorecard]) -> str:
-    """The scorecards as a JSON object by their name."""
-    return json.dumps({card.name: asdict(card) for card in cards}, indent=1, ensure_ascii=False)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from ...augment.settings import word
 from . import files, formats, table, webdataset
 from .files import head, is_folder, is_pattern, matching, name_in, name_of, names, naming
 from .record import ReadOptions, Record, Rejected, clean
@@ -57,9 +58,7 @@ READERS = {
 
 def reader_of(format: str) -> Reader:
     """The reader of a format. Raises ValueError, which lists the known formats, for any other name."""
-    if format not in READERS:
-        raise ValueError(f"format must be one of {', '.join(READERS)}, was: {format}")
-    return READERS[format]
+    return READERS[word("format", format, READERS)]
 
 
 def files_of(source: str, format: str, options: ReadOptions) -> list[str]:

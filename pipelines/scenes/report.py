@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
 from typing import Any, TextIO
@@ -58,11 +57,6 @@ def counts(judged: pd.DataFrame) -> dict[str, dict[str, Any]]:
             "undecided_because": dict(Counter(rows.loc[rows["right"].isna(), "reason"]).most_common()),
         }
     return found
-
-
-def to_json(judged: pd.DataFrame) -> str:
-    """The counts as a JSON object by operator."""
-    return json.dumps(counts(judged), indent=1)
 
 
 def print_report(judged: pd.DataFrame, stream: TextIO, shown: int) -> None:

@@ -13,6 +13,7 @@ from pydantic import Field
 
 from ...augment.settings import matching
 from ...schemas.captions import GENERATED, LANGUAGE, REFUSED_CAPTIONS
+from ...schemas.fields import table_of
 from ..engine.stage import Stage, StageResult
 from ..engine.storage import sha256_file
 from ..engine.tables import WholeTable
@@ -104,16 +105,12 @@ def caption(features: pa.Table, config: CaptionConfig, captions: WholeTable) -> 
 
 def _captions(kept: pa.Table, known: CaptionedImages) -> pa.Table:
     """Rows of GENERATED, for captions with image_id and text, those of an image together."""
-    import pyarrow as pa
-
     rows, numbers = [], Counter[str]()
     for name, text in zip(kept["image_id"].to_pylist(), kept["text"].to_pylist(), strict=True):
         image, split = known.rows[name]
         rows.append((f"{ORIGIN}:{name}:{numbers[name]}", name, image, split, LANGUAGE, ORIGIN, text))
         numbers[name] += 1
-    return (
-        pa.table([list(column) for column in zip(*rows, strict=True)], GENERATED) if rows else GENERATED.empty_table()
-    )
+    return table_of(rows, GENERATED)
 
 
 def summary(counts: Mapping[str, int], config: CaptionConfig) -> str:

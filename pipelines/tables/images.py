@@ -72,7 +72,7 @@ class Images:
 
 @lru_cache(maxsize=65536)
 def _full_box(file: Path) -> Box:
-    require_libraries('image sizes need Pillow: pip install "negcap[publish]"', "PIL.Image")
+    require_libraries('image sizes need Pillow: pip install "negcap[publish]"', "PIL")
     from PIL import Image, UnidentifiedImageError
 
     try:

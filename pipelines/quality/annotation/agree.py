@@ -6,11 +6,10 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -260,12 +259,6 @@ def to_text(report: Report) -> str:
     if report.unanswered:
         lines += ["", f"{report.unanswered:,} items have no vote and are left out"]
     return "\n".join(lines)
-
-
-def to_json(report: Report | Sequence[Any]) -> str:
-    """A report, or several, as JSON."""
-    plain = asdict(report) if isinstance(report, Report) else [asdict(one) for one in report]
-    return json.dumps(plain, indent=1, ensure_ascii=False)
 
 
 @dataclass(frozen=True)

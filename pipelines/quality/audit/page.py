@@ -216,7 +216,7 @@ def _beside(
 
 def _photo(images: Images, path: str) -> Photo | None:
     """The image scaled down; None if it is not inside the folder or cannot be read."""
-    require_libraries('photos on the page need Pillow: pip install "negcap[publish]"', "PIL.Image")
+    require_libraries('photos on the page need Pillow: pip install "negcap[publish]"', "PIL")
     try:
         if (name := images.find(path)) is None:
             return None

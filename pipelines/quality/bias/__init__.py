@@ -19,7 +19,6 @@ from .measure import (
     of_random_images,
     read_all,
     read_corpus,
-    to_json,
     to_text,
     with_all,
 )

@@ -98,7 +98,7 @@ def most_telling(baselines: Mapping[str, Accuracy]) -> tuple[str, Accuracy]:
 
 def check_libraries() -> None:
     """Raise ImportError, with the extra to install, if scikit-learn is missing."""
-    require_libraries(NEEDED, "scipy.sparse", "sklearn.linear_model")
+    require_libraries(NEEDED, "scipy", "sklearn")
 
 
 def blind(name: str, pairs: Sequence[Pair], seed: int = 0, corpus: Sequence[tuple[str, str]] = ()) -> BlindReport:

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from itertools import accumulate
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from pydantic import Field, TypeAdapter
 
@@ -60,6 +60,11 @@ class Blindness:
         """Why others could not be measured."""
         return {name: one for name, one in self.results.items() if isinstance(one, Unmeasured)}
 
+    def plain(self) -> dict[str, Any]:
+        """The reports as JSON has them, by name; of those that could not be measured, the reason and the pairs."""
+        left = {name: {"not_measured": one.reason, "pairs": one.pairs} for name, one in self.unmeasured.items()}
+        return {name: asdict(one) for name, one in self.reports.items()} | left
+
 
 class BlindConfig(Settings):
     """Which negatives of a run are measured. together: also report on all operators together."""
@@ -96,16 +101,14 @@ def measure_table(run: Path, config: BlindConfig, progress: Progress | None = No
     pairs = {name: pairs[name] for name in operators or pairs}
     pairs = with_all(pairs) if config.together else pairs
     measured = CachedReports(run, config.seed, read_corpus(run), config.limit)
+    progress = progress or Progress()
 
     def one(name: str, some: Sequence[Pair]) -> BlindReport:
         try:
             return measured(name, some)
         finally:
-            if progress is not None:
-                progress.advance(0 if name == ALL else len(some))
+            progress.advance(0 if name == ALL else len(some))
 
-    if progress is None:
-        return measure_each(pairs, one)
     with progress.stage(f"blind {table}", len(pairs), unit="pairs"):
         return measure_each(pairs, one)
 
@@ -271,10 +274,3 @@ def _cues(report: BlindReport) -> Iterator[str]:
     for side, cues in (("true", report.true_cues), ("false", report.false_cues)):
         grams = [f"{gram!r} {weight:+.1f}" for gram, weight in cues]
         yield from wrapped(f"{report.name}: n-grams that speak for the {side} text:", grams or ["none"])
-
-
-def to_json(found: Blindness) -> str:
-    """The reports as a JSON object by their name; of those that could not be measured, the reason and the pairs."""
-    said = {name: asdict(report) for name, report in found.reports.items()}
-    said |= {name: {"not_measured": left.reason, "pairs": left.pairs} for name, left in found.unmeasured.items()}
-    return json.dumps(said, indent=1, ensure_ascii=False)

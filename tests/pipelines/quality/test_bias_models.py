@@ -1,6 +1,5 @@
 """The parts of the blind baselines: n-gram differences, the language model, word odds, clustered intervals."""
 
-import json
 import re
 from collections import Counter
 from random import Random
@@ -18,7 +17,6 @@ from negcap.pipelines.quality.bias import (
     measure_each,
     most_telling,
     of_random_images,
-    to_json,
     to_text,
     with_all,
 )
@@ -120,7 +118,7 @@ def test_operators_are_measured_apart_and_together() -> None:
     assert list(with_all({"noun": pairs("")})) == ["noun"]
     said = to_text(Blindness(reports))
     assert "zebra 0:60" in said and "language model" in said
-    assert json.loads(to_json(Blindness(reports)))["verb"]["odds"]["percent"] == 100
+    assert Blindness(reports).plain()["verb"]["odds"]["percent"] == 100
 
 
 def test_too_few_images_of_an_operator_leave_the_others_measured() -> None:
@@ -129,7 +127,7 @@ def test_too_few_images_of_an_operator_leave_the_others_measured() -> None:
     lines = to_text(found).splitlines()
     assert lines[2].split() == ["shuffle", "2", *"–" * 6]
     assert "shuffle: not measured, too few images: 2, needs 5" in lines
-    assert json.loads(to_json(found))["shuffle"] == {"not_measured": "too few images: 2, needs 5", "pairs": 2}
+    assert found.plain()["shuffle"] == {"not_measured": "too few images: 2, needs 5", "pairs": 2}
 
 
 def test_ngrams_are_named_where_they_tell_above_chance_on_short_lines() -> None:
