@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Hashable, Iterable, Sequence
 from functools import lru_cache
+from itertools import chain, zip_longest
 from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -146,14 +146,9 @@ class Augmenter:
 def _in_turn(operators: Iterable[Sequence[str]], n: int) -> list[str]:
     """At most n different texts, taken from the operators in turn."""
     made: dict[str, str] = {}
-    waiting = deque(map(iter, operators))
-    while waiting and len(made) < n:
-        texts = waiting.popleft()
-        text = next(texts, None)
-        if text is not None:
-            made.setdefault(text.lower(), text)
-            waiting.append(texts)
-    return list(made.values())
+    for text in filter(None, chain.from_iterable(zip_longest(*operators))):
+        made.setdefault(text.lower(), text)
+    return list(made.values())[:n]
 
 
 @lru_cache(maxsize=2)

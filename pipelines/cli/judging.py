@@ -204,7 +204,8 @@ def propose(run: Path, filler: Path | None, **given: Any) -> None:
         execution = replace(execution, overwrite=made.overwrite)
         counts = judge_proposals(STAGE, run, given, execution, anew=False)
     print(_kept(counts))
-    print(acceptance(counts, made.answers), end="\n" if made.answers else "")
+    if made.answers is not None:
+        print(acceptance(counts, made.answers))
 
 
 @negcap.command(

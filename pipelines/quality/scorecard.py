@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ...augment.plausibility import WORD
 from ...augment.recovery import faults
-from ..engine.tables import has_table, no_table, read_table
+from ..engine.tables import read_table
 from ..tables.columns import columns_of
 from .accuracy import Accuracy, accuracy, aligned
 from .bias import ALL, Blindness, BlindReport, Pair, blind, read_corpus
@@ -57,10 +57,8 @@ def scorecards(run: Path, seed: int = 0) -> list[Scorecard]:
 
     Raises FileNotFoundError if the run has no judged proposals.
     """
-    if not has_table(run, "judged"):
-        raise no_table(run, "judged")
-    captions = pa.concat_tables(columns_of(run, "captions", ("caption_id", "text"))).to_pandas()
     rows = pa.concat_tables(read_table(run, "judged")).to_pandas()
+    captions = pa.concat_tables(columns_of(run, "captions", ("caption_id", "text"))).to_pandas()
     rows = rows[rows["operator"] != ""]
     rows["caption"] = rows["caption_id"].map(captions.set_index("caption_id")["text"])
     groups = [(str(name) or ALL, some) for name, some in rows.groupby("asked")]

@@ -195,10 +195,8 @@ def _write(
     return overwrite
 
 
-def acceptance(counts: Mapping[str, int], answers: Answers | None) -> str:
+def acceptance(counts: Mapping[str, int], answers: Answers) -> str:
     """Lines that say what was answered and what the kept negatives cost. counts: of the judging stage."""
-    if answers is None:
-        return ""
     asked = answers.counts
     kept = sum(n for name, n in counts.items() if name.endswith(".rows"))
     total = sum(asked[name] for name in ("answered", "refused", "not_asked"))

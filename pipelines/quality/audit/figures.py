@@ -5,6 +5,7 @@ All of them are counts of items by measure, which are added up over the shards; 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ from pydantic import Field
 
 from ....augment.settings import AtLeastOne, NotNegative, Photos, Refined, Seed, Settings, Splits
 from ....schemas.negatives import AUDIT, POSITIVE
-from ...engine.tables import has_table, no_table, read_table, shards_of
+from ...engine.tables import has_table, read_table, shards_of
 from ...tables.columns import check_splits, read_columns, stored_splits
 from ...tables.pairs import earlier
 from ..bias import Blindness
@@ -103,10 +104,7 @@ class Figures:
     @property
     def reasons(self) -> list[str]:
         """All reasons of refusals that occur, the most frequent first."""
-        total: dict[str, int] = {}
-        for refused in self.refused.values():
-            for reason, number in refused.items():
-                total[reason] = total.get(reason, 0) + number
+        total = sum(map(Counter, self.refused.values()), Counter[str]())
         return sorted(total, key=lambda reason: (-total[reason], reason))
 
 
@@ -124,8 +122,6 @@ def collect(run: Path, splits: Sequence[str] = ()) -> Figures:
         captions += english.num_rows
         images += len(english["image_id"].unique())
     check_splits(splits, seen, run)
-    if not has_table(run, "negatives"):
-        raise no_table(run, "negatives")
     for rows in read_table(run, "negatives", ["caption_id", "split"]):
         covered += len(of_splits(rows, splits)["caption_id"].unique())
     corpus: dict[Word, int] = {}  # the counts of the lexicon over all places
@@ -249,21 +245,14 @@ def exchanges(change: pd.DataFrame) -> pd.DataFrame:
 
 def _refused(run: Path, splits: Sequence[str]) -> dict[str, dict[str, int]]:
     """The number of refused candidates by operator and reason, the most frequent reason first."""
-    import pandas as pd
-
-    tables = read_table(run, "rejections", ["operator", "reason", "split"]) if has_table(run, "rejections") else ()
-    parts = [
-        of_splits(rows, splits).group_by(["operator", "reason"]).aggregate([([], "count_all")]).to_pandas()
-        for rows in tables
-    ]
-    if not parts:
-        return {}
-    refused = {}
-    counts = pd.concat(parts).groupby(["operator", "reason"], as_index=False, sort=False).sum()
-    for name, some in counts.groupby("operator", sort=False):
-        ordered = some.sort_values(["count_all", "reason"], ascending=[False, True])
-        refused[str(name)] = dict(zip(ordered["reason"], ordered["count_all"].tolist(), strict=True))
-    return refused
+    found: dict[str, Counter[str]] = {}
+    for rows in read_table(run, "rejections", ["operator", "reason", "split"]) if has_table(run, "rejections") else ():
+        groups = (
+            of_splits(rows, splits).group_by(["operator", "reason"], use_threads=False).aggregate([([], "count_all")])
+        )
+        for one in groups.to_pylist():
+            found.setdefault(one["operator"], Counter())[one["reason"]] += one["count_all"]
+    return {name: dict(sorted(of.items(), key=lambda one: (-one[1], one[0]))) for name, of in found.items()}
 
 
 def to_table(figures: Figures, blindness: Mapping[str, Blindness]) -> pa.Table:

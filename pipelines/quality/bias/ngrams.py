@@ -94,10 +94,7 @@ def windows(true: Texts, negative: Texts) -> Windows:
         front = _agreeing(true, negative, rows, shorter, 0)
         back = _agreeing(true, negative, rows, shorter, 1)
         common[rows], behind[rows] = front, np.minimum(back, shorter - front)
-    bounds = []
-    for texts in (true, negative):
-        bounds.append((texts.offsets[:-1] + common, texts.offsets[1:] - behind))
-    return Windows(bounds[0], bounds[1])
+    return Windows(*((texts.offsets[:-1] + common, texts.offsets[1:] - behind) for texts in (true, negative)))
 
 
 def _agreeing(true: Texts, negative: Texts, rows: np.ndarray, shorter: np.ndarray, side: int) -> np.ndarray:
