@@ -7,14 +7,23 @@ from functools import lru_cache
 from itertools import chain, zip_longest
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-if TYPE_CHECKING:
-    from ...augment.generate import NegativesConfig
-    from ...augment.lexicon.lexicon import Lexicon
-    from ...augment.truth.estimates import Truth
+from ...augment.caption import from_parses
+from ...augment.generate import NegativesConfig, generate_for_images
+from ...augment.language.parse import parse_table
+from ...augment.lexicon.lexicon import Lexicon
+from ...augment.operators import OPERATORS
+from ...augment.truth.estimates import Truth
+from ...schemas.captions import BALANCE, LEXICON, TRUTH
+from ...schemas.negatives import POSITIVE
+from ..engine.stage import TableInMemory, collector_paused
+from ..models.scorer import load_scorer
+from ..stages.build import AUTO, LEXICON_VERBS, OWN, configure
+from ..tables.corpus import given_table, load_balanced, load_cloze, load_truth
+from .captions import check_sentences
+from .functions import operator_names
 
 
 class Augmenter:
@@ -68,11 +77,6 @@ class Augmenter:
             FileNotFoundError: the lexicon or a model does not exist.
             ImportError: a scorer needs `pip install "negcap[scorer]"`.
         """
-        from ...augment.operators import OPERATORS
-        from ...schemas.negatives import POSITIVE
-        from ..stages.build import AUTO, LEXICON_VERBS, OWN, configure
-        from .functions import operator_names
-
         if n < 1:
             raise ValueError(f"n must be >= 1, was: {n}")
         if lexicon in (OWN, AUTO):
@@ -107,13 +111,6 @@ class Augmenter:
             ValueError: `images` and `texts` have different lengths.
             TypeError: `texts` is a str, or one of them is none.
         """
-        from ...augment.caption import from_parses
-        from ...augment.generate import generate_for_images
-        from ...augment.language.parse import parse_table
-        from ..engine.stage import collector_paused
-        from ..models.scorer import load_scorer
-        from .captions import check_sentences
-
         if isinstance(texts, (str, bytes)):
             raise TypeError(f"texts must be a list of sentences, was: {type(texts).__name__}")
         check_sentences("texts", texts)
@@ -154,11 +151,6 @@ def _in_turn(operators: Iterable[Sequence[str]], n: int) -> list[str]:
 @lru_cache(maxsize=2)
 def _load(lexicon: str, max_true: float, cloze: Path | None) -> tuple[Lexicon, Truth]:
     """The balanced lexicon and the truth estimates of `reference` or of a run's folder, loaded once per process."""
-    from ...schemas.captions import BALANCE, LEXICON, TRUTH
-    from ..engine.stage import TableInMemory
-    from ..stages.build import LEXICON_VERBS, configure
-    from ..tables.corpus import given_table, load_balanced, load_cloze, load_truth
-
     folders = [configure(verb, {"lexicon": lexicon}).lexicon for verb in LEXICON_VERBS]
     schemas = (LEXICON, TRUTH, BALANCE)
     entries, truth, balance = (TableInMemory(given_table(*pair)) for pair in zip(folders, schemas, strict=True))

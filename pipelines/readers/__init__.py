@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import ijson
 import pyarrow as pa
 
 from ...augment.settings import word
@@ -182,8 +183,6 @@ def _of_file(source: str) -> str:
 
 def _of_json(source: str) -> str:
     """Whether a JSON file is of COCO or Karpathy, by the first image or annotation; it is read no further."""
-    import ijson
-
     with files.open_json(source, "complete JSON") as file:
         for prefix, event, _ in ijson.parse(file, use_float=True):
             if prefix == "images.item.sentences":

@@ -14,6 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...augment.settings import word
+from ...schemas.fields import description
+from ...schemas.markdown import TABLES, short
 from ..engine import storage
 from ..engine.manifest import Manifest, manifest_of
 from ..engine.progress import STATISTICS, Measured, measured_stages, read_statistics
@@ -144,9 +146,6 @@ def columns_of(table: str, run: Path | None) -> list[dict[str, str | bool]]:
     Returns values that JSON can represent: `column`, `type`, `nullable` and `meaning`. Raises ValueError for a table
     that there is not, with those that there are; FileNotFoundError for a run without any.
     """
-    from ...schemas.fields import description
-    from ...schemas.markdown import TABLES, short
-
     schema: pa.Schema
     if run is not None:
         word("table", table, table_names(run))

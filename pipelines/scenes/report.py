@@ -9,6 +9,7 @@ from typing import Any, TextIO
 import pandas as pd
 
 from ..engine.tables import has_table, read_table
+from ..report.summary import console_of, plain_table
 from .judge import Answer, judge, scene_of
 
 TABLES = ("negatives", "refined")
@@ -65,8 +66,6 @@ def print_report(judged: pd.DataFrame, stream: TextIO, shown: int) -> None:
 
     shown: how many reasons and kinds per operator.
     """
-    from ..report.summary import console_of, plain_table
-
     table = plain_table("", "rows", "false", "only by count", "true", "undecided", "right")
     undecided, disagreeing, wrong = list[str](), list[str](), list[str]()
     for name, its in counts(judged).items():

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 
 from ...augment.data import data_path
+from ...augment.operators import OPERATORS, preset
+from ...augment.recovery import Judging
 from ...augment.settings import Settings
 from ..engine.cluster import Distributed
 from ..engine.lock import locked
@@ -19,6 +21,9 @@ from ..engine.places import place
 from ..engine.run import Execution, run_stage
 from ..engine.stage import ReduceStage, Stage, run_in_memory
 from ..engine.tables import has_table
+from ..models.scorer import check_scorer
+from ..tables.columns import not_english
+from ..tables.corpus import load_cloze
 from . import balance, components, lexicon, negatives, parse, truth
 from . import ingest as ingestion
 
@@ -116,23 +121,15 @@ def configure(verb: str, options: Mapping[str, Any]) -> Any:
                 raise ValueError(f"{counting} needs lexicon own: a given lexicon is used as it is")
             values = {"lexicon": _given(given, verb)}
         if verb == "balance" and "lexicon" not in values:
-            from ...augment.operators import OPERATORS
-
             drawn = configure("negatives", {name: options.get(name) for name in ("operators", "preset")})
             values["kinds"] = tuple(sorted({kind for name in drawn.operators for kind in OPERATORS[name].kinds}))
     if verb == "negatives" and "scorer" in values:
-        from ..models.scorer import check_scorer
-
         values["scorer"] = check_scorer(Path(values["scorer"]))
     if verb == "negatives" and options.get("preset") is not None:
         if "operators" in values:
             raise ValueError("preset and operators exclude each other: give one of them")
-        from ...augment.operators import preset
-
         values["operators"] = preset(options["preset"])
     if "cloze" in values:
-        from ..tables.corpus import load_cloze
-
         values["cloze"] = Path(values["cloze"]).absolute()
         load_cloze(values["cloze"])
     return CONFIGS[verb](**values)
@@ -190,8 +187,6 @@ def build(
         warnings: tuple[str, ...] = ()
         for verb in verbs:
             if verb == "ingest":
-                from ..tables.columns import not_english
-
                 assert source is not None
                 how: dict[str, Any] = {"progress": execution.progress, "overwrite": execution.overwrite}
                 made = ingestion.ingest(source, run, configs[verb], executor=execution.executor, **how)
@@ -215,8 +210,6 @@ def judge_proposals(
     for verb in ("parse", "lexicon", "truth"):
         if anew or not has_table(run, {"parse": "parses"}.get(verb, verb)):
             make(verb, run, configure(verb, options), execution)
-    from ...augment.recovery import Judging
-
     return run_stage(stage, run, Judging.of(options), execution)
 
 

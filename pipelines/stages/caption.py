@@ -9,6 +9,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pydantic import Field
 
 from ...augment.settings import matching
@@ -21,8 +23,6 @@ from ..models.captioner.config import WritingConfig
 from ..tables.columns import stored_splits
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from ..models.captioner.model import Captioner
 
 TABLE, REFUSED, ORIGIN = "generated", "refused_captions", "generated"
@@ -74,7 +74,6 @@ def caption(features: pa.Table, config: CaptionConfig, captions: WholeTable) -> 
     Counters: `captions`, `images`, `refused.<reason>`, and `short`: images with fewer than n captions because too many
     were refused. Raises ValueError for features of another size or backbone than the captioner was trained on.
     """
-    import pyarrow.compute as pc
     import torch
 
     from ..models.captioner.generate import generate_captions

@@ -9,8 +9,9 @@ from collections import Counter
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pyarrow as pa
 from pydantic import Field
 
 from ...augment.reproducible import record_rng
@@ -22,11 +23,11 @@ from ..engine.run import Parts, run_source
 from ..engine.stage import StageResult
 from ..engine.storage import write_atomically
 from ..engine.tables import Shard, has_table, read_table, shards_of
+from ..scenes.counterparts import counterpart
+from ..scenes.judge import scene_of
+from ..scenes.world import Scene
 from ..tables.columns import stored_splits
 from .scenes import IMAGES, NEEDED, pictures_are_whole
-
-if TYPE_CHECKING:
-    from ..scenes.world import Scene
 
 NAME = "counterparts"
 COLUMNS = ("negative_id", "caption_id", "image_id", "split", "family", "operator", "caption", "text")
@@ -56,8 +57,6 @@ def make_counterparts(
     shards = shards_of(run, "negatives")
 
     def parts() -> Parts:
-        from ..scenes.judge import scene_of
-
         scenes = {row["image_id"]: scene_of(row) for table in read_table(run, "scenes") for row in table.to_pylist()}
         (run / IMAGES / NAME).mkdir(parents=True, exist_ok=True)
         for shard in shards:
@@ -79,9 +78,7 @@ def make_counterparts(
 
 def draw_counterparts(run: Path, shard: Shard, scenes: Mapping[str, Scene], config: CounterpartsConfig) -> StageResult:
     """The counterparts of one shard of negatives, whose pictures are written."""
-    import pyarrow as pa
 
-    from ..scenes.counterparts import counterpart
     from ..scenes.draw import draw, png
 
     splits = stored_splits(config.splits)

@@ -20,7 +20,11 @@ from dataclasses import dataclass, replace
 from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from ...schemas.captions import CAPTIONS, REJECTED_RECORDS, source_columns
 from .. import readers
@@ -38,9 +42,6 @@ from ..engine.tables import read_table
 from ..ingestion import checks, grouping
 from ..ingestion.grouping import PART_BITS, IngestConfig
 from ..readers.record import MAX_CAPTIONS, Record, Rejected
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 NAME = "ingest"
 TEMPORARY = ".ingest"
@@ -90,8 +91,6 @@ class Work:
 
     def placed(self, name: str, low: int, high: int, of: str) -> pa.Table:
         """The rows of the table `kept` or `refused` (see ingestion.grouping) with low <= column `of` < high."""
-        import pyarrow.parquet as pq
-
         path = self.folder / f"{name}.parquet"
         return pq.read_table(path, filters=[(of, ">=", low), (of, "<", high)], use_threads=False).combine_chunks()
 
@@ -279,9 +278,6 @@ def pack_range(work: Work, low: int, high: int, start: int, bad: tuple[int, int]
 
     bad: the range of positions of the rejected records that are written with the first of these shards.
     """
-    import numpy as np
-    import pyarrow as pa
-
     check_code(work.output.identity.code, __name__)
     placed = work.placed("kept", low, high, "home")
     home, number = placed["home"].to_numpy(), placed["number"].to_numpy()
@@ -361,8 +357,6 @@ def ingest_records(
     kept: the types of the columns to keep, by name. The order of images, caption numbers and ids are as if `ingest` had
     read the records from a table file. Raises ValueError at the first bad record if `config.strict` is set.
     """
-    import pyarrow as pa
-
     schema = grouping.rows_schema(kept)
     rows = pa.Table.from_batches(grouping.blocks(records, schema, config), schema)
     keys = rows.select(grouping.DECIDING).add_column(0, "position", pa.array(range(len(rows)), pa.int64()))

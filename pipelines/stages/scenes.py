@@ -7,6 +7,8 @@ import json
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 from pydantic import Field
 
 from ...augment.reproducible import record_rng
@@ -20,6 +22,9 @@ from ..engine.shards import sealed, shard_path
 from ..engine.stage import StageResult
 from ..engine.storage import remove_leftovers, sha256_file, write_atomically
 from ..features.source import table_of
+from ..scenes.captions import captions
+from ..scenes.judge import row
+from ..scenes.world import compose
 
 IMAGES, NEEDED = "images", 'scenes need Pillow: pip install "negcap[features]"'
 SPLITS = ("train",) * 15 + ("val",) * 2 + ("test",) * 3  # of every 20 images
@@ -73,13 +78,8 @@ def make_scenes(run: Path, config: ScenesConfig, *, progress: Progress, overwrit
 
 def draw_scenes(run: Path, config: ScenesConfig, numbers: range, progress: Progress) -> StageResult:
     """Make the scenes with these numbers, one shard: compose, draw, caption and encode them, and write their images."""
-    import numpy as np
-    import pyarrow as pa
 
-    from ..scenes.captions import captions
     from ..scenes.draw import draw, encode, png
-    from ..scenes.judge import row
-    from ..scenes.world import compose
 
     scenes, lines, pictures = [], [], []
     names = [f"scene_{number:06d}" for number in numbers]

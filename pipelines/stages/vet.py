@@ -9,6 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
 
+import pyarrow as pa
 from pydantic import Field, model_validator
 
 from ...augment.reproducible import record_rng
@@ -238,7 +239,5 @@ def read_verdict(text: str, first: str) -> Row:
 
 
 def _part(rows: Sequence[Row]) -> StageResult:
-    import pyarrow as pa
-
     problems = Counter(f"problem.{row['problem']}" for row in rows if row["problem"])
     return StageResult({"verdicts": pa.Table.from_pylist(list(rows), VERDICTS)}, {"verdicts": len(rows), **problems})
