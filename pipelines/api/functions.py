@@ -8,16 +8,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from os import PathLike
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from ...augment.settings import word
+from ..engine.cluster import executor
+from ..engine.places import place
+from ..engine.progress import report
+from ..engine.run import Execution
+from ..engine.tables import has_table, read_table
+from ..report.rows import Graph, in_words
+from ..tables.columns import UNSPLIT, splits_of, stored_splits
+
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ..report.rows import Graph
     from .captions import Captions
 
 
@@ -184,12 +193,7 @@ def build(
         >>> sorted(table.name for table in run.iterdir() if table.is_dir() and not table.name.startswith("_"))[:3]
         ['balance', 'captions', 'lexicon']
     """
-    from tempfile import TemporaryDirectory
 
-    from ..engine.cluster import executor
-    from ..engine.places import place
-    from ..engine.progress import report
-    from ..engine.run import Execution
     from ..stages import build as verbs
     from .captions import NAME, arrow_table
 
@@ -240,10 +244,6 @@ def read(
     """
     from ...augment.operators import OPERATORS
     from ...augment.recovery import FAMILIES_OF
-    from ...augment.settings import word
-    from ..engine.places import place
-    from ..engine.tables import has_table, read_table
-    from ..tables.columns import UNSPLIT, splits_of, stored_splits
 
     wanted = {"operator": operator, "split": split}
     chosen = {name: [value] if isinstance(value, str) else list(value) for name, value in wanted.items() if value}
@@ -285,7 +285,6 @@ def graph(sentence: str, *, simple: bool = False, spacy_model: str | None = None
     """
     from ...augment.language.parse import parse
     from ...augment.scene_graph import scene_graph
-    from ..report.rows import in_words
 
     if not isinstance(sentence, str):
         raise TypeError(f"sentence must be a str, was: {type(sentence).__name__}")

@@ -54,7 +54,7 @@ def blind(run: Path, as_json: bool, **given: Any) -> None:
     \b
     Example: negcap blind outputs/mine --split test
     """
-    from ..quality.bias import BlindConfig, measure_run, to_text
+    from ..quality.bias.measure import BlindConfig, measure_run, to_text
 
     found = measure_run(run, BlindConfig.of(given, together=True))
     print(to_json(found.plain()) if as_json else to_text(found))

@@ -17,14 +17,15 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ...schemas.fields import check
 from .errors import DamagedShardError
 from .manifest import MANIFESTS, manifest_of
 from .storage import names, write_atomically
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 SHARD = re.compile(r"part-(\d{5,})\.parquet")
 MADE, SEAL = "negcap.made", "negcap.seal"
@@ -80,9 +81,6 @@ class Shard:
         """The rows of the shard; columns: only those of them that it has. encoded: texts that are read as dictionary
         and numbers, as they are stored if they repeat. Raises DamagedShardError as `content`.
         """
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
         file = pq.ParquetFile(pa.BufferReader(self.content()), read_dictionary=list(encoded))
         table = file.read(columns=None if columns is None else list(columns), use_threads=False)
         own = (MADE.encode(), SEAL.encode())
@@ -121,10 +119,6 @@ def write_shard(
 
     Raises ValueError when the table does not match its schema, OSError when a file cannot be written.
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    from ...schemas.fields import check
 
     check(table, schema)
     described = schema.with_metadata({**(schema.metadata or {}), **(provenance or {})})
@@ -146,9 +140,6 @@ def write_shard(
 
 def sealed(path: Path) -> Shard | None:
     """What a shard states of itself; None if it is missing or is not as it was written."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     try:
         data = path.read_bytes()
     except (FileNotFoundError, IsADirectoryError):

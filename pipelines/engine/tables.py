@@ -9,15 +9,13 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from .errors import DamagedShardError
 from .manifest import MANIFESTS, Manifest, hash_value, manifest_names, manifest_of, read_manifest
 from .shards import COMMANDS, Shard, command, damaged, list_shards, sealed, shard_path
 from .storage import names
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 SOURCES = ("ingest", "features", "scenes", "import")  # stages whose inputs are files outside the run
 
@@ -33,8 +31,6 @@ class WholeTable:
         """All rows of the table, as of `Shard.read`. Raises as `shards_of`, and DamagedShardError when a shard is not
         as stated, or the table not that of the hash `sha256` any more.
         """
-        import pyarrow as pa
-
         return pa.concat_tables(shard.read(columns, encoded) for shard in self.shards())
 
     def shards(self) -> list[Shard]:

@@ -19,7 +19,7 @@ from jinja2 import Environment, StrictUndefined
 
 from ...augment.operators import PRESETS, UNCHECKED, does
 from ..quality.accuracy import as_cue
-from ..quality.bias import Pair
+from ..quality.bias.baselines import Pair
 from .gate import LEAST_PAIRS, Verdict
 from .layout import Column, FileSet, Publication, RecordSet
 

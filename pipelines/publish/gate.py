@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from ...augment.reproducible import record_rng
 from ...schemas.captions import TRAIN_SPLITS
 from ..quality.accuracy import with_interval
-from ..quality.bias import BlindReport, Pair, Unmeasured, blind, measure_each, most_telling, number_of_pairs, with_all
-from ..quality.bias.measure import Measure
+from ..quality.bias.baselines import BlindReport, Pair, blind, most_telling
+from ..quality.bias.measure import Measure, Unmeasured, measure_each, number_of_pairs, with_all
 from ..report.summary import plain_table
 from ..tables.columns import columns_of
 from ..tables.examples import Row, negatives_of

@@ -19,8 +19,7 @@ from ..engine.manifest import read_manifest
 from ..engine.places import RemotePath
 from ..engine.storage import files_below, move, remove_empty, sha256_file
 from ..engine.tables import shards_of
-from ..quality.bias import CachedReports, of_random_images, read_corpus
-from ..quality.bias.measure import LIMIT
+from ..quality.bias.measure import LIMIT, CachedReports, of_random_images, read_corpus
 from ..report.summary import console_of, print_table
 from ..tables.examples import chosen_names
 from ..tables.images import Images, abbreviate, read_boxes

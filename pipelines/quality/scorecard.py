@@ -16,8 +16,9 @@ from ...augment.recovery import faults
 from ..engine.tables import read_table
 from ..tables.columns import columns_of
 from .accuracy import Accuracy, accuracy, aligned
-from .bias import ALL, Blindness, BlindReport, Pair, blind, read_corpus
-from .bias import to_text as to_text_of_blind
+from .bias.baselines import BlindReport, Pair, blind
+from .bias.measure import ALL, Blindness, read_corpus
+from .bias.measure import to_text as to_text_of_blind
 
 LEAST_IMAGES = 10
 SAME = frozenset({"unchanged", "repeated"})

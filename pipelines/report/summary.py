@@ -14,8 +14,12 @@ from rich.console import Console
 from rich.table import Table
 
 from ...augment.lexicon.entries import REFERENCE_CAPTIONS
+from ...schemas.captions import PARSES
 from ..engine.manifest import read_manifest
 from ..engine.progress import Timing
+from ..engine.tables import read_table
+from ..tables.columns import sample, table_of
+from .rows import print_rows
 
 WIDTH = 100
 FEW_ENTRIES = 100  # a lexicon with fewer entries leaves most captions without a replacement
@@ -192,10 +196,6 @@ def timings_table(timings: Sequence[Timing]) -> Table:
 def print_summary(run: Path, timings: Sequence[Timing], stream: TextIO, examples: int = 1) -> None:
     """Print a summary of a run: what was read, yield, refusals, speed, and `examples` random rows per operator."""
     from ...augment.operators import OPERATORS
-    from ...schemas.captions import PARSES
-    from ..engine.tables import read_table
-    from ..tables.columns import sample, table_of
-    from .rows import print_rows
 
     counts = counts_of(run, "negatives")
     families = {name: operator.family for name, operator in OPERATORS.items() if f"{name}.rows" in counts}

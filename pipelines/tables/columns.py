@@ -7,12 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ...schemas.captions import LANGUAGE
+from ...schemas.negatives import POSITIVE
 from ..engine.tables import Shard, shards_of
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 UNSPLIT = "unsplit"
 FILE_NAME = re.compile(r"\w[\w.-]*")
@@ -139,9 +141,6 @@ def sample(run: Path, table: str = "negatives", n: int = 10, seed: int = 0, want
 
 def _matching(shard: Shard, wanted: Wanted) -> Sequence[int]:
     """The indices of the rows of a shard that have the wanted values."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if not wanted:
         return range(shard.rows)
     rows: pa.Table = shard.read(tuple(wanted))
@@ -159,7 +158,6 @@ def table_of(operators: Iterable[str]) -> str:
     Raises ValueError if they are not all in one table.
     """
     from ...augment.operators import OPERATORS
-    from ...schemas.negatives import POSITIVE
 
     named = sorted(operators)
     positive = [name for name in named if name in OPERATORS and OPERATORS[name].family == POSITIVE]
@@ -180,7 +178,6 @@ def not_english(run: Path) -> list[str]:
     Raises what `shards_of` raises.
     """
     from ...augment.cloze.file import looks_english
-    from ...schemas.captions import LANGUAGE
 
     shards = shards_of(run, "captions")
     texts: list[str] = []

@@ -16,12 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
 
+from ....augment.operators import OPERATORS
 from ....augment.settings import AtLeastOne, NotNegative, Photos, Refined, Seed, Settings, Splits
 from ....schemas.negatives import AUDIT, POSITIVE
 from ...engine.tables import has_table, read_table, shards_of
 from ...tables.columns import check_splits, read_columns, stored_splits
 from ...tables.pairs import earlier
-from ..bias import Blindness
+from ..bias.measure import Blindness
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -91,8 +92,6 @@ class Figures:
     @property
     def families(self) -> dict[str, str]:
         """The family of every operator that has rows or refused candidates, in display order: positives last."""
-        from ....augment.operators import OPERATORS
-
         order = {name: number for number, name in enumerate(OPERATORS)}
         found = dict.fromkeys(self.refused, "")
         found |= {name: made.family for table in self.made.values() for name, made in table.items()}

@@ -34,7 +34,8 @@ from ...report.summary import component_lines, corpus_lines
 from ...tables.columns import columns_of, stored_splits
 from ...tables.images import Images
 from ..accuracy import Accuracy
-from ..bias import ALL, BlindConfig, Blindness, Unmeasured, measure_table, most_telling
+from ..bias.baselines import most_telling
+from ..bias.measure import ALL, BlindConfig, Blindness, Unmeasured, measure_table
 from ..strata import Row, sample_strata
 from . import charts
 from .figures import BINS, AuditConfig, Figures, Made, collect, to_table

@@ -12,6 +12,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+import pyarrow.compute as pc
 from pydantic import Field, TypeAdapter
 
 from ....augment.reproducible import shuffle_key
@@ -170,8 +171,6 @@ def read_corpus(run: Path, shards: slice = slice(None), limit: int = CORPUS) -> 
 
     limit: at most so many captions, those of random images.
     """
-    import pyarrow.compute as pc
-
     corpus: list[tuple[str, str]] = []
     for shard in shards_of(run, "captions")[shards] if has_table(run, "captions") else ():
         rows = read_columns(shard, ("text", "image_id", "language")).filter(pc.field("language") == "en")

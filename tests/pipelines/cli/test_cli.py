@@ -26,7 +26,7 @@ from negcap.pipelines.engine.shards import MANIFESTS, list_shards, shard_path
 from negcap.pipelines.engine.tables import hash_table, read_table
 from negcap.pipelines.quality.annotation.sheet import SheetConfig, items
 from negcap.pipelines.quality.audit.figures import collect, to_table
-from negcap.pipelines.quality.bias import read_all
+from negcap.pipelines.quality.bias.measure import read_all
 from negcap.pipelines.stages import build
 from tests.conftest import ROOT, SAMPLE
 

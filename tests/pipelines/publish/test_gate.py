@@ -22,7 +22,7 @@ from negcap.pipelines.publish.gate import (
 )
 from negcap.pipelines.publish.publish import RefusedError
 from negcap.pipelines.quality.accuracy import accuracy
-from negcap.pipelines.quality.bias import BlindReport, Pair, most_telling
+from negcap.pipelines.quality.bias.baselines import BlindReport, Pair, most_telling
 from negcap.pipelines.quality.bias.measure import FOLDER
 from tests.pipelines.publish.fixtures import IMAGES, TESTS, changed, published, rows, write_run
 

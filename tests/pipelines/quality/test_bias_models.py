@@ -10,17 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from negcap.pipelines.quality.accuracy import accuracy, by_image
-from negcap.pipelines.quality.bias import (
-    Blindness,
+from negcap.pipelines.quality.bias.baselines import (
     Pair,
     blind,
-    measure_each,
+    features,
+    fold_weights,
+    log_odds,
     most_telling,
-    of_random_images,
-    to_text,
-    with_all,
+    right,
+    scores,
+    words,
 )
-from negcap.pipelines.quality.bias.baselines import features, fold_weights, log_odds, right, scores, words
+from negcap.pipelines.quality.bias.measure import Blindness, measure_each, of_random_images, to_text, with_all
 from negcap.pipelines.quality.bias.ngrams import START, NgramVocabulary, Texts, train
 
 TEXT = st.lists(st.sampled_from(["a", "dog", "cat", "runs", "."]), max_size=7).map(" ".join)
