@@ -78,11 +78,15 @@ class Shard:
         return data
 
     def read(self, columns: Sequence[str] | None = None, encoded: Sequence[str] = ()) -> pa.Table:
-        """The rows of the shard; columns: only those of them that it has. encoded: texts that are read as dictionary
-        and numbers, as they are stored if they repeat. Raises DamagedShardError as `content`.
+        """The rows of the shard; columns: only these, in this order. encoded: texts that are read as dictionary and
+        numbers, as they are stored if they repeat. Raises ValueError naming columns that are missing, DamagedShardError
+        as `content`.
         """
         file = pq.ParquetFile(pa.BufferReader(self.content()), read_dictionary=list(encoded))
+        if missing := [name for name in columns or () if name not in file.schema_arrow.names]:
+            raise ValueError(f"{self.name} lacks the column{'s' * (len(missing) > 1)} {', '.join(missing)}")
         table = file.read(columns=None if columns is None else list(columns), use_threads=False)
+        table = table if columns is None else table.select(list(columns))
         own = (MADE.encode(), SEAL.encode())
         return table.replace_schema_metadata({k: v for k, v in (table.schema.metadata or {}).items() if k not in own})
 

@@ -106,9 +106,10 @@ def hash_inputs(run: Path, tables: Sequence[str]) -> dict[str, str]:
 
 
 def read_table(run: Path, name: str, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
-    """Read a table's shards in order, one at a time; columns: only those that it has. Raises as `WholeTable.read`."""
-    for shard in shards_of(run, name):
-        yield shard.read(columns)
+    """Read a table's shards in order, one at a time; columns: only these. Raises as `shards_of`, and while iterating
+    as `Shard.read`.
+    """
+    return (shard.read(columns) for shard in shards_of(run, name))
 
 
 def _stated(run: Path, name: str, manifest: Manifest | None) -> list[Shard]:

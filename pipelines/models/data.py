@@ -18,7 +18,7 @@ from ...augment.reproducible import record_rng
 from ...schemas.captions import LANGUAGE
 from ...schemas.negatives import NEGATIVES
 from ..engine.tables import has_table, read_table
-from ..tables.columns import UNSPLIT, check_splits, columns_of, stored_splits
+from ..tables.columns import UNSPLIT, check_splits, stored_splits
 from .device import to_device
 from .features import Features
 from .vocabulary import UNKNOWN_ID, WordVocabulary
@@ -418,7 +418,7 @@ def encode_run(
     Raises ValueError for a negative of an unknown caption.
     """
     vocabularies = {captions.languages[0]: vocabulary, **others}
-    shards = columns_of(run, "negatives", COLUMNS) if has_table(run, "negatives") and LANGUAGE in vocabularies else ()
+    shards = read_table(run, "negatives", COLUMNS) if has_table(run, "negatives") and LANGUAGE in vocabularies else ()
     rows = pa.concat_tables([pa.schema([NEGATIVES.field(name) for name in COLUMNS]).empty_table(), *shards])
     owner = pc.index_in(rows["caption_id"], pa.array(captions.ids, pa.string()))
     if owner.null_count:

@@ -14,11 +14,11 @@ import pyarrow.compute as pc
 
 from ...augment.reproducible import record_rng
 from ...schemas.captions import TRAIN_SPLITS
+from ..engine.tables import read_table
 from ..quality.accuracy import with_interval
 from ..quality.bias.baselines import BlindReport, Pair, blind, most_telling
 from ..quality.bias.measure import Measure, Unmeasured, measure_each, number_of_pairs, with_all
 from ..report.summary import plain_table
-from ..tables.columns import columns_of
 from ..tables.examples import Row, negatives_of
 
 if TYPE_CHECKING:
@@ -151,10 +151,10 @@ def text_hash(text: str) -> bytes:
 
 
 def read_train_split(run: Path) -> TrainSplit:
-    """Read the train split (`train` and `restval`) of a run's captions. Raises what `read_columns` raises."""
+    """Read the train split (`train` and `restval`) of a run's captions. Raises as `read_table`."""
     texts: set[bytes] = set()
     images: set[str] = set()
-    for rows in columns_of(run, "captions", ["image_id", "split", "text"]):
+    for rows in read_table(run, "captions", ["image_id", "split", "text"]):
         train = rows.filter(pc.field("split").isin(TRAIN_SPLITS))
         texts.update(map(text_hash, train["text"].to_pylist()))
         images.update(train["image_id"].to_pylist())

@@ -14,7 +14,6 @@ import pyarrow as pa
 from ...augment.plausibility import WORD
 from ...augment.recovery import faults
 from ..engine.tables import read_table
-from ..tables.columns import columns_of
 from .accuracy import Accuracy, accuracy, aligned
 from .bias.baselines import BlindReport, Pair, blind
 from .bias.measure import ALL, Blindness, read_corpus
@@ -59,7 +58,7 @@ def scorecards(run: Path, seed: int = 0) -> list[Scorecard]:
     Raises FileNotFoundError if the run has no judged proposals.
     """
     rows = pa.concat_tables(read_table(run, "judged")).to_pandas()
-    captions = pa.concat_tables(columns_of(run, "captions", ("caption_id", "text"))).to_pandas()
+    captions = pa.concat_tables(read_table(run, "captions", ("caption_id", "text"))).to_pandas()
     rows = rows[rows["operator"] != ""]
     rows["caption"] = rows["caption_id"].map(captions.set_index("caption_id")["text"])
     groups = [(str(name) or ALL, some) for name, some in rows.groupby("asked")]

@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..engine.tables import has_table, shards_of
-from ..tables.columns import read_columns
 from ..tables.pairs import earlier
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ def sample_strata(
     shards = shards_of(run, table) if has_table(run, table) else []
     best = pd.DataFrame(columns=[*by, "shard", "row", "rank", "priority"])
     for number, shard in enumerate(shards):
-        rows = read_columns(shard, columns)
+        rows = shard.read(columns)
         wanted = earlier(rows) == 0 if first else np.ones(len(rows), bool)
         for name, values in only.items():
             wanted &= pc.is_in(rows[name], pa.array(values)).to_numpy()

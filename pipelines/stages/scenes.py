@@ -111,6 +111,7 @@ def pictures_are_whole(run: Path, table: str, index: int) -> bool:
     shard = sealed(shard_path(run / table, index))
     if shard is None:
         return False
-    listed = shard.read(("image_id", "image", "sha256")).to_pylist()
+    columns = ("image_id", "sha256") if table == "scenes" else ("image_id", "image", "sha256")
+    listed = shard.read(columns).to_pylist()
     pictures = {run / IMAGES / row.get("image", f"{row['image_id']}.png"): row["sha256"] for row in listed}
     return all(path.is_file() and sha256_file(path) == expected for path, expected in pictures.items())

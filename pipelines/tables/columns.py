@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from random import Random
@@ -14,32 +14,10 @@ import pyarrow.compute as pc
 
 from ...schemas.captions import LANGUAGE
 from ...schemas.negatives import POSITIVE
-from ..engine.tables import Shard, shards_of
+from ..engine.tables import Shard, read_table, shards_of
 
 UNSPLIT = "unsplit"
 FILE_NAME = re.compile(r"\w[\w.-]*")
-
-
-def read_columns(shard: Shard, columns: Sequence[str]) -> pa.Table:
-    """Read these columns of a shard.
-
-    Raises ValueError naming the `columns` that are missing, DamagedShardError for one that is not as recorded.
-    """
-    table = shard.read([*columns])
-    missing = [name for name in columns if name not in table.column_names]
-    if missing:
-        which = f"column{'s' * (len(missing) > 1)} {', '.join(missing)}"
-        raise ValueError(f"{shard.name} lacks the {which}")
-    return table.select([*columns])
-
-
-def columns_of(run: Path, table: str, columns: Sequence[str]) -> Iterator[pa.Table]:
-    """Read these columns of a table of a run, one pyarrow table per shard.
-
-    Raises FileNotFoundError when the run has no such table and ValueError when it is unfinished; while iterating,
-    ValueError for a column that is missing, DamagedShardError for a shard that is not as recorded.
-    """
-    return (read_columns(shard, columns) for shard in shards_of(run, table))
 
 
 class Kind(NamedTuple):
@@ -51,9 +29,9 @@ class Kind(NamedTuple):
 
 
 def kinds_of(run: Path, table: str = "negatives") -> set[Kind]:
-    """The kinds of rows in a table of negatives. Raises what `columns_of` raises."""
+    """The kinds of rows in a table of negatives. Raises as `read_table`."""
     found: set[Kind] = set()
-    for rows in columns_of(run, table, Kind._fields):
+    for rows in read_table(run, table, Kind._fields):
         groups = rows.group_by(list(Kind._fields)).aggregate([]).to_pylist()
         found.update(Kind(**group) for group in groups)
     return found
@@ -95,7 +73,7 @@ def splits_of(run: Path) -> tuple[str, ...]:
     Raises FileNotFoundError if the run has no captions, ValueError if they are unfinished.
     """
     found: dict[str, None] = {}
-    for rows in columns_of(run, "captions", ["split"]):
+    for rows in read_table(run, "captions", ["split"]):
         found |= dict.fromkeys(rows["split"].unique().to_pylist())
     return tuple(name or UNSPLIT for name in found)
 
@@ -103,7 +81,7 @@ def splits_of(run: Path) -> tuple[str, ...]:
 def captions_in(run: Path, splits: Sequence[str] = ()) -> int:
     """The number of captions of a run, or of these splits of it."""
     wanted = set(stored_splits(splits))
-    found = chain.from_iterable(rows["split"].to_pylist() for rows in columns_of(run, "captions", ["split"]))
+    found = chain.from_iterable(rows["split"].to_pylist() for rows in read_table(run, "captions", ["split"]))
     return sum(not wanted or split in wanted for split in found)
 
 
@@ -182,7 +160,7 @@ def not_english(run: Path) -> list[str]:
     shards = shards_of(run, "captions")
     texts: list[str] = []
     for shard in shards[:: -(-len(shards) // SHARDS) or 1]:
-        rows = read_columns(shard, ["text", "language"]).to_pydict()
+        rows = shard.read(["text", "language"]).to_pydict()
         english = [text for text, name in zip(rows["text"], rows["language"], strict=True) if name == LANGUAGE]
         texts += english[:CAPTIONS]
     odd = [text for text in texts if not looks_english(text)]

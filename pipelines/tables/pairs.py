@@ -19,7 +19,7 @@ from ...augment.edits import NO
 from ...schemas.captions import LANGUAGE
 from ...schemas.negatives import NEGATIVES, POSITIVE, POSITIVES
 from ..engine.tables import Shard, has_table, read_table, shards_of
-from .columns import check_operators, check_splits, kinds_of, read_columns, stored_splits
+from .columns import check_operators, check_splits, kinds_of, stored_splits
 
 MEASURES = ("p_true", "plausibility", "p_odd", "p_both", "concreteness")  # of a negative
 COLUMNS = (
@@ -128,7 +128,7 @@ def pair_tables(
     for name in {**(owners if every_caption else {}), **made}:
         if joined and name not in owners:
             raise ValueError(f"{table}/{name} has no captions/{name} beside it: build the run again")
-        rows = read_columns(made[name], stored) if name in made else NEGATIVES.empty_table().select(stored)
+        rows = made[name].read(stored) if name in made else NEGATIVES.empty_table().select(stored)
         rows = rows.rename_columns([{"text": "negative"}.get(column, column) for column in stored])
         rows = rows.append_column("row", pa.array(np.arange(row, row + len(rows))))
         row += len(rows)
@@ -175,7 +175,7 @@ def _joined(
 ) -> pa.Table:
     """The rows with what the table captions knows of theirs, in the order of the captions; see `pair_tables`."""
 
-    captions = read_columns(shard, ("caption_id", "image_id", "image", "split", "language", "text"))
+    captions = shard.read(("caption_id", "image_id", "image", "split", "language", "text"))
     unknown = pc.invert(pc.is_in(rows["caption_id"], captions["caption_id"].combine_chunks()))
     if pc.any(unknown).as_py():
         raise ValueError(f"{where} has {min(rows['caption_id'].filter(unknown).to_pylist())}, which {shard.name} lacks")
@@ -215,7 +215,7 @@ def _denials(shard: Shard | None) -> pa.Table:
     """The true denials in a shard of positives (None: none): `key`, the caption and what is said; positive_id; text."""
 
     columns = ("caption_id", "replacement", "positive_id", "text", "operator")
-    rows = POSITIVES.empty_table().select(columns) if shard is None else read_columns(shard, columns)
+    rows = POSITIVES.empty_table().select(columns) if shard is None else shard.read(columns)
     rows = rows.filter(pc.field("operator") == TRUE_NEGATION)
     return rows.select(["positive_id", "text"]).append_column("key", _key(rows["caption_id"], rows["replacement"]))
 

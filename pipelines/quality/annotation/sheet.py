@@ -19,8 +19,9 @@ from pydantic import Field
 from ....augment.reproducible import record_rng
 from ....augment.settings import AtLeastOne, Operators, Refined, Seed, Settings, Splits
 from ...engine.storage import write_atomically
+from ...engine.tables import read_table
 from ...report.rows import visible
-from ...tables.columns import UNSPLIT, check_operators, check_splits, columns_of, kinds_of, stored_splits
+from ...tables.columns import UNSPLIT, check_operators, check_splits, kinds_of, stored_splits
 from ...tables.pairs import with_true
 from ..strata import Row, sample_strata
 
@@ -79,7 +80,7 @@ def write_sheet(
             raise FileExistsError(f"{file} is there already and may hold votes (--overwrite replaces it)")
     found = items(run, config)
     wanted, images = {item.caption_id for item in found}, dict[str, str]()
-    for rows in columns_of(run, "captions", ("caption_id", "image")):
+    for rows in read_table(run, "captions", ("caption_id", "image")):
         named = zip(rows["caption_id"].to_pylist(), rows["image"].to_pylist(), strict=True)
         images |= {caption_id: image for caption_id, image in named if caption_id in wanted}
     votes = [name if config.votes == 1 else f"{name}_{n + 1}" for n in range(config.votes) for name in VOTES]
@@ -130,7 +131,7 @@ def _controls(run: Path, config: SheetConfig) -> Iterator[Item]:
         drawn = sample_strata(run, "captions", ["language"], missing, config.seed, only=english)
         rows = [row for some in drawn.values() for row in some]
         siblings: dict[str, set[str]] = {row["image_id"]: set() for row in rows}
-        for part in columns_of(run, "captions", ("image_id", "language", "text")):
+        for part in read_table(run, "captions", ("image_id", "language", "text")):
             for image, language, text in zip(*part.to_pydict().values(), strict=True):
                 if image in siblings and language == "en":
                     siblings[image].add(text)

@@ -20,7 +20,7 @@ from ....augment.operators import OPERATORS
 from ....augment.settings import AtLeastOne, NotNegative, Photos, Refined, Seed, Settings, Splits
 from ....schemas.negatives import AUDIT, POSITIVE
 from ...engine.tables import has_table, read_table, shards_of
-from ...tables.columns import check_splits, read_columns, stored_splits
+from ...tables.columns import check_splits, stored_splits
 from ...tables.pairs import earlier
 from ..bias.measure import Blindness
 
@@ -144,7 +144,7 @@ def _made(run: Path, table: str, splits: Sequence[str], corpus: Mapping[Word, in
     families: dict[str, str] = {}
     for shard in shards_of(run, table):
         estimated = [] if table == "positives" else ["p_true"]
-        rows = of_splits(read_columns(shard, [*COLUMNS, *estimated]), splits)
+        rows = of_splits(shard.read([*COLUMNS, *estimated]), splits)
         if not estimated:
             rows = rows.append_column("p_true", pa.nulls(len(rows), pa.float64()))
         first = rows.filter(pa.array(earlier(rows) == 0))

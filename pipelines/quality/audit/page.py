@@ -27,11 +27,11 @@ from ...engine.progress import Progress
 from ...engine.provenance import package
 from ...engine.shards import PARQUET
 from ...engine.storage import write_atomically
-from ...engine.tables import no_table
+from ...engine.tables import no_table, read_table
 from ...features.preprocess import decode
 from ...report.pages import page_environment, script
 from ...report.summary import component_lines, corpus_lines
-from ...tables.columns import columns_of, stored_splits
+from ...tables.columns import stored_splits
 from ...tables.images import Images
 from ..accuracy import Accuracy
 from ..bias.baselines import most_telling
@@ -204,7 +204,7 @@ def _beside(
     captions: dict[str, dict[str, str]] = {image_id: {} for image_id in wanted}
     paths: dict[str, str] = {}
     of_wanted = pc.field("image_id").isin(pa.array(sorted(captions), pa.string()))
-    for rows in columns_of(run, "captions", ["caption_id", "image_id", "image", "language", "text"]):
+    for rows in read_table(run, "captions", ["caption_id", "image_id", "image", "language", "text"]):
         for row in rows.filter(of_wanted).to_pylist():
             paths[row["image_id"]] = row["image"]
             if row["language"] == LANGUAGE:

@@ -21,7 +21,7 @@ from ...engine.manifest import code_of, hash_value
 from ...engine.progress import Progress
 from ...engine.storage import scratch_folder, write_atomically
 from ...engine.tables import has_table, shards_of
-from ...tables.columns import check_operators, check_splits, kinds_of, read_columns
+from ...tables.columns import check_operators, check_splits, kinds_of
 from ...tables.pairs import pair_tables
 from ..accuracy import aligned, wrapped
 from .baselines import BlindReport, Pair, blind, check_libraries
@@ -173,7 +173,7 @@ def read_corpus(run: Path, shards: slice = slice(None), limit: int = CORPUS) -> 
     """
     corpus: list[tuple[str, str]] = []
     for shard in shards_of(run, "captions")[shards] if has_table(run, "captions") else ():
-        rows = read_columns(shard, ("text", "image_id", "language")).filter(pc.field("language") == "en")
+        rows = shard.read(("text", "image_id", "language")).filter(pc.field("language") == "en")
         corpus += zip(rows["text"].to_pylist(), rows["image_id"].to_pylist(), strict=True)
         if len(corpus) > 2 * limit:
             corpus = of_random_images(corpus, limit)
