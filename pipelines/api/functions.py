@@ -12,7 +12,6 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ...augment.settings import word
@@ -22,7 +21,7 @@ from ..engine.progress import report
 from ..engine.run import Execution
 from ..engine.tables import has_table, read_table
 from ..report.rows import Graph, in_words
-from ..tables.columns import UNSPLIT, splits_of, stored_splits
+from ..tables.columns import UNSPLIT, having, splits_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -254,9 +253,7 @@ def read(
             raise ValueError(f"{table} must have the column {missing[0]}, has: {', '.join(part.column_names)}")
         for name in chosen:
             seen[name].update(part[name].unique().to_pylist())
-        for name, values in chosen.items():
-            stored = stored_splits(values) if name == "split" else values
-            part = part.filter(pc.is_in(part[name], value_set=pa.array(stored, pa.string())))
+        part = part.filter(having(chosen))
         parts.append(part if columns is None else part.select(list(columns)))
     for name, values in chosen.items():
         if not seen[name].issuperset(values):

@@ -26,7 +26,7 @@ from ..engine.tables import Shard, has_table, read_table, shards_of
 from ..scenes.counterparts import counterpart
 from ..scenes.judge import scene_of
 from ..scenes.world import Scene
-from ..tables.columns import stored_splits
+from ..tables.columns import having
 from .scenes import IMAGES, NEEDED, pictures_are_whole
 
 NAME = "counterparts"
@@ -81,16 +81,13 @@ def draw_counterparts(run: Path, shard: Shard, scenes: Mapping[str, Scene], conf
 
     from ..scenes.draw import draw, png
 
-    splits = stored_splits(config.splits)
-    first: dict[tuple[str, str], dict[str, Any]] = {}  # the first negative of each caption and operator in these splits
-    for row in shard.read(COLUMNS).to_pylist():
-        if not splits or row["split"] in splits:
-            first.setdefault((row["caption_id"], row["operator"]), row)
+    first: dict[tuple[str, str], dict[str, Any]] = {}  # the first negative of each caption and operator
+    wanted = having({"split": config.splits, "operator": config.operators})
+    for row in shard.read(COLUMNS).filter(wanted).to_pylist():
+        first.setdefault((row["caption_id"], row["operator"]), row)
     rows: list[dict[str, Any]] = []
     counts = Counter(negatives=0, pictures=0)
     for (caption_id, name), row in first.items():
-        if config.operators and name not in config.operators:
-            continue
         if record_rng(config.seed, "share", caption_id).random() >= config.share:
             continue
         counts.update(("negatives", f"{name}.negatives"))

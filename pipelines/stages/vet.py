@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pydantic import Field, model_validator
 
 from ...augment.reproducible import record_rng
@@ -23,7 +24,7 @@ from ..engine.run import run_source
 from ..engine.stage import StageResult
 from ..engine.tables import has_table, hash_inputs, shards_of
 from ..prompts import Prompt, load
-from ..tables.columns import UNSPLIT
+from ..tables.columns import having
 from ..tables.images import Images
 from ..tables.pairs import with_true
 
@@ -99,7 +100,8 @@ def vet(
     FileNotFoundError without negatives, EndpointError as `Endpoint.ask`, OtherConfigError.
     """
     prompts = {name: load(name, config.prompts) for name in config.readings}
-    shards = [shard.read(COLUMNS).to_pylist() for shard in shards_of(run, config.table)]
+    wanted = having({"operator": config.operators, "split": config.splits}) & (pc.field("family") != POSITIVE)
+    shards = [shard.read(COLUMNS).filter(wanted).to_pylist() for shard in shards_of(run, config.table)]
     chosen = _chosen(list(chain(*shards)), config)
     read = with_true(run, [row for row in chain(*shards) if row["negative_id"] in chosen])
     paired = {row["negative_id"]: row for row in read}
@@ -167,9 +169,7 @@ def _chosen(rows: Iterable[Row], config: VetConfig) -> set[str]:
     """The ids of the negatives that are read. Raises ValueError if there are none."""
     by_operator: dict[str, list[str]] = defaultdict(list)
     for row in rows:
-        wanted = not config.operators or row["operator"] in config.operators
-        if wanted and row["family"] != POSITIVE and (not config.splits or (row["split"] or UNSPLIT) in config.splits):
-            by_operator[row["operator"]].append(row["negative_id"])
+        by_operator[row["operator"]].append(row["negative_id"])
     if not by_operator:
         raise ValueError(f"there are no {config.table} of these operators and splits to read")
     chosen: set[str] = set()

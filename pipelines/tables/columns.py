@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -18,6 +17,8 @@ from ..engine.tables import Shard, read_table, shards_of
 
 UNSPLIT = "unsplit"
 FILE_NAME = re.compile(r"\w[\w.-]*")
+Row = dict[str, Any]
+Wanted = Mapping[str, Sequence[str]]
 
 
 class Kind(NamedTuple):
@@ -46,6 +47,18 @@ def check_file_name(what: str, name: str) -> None:
 def stored_splits(splits: Sequence[str]) -> list[str]:
     """The values that a column `split` has for these names: "" for `unsplit`, captions without a split."""
     return [*splits, *([""] if UNSPLIT in splits else [])]
+
+
+def having(wanted: Wanted) -> pc.Expression:
+    """A filter of the rows that have one of the values wanted in each of these columns, e.g. {"operator": ("noun",),
+    "split": ("test", "unsplit")}; an empty sequence allows any value, "unsplit" stands for captions without a split.
+    """
+    found = pc.scalar(True)
+    for name, values in wanted.items():
+        if values:
+            stored = stored_splits(values) if name == "split" else list(values)
+            found &= pc.field(name).isin(pa.array(stored, pa.string()))
+    return found
 
 
 def check_splits(wanted: Sequence[str], stored: Iterable[str], where: object) -> None:
@@ -80,20 +93,13 @@ def splits_of(run: Path) -> tuple[str, ...]:
 
 def captions_in(run: Path, splits: Sequence[str] = ()) -> int:
     """The number of captions of a run, or of these splits of it."""
-    wanted = set(stored_splits(splits))
-    found = chain.from_iterable(rows["split"].to_pylist() for rows in read_table(run, "captions", ["split"]))
-    return sum(not wanted or split in wanted for split in found)
-
-
-Row = dict[str, Any]
-Wanted = Mapping[str, Sequence[str]]
+    return sum(len(rows.filter(having({"split": splits}))) for rows in read_table(run, "captions", ["split"]))
 
 
 def sample(run: Path, table: str = "negatives", n: int = 10, seed: int = 0, wanted: Wanted | None = None) -> list[Row]:
     """`n` random rows of a table in table order (all rows if it has fewer); the same seed gives the same rows.
 
-    wanted: the values allowed in a column, e.g. {"operator": ("noun", "verb"), "split": ("test",)}; an empty sequence
-    allows any value; "unsplit" stands for captions without a split. Raises ValueError for n < 1 or if no row matches,
+    wanted: the values allowed in a column, see `having`. Raises ValueError for n < 1 or if no row matches,
     FileNotFoundError if the run has no such table, DamagedShardError if a shard is not as recorded. Of a table that is
     still being made, the rows are from its finished shards.
     """
@@ -121,13 +127,8 @@ def _matching(shard: Shard, wanted: Wanted) -> Sequence[int]:
     """The indices of the rows of a shard that have the wanted values."""
     if not wanted:
         return range(shard.rows)
-    rows: pa.Table = shard.read(tuple(wanted))
-    mask = None
-    for name, values in wanted.items():
-        stored = stored_splits(values) if name == "split" else list(values)
-        equal = pc.is_in(rows[name], value_set=pa.array(stored, pa.string()))
-        mask = equal if mask is None else pc.and_(mask, equal)
-    return pc.indices_nonzero(mask).to_pylist()
+    rows = shard.read(tuple(wanted)).append_column("row", pa.array(range(shard.rows)))
+    return rows.filter(having(wanted))["row"].to_pylist()
 
 
 def table_of(operators: Iterable[str]) -> str:

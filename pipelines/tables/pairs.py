@@ -19,7 +19,7 @@ from ...augment.edits import NO
 from ...schemas.captions import LANGUAGE
 from ...schemas.negatives import NEGATIVES, POSITIVE, POSITIVES
 from ..engine.tables import Shard, has_table, read_table, shards_of
-from .columns import check_operators, check_splits, kinds_of, stored_splits
+from .columns import check_operators, check_splits, having, kinds_of
 
 MEASURES = ("p_true", "plausibility", "p_odd", "p_both", "concreteness")  # of a negative
 COLUMNS = (
@@ -121,10 +121,9 @@ def pair_tables(
     stored = [{"negative": "text"}.get(name, name) for name in columns if name in {*NEGATIVES.names, "negative"}]
     keys = ("negative_id", "caption_id", "operator", "family", "caption", "image_id", "split", "draw")
     stored = list(dict.fromkeys([*keys, *stored, *(["replaced"] if denied else [])]))
-    wanted = pc.field("family") != POSITIVE
-    for name, values in {"operator": operators, "split": stored_splits(splits), "negative_id": accepted}.items():
-        if values or name == "negative_id" and values is not None:
-            wanted &= pc.field(name).isin(pa.array(list(values), pa.string()))
+    wanted = having({"operator": operators, "split": splits}) & (pc.field("family") != POSITIVE)
+    if accepted is not None:
+        wanted &= pc.field("negative_id").isin(pa.array(list(accepted), pa.string()))
     for name in {**(owners if every_caption else {}), **made}:
         if joined and name not in owners:
             raise ValueError(f"{table}/{name} has no captions/{name} beside it: build the run again")
@@ -180,9 +179,7 @@ def _joined(
     if pc.any(unknown).as_py():
         raise ValueError(f"{where} has {min(rows['caption_id'].filter(unknown).to_pylist())}, which {shard.name} lacks")
     kept = (pc.field("language") == LANGUAGE) & ~pc.field("caption_id").isin(pa.array(list(left_out), pa.string()))
-    if splits:
-        kept &= pc.field("split").isin(stored_splits(splits))
-    captions = captions.filter(kept)
+    captions = captions.filter(kept & having({"split": splits}))
     owner = pc.fill_null(pc.index_in(rows["caption_id"], captions["caption_id"].combine_chunks()), -1).to_numpy()
     at = np.flatnonzero(owner >= 0)
     bare = np.setdiff1d(np.arange(len(captions)), owner) if every else np.empty(0, np.int64)

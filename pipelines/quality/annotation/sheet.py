@@ -21,7 +21,7 @@ from ....augment.settings import AtLeastOne, Operators, Refined, Seed, Settings,
 from ...engine.storage import write_atomically
 from ...engine.tables import read_table
 from ...report.rows import visible
-from ...tables.columns import UNSPLIT, check_operators, check_splits, kinds_of, stored_splits
+from ...tables.columns import UNSPLIT, check_operators, check_splits, kinds_of
 from ...tables.pairs import with_true
 from ..strata import Row, sample_strata
 
@@ -100,8 +100,7 @@ def items(run: Path, config: SheetConfig) -> list[Item]:
     check_splits(config.splits, (kind.split for kind in kinds), run / table)
     made = {kind.operator for kind in kinds if not config.splits or (kind.split or UNSPLIT) in config.splits}
     check_operators(config.operators, made, run / table)
-    only = {"operator": config.operators, "split": stored_splits(config.splits)}
-    only = {name: values for name, values in only.items() if values}
+    only = {"operator": config.operators, "split": config.splits}
     drawn = sample_strata(run, table, ["operator"], config.n, config.seed, True, only)
     if not drawn:
         raise ValueError(f"{run / table} has no negatives of these operators and splits")
@@ -119,15 +118,14 @@ def summary(found: Sequence[Item]) -> str:
 
 def _controls(run: Path, config: SheetConfig) -> Iterator[Item]:
     """Pairs of two true texts: paraphrases of captions, and if there are too few, two captions of the same image."""
-    only = {"split": stored_splits(config.splits)} if config.splits else {}
-    paraphrases = {**only, "operator": (PARAPHRASE,)}
+    paraphrases = {"split": config.splits, "operator": (PARAPHRASE,)}
     made = sample_strata(run, "positives", ["family"], config.n, config.seed, True, paraphrases)
     positives = [row for rows in made.values() for row in rows][: config.n]
     for row in positives:
         yield _item(row, row["positive_id"], PARAPHRASE, config.seed)
     missing = config.n - len(positives)
     if missing:
-        english = {**only, "language": ("en",)}
+        english = {"split": config.splits, "language": ("en",)}
         drawn = sample_strata(run, "captions", ["language"], missing, config.seed, only=english)
         rows = [row for some in drawn.values() for row in some]
         siblings: dict[str, set[str]] = {row["image_id"]: set() for row in rows}

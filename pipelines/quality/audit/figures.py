@@ -20,7 +20,7 @@ from ....augment.operators import OPERATORS
 from ....augment.settings import AtLeastOne, NotNegative, Photos, Refined, Seed, Settings, Splits
 from ....schemas.negatives import AUDIT, POSITIVE
 from ...engine.tables import has_table, read_table, shards_of
-from ...tables.columns import check_splits, stored_splits
+from ...tables.columns import check_splits, having
 from ...tables.pairs import earlier
 from ..bias.measure import Blindness
 
@@ -117,23 +117,18 @@ def collect(run: Path, splits: Sequence[str] = ()) -> Figures:
     seen: set[str] = set()
     for rows in read_table(run, "captions", ["image_id", "split", "language"]):
         seen.update(rows["split"].unique().to_pylist())
-        english = of_splits(rows, splits).filter(pc.field("language") == "en")
+        english = rows.filter(having({"split": splits}) & (pc.field("language") == "en"))
         captions += english.num_rows
         images += len(english["image_id"].unique())
     check_splits(splits, seen, run)
     for rows in read_table(run, "negatives", ["caption_id", "split"]):
-        covered += len(of_splits(rows, splits)["caption_id"].unique())
+        covered += len(rows.filter(having({"split": splits}))["caption_id"].unique())
     corpus: dict[Word, int] = {}  # the counts of the lexicon over all places
     for rows in read_table(run, "lexicon", ["kind", "entry", "place", "count"]) if has_table(run, "lexicon") else ():
         plain = rows.filter(pc.field("place") == "").to_pydict()
         corpus |= zip(zip(plain["entry"], plain["kind"], strict=True), map(round, plain["count"]), strict=True)
     made = {table: _made(run, table, splits, corpus) for table in TABLES if has_table(run, table)}
     return Figures(captions, images, captions - covered, made, _refused(run, splits))
-
-
-def of_splits(rows: pa.Table, splits: Sequence[str]) -> pa.Table:
-    """The rows of a table whose `split` is one of these; all rows if `splits` is empty."""
-    return rows.filter(pc.field("split").isin(stored_splits(splits))) if splits else rows
 
 
 def _made(run: Path, table: str, splits: Sequence[str], corpus: Mapping[Word, int]) -> dict[str, Made]:
@@ -144,7 +139,7 @@ def _made(run: Path, table: str, splits: Sequence[str], corpus: Mapping[Word, in
     families: dict[str, str] = {}
     for shard in shards_of(run, table):
         estimated = [] if table == "positives" else ["p_true"]
-        rows = of_splits(shard.read([*COLUMNS, *estimated]), splits)
+        rows = shard.read([*COLUMNS, *estimated]).filter(having({"split": splits}))
         if not estimated:
             rows = rows.append_column("p_true", pa.nulls(len(rows), pa.float64()))
         first = rows.filter(pa.array(earlier(rows) == 0))
@@ -246,10 +241,8 @@ def _refused(run: Path, splits: Sequence[str]) -> dict[str, dict[str, int]]:
     """The number of refused candidates by operator and reason, the most frequent reason first."""
     found: dict[str, Counter[str]] = {}
     for rows in read_table(run, "rejections", ["operator", "reason", "split"]) if has_table(run, "rejections") else ():
-        groups = (
-            of_splits(rows, splits).group_by(["operator", "reason"], use_threads=False).aggregate([([], "count_all")])
-        )
-        for one in groups.to_pylist():
+        some = rows.filter(having({"split": splits})).group_by(["operator", "reason"], use_threads=False)
+        for one in some.aggregate([([], "count_all")]).to_pylist():
             found.setdefault(one["operator"], Counter())[one["reason"]] += one["count_all"]
     return {name: dict(sorted(of.items(), key=lambda one: (-one[1], one[0]))) for name, of in found.items()}
 

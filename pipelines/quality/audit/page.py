@@ -31,7 +31,6 @@ from ...engine.tables import no_table, read_table
 from ...features.preprocess import decode
 from ...report.pages import page_environment, script
 from ...report.summary import component_lines, corpus_lines
-from ...tables.columns import stored_splits
 from ...tables.images import Images
 from ..accuracy import Accuracy
 from ..bias.baselines import most_telling
@@ -104,7 +103,7 @@ def _page(
     """The page as HTML; it does not depend on the time or machine. table: the one whose rows and plots are shown;
     data: what can be searched.
     """
-    only = {"split": stored_splits(config.splits)} if config.splits else {}
+    only = {"split": config.splits}
     few = -(-config.n // REFUSED_SHARE)
     made = sample_strata(run, table, ["operator"], config.n, config.seed, only=only)
     refused = sample_strata(run, "rejections", ["operator", "reason"], few, config.seed, only=only)

@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ....schemas.captions import LANGUAGE
 from ...engine.storage import names, write_atomically
 from ...engine.tables import has_table, read_table, shards_of
 from ...report.rows import summary
-from .figures import AuditConfig, of_splits
+from ...tables.columns import having
+from .figures import AuditConfig
 
 FOLDER = "rows"
 PER_FILE = 20_000  # rows, at least, of all files but the last
@@ -76,7 +76,7 @@ def _chosen(run: Path, config: AuditConfig) -> set[str]:
     counts: dict[str, int] = {}
     for table in ("captions", *HELD):
         for part in read_table(run, table, ["image_id", "split"]) if has_table(run, table) else ():
-            for one in of_splits(part, config.splits)["image_id"].value_counts().to_pylist():
+            for one in part.filter(having({"split": config.splits}))["image_id"].value_counts().to_pylist():
                 counts[one["values"]] = counts.get(one["values"], 0) + one["counts"] * (table != "captions")
     left, chosen = config.search, set[str]()
     for image_id in sorted(counts, key=lambda name: blake2b(f"{config.seed}\x1f{name}".encode()).digest()):
@@ -106,4 +106,4 @@ def _images(run: Path, splits: Sequence[str], chosen: set[str], refined: set[str
 
 
 def _of(rows: pa.Table, splits: Sequence[str], chosen: set[str]) -> list[dict[str, Any]]:
-    return of_splits(rows, splits).filter(pc.field("image_id").isin(pa.array(sorted(chosen), pa.string()))).to_pylist()
+    return rows.filter(having({"split": splits, "image_id": sorted(chosen)})).to_pylist()
