@@ -127,7 +127,6 @@ def info(
     if run is None and (table is None or verify or other):
         raise click.UsageError("RUN must be given, unless --columns is", ctx)
     from ..engine.tables import verify as verify_run
-    from ..report.difference import difference, print_difference
     from ..report.info import columns_of, print_columns, print_info, read_info
     from ..report.summary import number_of
 
@@ -141,6 +140,8 @@ def info(
     held: Any
     show: Callable[[Any, TextIO], None]
     if run is not None and other is not None:
+        from ..report.difference import difference, print_difference
+
         held, show = difference(run, other), print_difference
     elif table is not None:
         held, show = columns_of(table, run), print_columns

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import pyarrow.compute as pc
+from rich.table import Table
 
 from ...augment.reproducible import record_rng
 from ...schemas.captions import TRAIN_SPLITS
@@ -20,9 +21,6 @@ from ..quality.bias.baselines import BlindReport, Pair, blind, most_telling
 from ..quality.bias.measure import Measure, Unmeasured, measure_each, number_of_pairs, with_all
 from ..report.summary import plain_table
 from ..tables.examples import Row, negatives_of
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 CUES = 3
 LEAST_PAIRS = 100

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+import pyarrow as pa
 from pydantic import Field
 
 from ...augment.data import data_path
@@ -26,9 +27,6 @@ from ..tables.columns import not_english
 from ..tables.corpus import load_cloze
 from . import balance, components, lexicon, negatives, parse, truth
 from . import ingest as ingestion
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 class LexiconSource(Settings):

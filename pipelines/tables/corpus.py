@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,8 +15,7 @@ from ...augment.truth.estimates import Truth
 from ..engine.stage import TableInMemory
 from ..engine.tables import WholeTable, has_table, read_table
 
-if TYPE_CHECKING:
-    Readable = WholeTable | TableInMemory
+Readable = WholeTable | TableInMemory
 
 
 @lru_cache(maxsize=1)

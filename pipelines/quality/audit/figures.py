@@ -18,6 +18,7 @@ from pydantic import Field
 
 from ....augment.operators import OPERATORS
 from ....augment.settings import AtLeastOne, NotNegative, Photos, Refined, Seed, Settings, Splits
+from ....schemas.fields import table_of
 from ....schemas.negatives import AUDIT, POSITIVE
 from ...engine.tables import has_table, read_table, shards_of
 from ...tables.columns import check_splits, having
@@ -249,9 +250,7 @@ def _refused(run: Path, splits: Sequence[str]) -> dict[str, dict[str, int]]:
 
 def to_table(figures: Figures, blindness: Mapping[str, Blindness]) -> pa.Table:
     """All numbers of an audit, one per row, in the order of the page; blindness: by table."""
-    rows = [(*row, *(None,) * (len(AUDIT) - len(row))) for row in _rows(figures, blindness)]
-    columns = zip(zip(*rows, strict=True), AUDIT, strict=True)
-    return pa.Table.from_arrays([pa.array(values, field.type) for values, field in columns], schema=AUDIT)
+    return table_of(((*row, *(None,) * (len(AUDIT) - len(row))) for row in _rows(figures, blindness)), AUDIT)
 
 
 def _rows(figures: Figures, blindness: Mapping[str, Blindness]) -> Iterator[tuple[Any, ...]]:
