@@ -109,7 +109,10 @@ def publish(run: Path, output: Path, config: PublishConfig, *, overwrite: bool =
         splits = ", ".join(publication.splits)
         raise ValueError(f"nothing to publish of {run} ({splits}) as {config.format}: no caption is left")
     verdict = pass_gate(run, found, config, say)
-    staged = staging_folder(output)
+    beside = None if isinstance(output, RemotePath) else output.parent
+    if beside is not None:
+        beside.mkdir(parents=True, exist_ok=True)
+    staged = Path(mkdtemp(prefix=f".{output.name}.", dir=beside))
     try:
         records = kind.write(publication, staged)
         if config.copy_images and not kind.embeds:
@@ -276,14 +279,6 @@ def made_with(publication: Publication) -> dict[str, Mapping[str, Any]]:
 
 
 # the output folder
-
-
-def staging_folder(output: Path) -> Path:
-    """A new local folder for what will be moved to `output`: beside it, or a temporary one if that is on a store."""
-    if isinstance(output, RemotePath):
-        return Path(mkdtemp(prefix="negcap-publish-"))
-    output.parent.mkdir(parents=True, exist_ok=True)
-    return Path(mkdtemp(prefix=f".{output.name}.", dir=output.parent))
 
 
 def digests(folder: Path, names: Sequence[str] = ()) -> tuple[File, ...]:

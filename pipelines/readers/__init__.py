@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from ...augment.settings import word
 from . import files, formats, table, webdataset
-from .files import head, is_folder, is_pattern, matching, name_in, name_of, names, naming
+from .files import files_named, head, is_folder, is_pattern, matching, name_in, name_of, names, naming
 from .record import ReadOptions, Record, Rejected, clean
 
 __all__ = [
@@ -52,7 +52,7 @@ READERS = {
     "multi30k": Reader(formats.multi30k, files=formats.multi30k_files, alone=False),
     "vsepp": Reader(formats.vsepp, files=formats.vsepp_files, alone=False),
     "table": Reader(table.records, files=table.files_of),
-    "webdataset": Reader(webdataset.records, files=webdataset.files_of),
+    "webdataset": Reader(webdataset.records, files=lambda source, options: files_named(webdataset.FILES, source)),
     "lines": Reader(formats.plain_lines),
 }
 

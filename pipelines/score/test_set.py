@@ -31,7 +31,7 @@ from ...augment.settings import (
     Splits,
 )
 from ..engine.tables import has_table
-from ..readers.pairs import Foreign, NoColumnError, read_pairs
+from ..readers.pairs import BESIDE, Foreign, NoColumnError, read_pairs
 from ..readers.record import Rejected
 from ..tables.columns import check_operators
 from ..tables.examples import by_caption, by_image, chosen_names, example_tables, other_wordings, questions
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 ALL = "all"  # the group of all cases
 NONE = -1  # of an index: there is no such text
 KINDS = "SugarCrepe, ARO, CREPE, NegCLIP, VALSE, COCO, NegBench, Parquet …, or Winoground's examples.jsonl"
-METADATA = ("croissant.json", "SHA256SUMS", "README.md", "sizes.json", "dataset_infos.json")
 # What a text is of its item: a caption, another one of the image, a negative of the first; the true option of a
 # question, a false one; a caption of one of two images, false of the other.
 CAPTION, SECOND, NEGATIVE, TRUE, FALSE, OF_TWO = "caption", "second", "negative", "true", "false", "of two"
@@ -278,7 +277,7 @@ def _of_published(source: Path, config: ScoreConfig) -> pd.DataFrame:
 def _is_data(path: Path, source: Path) -> bool:
     inside = path.relative_to(source).parts
     hidden = any(part.startswith((".", "_")) for part in inside) or inside[0] == "images"
-    return path.is_file() and not hidden and path.name not in METADATA and path.suffix in READERS
+    return path.is_file() and not hidden and path.name not in BESIDE and path.suffix in READERS
 
 
 def _split_names(file: Path, source: Path) -> set[str]:
