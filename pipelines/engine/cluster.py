@@ -90,13 +90,13 @@ def executor(workers: int | None = None, scheduler: str | None = None, *, retrie
     if workers is not None and workers < 1:
         raise ValueError(f"workers must be >= 1, was: {workers}")
     if scheduler == SYNCHRONOUS:
-        return Synchronous()
+        return Executor()
     connect = partial(_started, workers or len(os.sched_getaffinity(0)), retries)
     return Distributed(connect if scheduler is None else _named(scheduler), scheduler)
 
 
 class Executor:
-    """Runs the calls of a stage: in this process (Synchronous) or by workers (Distributed)."""
+    """Runs the calls of a stage in this process, one after another, without Dask: for debugging, and small inputs."""
 
     scheduler: str | None = None
 
@@ -121,10 +121,6 @@ class Executor:
             except Exception as error:
                 raise TaskError(cause(error), position) from error
             yield position, result
-
-
-class Synchronous(Executor):
-    """Runs all calls in this process, one after another, without Dask: for debugging and for small inputs."""
 
 
 class Distributed(Executor):
@@ -159,7 +155,7 @@ class Distributed(Executor):
     def for_shards(self, number: int) -> Executor:
         """See Executor."""
         own = self.scheduler is None and self._client is None
-        return self if not own or (number > 1 and self.client) else Synchronous()
+        return self if not own or (number > 1 and self.client) else Executor()
 
     def map(
         self, function: Callable[..., Any], calls: Sequence[tuple], on_report: OnReport | None = None

@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 
 from ...schemas.captions import CAPTIONS, REJECTED_RECORDS, source_columns
 from .. import readers
-from ..engine.cluster import Executor, Synchronous, report_done
+from ..engine.cluster import Executor, report_done
 from ..engine.errors import StageError, TaskError
 from ..engine.lock import locked
 from ..engine.manifest import Identity, check_code, code_of, describe
@@ -145,7 +145,7 @@ def ingest(
     scheduler = getattr(executor, "scheduler", None)
     shared = scheduler is None or not isinstance(run, RemotePath) or os.environ.get("XDG_CACHE_HOME")
     if executor is None or len(files) < MANY_FILES or not shared:
-        executor = Synchronous()
+        executor = Executor()
     kept = readers.kept_types(format, files, config)
     contents = each(executor, readers.content, [(file, format) for file in files])
     with locked(run):

@@ -166,18 +166,17 @@ def read_all(
     return {operator: of_random_images(made[operator], limit, seed) for operator in sorted(made)}
 
 
-def read_corpus(run: Path, shards: slice = slice(None), limit: int = CORPUS) -> list[tuple[str, str]]:
-    """(text, image_id) of all English captions of a run, or of some shards; empty if it has no captions table.
-
-    limit: at most so many captions, those of random images.
+def read_corpus(run: Path, shards: slice = slice(None)) -> list[tuple[str, str]]:
+    """(text, image_id) of all English captions of a run, or of some shards; empty if it has no captions table. At most
+    CORPUS captions, those of random images.
     """
     corpus: list[tuple[str, str]] = []
     for shard in shards_of(run, "captions")[shards] if has_table(run, "captions") else ():
         rows = shard.read(("text", "image_id", "language")).filter(pc.field("language") == "en")
         corpus += zip(rows["text"].to_pylist(), rows["image_id"].to_pylist(), strict=True)
-        if len(corpus) > 2 * limit:
-            corpus = of_random_images(corpus, limit)
-    return of_random_images(corpus, limit)
+        if len(corpus) > 2 * CORPUS:
+            corpus = of_random_images(corpus, CORPUS)
+    return of_random_images(corpus, CORPUS)
 
 
 def of_random_images(rows: Sequence[Row], limit: int, seed: int = 0) -> list[Row]:

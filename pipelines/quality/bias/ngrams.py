@@ -215,12 +215,9 @@ class LanguageModel(NamedTuple):
             probability = np.where(follow > 0, longer, probability)
         return probability
 
-    def gaps(self, true: Texts, negative: Texts, folds: np.ndarray, around: Windows | None = None) -> np.ndarray:
-        """(pairs,): log p(true) - log p(negative), each by the model that was trained without the pair's fold.
-
-        around: the windows where the texts differ, None to compute them.
-        """
-        around = around or windows(true, negative)
+    def gaps(self, true: Texts, negative: Texts, folds: np.ndarray) -> np.ndarray:
+        """(pairs,): log p(true) - log p(negative), each by the model that was trained without the pair's fold."""
+        around = windows(true, negative)
         return self.score(true, around.true, folds) - self.score(negative, around.negative, folds)
 
 
