@@ -17,7 +17,7 @@ from torch import Generator, Tensor
 from ...augment.reproducible import record_rng
 from ...schemas.captions import LANGUAGE
 from ...schemas.negatives import NEGATIVES
-from ..engine.tables import has_table, read_table
+from ..engine.tables import has_table, read_table, shards_of
 from ..tables.columns import UNSPLIT, check_splits, stored_splits
 from .device import to_device
 from .features import Features
@@ -118,9 +118,11 @@ def read_captions(run: Path, extra: str = "", languages: tuple[str, ...] = (LANG
     language of which the run has no captions.
     """
     columns = ["caption_id", "image_id", "split", "language", "origin", "text"]
+    for shard in shards_of(run, extra)[:1] if extra else ():
+        present = shard.read().column_names
+        if lacking := [name for name in columns if name not in present]:
+            raise ValueError(f"extra must be a table of captions, {extra} lacks: {', '.join(lacking)}")
     tables = [pa.concat_tables(read_table(run, name, columns)) for name in ("captions", extra) if name]
-    if lacking := [name for table in tables for name in columns if name not in table.column_names]:
-        raise ValueError(f"extra must be a table of captions, {extra} lacks: {', '.join(lacking)}")
     known = tables[0]["language"].unique().to_pylist()
     if missing := [language for language in languages if language not in known]:
         raise ValueError(
