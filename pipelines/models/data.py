@@ -231,6 +231,11 @@ class SceneGraphs(NamedTuple):
         return self._replace(**parts)
 
 
+def starts_of(sizes: Tensor) -> Tensor:
+    """Where each of n consecutive groups begins, and the last one ends: (n + 1,); sizes: (n,)."""
+    return torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
+
+
 def ragged_rows(offsets: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
     """The indices of all entries in rows (B,) of a ragged array, and the position in `rows` of each; both (m,).
 
@@ -291,9 +296,8 @@ def encode_components(components: pa.Table, vocabulary: WordVocabulary, device: 
         names = [entries.flatten().field(part).dictionary_encode() for part in parts]
         ids = [np.array(component_ids(vocabulary, name.dictionary.to_pylist()), np.int64) for name in names]
         words = np.stack([known[name.indices.to_numpy()] for known, name in zip(ids, names, strict=True)], 1)
-        sizes = entries.value_lengths().to_numpy(zero_copy_only=False)
-        offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        lists.append(ComponentLists(torch.from_numpy(words).to(device), torch.from_numpy(offsets)))
+        sizes = torch.tensor(entries.value_lengths().to_numpy(zero_copy_only=False), dtype=torch.long)
+        lists.append(ComponentLists(torch.from_numpy(words).to(device), starts_of(sizes)))
     return SceneGraphs(*lists)
 
 
@@ -435,19 +439,17 @@ def encode_run(
     lengths = torch.from_numpy(np.concatenate([np.diff(part.offsets) for part in encoded]))
     if len(vocabularies) > 1:  # they are sorted by language, and go back to their order
         place = language.argsort(stable=True).argsort()
-        starts = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
-        tokens, lengths = tokens[ragged_rows(starts, place)[0]], lengths[place]
+        tokens, lengths = tokens[ragged_rows(starts_of(lengths), place)[0]], lengths[place]
     operator, family = (rows[name].combine_chunks().dictionary_encode() for name in ("operator", "family"))
     above_one = {
         name: pc.and_(pc.equal(rows["family"], "numeral"), pc.invert(pc.is_in(rows[name], pa.array(SINGULAR))))
         for name in ("replaced", "replacement")
     }
-    offsets = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
     return Corpus(
         captions=captions,
         vocabulary=vocabulary,
         others=others,
-        texts=Texts(tokens.to(device), offsets, len(captions.ids), None, language),
+        texts=Texts(tokens.to(device), starts_of(lengths), len(captions.ids), None, language),
         negative_caption=torch.from_numpy(owner.to_numpy().astype(np.int64)),
         operator=torch.from_numpy(operator.indices.to_numpy().astype(np.int64)),
         family=torch.from_numpy(family.indices.to_numpy().astype(np.int64)),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import Generator, Tensor, nn
@@ -111,10 +110,5 @@ def contrastive_losses(
 
 VSE = Objective(DualEncoder, vse_losses)  # also of VSE++ and order-embeddings (Vendrov et al. 2016, eq. 4)
 INFO_NCE = Objective(ContrastiveEncoder, contrastive_losses)  # also of SigLIP
-DRAWN: dict[str, Any] = {
-    "sampler": negative_pool,
-    "sample": lambda pool, captions, config, generator: pool.draw(captions, config.negatives, generator),
-    "describe": lambda pool: f"{len(pool.rows):,} negatives",
-}
-VSE_C = replace(VSE, **DRAWN)
-NEGCLIP = replace(INFO_NCE, **DRAWN)  # also of CE-CLIP
+VSE_C = replace(VSE, sampler=negative_pool)
+NEGCLIP = replace(INFO_NCE, sampler=negative_pool)  # also of CE-CLIP

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from ....schemas.captions import CAPTION_REASONS
+from ..data import starts_of
 from ..vocabulary import END_ID, PAD_ID, START_ID, UNKNOWN_ID, WordVocabulary
 from .config import WritingConfig
 from .model import Captioner, Generator, LSTMState, PaddedSentences
@@ -63,9 +64,8 @@ def join_words(sentences: PaddedSentences, vocabulary: WordVocabulary) -> pa.Arr
     words, inside = sentences.words, sentences.mask & (sentences.words != END_ID)
     flat = pa.array(words[inside].cpu().numpy().astype(np.int32))
     texts = pa.DictionaryArray.from_arrays(flat, pa.array(vocabulary.words)).cast(pa.string())
-    offsets = torch.cat([inside.new_zeros(1, dtype=torch.long), inside.sum(1).cumsum(0)])
-    lists = pa.ListArray.from_arrays(pa.array(offsets.cpu().numpy().astype(np.int32)), texts)
-    return pc.binary_join(lists, " ")
+    offsets = pa.array(starts_of(inside.sum(1)).cpu().numpy().astype(np.int32))
+    return pc.binary_join(pa.ListArray.from_arrays(offsets, texts), " ")
 
 
 def detokenize(texts: pa.Array) -> pa.Array:

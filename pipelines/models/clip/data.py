@@ -18,7 +18,7 @@ from ...engine.tables import has_table, read_table
 from ...features.preprocess import open_images
 from ...tables.images import Images
 from ...tables.pairs import earlier, pair_tables
-from ..batches import NegativePool, build_pool
+from ..batches import NegativePool
 from ..data import concreteness
 from .config import NEED_NEGATIVES, TRIPLET, ClipConfig
 from .towers import Towers
@@ -144,7 +144,8 @@ def pool_of(pairs: Pairs, config: ClipConfig) -> NegativePool | None:
     if config.objective not in NEED_NEGATIVES:
         return None
     wanted = torch.tensor([name in config.negative_operators for name in pairs.operators]) & (pairs.family >= 0)
-    pool = build_pool(pairs.owner, pairs.family, pairs.concreteness, wanted, len(pairs.texts))
+    given = pairs.owner, pairs.family, pairs.concreteness, wanted, len(pairs.texts), config.negatives
+    pool = NegativePool(*given)
     if not len(pool.rows):
         raise ValueError(f"{config.objective} needs negatives of the families {', '.join(config.negative_families)}")
     return pool

@@ -68,7 +68,7 @@ def train_clip(config: ClipConfig, *, overwrite: bool = False, say: Callable[[st
 
     def step(batch: tuple[Tensor, Generator], epoch: int) -> Step:
         captions, generator = batch
-        drawn = NONE if pool is None else pool.draw(captions, config.negatives, generator)
+        drawn = NONE if pool is None else pool.sample(captions, generator)
         image = pairs.image[captions]
         images, texts, false = embedded(data.pixels[image], data.captions[captions], data.negatives[drawn.rows])
         same = (image[:, None] == image[None, :]).to(device)

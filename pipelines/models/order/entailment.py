@@ -19,7 +19,7 @@ from torch import Generator, Tensor, nn
 from ...engine.storage import write_atomically, write_json
 from ..checkpoint import epoch_seed
 from ..device import choose_device
-from ..encoders import TextEncoder, TextShape, word_embedding
+from ..encoders import TextEncoder, word_embedding
 from ..figures import markdown_table, mean_and_range, write_results
 from ..fit import Line, Step, fit
 from ..similarities import SIMILARITIES
@@ -126,10 +126,10 @@ class SentencePairs(nn.Module):
         super().__init__()
         self.highest = 1.0 if similarity == "cosine" else 0.0  # score of equal vectors
         self.similarity = SIMILARITIES[similarity]
-        shape = TextShape(config.word_dim, config.joint, bidirectional=False, pooling="last")
         with torch.random.fork_rng(devices=[]):
             embedding = word_embedding(words, config.word_dim, generator, vectors, tune=True)
-            self.text = TextEncoder(embedding, shape, generator, self.similarity.finish)
+            sizes, finish = (config.word_dim, config.joint), self.similarity.finish
+            self.text = TextEncoder(embedding, *sizes, generator, finish, bidirectional=False, pooling="last")
 
     def forward(self, pairs: EncodedPairs, rows: Tensor) -> Tensor:
         """The penalties (B,) of pairs `rows` (B,): E(premise, hypothesis), or 1 - cosine."""

@@ -172,7 +172,7 @@ def epoch_batches(data: TrainingData, config: Any, epoch: int) -> Iterator[tuple
         chosen = chosen[~data.captions.are_extra(chosen) | drawn]
     batches = shuffled_batches(chosen, config.batch_size, generator)
     for captions, features in ahead(batches, lambda rows: take(data.features.values, image[rows], data.device)):
-        sampled = OBJECTIVES[config.model].sample(data.sampler, captions, config, generator)
+        sampled = data.sampler and data.sampler.sample(captions, generator)
         yield make_batch(data, captions, features, config, noise), sampled
 
 
@@ -220,7 +220,7 @@ def _input_tables(config: Any) -> tuple[str, ...]:
 
 
 def _first_line(config: Any, data: TrainingData) -> str:
-    sampler, without = OBJECTIVES[config.model].describe(data.sampler), int((~data.features.available).sum())
+    sampler, without = str(data.sampler or ""), int((~data.features.available).sum())
     return (
         f"{config.model}: {len(data.train):,} captions to train on, {len(data.validation):,} to validate, "
         f"{len(data.vocabulary):,} words"

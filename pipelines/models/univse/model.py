@@ -11,7 +11,7 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from ..config import UniVseConfig
-from ..data import Phrase, SceneGraphs, Texts, component_ids, ragged_rows
+from ..data import Phrase, SceneGraphs, Texts, component_ids, ragged_rows, starts_of
 from ..device import to_device
 from ..encoders import build_encoders, encode_phrases, linear_layer, word_embedding
 from ..similarities import COSINE
@@ -159,9 +159,9 @@ class UniVSE(nn.Module):
         """Unit vectors, by ψ in one pass, of texts `rows` (B,) and of triples (n, 3): (B, d) and (n, d)."""
         at, _ = ragged_rows(texts.offsets, rows)
         sizes = texts.offsets[rows + 1] - texts.offsets[rows]
-        sizes = torch.cat([sizes.new_zeros(1), sizes, sizes.new_full((len(triples),), 3)])
+        sizes = torch.cat([sizes, sizes.new_full((len(triples),), 3)])
         tokens = torch.cat([texts.tokens[to_device(at, texts.tokens.device)], triples.flatten().to(texts.tokens.dtype)])
-        vectors = self.text(tokens, sizes.cumsum(0), torch.arange(len(rows) + len(triples)))
+        vectors = self.text(tokens, starts_of(sizes), torch.arange(len(rows) + len(triples)))
         return vectors[: len(rows)], vectors[len(rows) :]
 
     def sentences_and_components(self, texts: Texts, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:

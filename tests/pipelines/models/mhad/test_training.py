@@ -76,11 +76,11 @@ def test_text_vectors_are_those_of_the_texts_own_language(mhad: Path, german: Pa
 
 
 def test_each_epoch_pairs_every_english_caption_with_a_german_one_of_its_image(data: TrainingData) -> None:
-    config, paired = configure(Path("r"), Path("o"), "mha-d"), []
+    paired = []
     assert len(data.train) == 200 and set(data.captions.language[data.train].tolist()) == {0}
     for epoch in (1, 1, 2):
         generator = Generator().manual_seed(epoch)
-        parts = [MHA_D.sample(data.sampler, rows, config, generator).captions["de"] for rows in data.train.split(50)]
+        parts = [data.sampler.sample(rows, generator).captions["de"] for rows in data.train.split(50)]
         german = torch.cat(parts)
         assert torch.equal(data.captions.image[german], data.captions.image[data.train])
         assert len(german.unique()) == 200 and set(data.captions.language[german].tolist()) == {1}
@@ -93,7 +93,7 @@ def test_the_loss_is_the_sum_of_its_terms(data: TrainingData, german: Path) -> N
     config = configure(german, german / "m", **{**SMALL_MHAD, **given})
     model = MHA_D.build(config, 22, len(data.vocabulary), None, [(len(data.others["de"]), None)])
     rows = data.train[:20]
-    sampled = MHA_D.sample(data.sampler, rows, config, Generator().manual_seed(1))
+    sampled = data.sampler.sample(rows, Generator().manual_seed(1))
     same = data.captions.image[rows][:, None] == data.captions.image[rows][None]
     features = data.features.values[data.captions.image[rows]]
     terms = MHA_D.losses(model, Batch(rows, features, same, data.texts), sampled, config, 1)

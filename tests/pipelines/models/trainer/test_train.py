@@ -74,7 +74,7 @@ def test_negatives_may_be_shared_and_come_later(english: Path, tmp_path: Path, s
     settings = config(english, tmp_path, model="vse-c", share_negatives=share, negatives_after=2, warm_up=0)
     data = read_training_data(settings)
     captions = data.train[:6]
-    drawn = VSE_C.sample(data.sampler, captions, settings, torch.Generator().manual_seed(0))
+    drawn = data.sampler.sample(captions, torch.Generator().manual_seed(0))
     model, sampled = VSE_C.build(settings, 22, len(data.vocabulary), None), drawn
     features, image = data.features.values[data.captions.image[captions]], data.captions.image[captions]
     batch = Batch(captions, features, image[:, None] == image[None, :], data.texts)
