@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 from negcap.pipelines.models.captioner import train as training
 from negcap.pipelines.models.captioner.config import CaptionerConfig
 from negcap.pipelines.models.captioner.model import load_captioner, weights_file
-from negcap.pipelines.models.captioner.train import read_training, train
+from negcap.pipelines.models.captioner.train import Training, train
 from negcap.pipelines.models.vocabulary import UNKNOWN_ID
 from tests.pipelines.models.golden_losses import losses_as_before
 from tests.pipelines.models.trainer_world import write_world
@@ -108,9 +108,9 @@ def test_collapse_stops_with_the_last_good_generator(
 
 
 def test_the_discriminator_sees_no_captions_with_unknown_words_and_long_ones_are_cut(world: Path) -> None:
-    material = read_training(config(world, Path("m"), min_count=16, words=6))
+    material = Training(config(world, Path("m"), min_count=16, words=6))
     rows = material.train.tolist()
-    full = read_training(config(world, Path("m"), min_count=16))
+    full = Training(config(world, Path("m"), min_count=16))
     unknown = [bool((full.sentences(torch.tensor([row])).words == UNKNOWN_ID).any()) for row in rows]
     assert 0 < sum(unknown) < len(unknown)
     assert material.known.tolist() == [row for row, is_so in zip(rows, unknown, strict=True) if not is_so]
