@@ -7,7 +7,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -146,17 +146,25 @@ def to_markdown(result: Mapping[str, Any]) -> str:
     return markdown_table([f"{result['images']:,} images of {result['split']}", *columns], rows)
 
 
-class ReferenceCaptions(NamedTuple):
-    """I images and their human captions, as normalized words.
+class ReferenceCaptions:
+    """The I images of a split and their human captions, as normalized words.
 
     rows: (I,) indices among the run's images. ids: their image ids. captions: of each image; the first one is compared
-    with, the others are references. train: all captions of the captioner's train splits, as normalized texts.
+    with, the others are references. train: all captions of the splits `train`, as normalized texts. Raises ValueError
+    if no image of the split has features.
     """
 
-    rows: Tensor
-    ids: list[str]
-    captions: list[list[list[str]]]
-    train: frozenset[str]
+    def __init__(
+        self, captions: Captions, available: Tensor, train: Sequence[str], config: CaptionerEvaluateConfig
+    ) -> None:
+        chosen = captions.to_evaluate(config.split, available, config.limit)
+        texts, images = normalize(captions.texts).to_pylist(), captions.image[chosen].tolist()
+        sentences: dict[int, list[list[str]]] = {image: [] for image in sorted(set(images))}
+        for row, image in zip(chosen.tolist(), images, strict=True):
+            sentences[image].append(texts[row].split())
+        self.rows, self.captions = torch.tensor(list(sentences)), list(sentences.values())
+        self.ids = [captions.image_ids[image] for image in sentences]
+        self.train = {texts[row] for row in captions.of_splits(train).tolist()}
 
 
 def evaluate(folder: Path, run: Path, config: CaptionerEvaluateConfig, output: Path | None = None) -> str:
@@ -172,7 +180,7 @@ def evaluate(folder: Path, run: Path, config: CaptionerEvaluateConfig, output: P
     features = read_features(run, captions.image_ids)
     captioner = load_captioner(weights_file(folder, MLE), device)
     captioner.require_features(features.values, features.backbone)
-    reference = read_references(captions, features, captioner, config)
+    reference = ReferenceCaptions(captions, features.available, captioner.config.train_splits, config)
     judge = None
     if config.ranker is not None:
         judge = load_judge(config.ranker, run, captions.image_ids, reference.rows, device)
@@ -189,25 +197,6 @@ def evaluate(folder: Path, run: Path, config: CaptionerEvaluateConfig, output: P
         measures[f"{phase} {decoding}"] = {"discriminator": score, **measure(groups, first, reference, judge)}
     result = {"split": config.split, "images": len(reference.ids), "measures": measures}
     return write_results(output or folder / "evaluation", "measures", result, to_markdown(result))
-
-
-def read_references(
-    captions: Captions, features: Features, captioner: Captioner, config: CaptionerEvaluateConfig
-) -> ReferenceCaptions:
-    """The images of the split and their captions. Raises ValueError if no image of the split has features."""
-    chosen = captions.to_evaluate(config.split, features.available, config.limit)
-    images = captions.image[chosen].unique()
-    texts = normalize(captions.texts).to_pylist()
-    sentences: dict[int, list[list[str]]] = {image: [] for image in images.tolist()}
-    for row, image in zip(chosen.tolist(), captions.image[chosen].tolist(), strict=True):
-        sentences[image].append(texts[row].split())
-    train = captions.of_splits(captioner.config.train_splits)
-    return ReferenceCaptions(
-        images,
-        [captions.image_ids[image] for image in sentences],
-        list(sentences.values()),
-        frozenset(texts[row] for row in train.tolist()),
-    )
 
 
 @torch.inference_mode()

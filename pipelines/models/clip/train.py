@@ -44,9 +44,10 @@ def train_clip(config: ClipConfig, *, overwrite: bool = False, say: Callable[[st
     pool = pool_of(pairs, config)
     model = towers(config, frequent_words([*pairs.texts, *pairs.negatives])).to(device)
     data = Encoded(model, pairs.files, pairs.texts, pairs.negatives)
-    triplets = config.objective == TRIPLET
-    *given, of_caption = read_counterparts(config, pairs.ids) if triplets else ([], [], torch.empty(0))
-    pictures = Encoded(model, *given, ()) if triplets else None
+    kind, pictures = config.objective, None
+    if kind == TRIPLET:
+        files, texts, of_caption = read_counterparts(config, pairs.ids)
+        kind, pictures = "negclip", Encoded(model, files, texts, ())
     held_out = Pairs(config, [config.validation_split])
     validation = Encoded(model, held_out.files, held_out.texts, held_out.negatives)
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
@@ -73,7 +74,6 @@ def train_clip(config: ClipConfig, *, overwrite: bool = False, say: Callable[[st
         image = pairs.image[captions]
         images, texts, false = embedded(data.pixels[image], data.captions[captions], data.negatives[drawn.rows])
         same = (image[:, None] == image[None, :]).to(device)
-        kind = "negclip" if triplets else config.objective
         terms = contrastive_terms(kind, model, images, texts, false, drawn, same, config.concreteness_margin)
         if pictures is not None:
             of, places = draw_counterparts(of_caption, captions, generator)

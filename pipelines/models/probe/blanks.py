@@ -201,20 +201,20 @@ def fill_blanks(task: Task) -> tuple[dict[str, Any], str]:
 
     Returns the metrics, and their table as Markdown.
     """
-    run, config, captions, features, train, test, say = task
-    vocabulary = build_vocabulary((captions.texts[int(n)].as_py() for n in train), config.min_count or 4)
+    config, captions, features = task.config, task.captions, task.features
+    vocabulary = build_vocabulary((captions.texts[int(n)].as_py() for n in task.train), config.min_count or 4)
     tables = word_tables(config.vectors, config.models, vocabulary.words[len(SPECIALS) :], config.seed)
     known = torch.cat([torch.zeros(len(SPECIALS), dtype=torch.bool), ~tables[FILE].isnan().any(1)])
     choices = known.nonzero()[:, 0]
     seen, tested = (
-        read_blanks(run, [captions.ids[int(n)] for n in rows], captions.image[rows], vocabulary, known)
-        for rows in (train, test)
+        read_blanks(task.run, [captions.ids[int(n)] for n in rows], captions.image[rows], vocabulary, known)
+        for rows in (task.train, task.test)
     )
     epochs, states = config.epochs or EPOCHS, config.hidden or STATES
     found = {"most frequent words": recalls(frequency_ranks(seen, tested), tested.kind)}
     for name, table in {f"{FILE}, without the image": tables[FILE], **tables}.items():
         words = torch.cat([torch.zeros(len(SPECIALS), table.shape[1]), table.nan_to_num()])
-        say(f"{name}: {words.shape[1]} numbers a word")
+        task.say(f"{name}: {words.shape[1]} numbers a word")
         image = not name.endswith("without the image")
         filler = train_filler(words, features, seen, config.seed, epochs, states, image=image)
         found[name] = recalls(blank_ranks(filler, features, tested, choices), tested.kind)

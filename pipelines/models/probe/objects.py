@@ -183,18 +183,18 @@ def image_to_word(task: Task) -> tuple[dict[str, Any], str]:
 
     Returns the metrics, and their table as Markdown.
     """
-    run, config, captions, features, train, test, say = task
-    objects = frequent_objects(run, captions.image_ids, config.min_count)
+    config, captions, features = task.config, task.captions, task.features
+    objects = frequent_objects(task.run, captions.image_ids, config.min_count)
     tables = word_tables(config.vectors, config.models, objects.words, config.seed)
     known = ~tables[FILE].isnan().any(1)
-    train, test = (captions.image[rows].unique() for rows in (train, test))
+    train, test = (captions.image[rows].unique() for rows in (task.train, task.test))
     words = list(compress(objects.words, known.tolist()))
     seen, tested = (Objects(words, objects.present[at][:, known], objects.absent[at][:, known]) for at in (train, test))
     epochs, frequent = config.epochs or EPOCHS, seen.present.sum(0).double()
     scores: dict[str, Callable[[Tensor], Tensor]] = {"most frequent objects": lambda x: frequent.expand(len(x), -1)}
     for name, table in tables.items():
         vectors = table[known]
-        say(f"{name}: {vectors.shape[1]} numbers a word")
+        task.say(f"{name}: {vectors.shape[1]} numbers a word")
         scores[name] = partial(train_classifier(vectors, features[train], seen, config.seed, epochs).scores, vectors)
     found = {name: mean_average_precision(score, features[test], tested, config.seed) for name, score in scores.items()}
     metrics = {

@@ -105,9 +105,12 @@ class ComponentSource:
     """
 
     def __init__(self, config: UniVseConfig, corpus: Corpus, train: Tensor) -> None:
-        tables = (read_whole_table(config.run, f"component_{name}") for name in ("vocabulary", "exclusions"))
         components = read_caption_rows(config.run, "components", corpus.captions.ids)
-        self.sampler, self.graphs = Sampler(components, *tables, config.false_words), require_graphs(corpus.texts)
+        vocabulary, excluded = (
+            read_whole_table(config.run, f"component_{name}") for name in ("vocabulary", "exclusions")
+        )
+        self.sampler = Sampler(components, vocabulary, excluded, config.false_words)
+        self.graphs = require_graphs(corpus.texts)
         # the word ids of what is sampled, by kind: a sample of -1, no word, has the id -1
         words = self.sampler.words
         self.ids = {kind: torch.tensor([*component_ids(corpus.vocabulary, words[kind]), -1]) for kind in KINDS}
