@@ -33,7 +33,7 @@ class Objective:
 
     build(config, features, words, vectors): a new model; features: the size of an image's feature vector; words: the
         size of the vocabulary; vectors: (words, word_dim) initial word vectors, or None for random ones. A model of
-        several languages gets those of the first one here, and in a fifth argument, a list, those of the others.
+        several languages gets those of the first one here, and in one more argument each those of the others.
     losses(model, batch, sampled, config, epoch): the terms of the loss by name, each a scalar summed over the batch;
         sampled: what the sampler has for the batch; epoch: from 1.
     sampler(config, corpus, train): what samples for the captions train (n,) of a training, such as their negatives; its

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -366,8 +365,8 @@ NO_FEATURES = Features(torch.empty(0, 0), "", torch.empty(0, dtype=torch.bool))
 class Corpus:
     """The C captions of a run and their M negatives, as word ids, and the features of its images.
 
-    vocabulary, others: of the first language of the captions, and of each further one. texts: captions, then negatives,
-    which are English. negative_caption: (M,) the caption index of each negative. operator, family: (M,) indices into
+    vocabularies: by language, in the order of the captions' languages. texts: captions, then negatives, which are
+    English. negative_caption: (M,) the caption index of each negative. operator, family: (M,) indices into
     `operators` and `families`. draw: (M,) from 0, the position of a negative among those of its caption and operator.
     was_plural, is_plural: (M,) bool, whether the quantity that a numeral negative replaces, or puts in its place, is
     above one; False for negatives of other operators. concreteness: (M,) float32, that of the noun which a negative
@@ -375,8 +374,7 @@ class Corpus:
     """
 
     captions: Captions
-    vocabulary: WordVocabulary
-    others: Mapping[str, WordVocabulary]
+    vocabularies: Mapping[str, WordVocabulary]
     texts: Texts
     negative_caption: Tensor
     operator: Tensor
@@ -388,6 +386,11 @@ class Corpus:
     operators: tuple[str, ...]
     families: tuple[str, ...]
     features: Features = NO_FEATURES
+
+    @property
+    def vocabulary(self) -> WordVocabulary:
+        """That of the first language."""
+        return next(iter(self.vocabularies.values()))
 
     @property
     def device(self) -> torch.device:
@@ -410,18 +413,16 @@ class Corpus:
 def encode_run(
     run: Path,
     captions: Captions,
-    vocabulary: WordVocabulary,
-    others: Mapping[str, WordVocabulary] = MappingProxyType({}),
+    vocabularies: Mapping[str, WordVocabulary],
     features: Features = NO_FEATURES,
     device: torch.device = CPU,
 ) -> Corpus:
     """Encode the captions and negatives of a run, with their words on a device.
 
-    vocabulary: of the first language of the captions. others: of each further language. features: of the images, for a
-    corpus whose images are embedded. A run without negatives has M = 0, and so have captions of which none are English.
-    Raises ValueError for a negative of an unknown caption.
+    vocabularies: of each language of the captions. features: of the images, if they are embedded. A run without
+    negatives has M = 0, and so have captions of which none are English. Raises ValueError for a negative of an unknown
+    caption.
     """
-    vocabularies = {captions.languages[0]: vocabulary, **others}
     shards = columns_of(run, "negatives", COLUMNS) if has_table(run, "negatives") and LANGUAGE in vocabularies else ()
     rows = pa.concat_tables([pa.schema([NEGATIVES.field(name) for name in COLUMNS]).empty_table(), *shards])
     owner = pc.index_in(rows["caption_id"], pa.array(captions.ids, pa.string()))
@@ -447,8 +448,7 @@ def encode_run(
     }
     return Corpus(
         captions=captions,
-        vocabulary=vocabulary,
-        others=others,
+        vocabularies=vocabularies,
         texts=Texts(tokens.to(device), starts_of(lengths), len(captions.ids), None, language),
         negative_caption=torch.from_numpy(owner.to_numpy().astype(np.int64)),
         operator=torch.from_numpy(operator.indices.to_numpy().astype(np.int64)),

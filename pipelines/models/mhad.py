@@ -58,7 +58,7 @@ class MultiHeadAttention(nn.Module):
     The vector of an image or sentence is the L2-normalized concatenation of its heads' vectors; similarity is the
     cosine. Images and sentences are encoded apart from each other. features: the size of a region's feature vector.
     words, vectors: the size of the first language's vocabulary, and initial word vectors, see `word_embedding`. others:
-    the same two for each further language.
+    both for each further language.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class MultiHeadAttention(nn.Module):
         features: int,
         words: int,
         vectors: Tensor | None = None,
-        others: Sequence[tuple[int, Tensor | None]] = (),
+        *others: tuple[int, Tensor | None],
     ) -> None:
         super().__init__()
         generator = Generator().manual_seed(config.seed)

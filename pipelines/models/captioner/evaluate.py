@@ -52,14 +52,15 @@ def load_judge(folder: Path, run: Path, image_ids: list[str], rows: Tensor, devi
     image_ids: of all images of the run. rows: (I,) those that have captions. Raises FileNotFoundError or ValueError for
     a folder without a model, a model that needs components, or a run without features of the model's size.
     """
-    model, vocabulary, config = load_model(folder, device)
+    model, vocabularies, config = load_model(folder, device)
     if OBJECTIVES[config.model].needs_components:
         raise ValueError(f"judge must be a model that reads only sentences, this one needs components: {folder}")
     features = features_for(model, run, image_ids, config.table)
     images = embed_images(model.image, features.values, rows, device)
 
     def judge(texts: pa.Array) -> dict[str, float]:
-        vectors, each = embed_texts(model.sentences, vocabulary.encode(texts), device), torch.arange(len(texts))
+        encoded, each = vocabularies[config.languages[0]].encode(texts), torch.arange(len(texts))
+        vectors = embed_texts(model.sentences, encoded, device)
         metrics = retrieval_metrics(rank(images, vectors, each.to(device), model.similarity))
         similarity = model.similarity.pairs(images, vectors).mean().item()
         return {**{name: metrics[name] for name in metrics if name.startswith("t2i")}, "similarity": similarity}

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear, normalize
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
+from ....schemas.captions import LANGUAGE
 from ...readers.files import first_line
 from .. import checkpoint
 from ..encoders import TRANSFORMS
@@ -210,7 +211,8 @@ def load_captioner(weights: Path, device: torch.device) -> Captioner:
     Raises FileNotFoundError or ValueError for a folder without a captioner, or damaged files.
     """
     folder = weights.parent
-    identity, vocabulary = checkpoint.read_identity(folder, "captioner")
+    identity = checkpoint.read_identity(folder, "captioner")
+    vocabulary = checkpoint.read_vocabularies(folder, [LANGUAGE])[LANGUAGE]
     try:
         given = {name: value for name, value in identity["config"].items() if name not in RESUMABLE}
         config, features = CaptionerConfig(run=Path(), output=folder, **given), int(identity["features"])

@@ -12,6 +12,7 @@ import pyarrow as pa
 import torch
 from torch import Generator, Tensor
 
+from ....schemas.captions import LANGUAGE
 from .. import checkpoint
 from ..batches import shuffled_batches
 from ..checkpoint import epoch_seed
@@ -204,8 +205,8 @@ def train(config: CaptionerConfig, *, overwrite: bool = False, say: Callable[[st
     training, folder = Training(config), config.output
     nets, vocabulary = training.nets, training.vocabulary
     size, tables = training.features.shape[-1], ("captions", "features")
-    identity = checkpoint.training_identity(config, RESUMABLE, size, training.backbone, tables)
-    checkpoint.prepare_folder(folder, identity, vocabulary, overwrite=overwrite)
+    words = {LANGUAGE: vocabulary}
+    checkpoint.prepare_folder(config, RESUMABLE, size, training.backbone, tables, words, overwrite=overwrite)
     counts = {MLE: config.mle_epochs, DISCRIMINATOR: config.discriminator_epochs, GAN: config.gan_epochs}
     epochs = [(phase, number) for phase, count in counts.items() for number in range(1, count + 1)]
 

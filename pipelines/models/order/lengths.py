@@ -57,10 +57,11 @@ def measure_lengths(model_folder: Path, run: Path, config: LengthConfig, output:
     chosen = corpus.captions.to_evaluate(config.split, corpus.features.available, config.limit, None, language)
     embedded, words = embed_split(model, corpus, chosen), corpus.texts.offsets.diff()[chosen] - 2  # without the marks
     split, images = Split(embedded.images, embedded.vectors, embedded.owner, words), len(embedded.images)
-    metrics: dict[str, Any] = {"model": trained.model, "similarity": trained.similarity, "images": images}
+    name = getattr(trained, "similarity", "cosine")
+    metrics: dict[str, Any] = {"model": trained.model, "similarity": name, "images": images}
     metrics |= length_ranks(split, model.similarity, config.pairs)
     head = ["lengths", "images", "pairs", "mean rank of the image", "mean rank of the longer caption"]
-    row = [trained.similarity, f"{images:,}", str(metrics["pairs"])]
+    row = [name, f"{images:,}", str(metrics["pairs"])]
     table = markdown_table(head, [[*row, f"{metrics['image']:.1f}", f"{metrics['longer']:.1f}"]])
     parts = [table, f"Paper, COCO: {PAPER}."]
     if language == LANGUAGE and has_table(run, "components"):

@@ -64,7 +64,8 @@ def word_tables(vectors: Path, models: Sequence[Path], words: Sequence[str], see
         return torch.cat([fixed, others * torch.div(*lengths)], 1)
 
     for folder in models:
-        model, known, _ = load_model(folder, torch.device("cpu"))
+        model, vocabularies, _ = load_model(folder, torch.device("cpu"))
+        known = next(iter(vocabularies.values()))
         learned = learned_vectors(model.text.embedding)
         ids = torch.tensor([known.ids.get(word, UNKNOWN_ID) for word in words])
         if RANDOM not in tables:

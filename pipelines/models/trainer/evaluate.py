@@ -20,7 +20,6 @@ from ....schemas.features import RANKS
 from ...engine.shards import PARQUET
 from ...engine.storage import write_atomically
 from ...engine.tables import has_table, read_table
-from ..checkpoint import read_vocabularies
 from ..config import WITH_NEGATIVES, EvaluateConfig, TrainConfig
 from ..data import (
     Captions,
@@ -165,21 +164,15 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
     return Evaluation({**about, **metrics}, pd.concat(tables, ignore_index=True))
 
 
-class LoadedModel(NamedTuple):
-    """A trained model, its config, and the corpus of a run in its words, languages and features."""
+def load_with_corpus(folder: Path, run: Path, device: torch.device, **changes: Any) -> tuple[Any, Any, Corpus]:
+    """A trained model, its config, and the corpus of the run that it is measured on.
 
-    model: Any
-    config: Any
-    corpus: Corpus
-
-
-def load_with_corpus(folder: Path, run: Path, device: torch.device, **changes: Any) -> LoadedModel:
-    """A trained model and the run that it is measured on. Raises as `load_model`, `read_captions`, `features_for`."""
-    model, vocabulary, config = load_model(folder, device, **changes)
+    Raises as `load_model`, `read_captions` and `features_for`.
+    """
+    model, vocabularies, config = load_model(folder, device, **changes)
     captions = read_captions(run, languages=config.languages)
     features = features_for(model, run, captions.image_ids, config.table)
-    others = read_vocabularies(folder, config.languages[1:])
-    return LoadedModel(model, config, encode_run(run, captions, vocabulary, others, features, device))
+    return model, config, encode_run(run, captions, vocabularies, features, device)
 
 
 def features_for(model: Any, run: Path, image_ids: Sequence[str], table: str) -> Features:
@@ -209,7 +202,7 @@ def believed(config: TrainConfig, captions: Captions, features: Features, rows: 
     device = choose_device(config.device)
     kept = ~captions.are_extra(rows)
     for folder in config.judges:
-        model, vocabulary, trained = load_model(folder, device)
+        model, vocabularies, trained = load_model(folder, device)
         if not trained.left_out:
             raise ValueError(f"judges must be trained with leave_out, {folder} was not")
         inside = left_out(captions, rows, *trained.left_out)
@@ -217,9 +210,9 @@ def believed(config: TrainConfig, captions: Captions, features: Features, rows: 
         if not len(judged):
             continue
         image = captions.image[rows[inside]].unique()
-        encoded = vocabulary.encode(captions.texts.take(pa.array(rows[judged].numpy())))
+        texts = captions.texts.take(pa.array(rows[judged].numpy()))
         images = embed_images(model.image, features.values, image, device)
-        sentences = embed_texts(model.sentences, encoded, device)
+        sentences = embed_texts(model.sentences, vocabularies[trained.languages[0]].encode(texts), device)
         owner = torch.searchsorted(image, captions.image[rows[judged]]).to(device)
         kept[judged] = rank(images, sentences, owner, model.similarity).captions.cpu() <= config.judge_rank
     return kept

@@ -16,7 +16,6 @@ from torch import Tensor
 from ...engine.manifest import manifest_of
 from ...features.preprocess import cropped, decode
 from ...tables.images import Images
-from ..checkpoint import read_vocabularies
 from ..config import PictureConfig
 from ..data import (
     PARTS,
@@ -60,7 +59,7 @@ class Subject(NamedTuple):
     """
 
     model: Any
-    vocabulary: WordVocabulary
+    vocabularies: dict[str, WordVocabulary]
     trained: Any
     run: Path
     captions: Captions
@@ -81,7 +80,7 @@ def draw_pictures(
     photos if they are given, and views.png. Raises FileNotFoundError or ValueError for another model, for missing
     tables or photos, or for a query without a known object.
     """
-    model, vocabulary, trained = load_model(model_folder, torch.device("cpu"))
+    model, vocabularies, trained = load_model(model_folder, torch.device("cpu"))
     draw = {UniVSE: _draw_univse, MultiHeadAttention: _draw_mhad}.get(type(model))
     if draw is None:
         raise ValueError(f"pictures need a univse or mha-d model, {model_folder} is: {trained.model}")
@@ -95,7 +94,7 @@ def draw_pictures(
             raise FileNotFoundError(f"{photos} must have photos of images with features in {run}, has none")
     output.mkdir(parents=True, exist_ok=True)
     with torch.inference_mode():
-        return draw(Subject(model, vocabulary, trained, run, captions, features, files), output, config)
+        return draw(Subject(model, vocabularies, trained, run, captions, features, files), output, config)
 
 
 def photo_files(run: Path, photos: Path, image_ids: Sequence[str]) -> dict[int, Path]:
@@ -149,7 +148,8 @@ def to_plane(vectors: Tensor, seed: int) -> np.ndarray:
 
 def _draw_univse(subject: Subject, output: Path, config: PictureConfig) -> list[Path]:
     """Draw the most frequent words in the plane and, of a run with photos, where each query is; returns the files."""
-    model, vocabulary, trained, run, captions, features, files = subject
+    model, (vocabulary, *_), run = subject.model, subject.vocabularies.values(), subject.run
+    captions, features, files = subject.captions, subject.features, subject.files
     neighbours, relevance = output / "neighbours.png", output / "relevance.png"
     _draw_frequent_words(model, vocabulary, run, neighbours, config.seed)
     if files is None:
@@ -265,10 +265,8 @@ def _draw_frequent_words(model: UniVSE, vocabulary: WordVocabulary, run: Path, p
 
 def _draw_mhad(subject: Subject, output: Path, config: PictureConfig) -> list[Path]:
     """Draw heads.png, of the first images (with a photo), and views.png, of images that were not trained on."""
-    model, vocabulary, trained, run, captions, features, files = subject
-    others = read_vocabularies(trained.output, trained.languages[1:])
-    vocabularies = {trained.languages[0]: vocabulary, **others}
-    texts = encode_run(run, captions, vocabulary, others).texts
+    model, vocabularies, trained, run, captions, features, files = subject
+    texts = encode_run(run, captions, vocabularies).texts
     of_image: dict[int, dict[str, int]] = {}  # the first caption of an image in each language
     seen = set(captions.of_splits(trained.train_splits).tolist())
     for row in [row for row in range(len(captions.ids)) if row not in seen] or range(len(captions.ids)):

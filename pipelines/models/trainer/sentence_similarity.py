@@ -14,7 +14,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from ..bootstrap import Figure, draws, interval
-from ..checkpoint import read_vocabularies
 from ..config import SimilarityConfig
 from ..device import choose_device
 from ..evaluation.retrieval import embed_texts
@@ -113,18 +112,17 @@ def sentence_cosines(model_folder: Path, pairs: Sequence[Pair], config: Similari
     folder without a model, ValueError for a language that is not the model's.
     """
     device = choose_device(config.device)
-    model, vocabulary, trained = load_model(model_folder, device)
+    model, vocabularies, trained = load_model(model_folder, device)
     if config.language not in trained.languages:
         known = ", ".join(trained.languages)
         raise ValueError(f"language must be one of those of {model_folder}, {known}, was: {config.language}")
-    number = trained.languages.index(config.language)
-    if number:
-        vocabulary = read_vocabularies(model_folder, [config.language])[config.language]
-    encoded = vocabulary.encode([sentence for pair in pairs for sentence in (pair.first, pair.second)])
+    encoded = vocabularies[config.language].encode(
+        [sentence for pair in pairs for sentence in (pair.first, pair.second)]
+    )
     embed = model.sentences
     if OBJECTIVES[trained.model].needs_components:
         embed = lambda texts, rows: model.text(texts.tokens, texts.offsets, rows)  # noqa: E731
-    vectors = embed_texts(embed, encoded, device, language=number)
+    vectors = embed_texts(embed, encoded, device, language=trained.languages.index(config.language))
     return functional.cosine_similarity(vectors[::2], vectors[1::2]).cpu(), trained.model
 
 

@@ -73,7 +73,7 @@ def test_a_run_is_encoded_in_its_order(world: Path) -> None:
     captions = read_captions(world)
     assert len(captions.ids) == 80 and len(captions.image_ids) == 40
     vocabulary = build_vocabulary(captions.texts.to_pylist(), 4)
-    corpus = encode_run(world, captions, vocabulary)
+    corpus = encode_run(world, captions, {"en": vocabulary})
     rows = pq.read_table(world / "negatives").to_pylist()
     texts = [*captions.texts.to_pylist(), *(row["text"] for row in rows)]
     assert len(corpus.texts.offsets) == len(texts) + 1

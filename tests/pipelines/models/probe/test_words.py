@@ -53,7 +53,7 @@ def test_what_models_learned_is_joined_at_the_length_of_the_vectors_of_the_file(
     vocabulary = build_vocabulary(["dog cat"], 1)
     learned = word_embedding(len(vocabulary), 4, generator, None, True)
     model = SimpleNamespace(text=SimpleNamespace(embedding=learned))
-    monkeypatch.setattr(task, "load_model", lambda folder, device: (model, vocabulary, None))
+    monkeypatch.setattr(task, "load_model", lambda folder, device: (model, {"en": vocabulary}, None))
     (tmp_path / "glove.txt").write_text("dog 3 4 0\ncat 0 0 15\n")
     tables = word_tables(tmp_path / "glove.txt", [tmp_path / "vse"], ["dog", "cat", "puppy"], 0)
     assert list(tables) == ["vectors of the file", "with random numbers", "vse"]

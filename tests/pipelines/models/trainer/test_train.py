@@ -113,7 +113,8 @@ def test_a_folder_of_another_model_is_rejected(english: Path, vse: Path, tmp_pat
 def test_a_trained_model_keeps_both_parts_of_its_words(english: Path, tmp_path: Path) -> None:
     (tmp_path / "v.txt").write_text("red 1 2 3\nboat 3 2 1\n")
     train(config(english, tmp_path / "m", epochs=1, word_dim=3, vectors=tmp_path / "v.txt", grounded_dim=4))
-    model, vocabulary, _ = load_model(tmp_path / "m", torch.device("cpu"))
+    model, vocabularies, _ = load_model(tmp_path / "m", torch.device("cpu"))
+    vocabulary = vocabularies["en"]
     assert model.text.embedding.fixed[vocabulary.ids["red"]].tolist() == [1, 2, 3]
     assert model.text.embedding.fixed[vocabulary.ids["dog"]].tolist() == [0, 0, 0]
     assert model.text.net.input_size == 7

@@ -152,7 +152,7 @@ def test_negatives_are_parsed_and_cached(english: Path, tmp_path: Path) -> None:
     captions = read_captions(run)
     settings = config(run, tmp_path)
     vocabulary = read_training_data(settings).vocabulary
-    corpus = encode_run(run, captions, vocabulary)
+    corpus = encode_run(run, captions, {"en": vocabulary})
     graphs = read_graphs(run, captions, vocabulary, CPU)
     rows = torch.tensor([3, 10, 600])
     made = with_negatives(run, graphs, rows, corpus)
