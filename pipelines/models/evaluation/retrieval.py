@@ -69,6 +69,12 @@ def rank(images: Tensor, captions: Tensor, owner: Tensor, similarity: Similarity
     return Ranks(1 + above, torch.cat(ranks), best)
 
 
+def ranks_in_rows(scores: Tensor, true: Tensor) -> Tensor:
+    """The rank (n,), from 1, of column true (n,) in each row of scores (n, m); a tie counts against it."""
+    own = scores.gather(1, true[:, None])
+    return 1 + (scores.scatter(1, true[:, None], -torch.inf) > own - TIE).sum(1)
+
+
 def count_outranking(images: Tensor, best: Tensor, sentences: Tensor, similarity: Similarity = COSINE) -> Tensor:
     """For each image (I, d), how many false sentences (n, d) score at least as high as its best caption: (I,).
 
