@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
+from math import inf
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -201,8 +202,8 @@ def epoch_seed(seed: int, epoch: int) -> int:
     return seed * SEED_STRIDE + epoch
 
 
-def read_history(path: Path, epochs: int) -> list[dict[str, Any]]:
-    """The lines of metrics.jsonl for the first `epochs` epochs; later ones, not yet in the weights, are dropped.
+def read_history(path: Path, epochs: float = inf) -> list[dict[str, Any]]:
+    """The lines of metrics.jsonl for the first `epochs` epochs: later ones may not yet be in the weights.
 
     Raises ValueError for a damaged file.
     """

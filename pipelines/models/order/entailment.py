@@ -23,8 +23,8 @@ from ..encoders import TextEncoder, word_embedding
 from ..figures import markdown_table, mean_and_range, write_results
 from ..fit import Line, Step, fit
 from ..similarities import SIMILARITIES
-from ..vocabulary import WordVocabulary, build_vocabulary, read_vectors
-from .config import MARGINS, EntailConfig
+from ..vocabulary import build_vocabulary, read_vectors
+from .config import EntailConfig
 from .energies import accuracy, best_threshold, pair_loss
 
 # The names of the premise, the hypothesis and the gold label
@@ -154,7 +154,10 @@ def entail(
     files = [read_pairs(path) for path in (train, validation, test)]
     vocabulary = build_vocabulary((*files[0].premises, *files[0].hypotheses), config.min_count)
     vectors = read_vectors(config.vectors, vocabulary, config.word_dim) if config.vectors else None
-    parts = [encode_pairs(file, vocabulary, device) for file in files]
+    parts = []
+    for file in files:
+        tokens, offsets = map(torch.from_numpy, vocabulary.encode([*file.premises, *file.hypotheses]))
+        parts.append(EncodedPairs(tokens.to(device), offsets, torch.tensor(file.entailed)))
     dropped = sum(file.dropped for file in files)
     say(f"{len(parts[0].entailed):,} pairs to train on, {len(vocabulary):,} words, {dropped} pairs without a label")
     results: dict[str, dict[str, Any]] = {}
@@ -162,7 +165,7 @@ def entail(
     for similarity in config.similarities:
         fit_pairs = partial(train_pairs, similarity, parts=parts, config=config, words=len(vocabulary), vectors=vectors)
         tried = {}
-        for margin in MARGINS[similarity] if config.margin is None else (config.margin,):
+        for margin in config.margins(similarity):
             tried[margin] = fit_pairs(margin, 0)
             say(f"{similarity}, margin {margin}: {tried[margin][1]['validation']:.1f} % right on validation pairs")
         margin = max(tried, key=lambda name: tried[name][1]["validation"])
@@ -179,12 +182,6 @@ def entail(
         write_atomically(output / f"{name}.safetensors", content)
     write_json(output / "vocabulary.json", list(vocabulary.words))
     return text
-
-
-def encode_pairs(pairs: LabelledPairs, vocabulary: WordVocabulary, device: torch.device) -> EncodedPairs:
-    """Pairs as word ids."""
-    tokens, offsets = map(torch.from_numpy, vocabulary.encode([*pairs.premises, *pairs.hypotheses]))
-    return EncodedPairs(tokens.to(device), offsets, torch.tensor(pairs.entailed))
 
 
 def train_pairs(

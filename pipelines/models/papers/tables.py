@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from ...engine.tables import has_table, read_table
 from ..bootstrap import Figure
-from ..checkpoint import METRICS
+from ..checkpoint import METRICS, read_history
 from ..evaluation.protocols import FAMILIES
 from ..figures import format_difference, format_interval, markdown_table, mean_and_range
 from ..trainer.compare import VariantResult, summarize
@@ -63,18 +63,13 @@ def read_probe(settings: Settings, task: str) -> dict[str, Any]:
     return {name.removesuffix("@house-0"): row for name, row in rows.items()}
 
 
-def difference_in(settings: Settings, name: str, one: str, other: str, recipe: str) -> Mapping[str, Figure]:
-    """`difference` of two models of a table, by a recipe."""
-    run = settings.captions if name in OF_CAPTIONS else settings.run
-    return difference(settings.trained(one, recipe), settings.trained(other, recipe), run)
+def difference(settings: Settings, table: str, one: str, other: str, recipe: str) -> Mapping[str, Figure]:
+    """The differences of the metrics of two models of a table, by a recipe, see VariantResult.minus.
 
-
-def difference(ones: Iterable[Path], others: Iterable[Path], run: Path) -> Mapping[str, Figure]:
-    """The differences of two models' metrics, see VariantResult.minus, over the seeds that both are evaluated with.
-
-    ones, others: their folders by seed. Empty if there is no such seed.
+    Over the seeds that both are evaluated with; empty if there is no such seed.
     """
-    pairs = zip(ones, others, strict=True)
+    run = settings.captions if table in OF_CAPTIONS else settings.run
+    pairs = zip(settings.trained(one, recipe), settings.trained(other, recipe), strict=True)
     both = [pair for pair in pairs if all((folder / "evaluation/ranks.parquet").exists() for folder in pair)]
     if not both:
         return {}
@@ -107,11 +102,10 @@ def _cells(seeds: Sequence[Mapping[str, Any]], places: Iterable[str], without_sp
 
     without_span: the numbers of the places that have the mean only.
     """
-    columns = [[_value(metrics, place) for metrics in seeds] for place in places]
-    means = [sum(column) / len(column) for column in columns]
+    columns = ([_value(metrics, place) for metrics in seeds] for place in places)
     return [
-        f"{mean:.1f}" if number in without_span else mean_and_range(column)
-        for number, (column, mean) in enumerate(zip(columns, means, strict=True))
+        f"{mean(column):.1f}" if number in without_span else mean_and_range(column)
+        for number, column in enumerate(columns)
     ]
 
 
@@ -144,7 +138,7 @@ def _compared(name: str, settings: Settings, more: Callable[[Settings], Rows] = 
                 cells = _cells(seeds, places, its.get("without_span", ()))
                 measured.append([f"{TITLES[model]}, {title}", *cells])
         for one, other in pairs:
-            if figures := difference_in(settings, name, one, other, recipe):
+            if figures := difference(settings, name, one, other, recipe):
                 cells = [format_difference(*figures[named]) if named in figures else "" for named in names]
                 differences.append([f"{TITLES[one]} − {TITLES[other]}, {title}", *cells])
     return markdown_table(["", *titles], [*printed, *measured, *rows, *differences])
@@ -156,7 +150,7 @@ def _claims(settings: Settings) -> str:
     for name, its in COMPARED.items():
         for (one, other), (recipe, title) in product(its.get("differences", ()), RECIPES.items()):
             reported = [its["reported"].get(CLAIMED_OF.sub("", model)) for model in (one, other)]
-            found = difference_in(settings, name, one, other, recipe)
+            found = difference(settings, name, one, other, recipe)
             if not (all(reported) and found):
                 continue
             columns = its["columns"][-len(reported[0]) :]
@@ -176,7 +170,7 @@ def _training(settings: Settings) -> str:
     for (recipe, title), model in product(RECIPES.items(), (*PAPERS["models"], *PAPERS["augmented"], *PAPERS["order"])):
         folders = (folder for folder in settings.trained(model, recipe) if read_evaluation(folder))
         files = [file for folder in folders if (file := folder / METRICS).exists()]
-        if not (seeds := [_history(file) for file in files]):
+        if not (seeds := [read_history(file) for file in files]):
             continue
         rsum = [[line["validation"]["rsum"] for line in lines] for lines in seeds]
         best = " ".join(str(1 + its.index(max(its))) for its in rsum)
@@ -187,10 +181,6 @@ def _training(settings: Settings) -> str:
         steps = str(sum(line["steps"] for line in seeds[0]))
         rows.append([f"{TITLES[model]}, {title}", steps, f"{best} of {len(rsum[0])}", *means])
     return markdown_table(["", "steps", "best epoch of each seed", *parts], rows)
-
-
-def _history(file: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in file.read_text("utf-8").splitlines()]
 
 
 def _supply(settings: Settings) -> str:

@@ -46,7 +46,7 @@ from ..evaluation.retrieval import embed_images, embed_split, embed_texts, rank
 from ..features import Features, read_features
 from ..figures import write_results
 from ..mhad import MultiHeadAttention, head_cosines
-from ..univse.metrics import univse_metrics
+from ..univse.metrics import alpha_curve, parsing_accuracy
 from ..univse.model import UniVSE
 from ..vocabulary import UNKNOWN_ID
 from .objectives import OBJECTIVES, load_model
@@ -141,7 +141,8 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
             read = {f"{kind}, as a sentence": queries[kind] for kind in ("object", "attribute")}
             by_sentences = partial(model.sentence_queries, corpus.vocabulary)
             metrics["unified"] |= unified_retrieval(read, by_sentences, split.images, model.similarity)
-            metrics.update(univse_metrics(model, split, attacks, rows.to_pylist()))
+            metrics["alpha"] = alpha_curve(model, split, attacks)
+            metrics["parsing"] = parsing_accuracy(model, split, rows.to_pylist())
         else:
             names, words = set(component_names(run)), corpus.vocabulary
 

@@ -49,9 +49,7 @@ def read_pairs(path: Path) -> list[Pair]:
     try:
         with path.open(encoding="utf-8", newline="") as file:
             rows = list(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} must be {EXPECTED}, is not UTF-8: {error.reason}") from None
-    except csv.Error as error:
+    except (UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"{path} must be {EXPECTED}: {error}") from None
     head = rows[0] if rows else []
     columns = [next((name for name in names if name in head), "") for names in (SCORES, *SENTENCES)]
