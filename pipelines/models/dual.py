@@ -9,21 +9,12 @@ from dataclasses import replace
 import torch
 from torch import Generator, Tensor, nn
 
+from . import losses
 from .batches import NONE, Batch, Drawn, Objective, autocast, negative_pool
 from .config import ContrastiveConfig, DualConfig, VseConfig
 from .data import Phrase, Texts
 from .device import to_device
 from .encoders import TwoPartEmbedding, build_encoders, encode_phrases, word_embedding
-from .losses import (
-    SCALE,
-    SIGLIP_SCALE,
-    Contrast,
-    contrastive_terms,
-    intra_pair_hinges,
-    max_of_hinges,
-    shared_hinges,
-    sum_of_hinges,
-)
 from .similarities import SIMILARITIES
 from .vocabulary import WordVocabulary
 
@@ -55,12 +46,14 @@ class DualEncoder(nn.Module):
         return encode_phrases(self.text, vocabulary, phrases)
 
 
-class ContrastiveEncoder(DualEncoder, Contrast):
+class ContrastiveEncoder(DualEncoder, losses.Contrast):
     """Encoders of images and texts with a learned scale of their cosine."""
 
     def __init__(self, config: ContrastiveConfig, features: int, words: int, vectors: Tensor | None = None) -> None:
         super().__init__(config, features, words, vectors)
-        self.log_scale = nn.Parameter(torch.tensor(math.log(SIGLIP_SCALE if config.model == "siglip" else SCALE)))
+        self.log_scale = nn.Parameter(
+            torch.tensor(math.log(losses.SIGLIP_SCALE if config.model == "siglip" else losses.SCALE))
+        )
         self.learn(config.model, len(config.negative_families))
 
 
@@ -87,14 +80,16 @@ def vse_losses(
     where the batch shares them. epoch: from 1; the first config.warm_up epochs warm up.
     """
     images, true, false, drawn = embed(model, batch, drawn, config, epoch)
-    hinges = sum_of_hinges if config.model in ("vse", "order") or epoch <= config.warm_up else max_of_hinges
+    hinges = (
+        losses.sum_of_hinges if config.model in ("vse", "order") or epoch <= config.warm_up else losses.max_of_hinges
+    )
     loss = hinges(model.similarity.matrix(images, true), config.margin, batch.same_image)
     if len(false):
         true_scores, owner = model.similarity.pairs(images, true), to_device(drawn.owner, images.device)
         if config.share_negatives:
-            loss = loss + shared_hinges(true_scores, model.similarity.matrix(images, false), config.margin)
+            loss = loss + losses.shared_hinges(true_scores, model.similarity.matrix(images, false), config.margin)
         else:
-            loss = loss + intra_pair_hinges(
+            loss = loss + losses.intra_pair_hinges(
                 true_scores, model.similarity.pairs(images[owner], false), owner, config.margin
             )
     return {"sent": loss}
@@ -105,7 +100,7 @@ def contrastive_losses(
 ) -> dict[str, Tensor]:
     """The terms of a contrastive loss on a batch, by name; arguments as those of `vse_losses`."""
     embedded = embed(model, batch, drawn, config, epoch)
-    return contrastive_terms(config.model, model, *embedded, batch.same_image, config.concreteness_margin)
+    return losses.contrastive_terms(config.model, model, *embedded, batch.same_image, config.concreteness_margin)
 
 
 VSE = Objective(DualEncoder, vse_losses)  # also of VSE++ and order-embeddings (Vendrov et al. 2016, eq. 4)

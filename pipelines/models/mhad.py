@@ -10,19 +10,11 @@ import torch
 from torch import Generator, Tensor, nn
 
 from ...schemas.captions import LANGUAGE
+from . import encoders
 from .batches import Batch, Drawn, Objective, autocast, negative_pool
 from .config import MhadConfig
 from .data import Corpus, Phrase, Texts
 from .device import to_device
-from .encoders import (
-    TRANSFORMS,
-    Attended,
-    AttentionHeads,
-    SentenceEncoder,
-    encode_phrases,
-    linear_layer,
-    word_embedding,
-)
 from .losses import intra_pair_hinges, max_of_hinges, sum_of_hinges
 from .similarities import COSINE, unit
 from .vocabulary import WordVocabulary
@@ -37,14 +29,16 @@ class RegionEncoder(nn.Module):
     def __init__(self, config: MhadConfig, size: int, generator: Generator) -> None:
         super().__init__()
         self.transform, self.tanh = config.transform, config.region_tanh
-        self.linear = linear_layer(size, config.joint, generator)
-        self.heads = AttentionHeads(config.joint, config.attention_dim or config.joint, config.heads, generator)
+        self.linear = encoders.linear_layer(size, config.joint, generator)
+        self.heads = encoders.AttentionHeads(
+            config.joint, config.attention_dim or config.joint, config.heads, generator
+        )
 
-    def attend(self, features: Tensor) -> Attended:
+    def attend(self, features: Tensor) -> encoders.Attended:
         """The heads over the regions of features (B, R, D) of any float type; an image of zeros attends to all."""
         regions = (features if features.dim() == 3 else features[:, None]).to(self.linear.weight.dtype)
         present = (regions != 0).any(-1)
-        states = self.linear(TRANSFORMS[self.transform](regions))
+        states = self.linear(encoders.TRANSFORMS[self.transform](regions))
         return self.heads(states.tanh() if self.tanh else states, present | ~present.any(1, keepdim=True))
 
     def forward(self, features: Tensor) -> Tensor:
@@ -77,13 +71,15 @@ class MultiHeadAttention(nn.Module):
             self.image = RegionEncoder(config, features, generator)
             self.text = nn.ModuleDict()
             for language, (size, known) in zip(config.languages, [(words, vectors), *others], strict=True):
-                embedding = word_embedding(size, config.word_dim, generator, known, config.tune_vectors)
-                self.text[language] = SentenceEncoder(embedding, config.word_dim, joint, generator, unit, *heads)
+                embedding = encoders.word_embedding(size, config.word_dim, generator, known, config.tune_vectors)
+                self.text[language] = encoders.SentenceEncoder(
+                    embedding, config.word_dim, joint, generator, unit, *heads
+                )
 
-    def encoder(self, language: str) -> SentenceEncoder:
+    def encoder(self, language: str) -> encoders.SentenceEncoder:
         """The encoder of sentences in one of the model's languages."""
         encoder = self.text[language]
-        assert isinstance(encoder, SentenceEncoder)
+        assert isinstance(encoder, encoders.SentenceEncoder)
         return encoder
 
     def heads(self, joined: Tensor) -> Tensor:
@@ -102,7 +98,7 @@ class MultiHeadAttention(nn.Module):
 
     def queries(self, vocabulary: WordVocabulary, phrases: Sequence[Phrase]) -> Tensor:
         """Unit vectors (Q, K · H) of Q phrases of the first language, each encoded as a sentence."""
-        return encode_phrases(self.encoder(self.languages[0]), vocabulary, phrases)
+        return encoders.encode_phrases(self.encoder(self.languages[0]), vocabulary, phrases)
 
 
 # The hinge of a pair of heads, from their cosine s and the margin α_D, in three readings. The paper's equation has the

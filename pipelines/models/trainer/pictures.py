@@ -16,18 +16,8 @@ from torch import Tensor
 from ...engine.manifest import manifest_of
 from ...features.preprocess import cropped, decode
 from ...tables.images import Images
+from .. import data
 from ..config import PictureConfig
-from ..data import (
-    PARTS,
-    Captions,
-    Phrase,
-    Texts,
-    component_ids,
-    encode_run,
-    read_caption_rows,
-    read_captions,
-    read_whole_table,
-)
 from ..features import read_features
 from ..figures import new_figure, write_png
 from ..mhad import MultiHeadAttention
@@ -62,7 +52,7 @@ class Subject(NamedTuple):
     vocabularies: dict[str, WordVocabulary]
     trained: Any
     run: Path
-    captions: Captions
+    captions: data.Captions
     features: Any
     files: dict[int, Path] | None
 
@@ -84,7 +74,7 @@ def draw_pictures(
     draw = {UniVSE: _draw_univse, MultiHeadAttention: _draw_mhad}.get(type(model))
     if draw is None:
         raise ValueError(f"pictures need a univse or mha-d model, {model_folder} is: {trained.model}")
-    captions, files = read_captions(run, languages=trained.languages), None
+    captions, files = data.read_captions(run, languages=trained.languages), None
     needed = photos is not None or draw is _draw_mhad
     features = read_features(run, captions.image_ids, trained.table) if needed else None
     if photos is not None and features is not None:
@@ -99,7 +89,7 @@ def draw_pictures(
 
 def photo_files(run: Path, photos: Path, image_ids: Sequence[str]) -> dict[int, Path]:
     """The photo of each of a run's images that has one, by the image's index in `image_ids`."""
-    folder, rows = Images(photos), read_whole_table(run, "captions")
+    folder, rows = Images(photos), data.read_whole_table(run, "captions")
     names = dict(zip(rows["image_id"].to_pylist(), rows["image"].to_pylist(), strict=True))
     found = {image: folder.find(names[name]) for image, name in enumerate(image_ids)}
     return {image: photos / file for image, file in found.items() if file is not None}
@@ -154,7 +144,7 @@ def _draw_univse(subject: Subject, output: Path, config: PictureConfig) -> list[
     _draw_frequent_words(model, vocabulary, run, neighbours, config.seed)
     if files is None:
         return [neighbours]
-    queries: Sequence[Phrase] = [read_query(text, config.spacy_model) for text in config.queries]
+    queries: Sequence[data.Phrase] = [read_query(text, config.spacy_model) for text in config.queries]
     queries = queries or common_phrases(run, captions, set(files), vocabulary)
     images = list(files)
     _, regions = model.image.with_regions(features.values[torch.tensor(images)])
@@ -171,7 +161,7 @@ def _draw_univse(subject: Subject, output: Path, config: PictureConfig) -> list[
     return [relevance, neighbours]
 
 
-def read_query(text: str, spacy_model: str | None = None) -> Phrase:
+def read_query(text: str, spacy_model: str | None = None) -> data.Phrase:
     """The component that a query names: its first relation, or else its first attributed object, or its first object.
 
     "a dog running on grass" -> ("dog", "run on", "grass"). spacy_model: the pipeline that parses the query; None: the
@@ -187,21 +177,23 @@ def read_query(text: str, spacy_model: str | None = None) -> Phrase:
     found += [(item.name,) for item in graph.objects]
     if not found:
         raise ValueError(f"query must name an object, was: {text!r}")
-    return Phrase(found[0], text)
+    return data.Phrase(found[0], text)
 
 
-def common_phrases(run: Path, captions: Captions, images: set[int], vocabulary: WordVocabulary) -> Sequence[Phrase]:
+def common_phrases(
+    run: Path, captions: data.Captions, images: set[int], vocabulary: WordVocabulary
+) -> Sequence[data.Phrase]:
     """The COMMON most frequent components of each kind, of known words only, in the captions of these images.
 
     images: indices among the run's images. Raises ValueError if there are none.
     """
     ids = [caption for caption, image in zip(captions.ids, captions.image.tolist(), strict=True) if image in images]
-    rows = read_caption_rows(run, "components", ids)
+    rows = data.read_caption_rows(run, "components", ids)
     phrases = []
-    for column, parts in PARTS.items():
+    for column, parts in data.PARTS.items():
         counts = Counter(tuple(item[part] for part in parts) for items in rows[column].to_pylist() for item in items)
-        known = (words for words, _ in counts.most_common() if UNKNOWN_ID not in component_ids(vocabulary, words))
-        phrases += [Phrase(words, " ".join(words)) for words in islice(known, COMMON)]
+        known = (words for words, _ in counts.most_common() if UNKNOWN_ID not in data.component_ids(vocabulary, words))
+        phrases += [data.Phrase(words, " ".join(words)) for words in islice(known, COMMON)]
     if not phrases:
         raise ValueError("captions of these photos must have components that the model knows, have none: give a query")
     return phrases
@@ -217,7 +209,7 @@ class Relevance(NamedTuple):
 
 
 def find_relevance(
-    model: UniVSE, vocabulary: WordVocabulary, queries: Sequence[Phrase], regions: Tensor, best: int
+    model: UniVSE, vocabulary: WordVocabulary, queries: Sequence[data.Phrase], regions: Tensor, best: int
 ) -> list[Relevance]:
     """For each query, the `best` photos with the highest-scoring region, and their maps of relevance.
 
@@ -227,7 +219,7 @@ def find_relevance(
     """
     side, rows = grid_side(regions), []
     for query in queries:
-        ids = component_ids(vocabulary, query.words)
+        ids = data.component_ids(vocabulary, query.words)
         unknown = [word for word, id in zip(query.words, ids, strict=True) if id == UNKNOWN_ID]
         if unknown:
             raise ValueError(f"query must consist of words that the model knows, has: {unknown[0]!r}")
@@ -241,13 +233,13 @@ def find_relevance(
 
 def _draw_frequent_words(model: UniVSE, vocabulary: WordVocabulary, run: Path, path: Path, seed: int) -> None:
     """Draw a run's most frequent nouns, attributed nouns and triples by their vectors."""
-    components = read_whole_table(run, "component_vocabulary")  # by descending count
+    components = data.read_whole_table(run, "component_vocabulary")  # by descending count
     entries = list(zip(components["kind"].to_pylist(), components["words"].to_pylist(), strict=True))
     figure = new_figure(30, 10)
     for axis, (kind, (title, number, word)) in zip(figure.subplots(1, len(PANELS)), PANELS.items(), strict=True):
         axis.set_axis_off()
         axis.set_title(title, fontsize=16)
-        phrases = [Phrase(tuple(words), " ".join(words)) for its, words in entries if its == kind][:number]
+        phrases = [data.Phrase(tuple(words), " ".join(words)) for its, words in entries if its == kind][:number]
         if len(phrases) < 5:
             continue
         points = to_plane(model.queries(vocabulary, phrases), seed)
@@ -266,7 +258,7 @@ def _draw_frequent_words(model: UniVSE, vocabulary: WordVocabulary, run: Path, p
 def _draw_mhad(subject: Subject, output: Path, config: PictureConfig) -> list[Path]:
     """Draw heads.png, of the first images (with a photo), and views.png, of images that were not trained on."""
     model, vocabularies, trained, run, captions, features, files = subject
-    texts = encode_run(run, captions, vocabularies).texts
+    texts = data.encode_run(run, captions, vocabularies).texts
     of_image: dict[int, dict[str, int]] = {}  # the first caption of an image in each language
     seen = set(captions.of_splits(trained.train_splits).tolist())
     for row in [row for row in range(len(captions.ids)) if row not in seen] or range(len(captions.ids)):
@@ -307,7 +299,7 @@ def _draw_mhad(subject: Subject, output: Path, config: PictureConfig) -> list[Pa
 
 
 def attended_words(
-    model: MultiHeadAttention, language: str, texts: Texts, row: int, vocabulary: WordVocabulary
+    model: MultiHeadAttention, language: str, texts: data.Texts, row: int, vocabulary: WordVocabulary
 ) -> tuple[list[str], Tensor]:
     """The N words of a text in a language, and what the K heads of its encoder give them, (K, N)."""
     weights = model.encoder(language).attend(texts.tokens, texts.offsets, torch.tensor([row])).weights[0]
