@@ -131,16 +131,11 @@ def train(
         return
     if "seed" in given:
         raise ValueError("seed is of one training: models that are compared have the seeds 0, 1, …, see --seeds")
-    from ..models.trainer.compare import CompareConfig, compare
+    from ..models.trainer.compare import compare
 
     evaluation = evaluated(run, evaluation) | {name: given[name] for name in ("device", "threads") if name in given}
-    compared = CompareConfig(
-        variants=(model, *others),
-        seeds=1 if seeds is None else seeds,
-        training=given,
-        evaluation=EvaluateConfig.of(evaluation),
-    )
-    print(compare(run, output, compared, overwrite=overwrite, say=say(quiet)))
+    how, repeated = EvaluateConfig.of(evaluation), 1 if seeds is None else seeds
+    print(compare(run, output, (model, *others), how, given, repeated, overwrite=overwrite, say=say(quiet)))
 
 
 @negcap.command(

@@ -119,7 +119,7 @@ def restore(
 
     path = folder / f"{name}.safetensors"
     try:
-        stored, metadata = _read_tensors(path)
+        stored, metadata = read_tensors(path)
         state = json.loads(metadata["state"])
         for entry, kind in entries.items():
             if type(state[entry]) is not kind:
@@ -143,7 +143,7 @@ def restore(
     return state
 
 
-def _read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     """The tensors and the metadata of a safetensors file."""
     from safetensors import safe_open
 
@@ -240,6 +240,6 @@ def cached_arrays(
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, make())
     try:
-        return _read_tensors(path)
+        return read_tensors(path)
     except SafetensorError as error:
         raise ValueError(f"{path} is damaged ({error}): delete it, and it is computed again") from None

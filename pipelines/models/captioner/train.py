@@ -237,7 +237,17 @@ def train(config: CaptionerConfig, *, overwrite: bool = False, say: Callable[[st
 
     def report(history: Sequence[Line]) -> None:
         draw_curves(history, folder / "curves.png")
-        say(_progress(history[-1]))
+        line = history[-1]
+        figures = {
+            "loss": line["loss"] if line["phase"] == MLE else None,
+            "validation": line.get("validation_loss"),
+            "reward": line.get("reward"),
+            "entropy": line.get("entropy"),
+            **{f"accuracy on {name}": share for name, share in line.get("accuracy", {}).items()},
+            "distinct-2": line["distinct_2"],
+        }
+        shown = ", ".join(f"{name} {value:.3f}" for name, value in figures.items() if value is not None)
+        say(f"{line['phase']} {line['phase_epoch']}: {shown}, {line['seconds']:.0f} s | {line['samples'][0]}")
 
     rates = {  # of an Adam per loss
         "likelihood": (nets.generator, config.supervised_rate),
@@ -292,17 +302,3 @@ def draw_curves(history: Sequence[Mapping[str, Any]], path: Path) -> None:
         if axes.lines:
             axes.legend(fontsize=7)
     write_png(figure, path, 110)
-
-
-def _progress(line: dict[str, Any]) -> str:
-    """A line of progress for an epoch; line: its data in metrics.jsonl."""
-    figures = {
-        "loss": line["loss"] if line["phase"] == MLE else None,
-        "validation": line.get("validation_loss"),
-        "reward": line.get("reward"),
-        "entropy": line.get("entropy"),
-        **{f"accuracy on {name}": share for name, share in line.get("accuracy", {}).items()},
-        "distinct-2": line["distinct_2"],
-    }
-    shown = ", ".join(f"{name} {value:.3f}" for name, value in figures.items() if value is not None)
-    return f"{line['phase']} {line['phase_epoch']}: {shown}, {line['seconds']:.0f} s | {line['samples'][0]}"

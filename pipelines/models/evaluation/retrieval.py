@@ -61,7 +61,7 @@ def rank(images: Tensor, captions: Tensor, owner: Tensor, similarity: Similarity
     best = own.new_full((len(images),), -torch.inf).scatter_reduce(0, owner, own, "amax")
     above = torch.zeros(len(images), dtype=torch.long, device=images.device)
     ranks = []
-    for part, at, true in zip(*(x.split(_rows(images)) for x in (captions, owner, own)), strict=True):
+    for part, at, true in zip(*(x.split(max(1, BLOCK // len(images))) for x in (captions, owner, own)), strict=True):
         scores = similarity.by_text(part, images)
         scores[torch.arange(len(at), device=at.device), at] = -torch.inf
         ranks.append(1 + (scores > true[:, None] - TIE).sum(1))
@@ -81,13 +81,9 @@ def count_outranking(images: Tensor, best: Tensor, sentences: Tensor, similarity
     best: (I,) the score of each image's best caption; scores within TIE of it count as equal.
     """
     above = torch.zeros(len(images), dtype=torch.long, device=images.device)
-    for part in sentences.split(_rows(images)):
+    for part in sentences.split(max(1, BLOCK // len(images))):
         above += (similarity.by_text(part, images) > best - TIE).sum(0)
     return above
-
-
-def _rows(images: Tensor) -> int:
-    return max(1, BLOCK // len(images))
 
 
 def recall_metrics(ranks: Tensor) -> dict[str, float]:

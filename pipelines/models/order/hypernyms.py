@@ -15,6 +15,7 @@ from torch import Generator, Tensor, nn
 
 from ...engine.manifest import hash_value
 from ...engine.storage import write_atomically, write_json
+from ..checkpoint import read_tensors
 from ..figures import markdown_table, mean_and_range, new_figure, write_png, write_results
 from ..fit import Line, Step, fit
 from ..similarities import order_penalty
@@ -80,12 +81,7 @@ def predict_hypernyms(config: HypernymConfig, output: Path, say: Say = lambda li
 
 def _trained_before(file: Path, settings: str) -> Shares | None:
     """What a file of vectors says of their test; None if there is none, or it is of other settings."""
-    from safetensors import safe_open
-
-    if not file.exists():
-        return None
-    with safe_open(file, "pt") as tensors:
-        known = json.loads((tensors.metadata() or {}).get("result", "{}"))
+    known = json.loads(read_tensors(file)[1].get("result", "{}")) if file.exists() else {}
     shares: Shares | None = known["found"] if known.get("settings") == settings else None
     return shares
 

@@ -22,7 +22,7 @@ from ..evaluation.protocols import FAMILIES
 from ..figures import format_difference, format_interval, markdown_table, mean_and_range
 from ..trainer.compare import VariantResult, summarize
 from ..trainer.evaluate import Evaluation
-from .plan import PAPERS, Settings
+from .plan import PAPERS, PapersConfig
 
 OF_CAPTIONS = ("augmented", "order-2")  # tables of models that are evaluated on a run without negatives
 CLAIMED_OF = re.compile(r"\+max|-grid.*|-falling")  # variants of a model for which its paper's claim is checked, too
@@ -35,7 +35,7 @@ RECIPES, COMPARED, REPORTED = (PAPERS[name] for name in ("recipes", "compared", 
 TITLES = {name: f"`{name}`" for name in PAPERS["augmented"]} | PAPERS["titles"]
 
 
-def tables(settings: Settings) -> dict[str, str]:
+def tables(settings: PapersConfig) -> dict[str, str]:
     """The tables by name, as Markdown, with a row for everything of the plan that has been measured."""
     return {name: table(settings) for name, table in TABLES.items()}
 
@@ -51,19 +51,19 @@ def read_evaluation(folder: Path, what: str = "evaluation") -> dict[str, Any]:
     return read_results(folder / what / "evaluation.json")
 
 
-def read_seeds(settings: Settings, model: str, recipe: str) -> list[dict[str, Any]]:
+def read_seeds(settings: PapersConfig, model: str, recipe: str) -> list[dict[str, Any]]:
     """The evaluations of a model by all seeds that have been trained, or of UniVSE's sentence with some components."""
     model, what = ("univse", model) if model in PAPERS["of_sentence"] else (model, "evaluation")
     return list(filter(None, (read_evaluation(folder, what) for folder in settings.trained(model, recipe))))
 
 
-def read_probe(settings: Settings, task: str) -> dict[str, Any]:
+def read_probe(settings: PapersConfig, task: str) -> dict[str, Any]:
     """The rows of `negcap probe`, by model; task: words or blanks."""
     rows = read_results(settings.output / task / f"{task}.json").get("rows", {})
     return {name.removesuffix("@house-0"): row for name, row in rows.items()}
 
 
-def difference(settings: Settings, table: str, one: str, other: str, recipe: str) -> Mapping[str, Figure]:
+def difference(settings: PapersConfig, table: str, one: str, other: str, recipe: str) -> Mapping[str, Figure]:
     """The differences of the metrics of two models of a table, by a recipe, see VariantResult.minus.
 
     Over the seeds that both are evaluated with; empty if there is no such seed.
@@ -113,7 +113,7 @@ def _reported(values: Iterable[float]) -> list[str]:
     return ["" if math.isnan(value) else f"{value:g}" for value in values]
 
 
-def _compared(name: str, settings: Settings, more: Callable[[Settings], Rows] = lambda settings: []) -> str:
+def _compared(name: str, settings: PapersConfig, more: Callable[[PapersConfig], Rows] = lambda settings: []) -> str:
     """A table of COMPARED: what the paper reports, what each recipe and model has, and the differences of models.
 
     more: further rows, before the differences.
@@ -144,7 +144,7 @@ def _compared(name: str, settings: Settings, more: Callable[[Settings], Rows] = 
     return markdown_table(["", *titles], [*printed, *measured, *rows, *differences])
 
 
-def _claims(settings: Settings) -> str:
+def _claims(settings: PapersConfig) -> str:
     """Which differences of models that a paper reports come out: those whose interval has the paper's sign alone."""
     rows = []
     for name, its in COMPARED.items():
@@ -163,7 +163,7 @@ def _claims(settings: Settings) -> str:
     return markdown_table(["", "table", "metric", "paper", "measured", "shape"], rows)
 
 
-def _training(settings: Settings) -> str:
+def _training(settings: PapersConfig) -> str:
     """How the trainings of the main rows went: the loss and rsum on validation, by quarters of them."""
     parts = (f"{what}, {quarter}/4" for what in ("loss ÷ 2 margins", "rsum") for quarter in range(1, 5))
     rows = []
@@ -183,7 +183,7 @@ def _training(settings: Settings) -> str:
     return markdown_table(["", "steps", "best epoch of each seed", *parts], rows)
 
 
-def _supply(settings: Settings) -> str:
+def _supply(settings: PapersConfig) -> str:
     """The mean number of negatives of a caption by family, and how many images have captions with enough of each."""
     least = " · ".join(map(str, LEAST))
     head = [f"negatives per caption, at most {MOST} counted", *FAMILIES]
@@ -202,7 +202,7 @@ def _supply(settings: Settings) -> str:
     return markdown_table(head, rows)
 
 
-def _words(settings: Settings) -> str:
+def _words(settings: PapersConfig) -> str:
     """VSE-C's Table 6: MAP, with its interval over images."""
     found, paper = read_probe(settings, "words"), REPORTED["words"]
     rows = []
@@ -212,7 +212,7 @@ def _words(settings: Settings) -> str:
     return markdown_table(["MAP", "reported", "measured"], rows)
 
 
-def _blanks(settings: Settings) -> str:
+def _blanks(settings: PapersConfig) -> str:
     """VSE-C's Table 7."""
     columns = [(kind, top) for kind in ("noun", "preposition", "both") for top in ("R@1", "R@10")]
     rows = [[f"{TITLES[name]}, reported", *_reported(values)] for name, values in REPORTED["blanks"].items()]
@@ -221,7 +221,7 @@ def _blanks(settings: Settings) -> str:
     return markdown_table(["", *map(" ".join, columns)], rows)
 
 
-def _saliency(settings: Settings) -> str:
+def _saliency(settings: PapersConfig) -> str:
     """VSE-C's Figure 2 as a measure: the share of the saliency on edited words, by operator."""
     each = [read_results(settings.trained(name)[0] / "saliency/saliency.json") for name in ("vse++", "vse-c")]
     rows = []
@@ -235,7 +235,7 @@ def _saliency(settings: Settings) -> str:
     return markdown_table(head, rows)
 
 
-def _unified(settings: Settings) -> Rows:
+def _unified(settings: PapersConfig) -> Rows:
     """The rows of UniVSE's Table 3 for words that are read as sentences, and for its ablations."""
     rows = []
     for recipe, title in RECIPES.items():
@@ -252,7 +252,7 @@ def _unified(settings: Settings) -> Rows:
     return rows
 
 
-def _chance(settings: Settings) -> Rows:
+def _chance(settings: PapersConfig) -> Rows:
     """The rows of UniVSE's Table 4 for attributes and relations that are assigned at random."""
     its = COMPARED["univse-4"]
     rows = [["chance, reported", *_reported(its["reported"]["chance"])]]
@@ -261,7 +261,7 @@ def _chance(settings: Settings) -> Rows:
     return [*rows, ["chance", *_cells(evaluated[-1:], places)]] if evaluated else rows
 
 
-def _alpha(settings: Settings) -> str:
+def _alpha(settings: PapersConfig) -> str:
     """UniVSE's Figure 5: rsum and attacks by the weight α of the sentence in a caption's vector."""
     rows = []
     for recipe, title in RECIPES.items():
@@ -272,7 +272,7 @@ def _alpha(settings: Settings) -> str:
     return markdown_table(["α", *(f"{n / 10:.1f}" for n in range(11))], rows)
 
 
-def _ablations(settings: Settings) -> str:
+def _ablations(settings: PapersConfig) -> str:
     """UniVSE's ablations, but for those of Table 3, beside the paper's."""
     rows = []
     measured = {name: (f"univse-{name}", "evaluation") for name in PAPERS["ablations"] if not name.startswith("only-")}
@@ -284,7 +284,7 @@ def _ablations(settings: Settings) -> str:
     return markdown_table(["", "reported: rsum / attacks", "rsum", "attacks"], rows)
 
 
-TABLES: dict[str, Callable[[Settings], str]] = {
+TABLES: dict[str, Callable[[PapersConfig], str]] = {
     "claims": _claims,
     "training": _training,
     "supply": _supply,

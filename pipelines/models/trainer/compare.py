@@ -9,9 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import torch
-from pydantic import Field
 
-from ....augment.settings import AtLeastOne, Settings
 from ...engine.manifest import describe
 from ..bootstrap import Figure, bootstrap, interval
 from ..config import (
@@ -33,7 +31,6 @@ from .evaluate import Evaluation, measure, write_evaluation
 from .report import WAYS
 from .train import train
 
-VARIANTS = ("vse", "vse++", "vse-c+noun", "vse-c+numeral", "vse-c+relation", "vse-c")
 RECALLS = ("R@1", "R@5", "R@10", "sum")
 OWN_SETTINGS = ("model", "negative_families", "seed", *RESUMABLE)  # differ between trainings: not listed as settings
 
@@ -76,19 +73,6 @@ class Variant(NamedTuple):
         own = {"negative_families": self.families, "similarity": self.similarity, "recipe": self.recipe}
         of_model |= {name: value for name, value in own.items() if value}
         return configure(**{**of_model, "model": self.model, "seed": seed, "output": output / f"{self.name}-{seed}"})
-
-
-class CompareConfig(Settings):
-    """What is compared: each of the variants, trained with seeds 0 … seeds - 1. Raises ValueError for seeds < 1.
-
-    training: fields of TrainConfig for all trainings, other than run, output, model, negative_families and seed; and
-    `recipe`, see `configure`. evaluation: how each trained model is evaluated.
-    """
-
-    variants: tuple[str, ...] = VARIANTS
-    seeds: AtLeastOne = 1
-    training: dict[str, Any] = Field(default_factory=dict)
-    evaluation: EvaluateConfig = Field(default_factory=lambda: EvaluateConfig(**{}))
 
 
 class Sampled(NamedTuple):
@@ -155,38 +139,44 @@ class VariantResult(NamedTuple):
 def compare(
     run: Path,
     output: Path,
-    config: CompareConfig,
+    variants: Sequence[str],
+    evaluation: EvaluateConfig,
+    training: Mapping[str, Any],
+    seeds: int = 1,
     *,
     overwrite: bool = False,
     say: Callable[[str], None] = lambda line: None,
 ) -> str:
-    """Train and evaluate all variants, and write comparison.md and comparison.json to `output`.
+    """Train and evaluate all variants with seeds 0 … seeds - 1; writes comparison.md and comparison.json to `output`.
 
-    Each model is in `output/<variant>-<seed>`, with its evaluation; models that are fully trained are not trained
-    again. overwrite: see `train`. say: called with each line of progress. Returns the tables as Markdown. Raises
-    FileNotFoundError and ValueError as `train` and `evaluate` do, and ValueError for an unknown variant.
+    evaluation: how each trained model is evaluated. training: fields of TrainConfig for all trainings, other than run,
+    output, model, negative_families and seed; and `recipe`, see `configure`. Each model is in
+    `output/<variant>-<seed>`, with its evaluation; models that are fully trained are not trained again. overwrite: see
+    `train`. say: called with each line of progress. Returns the tables as Markdown. Raises FileNotFoundError and
+    ValueError as `train` and `evaluate` do, and ValueError for an unknown variant or setting, or for seeds < 1.
     """
-    variants = [Variant.parse(name) for name in config.variants]
-    settings = {"run": run, **config.training}
-    for name in set(config.training) - {"recipe"}.union(*(CONFIGS[v.model].model_fields for v in variants)):
-        raise ValueError(f"{name} is no setting of {', '.join(dict.fromkeys(v.model for v in variants))}")
-    trainings = {v: [v.config(seed, output, settings) for seed in range(config.seeds)] for v in variants}
+    if seeds < 1:
+        raise ValueError(f"seeds must be >= 1, was: {seeds}")
+    parsed = [Variant.parse(name) for name in variants]
+    for name in set(training) - {"recipe"}.union(*(CONFIGS[v.model].model_fields for v in parsed)):
+        raise ValueError(f"{name} is no setting of {', '.join(dict.fromkeys(v.model for v in parsed))}")
+    settings = {"run": run, **training}
+    trainings = {v: [v.config(seed, output, settings) for seed in range(seeds)] for v in parsed}
     spoken = dict.fromkeys(code for configs in trainings.values() for code in configs[0].languages)
     captions = read_captions(run, languages=tuple(spoken))
-    captions.of_split(config.evaluation.split)  # raises before anything is trained
+    captions.of_split(evaluation.split)  # raises before anything is trained
     image = dict(zip(captions.ids, (captions.image_ids[n] for n in captions.image.tolist()), strict=True))
     results = []
     for variant, configs in trainings.items():
         evaluations = []
-        for training in configs:
-            say(f"{variant.name}, seed {training.seed}")
-            train(training, overwrite=overwrite, say=say)
-            evaluation = measure(training.output, run, config.evaluation)
-            write_evaluation(evaluation, training.output / "evaluation")
-            evaluations.append(evaluation)
-        results.append(summarize(variant.name, evaluations, image, config.evaluation.seed))
+        for config in configs:
+            say(f"{variant.name}, seed {config.seed}")
+            train(config, overwrite=overwrite, say=say)
+            evaluations.append(measure(config.output, run, evaluation))
+            write_evaluation(evaluations[-1], config.output / "evaluation")
+        results.append(summarize(variant.name, evaluations, image, evaluation.seed))
     kinds = {v.model + v.name[len("+".join([v.model, *v.families])) :]: made[0] for v, made in trainings.items()}
-    setting = describe_settings(kinds, config.seeds, config.evaluation.split)
+    setting = describe_settings(kinds, seeds, evaluation.split)
     found = {result.name: result.as_json(results[0]) for result in results}
     return write_results(output, "comparison", found, to_markdown(results, setting))
 

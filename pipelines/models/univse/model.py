@@ -138,11 +138,6 @@ class UniVSE(nn.Module):
         return self.alpha_logit.sigmoid() if hasattr(self, "alpha_logit") else self.fixed_alpha
 
     @property
-    def alpha_value(self) -> float:
-        """α as a number."""
-        return self.alpha.item() if isinstance(self.alpha, Tensor) else self.alpha
-
-    @property
     def word_encoder(self) -> WordEncoder:
         """The word encoder φ; it also is the word embedding of ψ, the text encoder."""
         assert isinstance(self.text.embedding, WordEncoder)

@@ -15,7 +15,7 @@ from negcap.pipelines.cli import negcap
 from negcap.pipelines.models.evaluation.protocols import rank_rows
 from negcap.pipelines.models.papers import __main__ as papers
 from negcap.pipelines.models.papers.__main__ import insert_tables, main, run_steps
-from negcap.pipelines.models.papers.plan import PARTS, SIZES, Settings, Step, steps, times
+from negcap.pipelines.models.papers.plan import PARTS, PapersConfig, Step, steps, times
 from negcap.pipelines.models.papers.tables import TABLES, difference, tables
 from negcap.schemas.captions import CAPTIONS
 from tests.tables import write_table
@@ -25,8 +25,8 @@ KINDS = ("object", "attribute", "relation")
 RANKS = {"median": 7.0, "mean": 40.0}
 
 
-def settings(folder: Path, **given: object) -> Settings:
-    return Settings(folder / "data", folder / "out", vectors=folder / "glove.txt", **given)  # type: ignore[arg-type]
+def settings(folder: Path, **given: object) -> PapersConfig:
+    return PapersConfig(source=folder / "data", output=folder / "out", vectors=folder / "glove.txt", **given)
 
 
 def write_evaluation(folder: Path, rsum: float) -> None:
@@ -64,7 +64,7 @@ def write_captions(folder: Path, *names: str, split: str = "dev") -> None:
 def test_every_command_of_the_plan_is_one_of_negcaps_and_has_a_folder_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "train_grid.npy").touch()
-    for size in SIZES:
+    for size in ("short", "trained", "full"):
         plan = steps(settings(tmp_path, size=size, seeds=2))
         assert any("generated_gan" in step.command for step in plan) == (size != "short")
         assert len({step.name for step in plan}) == len(plan) > 100
@@ -96,7 +96,7 @@ def test_each_part_alone_has_what_it_needs_and_waits_for_it(tmp_path: Path, part
 
 
 def test_a_plan_that_cannot_be_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(ValueError, match=r"part must be one of .*, was: vsec"):
+    with pytest.raises(ValueError, match=r"parts must be one of .*, was: vsec"):
         settings(tmp_path, parts=("vsec",))
     assert main([str(tmp_path), "--output", str(tmp_path / "o"), "--seeds", "0"]) == 2
     assert "seeds must be >= 1" in capsys.readouterr().err and not (tmp_path / "o").exists()
