@@ -101,9 +101,7 @@ class Captions(NamedTuple):
 
     def first_of_images(self, captions: Tensor, n: int) -> Tensor:
         """Those of the captions that are among the first n of their image; in the same order."""
-        image, order = self.image[captions].sort(stable=True)
-        first = torch.searchsorted(image, image)  # where each image begins
-        return captions[order[torch.arange(len(image)) - first < n].sort().values]
+        return captions[places_in_groups(self.image[captions]) < n]
 
     def are_extra(self, captions: Tensor) -> Tensor:
         """Which of the captions come from the table `extra`; (n,) bool."""
@@ -233,6 +231,14 @@ class SceneGraphs(NamedTuple):
 def starts_of(sizes: Tensor) -> Tensor:
     """Where each of n consecutive groups begins, and the last one ends: (n + 1,); sizes: (n,)."""
     return torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
+
+
+def places_in_groups(groups: Tensor) -> Tensor:
+    """How many entries before each one are of the same group; groups: (n,), the number of each one's."""
+    ordered, order = groups.sort(stable=True)
+    place = torch.empty_like(order)
+    place[order] = torch.arange(len(groups)) - torch.searchsorted(ordered, ordered)
+    return place
 
 
 def ragged_rows(offsets: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:

@@ -13,7 +13,7 @@ from ...schemas.captions import LANGUAGE
 from . import encoders
 from .batches import Batch, Drawn, Objective, autocast, negative_pool
 from .config import MhadConfig
-from .data import Corpus, Phrase, Texts
+from .data import Corpus, Phrase, Texts, places_in_groups
 from .device import to_device
 from .losses import intra_pair_hinges, max_of_hinges, sum_of_hinges
 from .similarities import COSINE, unit
@@ -151,13 +151,13 @@ class CaptionPool:
         captions, image = corpus.captions, corpus.captions.image
         by_image = train[image[train].argsort(stable=True)]
         rows = {language: captions.in_language(by_image, language) for language in captions.languages}
-        numbers = torch.arange(len(captions.image_ids) + 1)
-        starts = {language: torch.searchsorted(image[own], numbers) for language, own in rows.items()}
         first = rows.pop(captions.languages[0])
         # of the captions of the first language, of which a batch is made, the place among those of their image
         self.position = torch.zeros(len(image), dtype=torch.long)
-        self.position[first] = torch.arange(len(first)) - starts[captions.languages[0]][image[first]]
-        self.image, self.rows, self.starts = image, rows, starts
+        self.position[first] = places_in_groups(image[first])
+        numbers = torch.arange(len(captions.image_ids) + 1)
+        self.starts = {language: torch.searchsorted(image[own], numbers) for language, own in rows.items()}
+        self.image, self.rows = image, rows
         self.negatives = negative_pool(config, corpus, train) if config.negative_families else None
         self.epoch: tuple[int, dict[str, Tensor]] = (-1, {})  # the seed of an epoch, and the order of the rows in it
 

@@ -28,7 +28,7 @@ from ...engine.tables import hash_table, read_table
 from ..bootstrap import bootstrap, figures, interval
 from ..checkpoint import cached_arrays
 from ..config import EvaluateConfig
-from ..data import ComponentLists, Corpus, SceneGraphs, encode_components
+from ..data import ComponentLists, Corpus, SceneGraphs, encode_components, places_in_groups
 from ..vocabulary import WordVocabulary
 from . import retrieval
 from .retrieval import EmbeddedSplit, Ranks
@@ -93,10 +93,7 @@ def first_negatives(corpus: Corpus, captions: Tensor, wanted: Tensor, limit: int
     key = (corpus.draw[rows].long() * (len(corpus.operators) + 1)) + corpus.operator[rows]
     rows = rows[key.argsort(stable=True)]
     rows = rows[corpus.negative_caption[rows].argsort(stable=True)]
-    owner = corpus.negative_caption[rows]
-    counts = torch.bincount(owner, minlength=corpus.texts.captions)
-    position = torch.arange(len(rows)) - (counts.cumsum(0) - counts)[owner]
-    return rows[position < limit]
+    return rows[places_in_groups(corpus.negative_caption[rows]) < limit]
 
 
 def score_negatives(split: EmbeddedSplit, attacks: Attacks, best: Tensor) -> tuple[Tensor, dict[str, Tensor]]:

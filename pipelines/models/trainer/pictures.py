@@ -149,13 +149,13 @@ def _draw_univse(subject: Subject, output: Path, config: PictureConfig) -> list[
     images = list(files)
     _, regions = model.image.with_regions(features.values[torch.tensor(images)])
     rows = find_relevance(model, vocabulary, queries, regions, config.best)
-    wide = max(len(row.photos) for row in rows)
+    wide = max(len(photos) for photos, *_ in rows)
     figure = new_figure(1.9 * wide, 2.1 * len(rows))
-    for line, row in zip(figure.subplots(len(rows), wide, squeeze=False), rows, strict=True):
+    for line, query, row in zip(figure.subplots(len(rows), wide, squeeze=False), queries, rows, strict=True):
         for axis in line:
             axis.set_axis_off()
-        for column, (photo, score, weights) in enumerate(zip(row.photos, row.scores, row.maps, strict=True)):
-            title = f"{score:.2f}" if column else f"{row.query}: {score:.2f}"
+        for column, (photo, score, weights) in enumerate(zip(*row, strict=True)):
+            title = f"{score:.2f}" if column else f"{query.text}: {score:.2f}"
             draw_map(line[column], subject.photo(images[photo]), weights, title)
     write_png(figure, relevance, 110)
     return [relevance, neighbours]
@@ -199,19 +199,10 @@ def common_phrases(
     return phrases
 
 
-class Relevance(NamedTuple):
-    """A query, the photos in which it scores highest, and where: the score of the best region, and (n, n) weights."""
-
-    query: str
-    photos: list[int]
-    scores: list[float]
-    maps: Tensor
-
-
 def find_relevance(
     model: UniVSE, vocabulary: WordVocabulary, queries: Sequence[data.Phrase], regions: Tensor, best: int
-) -> list[Relevance]:
-    """For each query, the `best` photos with the highest-scoring region, and their maps of relevance.
+) -> list[tuple[list[int], list[float], Tensor]]:
+    """For each query, the `best` photos with the highest-scoring region, its score, and their maps of relevance (n, n).
 
     regions: unit vectors (P, R, d) of P photos. The relevance of region i is exp(s(v_i, q) / τ), with τ = 0.1, divided
     by the greatest one of the photo. Raises ValueError if the regions are no square grid, or for a word that the model
@@ -227,7 +218,7 @@ def find_relevance(
         chosen = scores.amax(1).sort(descending=True, stable=True).indices[:best]
         relevance = (scores[chosen] / TEMPERATURE).softmax(1)
         maps = (relevance / relevance.amax(1, keepdim=True)).view(-1, side, side).cpu()
-        rows.append(Relevance(query.text, chosen.tolist(), scores[chosen].amax(1).tolist(), maps))
+        rows.append((chosen.tolist(), scores[chosen].amax(1).tolist(), maps))
     return rows
 
 

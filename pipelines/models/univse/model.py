@@ -11,7 +11,7 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from ..config import UniVseConfig
-from ..data import Phrase, SceneGraphs, Texts, component_ids, ragged_rows, starts_of
+from ..data import Phrase, SceneGraphs, Texts, component_ids, places_in_groups, ragged_rows, starts_of
 from ..device import to_device
 from ..encoders import build_encoders, encode_phrases, linear_layer, word_embedding
 from ..similarities import COSINE
@@ -106,9 +106,8 @@ class Composition(nn.Module):
 def _padded(vectors: Tensor, owner: Tensor, captions: int) -> tuple[Tensor, Tensor]:
     """Vectors (m, d), sorted by owner, as (B, M, d) with zeros behind those of a caption; and how many each has."""
     lengths = torch.bincount(owner, minlength=captions)
-    slot = torch.arange(len(owner)) - (lengths.cumsum(0) - lengths)[owner]
     padded = vectors.new_zeros(captions, max(1, int(lengths.max())), vectors.shape[1])
-    where = (to_device(owner, vectors.device), to_device(slot, vectors.device))
+    where = [to_device(part, vectors.device) for part in (owner, places_in_groups(owner))]
     return padded.index_put(where, vectors), lengths
 
 
