@@ -97,12 +97,6 @@ def save(
     write_json(folder / f"{name}.json", state)
 
 
-def copy(folder: Path, name: str, other: str) -> None:
-    """Copy the two files that `save` wrote under `name` to the name `other`."""
-    for suffix in ("safetensors", "json"):
-        write_atomically(folder / f"{other}.{suffix}", (folder / f"{name}.{suffix}").read_bytes())
-
-
 def restore(
     folder: Path,
     name: str,

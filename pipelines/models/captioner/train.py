@@ -13,6 +13,7 @@ import torch
 from torch import Generator, Tensor
 
 from ....schemas.captions import LANGUAGE
+from ...engine.storage import write_atomically
 from .. import checkpoint
 from ..batches import shuffled_batches
 from ..checkpoint import epoch_seed
@@ -232,7 +233,8 @@ def train(config: CaptionerConfig, *, overwrite: bool = False, say: Callable[[st
             else:
                 line["collapsed"] = True
                 if not (folder / f"{GAN}.safetensors").exists():  # the last good generator is that of the first phase
-                    checkpoint.copy(folder, MLE, GAN)
+                    for suffix in ("safetensors", "json"):
+                        write_atomically(folder / f"{GAN}.{suffix}", (folder / f"{MLE}.{suffix}").read_bytes())
         return line
 
     def report(history: Sequence[Line]) -> None:

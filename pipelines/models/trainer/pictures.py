@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from math import isqrt
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -41,20 +41,28 @@ PANELS = {  # by kind of `component_vocabulary`: title, number of phrases, and t
 }
 
 
-class Subject(NamedTuple):
-    """A model, and what is drawn of a run.
+class Subject:
+    """A UniVSE or MHA-D model, and what is drawn of a run.
 
-    features: None if only words are drawn. files: the photo of each image that has one, by its index; None if no photos
-    are drawn.
+    features: None if only words are drawn. files: the photo of each image that has one, and features, by the image's
+    index; None if no photos are drawn.
     """
 
-    model: Any
-    vocabularies: dict[str, WordVocabulary]
-    trained: Any
-    run: Path
-    captions: data.Captions
-    features: Any
-    files: dict[int, Path] | None
+    def __init__(self, model_folder: Path, run: Path, photos: Path | None) -> None:
+        self.run = run
+        self.model, self.vocabularies, self.trained = load_model(model_folder, torch.device("cpu"))
+        if not isinstance(self.model, (UniVSE, MultiHeadAttention)):
+            raise ValueError(f"pictures need a univse or mha-d model, {model_folder} is: {self.trained.model}")
+        self.captions = data.read_captions(run, languages=self.trained.languages)
+        self.features: Any = None
+        if photos is not None or isinstance(self.model, MultiHeadAttention):
+            self.features = read_features(run, self.captions.image_ids, self.trained.table)
+        self.files: dict[int, Path] | None = None
+        if photos is not None:
+            found = photo_files(run, photos, self.captions.image_ids)
+            self.files = {image: file for image, file in found.items() if bool(self.features.available[image])}
+            if not self.files:
+                raise FileNotFoundError(f"{photos} must have photos of images with features in {run}, has none")
 
     def photo(self, image: int) -> Image | None:
         """The photo of an image as `covered` has it; None if no photos are drawn."""
@@ -70,21 +78,10 @@ def draw_pictures(
     photos if they are given, and views.png. Raises FileNotFoundError or ValueError for another model, for missing
     tables or photos, or for a query without a known object.
     """
-    model, vocabularies, trained = load_model(model_folder, torch.device("cpu"))
-    draw = {UniVSE: _draw_univse, MultiHeadAttention: _draw_mhad}.get(type(model))
-    if draw is None:
-        raise ValueError(f"pictures need a univse or mha-d model, {model_folder} is: {trained.model}")
-    captions, files = data.read_captions(run, languages=trained.languages), None
-    needed = photos is not None or draw is _draw_mhad
-    features = read_features(run, captions.image_ids, trained.table) if needed else None
-    if photos is not None and features is not None:
-        found = photo_files(run, photos, captions.image_ids)
-        files = {image: file for image, file in found.items() if bool(features.available[image])}
-        if not files:
-            raise FileNotFoundError(f"{photos} must have photos of images with features in {run}, has none")
+    subject = Subject(model_folder, run, photos)
     output.mkdir(parents=True, exist_ok=True)
     with torch.inference_mode():
-        return draw(Subject(model, vocabularies, trained, run, captions, features, files), output, config)
+        return (_draw_univse if isinstance(subject.model, UniVSE) else _draw_mhad)(subject, output, config)
 
 
 def photo_files(run: Path, photos: Path, image_ids: Sequence[str]) -> dict[int, Path]:
@@ -248,7 +245,8 @@ def _draw_frequent_words(model: UniVSE, vocabulary: WordVocabulary, run: Path, p
 
 def _draw_mhad(subject: Subject, output: Path, config: PictureConfig) -> list[Path]:
     """Draw heads.png, of the first images (with a photo), and views.png, of images that were not trained on."""
-    model, vocabularies, trained, run, captions, features, files = subject
+    model, vocabularies, trained, run = subject.model, subject.vocabularies, subject.trained, subject.run
+    captions, features, files = subject.captions, subject.features, subject.files
     texts = data.encode_run(run, captions, vocabularies).texts
     of_image: dict[int, dict[str, int]] = {}  # the first caption of an image in each language
     seen = set(captions.of_splits(trained.train_splits).tolist())
