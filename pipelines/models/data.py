@@ -265,6 +265,12 @@ def read_whole_table(run: Path, name: str) -> pa.Table:
     return pa.concat_tables(read_table(run, name)).combine_chunks()
 
 
+def image_files(run: Path) -> dict[str, str]:
+    """The file of each image of a run, by its id."""
+    rows = read_whole_table(run, "captions")
+    return dict(zip(rows["image_id"].to_pylist(), rows["image"].to_pylist(), strict=True))
+
+
 def component_names(run: Path) -> list[str]:
     """The nouns, attributes and relations in a run's component_vocabulary: "dog", "tennis racket", "sit on".
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
@@ -12,11 +11,10 @@ from torch import Generator, Tensor, nn
 from . import losses
 from .batches import NONE, Batch, Drawn, Objective, autocast, negative_pool
 from .config import ContrastiveConfig, DualConfig, VseConfig
-from .data import Phrase, Texts
+from .data import Texts
 from .device import to_device
-from .encoders import TwoPartEmbedding, build_encoders, encode_phrases, word_embedding
+from .encoders import TwoPartEmbedding, build_encoders, word_embedding
 from .similarities import SIMILARITIES
-from .vocabulary import WordVocabulary
 
 
 class DualEncoder(nn.Module):
@@ -40,10 +38,6 @@ class DualEncoder(nn.Module):
     def sentences(self, texts: Texts, rows: Tensor) -> Tensor:
         """Vectors (B, joint) of texts `rows` (B,)."""
         return self.text(texts.tokens, texts.offsets, rows)
-
-    def queries(self, vocabulary: WordVocabulary, phrases: Sequence[Phrase]) -> Tensor:
-        """Vectors (Q, joint) of Q phrases, each encoded as a sentence."""
-        return encode_phrases(self.text, vocabulary, phrases)
 
 
 class ContrastiveEncoder(DualEncoder, losses.Contrast):

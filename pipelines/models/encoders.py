@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -11,10 +11,9 @@ from torch.nn import functional
 from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
 from .config import RecurrentConfig
-from .data import Phrase, pack_sentences
+from .data import pack_sentences
 from .device import to_device
 from .similarities import Similarity, unit
-from .vocabulary import WordVocabulary
 
 MAX_WORDS = 100  # of a sentence that are read by attention heads, besides <start>
 Finish = Callable[[Tensor], Tensor]  # (…, d) -> (…, d), see Similarity
@@ -341,14 +340,6 @@ def prefix_tree(
         leaf[order[:longer]] = nodes + node
         nodes += len(distinct)
     return words, parents, leaf
-
-
-def encode_phrases(encoder: nn.Module, vocabulary: WordVocabulary, phrases: Sequence[Phrase]) -> Tensor:
-    """The vectors (Q, joint) of Q phrases, each encoded as a sentence; without gradients."""
-    tokens, offsets = map(torch.from_numpy, vocabulary.encode([phrase.text for phrase in phrases]))
-    device = next(encoder.parameters()).device
-    with torch.inference_mode():
-        return encoder(tokens.to(device), offsets, torch.arange(len(phrases)))
 
 
 def build_encoders(

@@ -13,11 +13,10 @@ from ...schemas.captions import LANGUAGE
 from . import encoders
 from .batches import Batch, Drawn, Objective, autocast, negative_pool
 from .config import MhadConfig
-from .data import Corpus, Phrase, Texts, places_in_groups
+from .data import Corpus, Texts, places_in_groups
 from .device import to_device
 from .losses import intra_pair_hinges, max_of_hinges, sum_of_hinges
 from .similarities import COSINE, unit
-from .vocabulary import WordVocabulary
 
 
 class RegionEncoder(nn.Module):
@@ -95,10 +94,6 @@ class MultiHeadAttention(nn.Module):
         for number, rows in zip(numbers, parts, strict=True):
             vectors.append(self.encoder(self.languages[number])(texts.tokens, texts.offsets, rows))
         return torch.cat(vectors)[order.argsort().to(texts.tokens.device)]
-
-    def queries(self, vocabulary: WordVocabulary, phrases: Sequence[Phrase]) -> Tensor:
-        """Unit vectors (Q, K · H) of Q phrases of the first language, each encoded as a sentence."""
-        return encoders.encode_phrases(self.encoder(self.languages[0]), vocabulary, phrases)
 
 
 # The hinge of a pair of heads, from their cosine s and the margin α_D, in three readings. The paper's equation has the

@@ -17,10 +17,10 @@ from torch import Tensor
 
 from ....schemas.captions import LANGUAGE
 from ...engine.tables import has_table
-from ..data import Phrase, read_caption_rows
+from ..data import read_caption_rows
 from ..device import choose_device
 from ..evaluation.components import average_precision
-from ..evaluation.retrieval import EmbeddedSplit, embed_split, ranks_in_rows
+from ..evaluation.retrieval import EmbeddedSplit, embed_split, embed_texts, ranks_in_rows
 from ..figures import markdown_table, write_results
 from ..similarities import COSINE, Similarity
 from ..trainer.evaluate import load_with_corpus
@@ -61,7 +61,7 @@ def measure_lengths(model_folder: Path, run: Path, config: LengthConfig, output:
         objects = [{item["object"] for item in row} for row in rows]
         names, named, pairs = named_objects(objects, owner.tolist(), images, config.min_images)
         if len(pairs):
-            vectors = model.queries(corpus.vocabulary, [Phrase((name,), name) for name in names])
+            vectors = embed_texts(model.sentences, corpus.vocabulary.encode(names), corpus.device)
             found = compositions(vectors, named.to(vectors.device), pairs, embedded.images, model.similarity)
             cells = []
             for name, (scores, true) in found.items():

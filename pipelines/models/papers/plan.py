@@ -100,8 +100,8 @@ def steps(settings: PapersConfig) -> list[Step]:
 
     A step needs those before it that write to a folder that its command names; `caption` writes to a run.
     """
-    parts, jobs = settings.parts or tuple(PARTS), dict[str, Sequence[str]]()
-    for part in parts:
+    jobs = dict[str, Sequence[str]]()
+    for part in settings.parts or PARTS:
         for job, texts in (*(_run(settings) if part not in OF_CAPTIONS else ()), *PARTS[part](settings)):
             jobs.setdefault(job, texts)
     named = ("source", "output", "run", "captions", "split", "limit", "device")

@@ -73,8 +73,8 @@ def difference(settings: PapersConfig, table: str, one: str, other: str, recipe:
     both = [pair for pair in pairs if all((folder / "evaluation/ranks.parquet").exists() for folder in pair)]
     if not both:
         return {}
-    one, other = (_summary(folders, run) for folders in zip(*both, strict=True))
-    return one.minus(other)
+    mine, theirs = (_summary(folders, run) for folders in zip(*both, strict=True))
+    return mine.minus(theirs)
 
 
 @cache

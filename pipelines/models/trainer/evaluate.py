@@ -19,7 +19,7 @@ from ....schemas.captions import LANGUAGE
 from ....schemas.features import RANKS
 from ...engine.shards import PARQUET
 from ...engine.storage import write_atomically
-from ...engine.tables import has_table, read_table
+from ...engine.tables import has_table
 from .. import data
 from ..config import WITH_NEGATIVES, EvaluateConfig, TrainConfig
 from ..data import Captions, Corpus
@@ -113,30 +113,29 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
         forms = components.written_forms(rows, parses)
         queries = components.frequent_queries(rows, frequent, split.owner.tolist(), len(split.images), forms)
         if config.instances:
-            files = {
-                name: file
-                for part in read_table(run, "captions", ["image_id", "image"])
-                for name, file in zip(part["image_id"].to_pylist(), part["image"].to_pylist(), strict=True)
-            }
-            queries[components.DETECTED] = components.detected_queries(
-                config.instances, [files[name] for name in split.image_ids]
-            )
-        embed = partial(model.queries, corpus.vocabulary)
-        metrics["unified"] = components.unified_retrieval(queries, embed, split.images, model.similarity)
+            files = data.image_files(run)
+            found = components.detected_queries(config.instances, [files[name] for name in split.image_ids])
+            queries[components.DETECTED] = found
+        words, embed = corpus.vocabulary, getattr(model, "plain_sentences", model.sentences)
+
+        def read(phrases: Sequence[data.Phrase]) -> Tensor:  # as sentences
+            return embed_texts(embed, words.encode([phrase.text for phrase in phrases]), corpus.device)
+
+        retrieve = partial(components.unified_retrieval, images=split.images, similarity=model.similarity)
         if isinstance(model, UniVSE):
-            read = {f"{kind}, as a sentence": queries[kind] for kind in ("object", "attribute")}
-            by_sentences = partial(model.sentence_queries, corpus.vocabulary)
-            metrics["unified"] |= components.unified_retrieval(read, by_sentences, split.images, model.similarity)
+            metrics["unified"] = retrieve(queries, partial(model.queries, words))
+            sentences = {f"{kind}, as a sentence": queries[kind] for kind in ("object", "attribute")}
+            metrics["unified"] |= retrieve(sentences, read)
             metrics["alpha"] = alpha_curve(model, split, attacks)
             metrics["parsing"] = parsing_accuracy(model, split, rows.to_pylist())
         else:
-            names, words = set(data.component_names(run)), corpus.vocabulary
+            metrics["unified"], names = retrieve(queries, read), set(data.component_names(run))
 
             def known(name: str) -> bool:  # to UniVSE, trained on the same captions
                 return name in names or data.component_ids(words, [name])[0] != UNKNOWN_ID
 
             metrics["parsing"] = components.phrase_parsing(
-                embed, rows.to_pylist(), split, model.similarity, forms, known
+                read, rows.to_pylist(), split, model.similarity, forms, known
             )
     without = ~features.available[captions.image[captions.of_split(config.split)]]
     about = {

@@ -86,8 +86,7 @@ def draw_pictures(
 
 def photo_files(run: Path, photos: Path, image_ids: Sequence[str]) -> dict[int, Path]:
     """The photo of each of a run's images that has one, by the image's index in `image_ids`."""
-    folder, rows = Images(photos), data.read_whole_table(run, "captions")
-    names = dict(zip(rows["image_id"].to_pylist(), rows["image"].to_pylist(), strict=True))
+    folder, names = Images(photos), data.image_files(run)
     found = {image: folder.find(names[name]) for image, name in enumerate(image_ids)}
     return {image: photos / file for image, file in found.items() if file is not None}
 

@@ -18,7 +18,7 @@ from ..config import SimilarityConfig
 from ..device import choose_device
 from ..evaluation.retrieval import embed_texts
 from ..figures import markdown_table, write_results
-from .objectives import OBJECTIVES, load_model
+from .objectives import load_model
 
 SCORES = ("score", "relatedness_score", "similarity")  # columns with a header, by their usual names
 SENTENCES = (("sentence1", "sentence_A"), ("sentence2", "sentence_B"))
@@ -117,9 +117,7 @@ def sentence_cosines(model_folder: Path, pairs: Sequence[Pair], config: Similari
     encoded = vocabularies[config.language].encode(
         [sentence for pair in pairs for sentence in (pair.first, pair.second)]
     )
-    embed = model.sentences
-    if OBJECTIVES[trained.model].needs_components:
-        embed = lambda texts, rows: model.text(texts.tokens, texts.offsets, rows)  # noqa: E731
+    embed = getattr(model, "plain_sentences", model.sentences)
     vectors = embed_texts(embed, encoded, device, language=trained.languages.index(config.language))
     return functional.cosine_similarity(vectors[::2], vectors[1::2]).cpu(), trained.model
 

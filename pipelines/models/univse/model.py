@@ -13,7 +13,7 @@ from torch.nn.utils.rnn import pack_padded_sequence
 from ..config import UniVseConfig
 from ..data import Phrase, SceneGraphs, Texts, component_ids, places_in_groups, ragged_rows, starts_of
 from ..device import to_device
-from ..encoders import build_encoders, encode_phrases, linear_layer, word_embedding
+from ..encoders import build_encoders, linear_layer, word_embedding
 from ..similarities import COSINE
 from ..vocabulary import WordVocabulary
 
@@ -107,8 +107,8 @@ def _padded(vectors: Tensor, owner: Tensor, captions: int) -> tuple[Tensor, Tens
     """Vectors (m, d), sorted by owner, as (B, M, d) with zeros behind those of a caption; and how many each has."""
     lengths = torch.bincount(owner, minlength=captions)
     padded = vectors.new_zeros(captions, max(1, int(lengths.max())), vectors.shape[1])
-    where = [to_device(part, vectors.device) for part in (owner, places_in_groups(owner))]
-    return padded.index_put(where, vectors), lengths
+    row, column = (to_device(part, vectors.device) for part in (owner, places_in_groups(owner)))
+    return padded.index_put((row, column), vectors), lengths
 
 
 class UniVSE(nn.Module):
@@ -210,9 +210,9 @@ class UniVSE(nn.Module):
                 return self.triples(ids)
             return self.word_encoder(ids[:, -1], ids[:, 0])
 
-    def sentence_queries(self, vocabulary: WordVocabulary, phrases: Sequence[Phrase]) -> Tensor:
-        """Unit vectors (Q, d) of Q phrases, each read by ψ as a sentence, the paper's other way to encode a query."""
-        return encode_phrases(self.text, vocabulary, phrases)
+    def plain_sentences(self, texts: Texts, rows: Tensor) -> Tensor:
+        """u_sent (B, d) of texts `rows` (B,), which need no components; the paper's other way to encode a query."""
+        return self.text(texts.tokens, texts.offsets, rows)
 
 
 def blend(sentences: Tensor, components: Tensor, present: Tensor, alpha: Tensor | float) -> Tensor:
