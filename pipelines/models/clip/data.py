@@ -17,7 +17,7 @@ from ...engine.tables import has_table, read_table
 from ...features.preprocess import open_images
 from ...tables.images import Images
 from ...tables.pairs import earlier, pair_tables
-from ..batches import NegativePool
+from ..batches import NegativePool, shuffled_batches
 from ..data import concreteness
 from .config import NEED_NEGATIVES, TRIPLET, ClipConfig
 from .towers import Towers
@@ -124,6 +124,4 @@ def batches(pairs: Pairs, config: ClipConfig, generator: Generator) -> Iterator[
     order = torch.rand(len(pairs.texts), generator=generator).argsort()
     by_image, at = pairs.image[order].sort(stable=True)
     chosen = order[at[torch.searchsorted(by_image, torch.arange(len(pairs.files)))]]
-    for batch in chosen[torch.randperm(len(chosen), generator=generator)].split(config.batch_size):
-        if len(batch) > 1:
-            yield batch
+    return shuffled_batches(chosen, config.batch_size, generator)

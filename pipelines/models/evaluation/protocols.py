@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -287,12 +288,10 @@ def _plural_split(split: EmbeddedSplit, numeral: Tensor, own: Tensor) -> tuple[d
     inside = torch.isin(split.owner, split.owner[counting[split.captions]])
     image, owner = split.owner[inside].unique(return_inverse=True)
     device = split.images.device
-    plain = retrieval.rank(
-        split.images[image.to(device)], split.vectors[inside.to(device)], owner.to(device), split.model.similarity
-    )
-    index = torch.zeros(len(split.images), dtype=torch.long)
-    index[image] = torch.arange(len(image))
-    attacked = ranks_with_own_negatives(plain, own, numeral, index[split.image_of_negative(numeral)])
+    vectors = {"images": split.images[image.to(device)], "vectors": split.vectors[inside.to(device)]}
+    part = replace(split, captions=split.captions[inside], image=split.image[image], owner=owner, **vectors)
+    plain = part.rank()
+    attacked = ranks_with_own_negatives(plain, own, numeral, part.image_of_negative(numeral))
     metrics = {
         "images": len(image),
         "captions": int(inside.sum()),
@@ -300,9 +299,8 @@ def _plural_split(split: EmbeddedSplit, numeral: Tensor, own: Tensor) -> tuple[d
         "plain": _recalls_with_intervals(plain.images.cpu(), split.seed),
         "numeral": _recalls_with_intervals(attacked, split.seed),
     }
-    ids = [split.image_ids[n] for n in image.tolist()]
     both = (("plural", plain.images), ("plural:numeral", attacked))
-    return metrics, pd.concat([rank_rows(name, "i2t", ids, ranks) for name, ranks in both])
+    return metrics, pd.concat([rank_rows(name, "i2t", part.image_ids, ranks) for name, ranks in both])
 
 
 def _pairwise(split: EmbeddedSplit, negatives: Tensor, own: Tensor) -> dict[str, Any]:
