@@ -66,8 +66,12 @@ def predict_hypernyms(config: HypernymConfig, output: Path, say: Say = lambda li
         output.mkdir(parents=True, exist_ok=True)
         for row in config.rows:
             file = output / f"{row}-{kind}-{seed}.safetensors"
-            shares = transitive(split, len(taxonomy.names)) if row == "transitive" else _trained_before(file, settings)
-            if shares is None:
+            known = json.loads(read_tensors(file)[1].get("result", "{}")) if file.exists() else {}
+            if row == "transitive":
+                shares = transitive(split, len(taxonomy.names))
+            elif known.get("settings") == settings:
+                shares = known["found"]
+            else:
                 energy, shares = train_energy(row, split, taxonomy, config, seed, say, clean=clean)
                 result = json.dumps({"settings": settings, "found": shares})
                 write_atomically(file, save(dict(energy.state_dict()), {"result": result}))
@@ -77,13 +81,6 @@ def predict_hypernyms(config: HypernymConfig, output: Path, say: Say = lambda li
     draw_plane(taxonomy, config.concepts, output / "hypernyms.png")
     write_json(output / "concepts.json", taxonomy.names)
     return write_results(output, "hypernyms", results, to_markdown(results, config))
-
-
-def _trained_before(file: Path, settings: str) -> Shares | None:
-    """What a file of vectors says of their test; None if there is none, or it is of other settings."""
-    known = json.loads(read_tensors(file)[1].get("result", "{}")) if file.exists() else {}
-    shares: Shares | None = known["found"] if known.get("settings") == settings else None
-    return shares
 
 
 def transitive(split: Split, concepts: int) -> Shares:

@@ -77,7 +77,7 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
     if config.drop_components and not needs_components:
         raise ValueError(f"drop_components can only be set for a univse model, {model_folder} is: {trained.model}")
     if config.alpha is not None and getattr(trained, "learn_alpha", False):
-        raise ValueError(f"alpha cannot be set, as {model_folder} has learned it: {float(model.alpha):.2f}")
+        raise ValueError(f"alpha cannot be set, as {model_folder} has learned it: {model.alpha_value:.2f}")
     chosen, *others = (
         captions.to_evaluate(config.split, features.available, config.limit, config.captions_per_image, language)
         for language in captions.languages
@@ -142,7 +142,7 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
         "model": trained.model,
         "language": captions.languages[0],
         "negative_families": list(trained.negative_families) if trained.model in (*WITH_NEGATIVES, "mha-d") else [],
-        **({"caption": {"components": trained.components, "alpha": float(model.alpha)}} if needs_components else {}),
+        **({"caption": {"components": trained.components, "alpha": model.alpha_value}} if needs_components else {}),
         "trained_with_seed": trained.seed,
         "split": config.split,
         "images": len(split.images),

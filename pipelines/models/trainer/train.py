@@ -122,6 +122,14 @@ def train(config: TrainConfig, *, overwrite: bool = False, say: Callable[[str], 
         trained, lr=config.learning_rate, weight_decay=config.weight_decay, fused=data.device.type == "cuda"
     )
 
+    sampler, without = str(data.sampler or ""), int((~data.features.available).sum())
+    about = (
+        f"{config.model}: {len(data.train):,} captions to train on, {len(data.validation):,} to validate, "
+        f"{len(data.vocabulary):,} words"
+        + (f", {sampler}" if sampler else "")
+        + (f"; {without:,} images have no features" if without else "")
+    )
+
     def step(drawn: tuple[Batch, Any], epoch: int) -> Step:
         terms = objective.losses(model, *drawn, config, epoch)
         return Step(torch.stack(list(terms.values())).sum(), terms, len(drawn[0].captions))
@@ -152,7 +160,7 @@ def train(config: TrainConfig, *, overwrite: bool = False, say: Callable[[str], 
         report=report,
         folder=config.output,
         say=say,
-        about=_first_line(config, data),
+        about=about,
         length=-(-len(data.train) // config.batch_size),
     )
     return config.output
@@ -207,13 +215,3 @@ def validate(model: Any, data: TrainingData) -> dict[str, float]:
         attacked = ranks_with_own_negatives(plain, own, data.attack, split.image_of_negative(data.attack))
         metrics["attacked"] = sum(recall_metrics(attacked)[f"R@{k}"] for k in TOP)
     return metrics
-
-
-def _first_line(config: Any, data: TrainingData) -> str:
-    sampler, without = str(data.sampler or ""), int((~data.features.available).sum())
-    return (
-        f"{config.model}: {len(data.train):,} captions to train on, {len(data.validation):,} to validate, "
-        f"{len(data.vocabulary):,} words"
-        + (f", {sampler}" if sampler else "")
-        + (f"; {without:,} images have no features" if without else "")
-    )

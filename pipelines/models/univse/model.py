@@ -85,7 +85,10 @@ class Composition(nn.Module):
         if self.kind in ("self-attention", "gru"):
             by = torch.arange(len(owner)) if order is None else order.argsort(stable=True)
             by = by[owner[by].argsort(stable=True)]
-            padded, lengths = _padded(vectors[to_device(by, vectors.device)], owner[by], captions)
+            owner, lengths = owner[by], torch.bincount(owner, minlength=captions)
+            row, column = (to_device(part, vectors.device) for part in (owner, places_in_groups(owner)))
+            padded = vectors.new_zeros(captions, max(1, int(lengths.max())), vectors.shape[1])
+            padded = padded.index_put((row, column), vectors[to_device(by, vectors.device)])
             present = to_device(torch.arange(padded.shape[1]) < lengths[:, None], vectors.device)
             if self.kind == "gru":
                 read = pack_padded_sequence(padded, lengths.clamp(min=1), batch_first=True, enforce_sorted=False)
@@ -101,14 +104,6 @@ class Composition(nn.Module):
             else:
                 composed = zeros.index_add(0, at, vectors)
         return functional.normalize(composed, dim=-1)
-
-
-def _padded(vectors: Tensor, owner: Tensor, captions: int) -> tuple[Tensor, Tensor]:
-    """Vectors (m, d), sorted by owner, as (B, M, d) with zeros behind those of a caption; and how many each has."""
-    lengths = torch.bincount(owner, minlength=captions)
-    padded = vectors.new_zeros(captions, max(1, int(lengths.max())), vectors.shape[1])
-    row, column = (to_device(part, vectors.device) for part in (owner, places_in_groups(owner)))
-    return padded.index_put((row, column), vectors), lengths
 
 
 class UniVSE(nn.Module):
@@ -135,6 +130,11 @@ class UniVSE(nn.Module):
     def alpha(self) -> Tensor | float:
         """α, the weight of the sentence in a caption's vector: a learned scalar, or that of the config."""
         return self.alpha_logit.sigmoid() if hasattr(self, "alpha_logit") else self.fixed_alpha
+
+    @property
+    def alpha_value(self) -> float:
+        """α as a number."""
+        return self.alpha.item() if isinstance(self.alpha, Tensor) else self.alpha
 
     @property
     def word_encoder(self) -> WordEncoder:

@@ -179,3 +179,10 @@ def test_the_weights_of_a_picture_are_those_of_the_model(mhad: Path, german: Pat
     assert torch.allclose(weights.sum(1), torch.ones(2)) and grid_side(data.features.values[0]) == 2
     with pytest.raises(ValueError, match="features must be a square grid of regions, have the shape"):
         grid_side(data.features.values[0][:3])
+
+
+def test_lengths_are_measured_by_the_cosine(
+    mhad: Path, german: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["probe", "lengths", str(german), "--model", str(mhad), "--output", str(tmp_path), "--threads", "1"]
+    assert main(given) == 0 and "| cosine | 20 | 20 |" in capsys.readouterr().out

@@ -221,3 +221,11 @@ def test_train_and_evaluate_commands(
     assert "alpha must be <= 1, was: 4.0" in capsys.readouterr().err
     assert main(["train", str(english), "--model", "univse", "--output", str(tmp_path / "n"), "--features", "map"]) == 2
     assert "has no features_map: run negcap features first" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("drawn")
+def test_saliency_of_a_model_of_components(
+    english: Path, univse: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["probe", "saliency", str(english), "--model", str(univse), "--output", str(tmp_path), "--threads", "1"]
+    assert main(given) == 0 and "| noun | " in capsys.readouterr().out
