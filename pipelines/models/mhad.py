@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations, combinations_with_replacement
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Generator, Tensor, nn
@@ -68,18 +68,12 @@ class MultiHeadAttention(nn.Module):
         joint, heads = config.heads * config.joint, (config.heads, config.attention_dim)
         with torch.random.fork_rng(devices=[]):  # the layers' default initialization must not change the global state
             self.image = RegionEncoder(config, features, generator)
-            self.text = nn.ModuleDict()
+            self.text: Any = nn.ModuleDict()  # a SentenceEncoder for each language
             for language, (size, known) in zip(config.languages, [(words, vectors), *others], strict=True):
                 embedding = encoders.word_embedding(size, config.word_dim, generator, known, config.tune_vectors)
                 self.text[language] = encoders.SentenceEncoder(
                     embedding, config.word_dim, joint, generator, unit, *heads
                 )
-
-    def encoder(self, language: str) -> encoders.SentenceEncoder:
-        """The encoder of sentences in one of the model's languages."""
-        encoder = self.text[language]
-        assert isinstance(encoder, encoders.SentenceEncoder)
-        return encoder
 
     def heads(self, joined: Tensor) -> Tensor:
         """The vectors of the K heads, (B, K, H), in joined vectors (B, K · H)."""
@@ -92,7 +86,7 @@ class MultiHeadAttention(nn.Module):
         parts = rows[order].split([int((language == number).sum()) for number in numbers])
         vectors = [self.image.linear.weight.new_empty(0, self.head_count * self.image.linear.out_features)]
         for number, rows in zip(numbers, parts, strict=True):
-            vectors.append(self.encoder(self.languages[number])(texts.tokens, texts.offsets, rows))
+            vectors.append(self.text[self.languages[number]](texts.tokens, texts.offsets, rows))
         return torch.cat(vectors)[order.argsort().to(texts.tokens.device)]
 
 
@@ -195,7 +189,7 @@ def mhad_losses(
     with autocast(config, device):
         images = model.image(batch.features)
         words = batch.texts.tokens, batch.texts.offsets
-        texts = {language: model.encoder(language)(*words, captions) for language, captions in rows.items()}
+        texts = {language: model.text[language](*words, captions) for language, captions in rows.items()}
     pair_loss = sum_of_hinges if epoch <= config.warm_up else max_of_hinges
     terms = {}
     if negatives is not None:

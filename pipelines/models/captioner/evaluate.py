@@ -23,7 +23,7 @@ from ..trainer.evaluate import features_for
 from ..trainer.objectives import OBJECTIVES, load_model
 from .config import CaptionerEvaluateConfig, WritingConfig
 from .generate import detokenize, join_words, normalize, stream_keys, write_sentences
-from .model import GAN, MLE, Captioner, PaddedSentences, load_captioner, transform_features, weights_file
+from .model import GAN, MLE, Captioner, PaddedSentences, transform_features, weights_file
 
 Judge = Callable[[pa.Array], dict[str, float]]
 Words = Sequence[str]
@@ -179,7 +179,7 @@ def evaluate(folder: Path, run: Path, config: CaptionerEvaluateConfig, output: P
     device = choose_device(config.device)
     captions = read_captions(run)
     features = read_features(run, captions.image_ids)
-    captioner = load_captioner(weights_file(folder, MLE), device)
+    captioner = Captioner(weights_file(folder, MLE), device)
     captioner.require_features(features.values, features.backbone)
     reference = ReferenceCaptions(captions, features.available, captioner.config.train_splits, config)
     judge = None
@@ -190,7 +190,7 @@ def evaluate(folder: Path, run: Path, config: CaptionerEvaluateConfig, output: P
     for phase, decoding in WRITERS:
         if phase == GAN and not (folder / f"{GAN}.safetensors").is_file():
             continue  # a captioner without a third phase
-        captioner = load_captioner(weights_file(folder, phase), device)
+        captioner = Captioner(weights_file(folder, phase), device)
         texts, score = write_captions(captioner, features, reference, decoding, config)
         words = [text.split() for text in normalize(texts).to_pylist()]
         groups = [words[at : at + config.n] for at in range(0, len(words), config.n)]

@@ -290,7 +290,7 @@ def attended_words(
     model: MultiHeadAttention, language: str, texts: data.Texts, row: int, vocabulary: WordVocabulary
 ) -> tuple[list[str], Tensor]:
     """The N words of a text in a language, and what the K heads of its encoder give them, (K, N)."""
-    weights = model.encoder(language).attend(texts.tokens, texts.offsets, torch.tensor([row])).weights[0]
+    weights = model.text[language].attend(texts.tokens, texts.offsets, torch.tensor([row])).weights[0]
     ids = texts.tokens[texts.offsets[row] : texts.offsets[row + 1]].tolist()[: weights.shape[1]]
     return [vocabulary.words[id] for id in ids], weights
 
