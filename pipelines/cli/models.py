@@ -185,9 +185,9 @@ def evaluate(model: Path, source: Path, output: Path | None, **given: Any) -> No
         print(evaluate_captions(model, source, written, output))
         return
     config = EvaluateConfig.of(evaluated(source, given))
-    from ..models.trainer.evaluate import evaluate as evaluate_retrieval
+    from ..models.trainer.evaluate import measure, write_evaluation
 
-    print(evaluate_retrieval(model, source, config, output))
+    print(write_evaluation(measure(model, source, config), output or model / "evaluation"))
 
 
 @negcap.command(

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -287,9 +286,9 @@ def _plural_split(split: EmbeddedSplit, numeral: Tensor, own: Tensor) -> tuple[d
     counting[split.corpus.negative_caption[split.corpus.was_plural]] = True
     inside = torch.isin(split.owner, split.owner[counting[split.captions]])
     image, owner = split.owner[inside].unique(return_inverse=True)
-    device = split.images.device
-    vectors = {"images": split.images[image.to(device)], "vectors": split.vectors[inside.to(device)]}
-    part = replace(split, captions=split.captions[inside], image=split.image[image], owner=owner, **vectors)
+    images, vectors = split.images[image.to(split.images.device)], split.vectors[inside.to(split.images.device)]
+    places = split.captions[inside], split.image[image], owner
+    part = EmbeddedSplit(split.model, split.corpus, *places, images, vectors, split.seed)
     plain = part.rank()
     attacked = ranks_with_own_negatives(plain, own, numeral, part.image_of_negative(numeral))
     metrics = {

@@ -153,7 +153,7 @@ def compare(
     output, model, negative_families and seed; and `recipe`, see `configure`. Each model is in
     `output/<variant>-<seed>`, with its evaluation; models that are fully trained are not trained again. overwrite: see
     `train`. say: called with each line of progress. Returns the tables as Markdown. Raises FileNotFoundError and
-    ValueError as `train` and `evaluate` do, and ValueError for an unknown variant or setting, or for seeds < 1.
+    ValueError as `train` and `measure` do, and ValueError for an unknown variant or setting, or for seeds < 1.
     """
     if seeds < 1:
         raise ValueError(f"seeds must be >= 1, was: {seeds}")

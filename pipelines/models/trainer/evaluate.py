@@ -44,14 +44,6 @@ class Evaluation(NamedTuple):
     ranks: pd.DataFrame
 
 
-def evaluate(model_folder: Path, run: Path, config: EvaluateConfig, output: Path | None = None) -> str:
-    """Evaluate a model on a run; writes the results to `output` (None: `<model_folder>/evaluation`).
-
-    Returns the tables as Markdown. Raises as `measure`.
-    """
-    return write_evaluation(measure(model_folder, run, config), output or model_folder / "evaluation")
-
-
 def write_evaluation(evaluation: Evaluation, folder: Path) -> str:
     """Write evaluation.json, evaluation.md and ranks.parquet to a folder; returns the tables as Markdown."""
     text = to_markdown(evaluation.metrics)
