@@ -64,7 +64,8 @@ def trained(rest: str, tests: TestSet, run: Path, config: ScoreConfig) -> list[n
     if config.threads:
         torch.set_num_threads(config.threads)
     device = choose_device(config.device)
-    model, vocabulary, about = load_model(Path(rest), device)
+    model, vocabularies, about = load_model(Path(rest), device)
+    vocabulary = vocabularies[about.languages[0]]
     features = features_for(model, run, tests.image_ids, about.table)
     if not features.available.all():
         lacking = tests.image_ids[int((~features.available).nonzero()[0])]

@@ -52,9 +52,9 @@ def cached_captioner(weights: Path, sha256: str) -> Captioner:
     """A captioner on the CPU, loaded once per process. sha256: of the file `weights`; another hash loads it again."""
     import torch
 
-    from ..models.captioner.model import load_captioner
+    from ..models.captioner.model import Captioner
 
-    return load_captioner(weights, torch.device("cpu"))
+    return Captioner(weights, torch.device("cpu"))
 
 
 @lru_cache(maxsize=2)

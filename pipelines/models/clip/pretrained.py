@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from ...engine.errors import require_libraries
 from ...readers.files import first_line
-from ..scorer import reading
+from ..scorer import reading, require_files
 
 NEEDED = 'models of Hugging Face need PyTorch, transformers and Pillow: pip install "negcap[score]"'
 PROCESSORS = ("preprocessor_config.json", "processor_config.json")
@@ -23,14 +23,6 @@ CONFIG, WEIGHTS = "open_clip_config.json", "open_clip_model.safetensors"
 PICKLED = "open_clip_pytorch_model.bin"  # the same, of which only tensors are read
 REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
 LOCAL = "local-dir:"  # before the folder of a saved model, in OpenCLIP's own names
-
-
-def require_files(kind: str, folder: Path, *patterns: tuple[str, ...]) -> None:
-    """Raise FileNotFoundError if a folder lacks a file of one of these alternatives."""
-    for names in patterns:
-        if not any(file for name in names for file in folder.glob(name)):
-            shown = " or ".join(name.removeprefix("**/") for name in names)
-            raise FileNotFoundError(f"{kind} must be a folder with {shown}, {folder} has none")
 
 
 class Loaded(NamedTuple):
