@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Hashable, Iterable, Sequence
 from functools import lru_cache
+from itertools import chain, zip_longest
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-if TYPE_CHECKING:
-    from ...augment.generate import NegativesConfig
-    from ...augment.lexicon.lexicon import Lexicon
-    from ...augment.truth.estimates import Truth
+from ...augment.caption import from_parses
+from ...augment.generate import NegativesConfig, generate_for_images
+from ...augment.language.parse import parse_table
+from ...augment.lexicon.lexicon import Lexicon
+from ...augment.operators import OPERATORS
+from ...augment.truth.estimates import Truth
+from ...schemas.captions import BALANCE, LEXICON, TRUTH
+from ...schemas.negatives import POSITIVE
+from ..engine.stage import TableInMemory, collector_paused
+from ..models.scorer import load_scorer
+from ..stages.build import AUTO, LEXICON_VERBS, OWN, configure
+from ..tables.corpus import given_table, load_balanced, load_cloze, load_truth
+from .captions import check_sentences
+from .functions import operator_names
 
 
 class Augmenter:
@@ -68,11 +77,6 @@ class Augmenter:
             FileNotFoundError: the lexicon or a model does not exist.
             ImportError: a scorer needs `pip install "negcap[scorer]"`.
         """
-        from ...augment.operators import OPERATORS
-        from ...schemas.negatives import POSITIVE
-        from ..stages.build import AUTO, LEXICON_VERBS, OWN, configure
-        from .functions import operator_names
-
         if n < 1:
             raise ValueError(f"n must be >= 1, was: {n}")
         if lexicon in (OWN, AUTO):
@@ -107,39 +111,27 @@ class Augmenter:
             ValueError: `images` and `texts` have different lengths.
             TypeError: `texts` is a str, or one of them is none.
         """
-        from ..engine.stage import collector_paused
-        from .captions import check_sentences
-
         if isinstance(texts, (str, bytes)):
             raise TypeError(f"texts must be a list of sentences, was: {type(texts).__name__}")
         check_sentences("texts", texts)
         settings = self._settings if seed is None else self._settings.changed(seed=seed)
         if images is not None and len(images) != len(texts):
             raise ValueError(f"images must have the length of texts, {len(texts)}, was: {len(images)}")
-        with collector_paused():
-            return self._negatives([" ".join(text.split()) for text in texts], images, settings)
-
-    def _negatives(
-        self, texts: list[str], images: Sequence[Hashable] | None, settings: NegativesConfig
-    ) -> list[list[str]]:
-        from ...augment.caption import from_parses
-        from ...augment.generate import generate_for_images
-        from ...augment.language.parse import parse_table
-        from ..models.scorer import load_scorer
-
-        lexicon, truth = _load(self._lexicon, settings.max_true, settings.cloze)
-        scorer = None if settings.scorer is None else load_scorer(settings.scorer)
-        empty = [""] * len(texts)
-        table = pa.table({"caption_id": texts, "image_id": empty, "split": empty, "origin": empty, "text": texts})
-        captions = from_parses(parse_table(table, self._spacy_model))
+        texts = [" ".join(text.split()) for text in texts]
         groups: dict[Hashable, list[int]] = {}
         for row, image in enumerate(range(len(texts)) if images is None else images):
             groups.setdefault(image, []).append(row)
         made: list[list[str]] = [[] for _ in texts]
-        siblings = [[captions[row] for row in rows] for rows in groups.values()]
-        results = generate_for_images(siblings, lexicon, settings, truth, scorer)
-        for row, by_operator in zip((row for rows in groups.values() for row in rows), results, strict=True):
-            made[row] = _in_turn([[one.text for one in accepted] for accepted, _ in by_operator.values()], self.n)
+        with collector_paused():
+            lexicon, truth = _load(self._lexicon, settings.max_true, settings.cloze)
+            scorer = None if settings.scorer is None else load_scorer(settings.scorer)
+            empty = [""] * len(texts)
+            table = pa.table({"caption_id": texts, "image_id": empty, "split": empty, "origin": empty, "text": texts})
+            captions = from_parses(parse_table(table, self._spacy_model))
+            siblings = [[captions[row] for row in rows] for rows in groups.values()]
+            results = generate_for_images(siblings, lexicon, settings, truth, scorer)
+            for row, by_operator in zip((row for rows in groups.values() for row in rows), results, strict=True):
+                made[row] = _in_turn([[one.text for one in accepted] for accepted, _ in by_operator.values()], self.n)
         return made
 
     def __repr__(self) -> str:
@@ -151,24 +143,14 @@ class Augmenter:
 def _in_turn(operators: Iterable[Sequence[str]], n: int) -> list[str]:
     """At most n different texts, taken from the operators in turn."""
     made: dict[str, str] = {}
-    waiting = deque(map(iter, operators))
-    while waiting and len(made) < n:
-        texts = waiting.popleft()
-        text = next(texts, None)
-        if text is not None:
-            made.setdefault(text.lower(), text)
-            waiting.append(texts)
-    return list(made.values())
+    for text in filter(None, chain.from_iterable(zip_longest(*operators))):
+        made.setdefault(text.lower(), text)
+    return list(made.values())[:n]
 
 
 @lru_cache(maxsize=2)
 def _load(lexicon: str, max_true: float, cloze: Path | None) -> tuple[Lexicon, Truth]:
     """The balanced lexicon and the truth estimates of `reference` or of a run's folder, loaded once per process."""
-    from ...schemas.captions import BALANCE, LEXICON, TRUTH
-    from ..engine.stage import TableInMemory
-    from ..stages.build import LEXICON_VERBS, configure
-    from ..tables.corpus import given_table, load_balanced, load_cloze, load_truth
-
     folders = [configure(verb, {"lexicon": lexicon}).lexicon for verb in LEXICON_VERBS]
     schemas = (LEXICON, TRUTH, BALANCE)
     entries, truth, balance = (TableInMemory(given_table(*pair)) for pair in zip(folders, schemas, strict=True))

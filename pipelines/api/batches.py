@@ -26,8 +26,9 @@ from torch.utils.data import IterableDataset, get_worker_info
 
 from ...schemas.negatives import POSITIVE
 from ..engine.tables import Shard, shards_of
+from ..features.preprocess import open_image
 from ..readers.record import Record, Rejected, clean
-from ..tables.columns import UNSPLIT, read_columns, splits_of
+from ..tables.columns import UNSPLIT, splits_of
 from ..tables.images import Images
 from ..tables.pairs import pair_tables
 
@@ -178,7 +179,9 @@ class Negatives(IterableDataset[Batch]):
         batch: Batch = {"image_id": wanted["image_id"].to_pylist(), "mask": torch.from_numpy(mask)}
         if self._images is not None:
             paths = [self._images / name for name in wanted["image"].to_pylist()]
-            batch["image"] = paths if self.transform is None else torch.stack([*map(self._picture, paths)])
+            batch["image"] = paths
+            if self.transform is not None:
+                batch["image"] = torch.stack([self.transform(open_image(path)) for path in paths])
         true = wanted["text"].to_pylist()
         if self.tokenize is None:
             batch["caption"] = true
@@ -188,15 +191,6 @@ class Negatives(IterableDataset[Batch]):
             batch["caption"] = tokens[: len(true)]
             batch["negatives"] = tokens[len(true) :].unflatten(0, mask.shape)
         return batch
-
-    def _picture(self, path: Path) -> torch.Tensor:
-        from ..features.preprocess import UnreadableError, decode
-
-        assert self.transform is not None
-        try:
-            return self.transform(decode(path.read_bytes()))
-        except UnreadableError as error:
-            raise ValueError(f"{path}: {error.detail}") from error
 
 
 class NegativesByKey:
@@ -242,7 +236,7 @@ class NegativesByKey:
         self.negatives, self.text, self.tokenize, self._run = negatives, text, tokenize, run
         self._operators = (operators,) if isinstance(operators, str) else tuple(operators)
         self._shards = shards_of(Path(run), "refined" if refined else "negatives")
-        hashes = [_hashes(read_columns(shard, ["image_id"])["image_id"].unique().to_pylist()) for shard in self._shards]
+        hashes = [_hashes(shard.read(["image_id"])["image_id"].unique().to_pylist()) for shard in self._shards]
         number = np.repeat(np.arange(len(hashes), dtype=np.int32), [*map(len, hashes)])
         order = np.argsort(np.concatenate([*hashes, _hashes([])]), kind="stable")
         self._hashes, self._number = np.concatenate([*hashes, _hashes([])])[order], number[order]
@@ -295,7 +289,7 @@ def _hashes(ids: Sequence[str]) -> np.ndarray:
 def _by_caption(shard: Shard, operators: Sequence[str]) -> dict[tuple[str, str], list[str]]:
     """The negatives of each caption in a shard, by image_id and text."""
     made: dict[tuple[str, str], list[str]] = {}
-    columns = read_columns(shard, ("image_id", "caption", "text", "operator", "family"))
+    columns = shard.read(("image_id", "caption", "text", "operator", "family"))
     for image, caption, text, operator, family in zip(*columns.to_pydict().values(), strict=True):
         if family != POSITIVE and (not operators or operator in operators):
             made.setdefault((image, caption), []).append(text)

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 
 from ..readers.record import OWN, Rejected, clean
+from ..readers.table import captions_of, choose_columns, image_cells, rows_of
+from ..stages.ingest import IngestConfig, ingest_records
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ..stages.ingest import IngestConfig
 
 Captions: TypeAlias = "Iterable[str] | pd.DataFrame | pa.Table | Any"
 
@@ -59,8 +60,6 @@ def check_sentences(name: str, sentences: Iterable[Any]) -> None:
 
 def _named(schema: pa.Schema, batches: Iterable[pa.RecordBatch], config: IngestConfig) -> pa.Table:
     """The columns to read of a table's batches, with a column of the images' names."""
-    from ..readers.table import choose_columns, image_cells
-
     try:
         chosen = choose_columns(schema, config, NAME)
     except ValueError as error:
@@ -94,9 +93,6 @@ def captions_table(table: pa.Table, config: IngestConfig) -> tuple[pa.Table, pa.
     Captions with the same value in the image column are siblings. Warns of captions that cannot be used, with the
     reasons. Raises ValueError if none can be used, or, with `config.strict`, for the first that cannot.
     """
-    from ..readers.table import captions_of, choose_columns, rows_of
-    from ..stages.ingest import ingest_records
-
     chosen = choose_columns(table.schema, config, NAME)
     types = {name: table.schema.field(name).type for name in chosen.kept}
     kept = {name: type if pa.types.is_primitive(type) else pa.string() for name, type in types.items()}

@@ -5,18 +5,27 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from os import PathLike
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
+
+from ...augment.settings import word
+from ..engine.cluster import executor
+from ..engine.places import place
+from ..engine.progress import report
+from ..engine.run import Execution
+from ..engine.tables import has_table, read_table
+from ..report.rows import Graph, in_words
+from ..tables.columns import UNSPLIT, having, splits_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ..report.rows import Graph
     from .captions import Captions
 
 
@@ -183,11 +192,7 @@ def build(
         >>> sorted(table.name for table in run.iterdir() if table.is_dir() and not table.name.startswith("_"))[:3]
         ['balance', 'captions', 'lexicon']
     """
-    from tempfile import TemporaryDirectory
 
-    from ..engine.cluster import executor
-    from ..engine.places import place
-    from ..engine.progress import report
     from ..stages import build as verbs
     from .captions import NAME, arrow_table
 
@@ -200,11 +205,8 @@ def build(
         else:
             source = str(Path(folder) / f"{NAME}.parquet")
             pq.write_table(arrow_table(captions, verbs.configure("ingest", options)), source)
-        workers_of_run = executor(workers, scheduler)
-        try:
-            _, notes = verbs.build(source, run, options, workers_of_run, report(not progress), overwrite)
-        finally:
-            workers_of_run.close()
+        with closing(executor(workers, scheduler)) as started:
+            _, notes = verbs.build(source, run, options, Execution(started, report(not progress), overwrite))
     for warning in notes:
         warnings.warn(warning, stacklevel=2)
     return run
@@ -239,10 +241,8 @@ def read(
         >>> list(frame.columns)
         ['caption', 'text']
     """
-    from ...augment.settings import word
-    from ..engine.places import place
-    from ..engine.tables import read_table
-    from ..tables.columns import stored_splits
+    from ...augment.operators import OPERATORS
+    from ...augment.recovery import FAMILIES_OF
 
     wanted = {"operator": operator, "split": split}
     chosen = {name: [value] if isinstance(value, str) else list(value) for name, value in wanted.items() if value}
@@ -253,32 +253,16 @@ def read(
             raise ValueError(f"{table} must have the column {missing[0]}, has: {', '.join(part.column_names)}")
         for name in chosen:
             seen[name].update(part[name].unique().to_pylist())
-        for name, values in chosen.items():
-            stored = stored_splits(values) if name == "split" else values
-            part = part.filter(pc.is_in(part[name], value_set=pa.array(stored, pa.string())))
+        part = part.filter(having(chosen))
         parts.append(part if columns is None else part.select(list(columns)))
     for name, values in chosen.items():
         if not seen[name].issuperset(values):
-            valid = _operators(seen[name]) if name == "operator" else _splits(place(run, "run"), seen[name])
+            known: Iterable[str] = [*OPERATORS, *FAMILIES_OF]
+            if name == "split":  # of the run's captions, too
+                known = splits_of(place(run, "run")) if has_table(place(run, "run"), "captions") else ()
             for value in values:
-                word(name, value, valid)
+                word(name, value, dict.fromkeys([*known, *(one or UNSPLIT for one in sorted(seen[name]))]))
     return pa.concat_tables(parts).to_pandas()
-
-
-def _operators(seen: Iterable[str]) -> list[str]:
-    from ...augment.operators import OPERATORS
-    from ...augment.recovery import FAMILIES_OF
-
-    return list(dict.fromkeys([*OPERATORS, *FAMILIES_OF, *sorted(seen)]))
-
-
-def _splits(run: Path, seen: Iterable[str]) -> list[str]:
-    """The names of the splits that a table or the run's captions have."""
-    from ..engine.tables import has_table
-    from ..tables.columns import UNSPLIT, splits_of
-
-    of_captions = splits_of(run) if has_table(run, "captions") else ()
-    return list(dict.fromkeys([*of_captions, *(name or UNSPLIT for name in sorted(seen))]))
 
 
 def graph(sentence: str, *, simple: bool = False, spacy_model: str | None = None) -> Graph:
@@ -298,7 +282,6 @@ def graph(sentence: str, *, simple: bool = False, spacy_model: str | None = None
     """
     from ...augment.language.parse import parse
     from ...augment.scene_graph import scene_graph
-    from ..report.rows import in_words
 
     if not isinstance(sentence, str):
         raise TypeError(f"sentence must be a str, was: {type(sentence).__name__}")

@@ -11,7 +11,7 @@ from typing import Any, TextIO
 import click
 
 from . import options
-from .group import CHECK_FAILED, negcap, warn, with_workers
+from .group import CHECK_FAILED, negcap, to_json, warn, with_workers
 from .options import OPERATORS, REASONS, STAGES
 
 ROLES = ("image", "caption", "split", "id", "language")
@@ -64,7 +64,7 @@ def _columns(ctx: click.Context, flag: click.Parameter, values: tuple[str, ...])
     ),
 )
 @options.workers
-def build(captions: str | None, run: Path, only: tuple[str, ...] | None, overwrite: bool, **given: Any) -> int:
+def build(captions: str | None, run: Path, only: tuple[str, ...] | None, **given: Any) -> int:
     """Make negatives of a caption file, folder or URL.
 
     CAPTIONS: COCO, Karpathy, Flickr, Multi30K or VSE++ files; CSV, TSV, JSONL or Parquet tables, also a folder or a
@@ -87,14 +87,14 @@ def build(captions: str | None, run: Path, only: tuple[str, ...] | None, overwri
     from ..stages import build as verbs
 
     spare_pandas()
-    with with_workers(given) as (executor, progress):
-        made, warnings = verbs.build(captions, run, given, executor, progress, overwrite, only or ())
+    with with_workers(given) as execution:
+        made, warnings = verbs.build(captions, run, given, execution, only or ())
         warn(warnings)
         write_page(run)
         if "negatives" not in made:
             print("\n".join(component_lines(run) if "components" in made else corpus_lines(run)))
             return 0
-        print_summary(run, progress.timings, sys.stdout)
+        print_summary(run, execution.progress.timings, sys.stdout)
         failed = operator_errors(run)
         if failed:
             listed = f"negcap show {run} --reason operator_error lists them"
@@ -126,14 +126,22 @@ def info(
     """
     if run is None and (table is None or verify or other):
         raise click.UsageError("RUN must be given, unless --columns is", ctx)
-    from ..report.difference import difference, print_difference
+    from ..engine.tables import verify as verify_run
     from ..report.info import columns_of, print_columns, print_info, read_info
+    from ..report.summary import number_of
 
     if run is not None and verify:
-        return _verify(run)
+        verdict = verify_run(run)
+        for problem in verdict.problems:
+            print(problem)
+        wrong = number_of(len(verdict.problems), "problem") if verdict.problems else "all as they were written"
+        print(f"{verdict.shards:,} shards of {verdict.tables} tables, {verdict.rows:,} rows: {wrong}", file=sys.stderr)
+        return CHECK_FAILED if verdict.problems else 0
     held: Any
     show: Callable[[Any, TextIO], None]
     if run is not None and other is not None:
+        from ..report.difference import difference, print_difference
+
         held, show = difference(run, other), print_difference
     elif table is not None:
         held, show = columns_of(table, run), print_columns
@@ -141,23 +149,10 @@ def info(
         assert run is not None
         held, show = read_info(run), print_info
     if as_json:
-        print(json.dumps(held, indent=1, ensure_ascii=False))
+        print(to_json(held))
     else:
         show(held, sys.stdout)
     return 0
-
-
-def _verify(run: Path) -> int:
-    """Print what is wrong with the files of a run; the exit status."""
-    from ..engine.tables import verify
-
-    verdict = verify(run)
-    for problem in verdict.problems:
-        print(problem)
-    count = len(verdict.problems)
-    wrong = f"{count:,} {'problem' if count == 1 else 'problems'}" if count else "all as they were written"
-    print(f"{verdict.shards:,} shards of {verdict.tables} tables, {verdict.rows:,} rows: {wrong}", file=sys.stderr)
-    return CHECK_FAILED if verdict.problems else 0
 
 
 @negcap.command()

@@ -41,7 +41,7 @@ def captioner(run: Path, output: Path, overwrite: bool, quiet: bool, **given: An
 @options.run
 @options.one_of("--phase", PHASES, "Generator after maximum likelihood (mle) or policy gradient (gan); default: gan.")
 @options.workers
-def caption(model: Path, run: Path, phase: str | None, overwrite: bool, **given: Any) -> None:
+def caption(model: Path, run: Path, phase: str | None, **given: Any) -> None:
     """Write captions for a run's images with a captioner.
 
     They go to the table generated. Captions that are degenerate, repeated or equal to an existing caption of the image
@@ -50,11 +50,11 @@ def caption(model: Path, run: Path, phase: str | None, overwrite: bool, **given:
     \b
     Example: negcap caption outputs/captioner outputs/mine --n 3 --split train
     """
-    from ..engine.run import Execution, run_stage
+    from ..engine.run import run_stage
     from ..models.captioner.model import weights_file
     from ..stages.caption import CaptionConfig, stage_of, summary
 
-    with with_workers(given) as (executor, progress):
+    with with_workers(given) as execution:
         config = CaptionConfig.of(given, weights=weights_file(model, phase or "gan").absolute())
-        counts = run_stage(stage_of(config.table), run, config, Execution(executor, progress, overwrite))
+        counts = run_stage(stage_of(config.table), run, config, execution)
         print(summary(counts, config))

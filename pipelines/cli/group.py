@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
+from dataclasses import asdict
 from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..engine.errors import EngineError
+
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
-    from ..engine.cluster import Executor
-    from ..engine.progress import Progress
+    from ..engine.run import Execution
 
 BAD_INPUT, CHECK_FAILED, INTERRUPTED = 2, 1, 130
+# errors that the input or the machine causes; others are faults of the program
+ANSWERED = (OSError, ValueError, OverflowError, EngineError, RecursionError, ImportError, MemoryError)
 CONTINUES = "the same command continues from here"
 EPILOG = """\b
 Start with:   negcap build captions.json --output outputs/mine
@@ -108,12 +113,18 @@ class Command(click.Command):
         return {}
 
     def rarer(self, ctx: click.Context) -> list[tuple[str, str]]:
-        """The settings without a flag: each as `name=default`, and its description."""
-        from . import options
+        """The settings without a flag: each as `name=default`, as --set takes it, and its description; only the name
+        where the default is empty or the machine's.
+        """
+        from .options import as_text
 
         flags = {option.name for option in self.params}
         rarer = {name: field for name, field in self.fields.items() if name not in flags}
-        return [(options.with_default(name, field), field.description or "") for name, field in rarer.items()]
+        bare = {name for name, field in rarer.items() if field.default == "" or field.default_factory}
+        return [
+            (name if name in bare else f"{name}={as_text(field.default)}", field.description or "")
+            for name, field in rarer.items()
+        ]
 
     def invoke(self, ctx: click.Context) -> Any:
         """Call the command with the values of its flags and, where they are not given, of --set."""
@@ -148,13 +159,9 @@ class CommandGroup(click.Group):
         """List the commands under the headings in SECTIONS, by the module that defines them."""
         width = max(map(len, self.commands))
         for module, heading in SECTIONS.items():
-            held = {name: command for name, command in self.commands.items() if module == _module(command)}
+            held = {name: one for name, one in self.commands.items() if one.callback.__module__.endswith(f".{module}")}
             with formatter.section(heading):
                 formatter.write_dl([(f"{name:<{width}}", held[name].get_short_help_str(65)) for name in held])
-
-
-def _module(command: click.Command) -> str:
-    return str(getattr(command.callback, "__module__", "")).rpartition(".")[2]
 
 
 @click.group(cls=CommandGroup, context_settings=CONTEXT, epilog=EPILOG, invoke_without_command=True)
@@ -208,19 +215,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     for name, value in THREADS.items():
         os.environ.setdefault(name, value)
-    _open_standard_streams()
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # the caller has closed it: another file would take its place
+            setattr(sys, name, open(os.devnull, mode))  # it gets the lowest number that is free
+    where = "negcap"
     try:
-        with stopped_by_signals(), one_line_errors():
+        with stopped_by_signals():
             return negcap.main(arguments, prog_name="negcap", standalone_mode=False) or 0
     except click.ClickException as error:
-        if os.environ.get("NEGCAP_TRACEBACK") and error.__cause__ is not None:
-            raise
-        where = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "negcap"
-        message = " ".join(error.format_message().split())
+        where = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else where
+        message = error.format_message()
         if isinstance(error, click.MissingParameter):
             message = f"{message.rstrip('.')}; see {where} --help"
-        print(f"{where}: {message}", file=sys.stderr)
-        return BAD_INPUT
     except (KeyboardInterrupt, click.Abort):
         print(f"negcap: interrupted; {CONTINUES}", file=sys.stderr)
         return INTERRUPTED
@@ -232,50 +238,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-
-
-def _open_standard_streams() -> None:
-    """Open those of stdin, stdout and stderr that the caller has closed, so that no other file takes their place."""
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode))  # it gets the lowest number that is free
-
-
-@contextmanager
-def one_line_errors() -> Iterator[None]:
-    """Turn errors that the input or the machine causes into a ClickException with a message of one line.
-
-    These are OSError, ValueError, OverflowError, EngineError, RecursionError, ImportError and MemoryError.
-    """
-    from ..engine.errors import EngineError
-
-    try:
-        yield
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        named = f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
-        raise click.ClickException(" ".join(named.split())) from error
-    except (ValueError, OverflowError, EngineError, RecursionError) as error:
-        raise click.ClickException(" ".join(str(error).split())) from error
-    except (ImportError, MemoryError) as error:
-        raise click.ClickException(" ".join((str(error) or "out of memory").split())) from error
+    except ANSWERED as error:
+        if os.environ.get("NEGCAP_TRACEBACK"):
+            raise
+        message = str(error) or ("out of memory" if isinstance(error, MemoryError) else "")
+        if isinstance(error, OSError) and error.filename and error.strerror:
+            message = f"{error.filename}: {error.strerror}"
+    print(f"{where}: {' '.join(message.split())}", file=sys.stderr)
+    return BAD_INPUT
 
 
 @contextmanager
-def with_workers(given: dict[str, Any]) -> Iterator[tuple[Executor, Progress]]:
-    """Give the executor and the progress display for --workers, --scheduler and --quiet.
+def with_workers(given: dict[str, Any]) -> Iterator[Execution]:
+    """How stages are run, by --workers, --scheduler, --quiet and --overwrite; the workers end with the block.
 
-    given: the flags of the command; these three are removed from it.
+    given: the flags of the command; these four are removed from it.
     """
     from ..engine.cluster import executor
     from ..engine.progress import report
+    from ..engine.run import Execution
 
-    workers = executor(given.pop("workers"), given.pop("scheduler"))
-    try:
-        yield workers, report(given.pop("quiet"))
-    finally:
-        workers.close()
+    with closing(executor(given.pop("workers"), given.pop("scheduler"))) as workers:
+        yield Execution(workers, report(given.pop("quiet")), given.pop("overwrite"))
+
+
+def to_json(value: Any) -> str:
+    """A value, in which dataclasses may be, as JSON."""
+    return json.dumps(value, indent=1, ensure_ascii=False, default=asdict)
 
 
 def say(quiet: bool = False) -> Callable[[str], None]:

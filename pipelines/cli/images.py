@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from . import options
-from .group import negcap
+from .group import negcap, to_json
 from .options import FOLDER, PLACE
 
 
@@ -99,10 +99,10 @@ def judge(run: Path, table: str | None, n: int, as_json: bool) -> None:
     \b
     Example: negcap judge outputs/scenes
     """
-    from ..scenes.report import judge_run, print_report, to_json
+    from ..scenes.report import counts, judge_run, print_report
 
-    tallies = judge_run(run, table or "negatives")
+    judged = judge_run(run, table or "negatives")
     if as_json:
-        print(to_json(tallies))
+        print(to_json(counts(judged)))
     else:
-        print_report(tallies, sys.stdout, n)
+        print_report(judged, sys.stdout, n)

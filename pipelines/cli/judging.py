@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
 from . import options
-from .group import negcap, with_workers
+from .group import negcap, to_json, with_workers
 from .options import FOLDER
 
 JUDGED = (
@@ -88,43 +89,33 @@ def import_(source: str, run: Path | None, report: bool, as_json: bool, **given:
     """
     from tempfile import TemporaryDirectory
 
+    from ..engine.lock import locked
     from ..engine.tables import has_table
-    from ..quality.scorecard import scorecards, to_json, to_text
-
-    def print_scorecards(run: Path) -> None:
-        cards = scorecards(run)
-        print(to_json(cards) if as_json else to_text(cards))
+    from ..quality.scorecard import scorecards, to_text
+    from ..stages.build import judge_proposals
+    from ..stages.imports import STAGE, ImportConfig, read_foreign
 
     report = report or as_json
     if run is None and not report:
         raise click.UsageError("--output RUN must be given, or --report", click.get_current_context())
-    if run is None and (Path(source) / "judged").is_dir() and has_table(Path(source), "judged"):
-        print_scorecards(Path(source))
-        return
     with TemporaryDirectory() as folder:
-        kept = run or Path(folder) / "run"
-        with with_workers(given) as (executor, progress):
-            counts = _import(source, kept, given, executor, progress)
-        print(_kept(counts), file=sys.stderr if report else sys.stdout)
+        if run is None and (Path(source) / "judged").is_dir() and has_table(Path(source), "judged"):
+            run = Path(source)
+        else:
+            if has_table(Path(source), "captions"):
+                raise ValueError(
+                    f"{source} is a run, must be a set of negatives that others made: "
+                    f"negcap blind {source} and negcap audit {source} measure a run"
+                )
+            run = run or Path(folder) / "run"
+            with with_workers(given) as execution, locked(run):
+                how: dict[str, Any] = {"progress": execution.progress, "overwrite": execution.overwrite}
+                read_foreign(source, run, ImportConfig.of(given), **how)
+                counts = judge_proposals(STAGE, run, given, execution, anew=True)
+            print(_kept(counts), file=sys.stderr if report else sys.stdout)
         if report:
-            print_scorecards(kept)
-
-
-def _import(source: str, run: Path, given: dict[str, Any], executor: Any, progress: Any) -> dict[str, int]:
-    from ..engine.lock import locked
-    from ..engine.tables import has_table
-    from ..stages.build import judge_proposals
-    from ..stages.imports import STAGE, ImportConfig, read_foreign
-
-    if has_table(Path(source), "captions"):
-        raise ValueError(
-            f"{source} is a run, must be a set of negatives that others made: "
-            f"negcap blind {source} and negcap audit {source} measure a run"
-        )
-    overwrite = given.pop("overwrite")
-    with locked(run):
-        read_foreign(source, run, ImportConfig.of(given), progress=progress, overwrite=overwrite)
-        return judge_proposals(STAGE, run, given, executor, progress, anew=True, overwrite=overwrite)
+            cards = scorecards(run)
+            print(to_json({card.name: card for card in cards}) if as_json else to_text(cards))
 
 
 def _kept(counts: dict[str, int]) -> str:
@@ -197,23 +188,24 @@ def propose(run: Path, filler: Path | None, **given: Any) -> None:
     from ..stages.build import configure, judge_proposals, make
     from ..stages.propose import STAGE, ProposeConfig, acceptance, propose, propose_words
 
-    with with_workers(given) as (executor, progress), locked(run):
-        overwrite = given.pop("overwrite")
+    with with_workers(given) as execution, locked(run):
         config = ProposeConfig.of(given)
-        common: dict[str, Any] = {"progress": progress, "overwrite": overwrite}
+        common: dict[str, Any] = {"progress": execution.progress, "overwrite": execution.overwrite}
         if filler is not None:
             from ..models.filler import Filler
 
             if not has_table(run, "parses"):
-                make("parse", run, configure("parse", given), executor, progress, overwrite)
+                make("parse", run, configure("parse", given), execution)
             made = propose_words(run, config, Filler(filler), **common)
         else:
             asker, model = _asker(run, given, "propose")
             with asker:
                 made = propose(run, config, asker, model, **common)
-        counts = judge_proposals(STAGE, run, given, executor, progress, anew=False, overwrite=made.overwrite)
+        execution = replace(execution, overwrite=made.overwrite)
+        counts = judge_proposals(STAGE, run, given, execution, anew=False)
     print(_kept(counts))
-    print(acceptance(counts, made.answers), end="\n" if made.answers else "")
+    if made.answers is not None:
+        print(acceptance(counts, made.answers))
 
 
 @negcap.command(
@@ -239,7 +231,7 @@ def vet(run: Path, as_json: bool, overwrite: bool, quiet: bool, **given: Any) ->
     """
     from ..engine.lock import locked
     from ..engine.progress import report
-    from ..quality.annotation.agree import read_reports, readings_text, to_json
+    from ..quality.annotation.agree import read_reports, readings_text
     from ..stages.vet import VetConfig, vet
 
     with locked(run):

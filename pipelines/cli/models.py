@@ -131,16 +131,11 @@ def train(
         return
     if "seed" in given:
         raise ValueError("seed is of one training: models that are compared have the seeds 0, 1, …, see --seeds")
-    from ..models.trainer.compare import CompareConfig, compare
+    from ..models.trainer.compare import compare
 
     evaluation = evaluated(run, evaluation) | {name: given[name] for name in ("device", "threads") if name in given}
-    compared = CompareConfig(
-        variants=(model, *others),
-        seeds=1 if seeds is None else seeds,
-        training=given,
-        evaluation=EvaluateConfig.of(evaluation),
-    )
-    print(compare(run, output, compared, overwrite=overwrite, say=say(quiet)))
+    how, repeated = EvaluateConfig.of(evaluation), 1 if seeds is None else seeds
+    print(compare(run, output, (model, *others), how, given, repeated, overwrite=overwrite, say=say(quiet)))
 
 
 @negcap.command(
@@ -190,9 +185,9 @@ def evaluate(model: Path, source: Path, output: Path | None, **given: Any) -> No
         print(evaluate_captions(model, source, written, output))
         return
     config = EvaluateConfig.of(evaluated(source, given))
-    from ..models.trainer.evaluate import evaluate as evaluate_retrieval
+    from ..models.trainer.evaluate import measure, write_evaluation
 
-    print(evaluate_retrieval(model, source, config, output))
+    print(write_evaluation(measure(model, source, config), output or model / "evaluation"))
 
 
 @negcap.command(

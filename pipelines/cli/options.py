@@ -186,11 +186,6 @@ def _with_default(name: str, field: FieldInfo, of_models: Mapping[str, Mapping[s
     return f"{text[:1].upper()}{text[1:]}{default}."
 
 
-def with_default(name: str, field: FieldInfo) -> str:
-    """A setting with its default, as --set takes both: `margin=0.2`; without one that is empty or the machine's."""
-    return name if field.default == "" or field.default_factory else f"{name}={as_text(field.default)}"
-
-
 def as_text(value: Any) -> str:
     """A value of a setting as --set takes it: `cosine`, `noun,numeral`, `true`, `none`."""
     if isinstance(value, (tuple, list)):

@@ -9,14 +9,14 @@ from typing import Any
 import click
 
 from . import options
-from .group import CHECK_FAILED, negcap, warn, with_workers
+from .group import CHECK_FAILED, negcap, to_json, warn, with_workers
 from .options import FOLDER, PLACE
 
 
 @negcap.command(configs=["stages.refine:RefineConfig"], flags="operators splits per_caption vetted seed")
 @options.run
 @options.workers
-def refine(run: Path, overwrite: bool, **given: Any) -> None:
+def refine(run: Path, **given: Any) -> None:
     """Select negatives that cannot be guessed without the images.
 
     At most one negative per caption and operator is written to the table refined, selected so that several models
@@ -32,8 +32,9 @@ def refine(run: Path, overwrite: bool, **given: Any) -> None:
     from ..stages.refine import refine as refined
     from ..tables.columns import captions_in
 
-    with with_workers(given) as (executor, progress):
-        counts = refined(run, RefineConfig.of(given), executor, progress=progress, overwrite=overwrite)
+    with with_workers(given) as how:
+        config = RefineConfig.of(given)
+        counts = refined(run, config, how.executor, progress=how.progress, overwrite=how.overwrite)
         print(yields(counts, captions_in(run, given.get("splits") or ())))
 
 
@@ -53,10 +54,10 @@ def blind(run: Path, as_json: bool, **given: Any) -> None:
     \b
     Example: negcap blind outputs/mine --split test
     """
-    from ..quality.bias import BlindConfig, measure_run, to_json, to_text
+    from ..quality.bias.measure import BlindConfig, measure_run, to_text
 
-    reports = measure_run(run, BlindConfig.of(given, together=True))
-    print(to_json(reports) if as_json else to_text(reports))
+    found = measure_run(run, BlindConfig.of(given, together=True))
+    print(to_json(found.plain()) if as_json else to_text(found))
 
 
 @negcap.command(configs=["quality.audit.figures:AuditConfig"], flags="n refined splits blind limit images seed")
@@ -119,7 +120,7 @@ def agree(sheets: tuple[Path, ...], key: Path | None, as_json: bool) -> None:
     Example: negcap agree anna.csv ben.csv cleo.csv --key sheet.key.csv
     """
     from ..quality.annotation.agree import agree as judged
-    from ..quality.annotation.agree import to_json, to_text
+    from ..quality.annotation.agree import to_text
 
     report = judged(sheets, key)
     print(to_json(report) if as_json else to_text(report))

@@ -60,7 +60,8 @@ def answer(question: Question) -> dict[str, Any]:
     captions = [text for text in question.captions if text.strip()]
     if not captions:
         raise ValueError("captions must have one that is not blank")
-    limits = {name: value for name in LIMITS if (value := getattr(question, name)) != _default(name)}
+    default = {name: Question.model_fields[name].default for name in LIMITS}
+    limits = {name: value for name in LIMITS if (value := getattr(question, name)) != default[name]}
     chosen = question.operators if isinstance(question.operators, str) else list(question.operators)
     arguments = {"operators": chosen, "lexicon": LEXICON, "excluded": True, **limits}
     frame = pd.DataFrame({"image": "photo", "caption": captions})
@@ -90,10 +91,6 @@ def answer(question: Question) -> dict[str, Any]:
         ),
         "commands": COMMANDS.format(rows=rows.getvalue(), flags=" ".join([*named, *sets, "--scheduler synchronous"])),
     }
-
-
-def _default(name: str) -> Any:
-    return Question.model_fields[name].default
 
 
 def _rows(frame: Any) -> list[Row]:

@@ -13,7 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from ..engine.errors import EngineError
+from ..engine.errors import EngineError, require_libraries
 from ..engine.places import local_path
 from ..engine.progress import Progress
 from .messages import Answer, EndpointConfig, Request, parse_answer, request_key
@@ -98,10 +98,9 @@ class Endpoint:
     """
 
     def __init__(self, config: EndpointConfig, cache: Path, purpose: str) -> None:
-        try:
-            import openai
-        except ImportError as error:
-            raise ImportError('an endpoint needs the library openai: pip install "negcap[endpoint]"') from error
+        require_libraries('an endpoint needs the library openai: pip install "negcap[endpoint]"', "openai")
+        import openai
+
         key = os.environ.get(config.key_variable)
         if key and not key.isascii():
             raise ValueError(f"{config.key_variable} must be an API key, in ASCII, was not")

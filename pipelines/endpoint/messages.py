@@ -7,7 +7,7 @@ import json
 import mimetypes
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
@@ -70,22 +70,20 @@ class EndpointConfig(Settings):
 
 @dataclass(frozen=True)
 class Request:
-    """A chat request: its messages, and fields that differ from those of the EndpointConfig (None removes one)."""
+    """A chat request: its messages."""
 
     messages: Sequence[Mapping[str, Any]]
-    fields: Mapping[str, Any] = field(default_factory=dict)
 
     def body(self, config: EndpointConfig) -> bytes:
         """The request as JSON; equal requests give equal bytes."""
         own = {"temperature": config.temperature, "max_tokens": config.max_tokens, "seed": config.seed}
         value = {"model": config.model, "messages": list(self.messages), **own, **json.loads(config.extra)}
-        value = {name: item for name, item in (value | dict(self.fields)).items() if item is not None}
+        value = {name: item for name, item in value.items() if item is not None}
         return json.dumps(value, sort_keys=True, ensure_ascii=False).encode()
 
     def tokens(self, config: EndpointConfig) -> int:
         """An upper estimate of the tokens that the request costs, its answer included: 3 bytes of text a token."""
-        estimate = int(self.fields.get("max_tokens") or config.max_tokens or 0)
-        size = 0
+        estimate, size = config.max_tokens or 0, 0
         for content in (message["content"] for message in self.messages):
             for part in [{"text": content}] if isinstance(content, str) else content:
                 size += len(part.get("text", "").encode())
@@ -98,11 +96,11 @@ def request_key(config: EndpointConfig, body: bytes) -> str:
     return sha256(config.chat_url.encode() + b"\n" + body).hexdigest()
 
 
-def chat(user: str, system: str = "", images: Sequence[Path] = (), **fields: Any) -> Request:
+def chat(user: str, system: str = "", images: Sequence[Path] = ()) -> Request:
     """A request of one user message, after a system message unless that is empty.
 
-    images: image files shown before the text, sent as data URLs. fields: see Request. Raises OSError for an image that
-    cannot be read, ValueError for a file whose name is not that of an image.
+    images: image files shown before the text, sent as data URLs. Raises OSError for an image that cannot be read,
+    ValueError for a file whose name is not that of an image.
     """
     shown = []
     for path in images:
@@ -113,7 +111,7 @@ def chat(user: str, system: str = "", images: Sequence[Path] = (), **fields: Any
         shown.append({"type": "image_url", "image_url": {"url": f"data:{kind};base64,{data}"}})
     content: Any = [*shown, {"type": "text", "text": user}] if shown else user
     first = [{"role": "system", "content": system}] if system else []
-    return Request([*first, {"role": "user", "content": content}], fields)
+    return Request([*first, {"role": "user", "content": content}])
 
 
 @dataclass(frozen=True)

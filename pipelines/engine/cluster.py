@@ -90,13 +90,13 @@ def executor(workers: int | None = None, scheduler: str | None = None, *, retrie
     if workers is not None and workers < 1:
         raise ValueError(f"workers must be >= 1, was: {workers}")
     if scheduler == SYNCHRONOUS:
-        return Synchronous()
+        return Executor()
     connect = partial(_started, workers or len(os.sched_getaffinity(0)), retries)
     return Distributed(connect if scheduler is None else _named(scheduler), scheduler)
 
 
 class Executor:
-    """Runs the calls of a stage: in this process (Synchronous) or by workers (Distributed)."""
+    """Runs the calls of a stage in this process, one after another, without Dask: for debugging, and small inputs."""
 
     scheduler: str | None = None
 
@@ -123,24 +123,24 @@ class Executor:
             yield position, result
 
 
-class Synchronous(Executor):
-    """Runs all calls in this process, one after another, without Dask: for debugging and for small inputs."""
-
-
 class Distributed(Executor):
     """Worker processes of Dask `distributed`: its own, or those of a running scheduler."""
 
     def __init__(self, connect: Callable[[], Client], scheduler: str | None = None) -> None:
         """connect: starts or finds the workers, and returns a client. scheduler: its name, None for own workers."""
         self.scheduler, self._connect = scheduler, connect
-        self._threads, self._counted = 0, -math.inf
         self._client: Client | None = None
 
     @property
     def client(self) -> Client:
         """The connected Dask client. Raises ClusterError if no scheduler or worker answers."""
         if self._client is None:
-            self._client = _client(self._connect)
+            import distributed  # noqa: F401  it sets the levels of its loggers
+
+            for name in logging.root.manager.loggerDict:
+                if name.partition(".")[0] in ("distributed", "tornado"):
+                    logging.getLogger(name).setLevel(logging.CRITICAL)
+            self._client = self._connect()
         return self._client
 
     def close(self) -> None:
@@ -155,7 +155,7 @@ class Distributed(Executor):
     def for_shards(self, number: int) -> Executor:
         """See Executor."""
         own = self.scheduler is None and self._client is None
-        return self if not own or (number > 1 and self.client) else Synchronous()
+        return self if not own or (number > 1 and self.client) else Executor()
 
     def map(
         self, function: Callable[..., Any], calls: Sequence[tuple], on_report: OnReport | None = None
@@ -169,6 +169,7 @@ class Distributed(Executor):
 
         pool, sender = client.get_executor(pure=False), secrets.token_hex(8)
         waiting, running = iter(enumerate(calls)), dict[Future[Any], int]()
+        threads, counted = 0, -math.inf
 
         def receive(event: tuple[Any, tuple[str, int, int]]) -> None:
             _, (to, position, done) = event
@@ -178,7 +179,10 @@ class Distributed(Executor):
         try:
             client.subscribe_topic(TOPIC, receive)
             while True:
-                for position, call in islice(waiting, max(0, self._window() - len(running))):
+                if time.monotonic() - counted > RECOUNT_SECONDS:
+                    threads, counted = sum(client.nthreads().values()), time.monotonic()
+                room = IN_FLIGHT * max(1, threads) - len(running)
+                for position, call in islice(waiting, max(0, room)):
                     running[pool.submit(_reporting_worker, sender, position, function, *call)] = position
                 if not running:
                     return
@@ -194,13 +198,6 @@ class Distributed(Executor):
             if client.status == "running":
                 pool.shutdown(wait=False)
                 client.unsubscribe_topic(TOPIC)
-
-    def _window(self) -> int:
-        """How many calls may be in flight."""
-        now = time.monotonic()
-        if now - self._counted > RECOUNT_SECONDS:
-            self._threads, self._counted = sum(self.client.nthreads().values()), now
-        return IN_FLIGHT * max(1, self._threads)
 
 
 def _named(scheduler: str) -> Callable[[], Client]:
@@ -229,16 +226,6 @@ def _named(scheduler: str) -> Callable[[], Client]:
     if not callable(make):
         raise ValueError(f"scheduler must be module:function, {scheduler} is no function")
     return partial(_made_by, scheduler, make)
-
-
-def _client(connect: Callable[[], Client]) -> Client:
-    """The client of workers. Raises ClusterError if no worker comes (those of a function's cluster may come later)."""
-    import distributed  # noqa: F401  it sets the levels of its loggers
-
-    for name in logging.root.manager.loggerDict:
-        if name.partition(".")[0] in ("distributed", "tornado"):
-            logging.getLogger(name).setLevel(logging.CRITICAL)
-    return connect()
 
 
 def _made_by(scheduler: str, make: Callable[[], Any]) -> Client:

@@ -1,6 +1,8 @@
-"""What can go wrong while stages run, each with a one-line message."""
+"""What can go wrong while stages run, each with a one-line message; libraries that are missing."""
 
 from __future__ import annotations
+
+from importlib import import_module
 
 
 class EngineError(RuntimeError):
@@ -33,6 +35,15 @@ class TaskError(EngineError):
 
 class OtherConfigError(ValueError):
     """A table was made with another config, input or code: the message names the first difference."""
+
+
+def require_libraries(message: str, *libraries: str) -> None:
+    """Raise ImportError with a message, which says what to install, if a library cannot be imported."""
+    try:
+        for name in libraries:
+            import_module(name)
+    except ImportError as error:
+        raise ImportError(message) from error
 
 
 def cause(error: BaseException) -> str:

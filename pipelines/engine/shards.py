@@ -17,14 +17,15 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ...schemas.fields import check
 from .errors import DamagedShardError
 from .manifest import MANIFESTS, manifest_of
 from .storage import names, write_atomically
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 SHARD = re.compile(r"part-(\d{5,})\.parquet")
 MADE, SEAL = "negcap.made", "negcap.seal"
@@ -77,14 +78,15 @@ class Shard:
         return data
 
     def read(self, columns: Sequence[str] | None = None, encoded: Sequence[str] = ()) -> pa.Table:
-        """The rows of the shard; columns: only those of them that it has. encoded: texts that are read as dictionary
-        and numbers, as they are stored if they repeat. Raises DamagedShardError as `content`.
+        """The rows of the shard; columns: only these, in this order. encoded: texts that are read as dictionary and
+        numbers, as they are stored if they repeat. Raises ValueError naming columns that are missing, DamagedShardError
+        as `content`.
         """
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
         file = pq.ParquetFile(pa.BufferReader(self.content()), read_dictionary=list(encoded))
+        if missing := [name for name in columns or () if name not in file.schema_arrow.names]:
+            raise ValueError(f"{self.name} lacks the column{'s' * (len(missing) > 1)} {', '.join(missing)}")
         table = file.read(columns=None if columns is None else list(columns), use_threads=False)
+        table = table if columns is None else table.select(list(columns))
         own = (MADE.encode(), SEAL.encode())
         return table.replace_schema_metadata({k: v for k, v in (table.schema.metadata or {}).items() if k not in own})
 
@@ -121,10 +123,6 @@ def write_shard(
 
     Raises ValueError when the table does not match its schema, OSError when a file cannot be written.
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    from ...schemas.fields import check
 
     check(table, schema)
     described = schema.with_metadata({**(schema.metadata or {}), **(provenance or {})})
@@ -146,9 +144,6 @@ def write_shard(
 
 def sealed(path: Path) -> Shard | None:
     """What a shard states of itself; None if it is missing or is not as it was written."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     try:
         data = path.read_bytes()
     except (FileNotFoundError, IsADirectoryError):

@@ -6,7 +6,7 @@ import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 
@@ -73,14 +73,10 @@ class ReduceStage:
         return (self.partial, self.combine, self.finish)
 
 
-class Spread(Protocol):
-    """Runs, in worker processes, the calls that the `finish` of a ReduceStage makes through it."""
-
-    def __call__(self, function: Callable[..., pa.Table], calls: Sequence[Sequence[pa.Table]]) -> list[pa.Table]:
-        """Return function(*tables, config, **whole) for the tables of each call, in the order of the calls.
-
-        function: importable; config and whole: those of the stage.
-        """
+# Runs, in worker processes, the calls that the `finish` of a ReduceStage makes through it: (function, the tables of
+# each call) -> function(*tables, config, **whole) of each, in their order. The function is importable; config and whole
+# are those of the stage.
+Spread = Callable[[Callable[..., pa.Table], Sequence[Sequence[pa.Table]]], list[pa.Table]]
 
 
 @contextmanager

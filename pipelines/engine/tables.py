@@ -9,15 +9,13 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from .errors import DamagedShardError
 from .manifest import MANIFESTS, Manifest, hash_value, manifest_names, manifest_of, read_manifest
 from .shards import COMMANDS, Shard, command, damaged, list_shards, sealed, shard_path
 from .storage import names
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 SOURCES = ("ingest", "features", "scenes", "import")  # stages whose inputs are files outside the run
 
@@ -33,8 +31,6 @@ class WholeTable:
         """All rows of the table, as of `Shard.read`. Raises as `shards_of`, and DamagedShardError when a shard is not
         as stated, or the table not that of the hash `sha256` any more.
         """
-        import pyarrow as pa
-
         return pa.concat_tables(shard.read(columns, encoded) for shard in self.shards())
 
     def shards(self) -> list[Shard]:
@@ -110,9 +106,10 @@ def hash_inputs(run: Path, tables: Sequence[str]) -> dict[str, str]:
 
 
 def read_table(run: Path, name: str, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
-    """Read a table's shards in order, one at a time; columns: only those that it has. Raises as `WholeTable.read`."""
-    for shard in shards_of(run, name):
-        yield shard.read(columns)
+    """Read a table's shards in order, one at a time; columns: only these. Raises as `shards_of`, and while iterating
+    as `Shard.read`.
+    """
+    return (shard.read(columns) for shard in shards_of(run, name))
 
 
 def _stated(run: Path, name: str, manifest: Manifest | None) -> list[Shard]:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..engine.errors import require_libraries
 from ..engine.storage import sha256_file
 from ..engine.tables import has_table, read_table
 from ..readers.files import first_line
@@ -129,12 +130,9 @@ class Photos:
 
 def _session(model: Path, device: str, threads: int) -> Any:
     """The model in ONNX Runtime; raises as Photos."""
-    try:
-        import onnxruntime
-    except ImportError as error:
-        raise ImportError('photos need ONNX Runtime and Pillow: pip install "negcap[features]"') from error
-    if device not in PROVIDERS:
-        raise ValueError(f"device must be one of {', '.join(PROVIDERS)}, was: {device}")
+    require_libraries('photos need ONNX Runtime and Pillow: pip install "negcap[features]"', "onnxruntime", "PIL")
+    import onnxruntime
+
     if PROVIDERS[device] not in onnxruntime.get_available_providers():
         raise ValueError(f"device {device} needs an ONNX Runtime with {PROVIDERS[device]}")
     if not model.is_file():

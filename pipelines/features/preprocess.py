@@ -57,19 +57,23 @@ def decode(data: bytes, shorter: int = MAX_PIXELS) -> Image:
         raise UnreadableError("unreadable", f"must be an image, {type(error).__name__}: {first}") from None
 
 
+def open_image(file: Path, shorter: int = MAX_PIXELS) -> Image:
+    """The image in a file as `decode` gives it. Raises ValueError naming a file that is no image."""
+    try:
+        return decode(file.read_bytes(), shorter)
+    except UnreadableError as error:
+        raise ValueError(f"{file}: {error.detail}") from error
+
+
 def open_images(files: Sequence[Path]) -> Iterator[list[Image]]:
     """The images of a batch in RGB, upright, large ones reduced to a shorter side of SHORTER pixels or more.
 
-    They come in lists of at most AT_ONCE pixels together, or of one image. Raises ValueError naming a file that is no
-    image.
+    They come in lists of at most AT_ONCE pixels together, or of one image. Raises as `open_image`.
     """
     found: list[Image] = []
     pixels = 0
     for file in files:
-        try:
-            image = decode(file.read_bytes(), SHORTER)
-        except UnreadableError as error:
-            raise ValueError(f"{file}: {error.detail}") from error
+        image = open_image(file, SHORTER)
         pixels += image.width * image.height
         if found and pixels > AT_ONCE:
             yield found

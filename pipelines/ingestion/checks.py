@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from hashlib import blake2b
 
+from ..engine.errors import require_libraries
 from ..readers.record import Record, Rejected, reject
 
 # A caption of three words is often told wrongly, but seldom with such odds: with 5, 97 % of the first three words of
@@ -60,10 +61,9 @@ def in_languages(languages: tuple[str, ...]) -> Check:
     Languages are told by py3langid; a text that is too short to tell is kept. Raises ValueError for a language that it
     does not know, ImportError without it.
     """
-    try:
-        from py3langid.langid import MODEL_FILE, LanguageIdentifier
-    except ImportError:
-        raise ImportError("languages needs py3langid: pip install 'negcap[web]'") from None
+    require_libraries("languages needs py3langid: pip install 'negcap[web]'", "py3langid.langid")
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
     identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
     if unknown := sorted(set(languages) - set(identifier.labels)):
         raise ValueError(f"languages must be among those of py3langid, was: {unknown[0]}")
@@ -101,10 +101,9 @@ def keys(texts: Iterable[str], near: bool) -> list[list[int]]:
     plain = [_OTHER.sub(" ", text.casefold()).strip() for text in texts]
     found = [[_hash(b"\0", text.replace(" ", "").encode())] for text in plain]
     if near:
-        try:
-            from datasketch import MinHash
-        except ImportError:
-            raise ImportError("near_duplicates needs datasketch: pip install 'negcap[web]'") from None
+        require_libraries("near_duplicates needs datasketch: pip install 'negcap[web]'", "datasketch")
+        from datasketch import MinHash
+
         shingled = (
             {text[at : at + SHINGLE].encode() for at in range(max(1, len(text) - SHINGLE + 1))} for text in plain
         )

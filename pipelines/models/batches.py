@@ -33,21 +33,18 @@ class Objective:
 
     build(config, features, words, vectors): a new model; features: the size of an image's feature vector; words: the
         size of the vocabulary; vectors: (words, word_dim) initial word vectors, or None for random ones. A model of
-        several languages gets those of the first one here, and in a fifth argument, a list, those of the others.
-    losses(model, batch, sample, config, epoch): the terms of the loss by name, each a scalar summed over the batch;
-        sample: what the function `sample` returned; epoch: from 1.
-    sampler(config, corpus, train): the data that negatives of the captions train (n,) are sampled from; called once per
-        training.
-    sample(sampler, captions, config, generator): negatives for a batch of captions (B,).
-    describe(sampler): a phrase on its size, for the first line of progress.
+        several languages gets those of the first one here, and in one more argument each those of the others.
+    losses(model, batch, sampled, config, epoch): the terms of the loss by name, each a scalar summed over the batch;
+        sampled: what the sampler has for the batch; epoch: from 1.
+    sampler(config, corpus, train): what samples for the captions train (n,) of a training, such as their negatives; its
+        method sample(captions, generator) is called for each batch (B,), and as a text it tells its size; None: nothing
+        is sampled.
     needs_components: whether the model reads the captions' scene graphs.
     """
 
     build: Callable[..., Any]
     losses: Callable[[Any, Batch, Any, Any, int], dict[str, Tensor]]
     sampler: Callable[[Any, Corpus, Tensor], Any] = lambda config, corpus, train: None
-    sample: Callable[[Any, Tensor, Any, Generator], Any] = lambda sampler, captions, config, generator: None
-    describe: Callable[[Any], str] = lambda sampler: ""
     needs_components: bool = False
 
 
@@ -80,20 +77,36 @@ _EMPTY = torch.empty(0, dtype=torch.long)
 NONE = Drawn(_EMPTY, _EMPTY, _EMPTY, torch.empty(0))
 
 
-class NegativePool(NamedTuple):
+class NegativePool:
     """Negatives to sample from, grouped by caption: those of caption c are `rows[starts[c]:starts[c + 1]]`.
 
-    rows: (m,) indices among all M negatives. starts: (C + 1,). weights: (m,) sampling weights of `rows`. family,
-    concreteness: (M,) see `Drawn`.
+    caption, family, concreteness: (M,) of each negative, see `Drawn`. wanted: (M,) bool, those to sample from.
+    captions: C. n: how many are sampled per caption. balanced: all families that a caption has are equally likely; else
+    all negatives are.
     """
 
-    rows: Tensor
-    starts: Tensor
-    weights: Tensor
-    family: Tensor
-    concreteness: Tensor
+    def __init__(
+        self,
+        caption: Tensor,
+        family: Tensor,
+        concreteness: Tensor,
+        wanted: Tensor,
+        captions: int,
+        n: int,
+        *,
+        balanced: bool = True,
+    ) -> None:
+        rows = wanted.nonzero()[:, 0]
+        self.rows = rows = rows[caption[rows].argsort(stable=True)]
+        self.starts = torch.searchsorted(caption[rows], torch.arange(captions + 1))
+        kind = caption[rows] * (int(family.max()) + 1 if len(family) else 1) + family[rows]
+        self.weights = 1.0 / torch.bincount(kind, minlength=1)[kind].float() if balanced else torch.ones(len(rows))
+        self.family, self.concreteness, self.n = family, concreteness, n
 
-    def draw(self, captions: Tensor, n: int, generator: Generator) -> Drawn:
+    def __str__(self) -> str:
+        return f"{len(self.rows):,} negatives"
+
+    def sample(self, captions: Tensor, generator: Generator) -> Drawn:
         """Sample n negatives per caption of a batch (B,), by weight and without replacement; all, if it has at most n.
 
         Draws an exponential variable per negative, with its weight as rate, and takes the n smallest (Efraimidis and
@@ -108,26 +121,10 @@ class NegativePool(NamedTuple):
         present = slots < counts[:, None]
         at = (starts[:, None] + slots).clamp(max=len(self.rows) - 1)
         arrival = torch.empty(at.shape).exponential_(generator=generator) / self.weights[at]
-        chosen = arrival.masked_fill(~present, float("inf")).topk(min(n, width), dim=1, largest=False).indices
+        chosen = arrival.masked_fill(~present, float("inf")).topk(min(self.n, width), dim=1, largest=False).indices
         kept = present.gather(1, chosen)
         rows, owner = self.rows[at.gather(1, chosen)][kept], kept.nonzero()[:, 0]
         return Drawn(rows, owner, self.family[rows], self.concreteness[rows])
-
-
-def build_pool(
-    caption: Tensor, family: Tensor, concreteness: Tensor, wanted: Tensor, captions: int, *, balanced: bool = True
-) -> NegativePool:
-    """A pool of the wanted negatives, all families that a caption has equally likely, or all negatives if not balanced.
-
-    caption, family, concreteness: (M,) of each negative. wanted: (M,) bool. captions: C.
-    """
-    rows = wanted.nonzero()[:, 0]
-    rows = rows[caption[rows].argsort(stable=True)]
-    owner = caption[rows]
-    starts = torch.searchsorted(owner, torch.arange(captions + 1))
-    kind = owner * (int(family.max()) + 1 if len(family) else 1) + family[rows]
-    weights = 1.0 / torch.bincount(kind, minlength=1)[kind].float() if balanced else torch.ones(len(rows))
-    return NegativePool(rows, starts, weights, family, concreteness)
 
 
 def negative_pool(config: NegativesConfig, corpus: Corpus, train: Tensor) -> NegativePool:
@@ -136,10 +133,8 @@ def negative_pool(config: NegativesConfig, corpus: Corpus, train: Tensor) -> Neg
     wanted &= torch.isin(corpus.negative_caption, train)
     positions = {name: position for position, name in enumerate(config.negative_families)}
     family = torch.tensor([positions.get(name, 0) for name in corpus.families], dtype=torch.long)[corpus.family]
-    pool = build_pool(
-        *(corpus.negative_caption, family, corpus.concreteness, wanted, corpus.texts.captions),
-        balanced=config.balance_families,
-    )
+    given = corpus.negative_caption, family, corpus.concreteness, wanted, corpus.texts.captions, config.negatives
+    pool = NegativePool(*given, balanced=config.balance_families)
     if not len(pool.rows):
         known = ", ".join(corpus.families) or "none: run negcap build first"
         raise ValueError(

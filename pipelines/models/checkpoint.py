@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
+from math import inf
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -22,34 +23,29 @@ CONFIG, VOCABULARY, METRICS = "config.json", "vocabulary.json", "metrics.jsonl"
 BEST, LAST = "best", "last"
 
 
-def training_identity(
-    config: Any, resumable: Collection[str], features: int, backbone: str, tables: Sequence[str]
-) -> dict[str, Any]:
-    """What distinguishes a training from others: config, input tables and features. It is written to config.json.
-
-    config: a dataclass or Settings with the field `run`. resumable: its fields that may change when a training is
-    resumed, and are left out. features, backbone: the size D of an image's feature vector, and the network that
-    computed it. tables: the names of the run's tables that the training reads; a hash of each is included.
-    """
-    hashes = {name: hash_table(config.run, name) for name in tables if has_table(config.run, name)}
-    described = {name: describe(value) for name, value in vars(config).items() if name not in resumable}
-    return {"config": described, "inputs": hashes, "features": features, "backbone": backbone}
-
-
 def prepare_folder(
-    folder: Path,
-    identity: Mapping[str, Any],
-    vocabulary: WordVocabulary,
+    config: Any,
+    resumable: Collection[str],
+    features: int,
+    backbone: str,
+    tables: Sequence[str],
+    vocabularies: Mapping[str, WordVocabulary],
     *,
     overwrite: bool,
-    others: Mapping[str, WordVocabulary] = MappingProxyType({}),
 ) -> None:
-    """Prepare a folder for a training with this identity; a folder that holds this very training is left as it is.
+    """Prepare the folder config.output for a training; one that holds this very training is left as it is.
 
-    others: the vocabularies of further languages, written to files such as vocabulary.de.json. Raises ValueError if the
-    folder holds another training (the message names the first difference) or anything else. With `overwrite`, the files
-    of another training are deleted.
+    What distinguishes trainings is written to config.json. config: a Settings with the fields `run` and `output`.
+    resumable: its fields that may change when a training is resumed, and are left out. features, backbone: the size D
+    of an image's feature vector, and the network that computed it. tables: the names of the run's tables that the
+    training reads; a hash of each is included. vocabularies: by language, see `read_vocabularies`. Raises ValueError if
+    the folder holds another training (the message names the first difference) or anything else. With `overwrite`, the
+    files of another training are deleted.
     """
+    folder = config.output
+    hashes = {name: hash_table(config.run, name) for name in tables if has_table(config.run, name)}
+    described = {name: describe(value) for name, value in vars(config).items() if name not in resumable}
+    identity = {"config": described, "inputs": hashes, "features": features, "backbone": backbone}
     if (folder / CONFIG).exists():
         reason = _first_difference(_read_json(folder / CONFIG), json.loads(json.dumps(identity)))
         if not reason:
@@ -63,9 +59,8 @@ def prepare_folder(
     for path in (folder / CONFIG, folder / METRICS, *folder.glob("vocabulary*.json"), *weights, *states):
         path.unlink(missing_ok=True)
     folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / VOCABULARY, list(vocabulary.words))
-    for language, words in others.items():
-        write_json(folder / f"vocabulary.{language}.json", list(words.words))
+    for file, words in zip(_vocabulary_files(folder, [*vocabularies]), vocabularies.values(), strict=True):
+        write_json(file, list(words.words))
     write_json(folder / CONFIG, identity)
 
 
@@ -102,12 +97,6 @@ def save(
     write_json(folder / f"{name}.json", state)
 
 
-def copy(folder: Path, name: str, other: str) -> None:
-    """Copy the two files that `save` wrote under `name` to the name `other`."""
-    for suffix in ("safetensors", "json"):
-        write_atomically(folder / f"{other}.{suffix}", (folder / f"{name}.{suffix}").read_bytes())
-
-
 def restore(
     folder: Path,
     name: str,
@@ -124,7 +113,7 @@ def restore(
 
     path = folder / f"{name}.safetensors"
     try:
-        stored, metadata = _read_tensors(path)
+        stored, metadata = read_tensors(path)
         state = json.loads(metadata["state"])
         for entry, kind in entries.items():
             if type(state[entry]) is not kind:
@@ -148,7 +137,7 @@ def restore(
     return state
 
 
-def _read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     """The tensors and the metadata of a safetensors file."""
     from safetensors import safe_open
 
@@ -156,8 +145,8 @@ def _read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
         return {key: file.get_tensor(key) for key in file.keys()}, file.metadata() or {}  # noqa: SIM118 - no mapping
 
 
-def read_identity(folder: Path, verb: str) -> tuple[Any, WordVocabulary]:
-    """The identity (see `training_identity`) and the vocabulary of a trained model.
+def read_identity(folder: Path, verb: str) -> Any:
+    """What distinguishes the training of a model, see `prepare_folder`.
 
     verb: the command that creates such a folder, for the error message. Raises FileNotFoundError if the folder has no
     config.json, ValueError for damaged JSON.
@@ -166,19 +155,25 @@ def read_identity(folder: Path, verb: str) -> tuple[Any, WordVocabulary]:
         raise FileNotFoundError(
             f"{folder} must be the folder of a trained model, has no {CONFIG}: negcap {verb} creates one"
         )
-    return _read_json(folder / CONFIG), _read_vocabulary(folder / VOCABULARY)
+    return _read_json(folder / CONFIG)
 
 
 def read_vocabularies(folder: Path, languages: Sequence[str]) -> dict[str, WordVocabulary]:
-    """The vocabularies of a model's further languages, by language. Raises ValueError for a missing or damaged file."""
-    return {language: _read_vocabulary(folder / f"vocabulary.{language}.json") for language in languages}
+    """The vocabularies of a model by language: vocabulary.json of the first one, and files such as vocabulary.de.json.
+
+    Raises FileNotFoundError for a missing file, ValueError for a damaged one.
+    """
+    found = {}
+    for language, path in zip(languages, _vocabulary_files(folder, languages), strict=True):
+        words = _read_json(path, list)
+        if not all(type(word) is str for word in words):
+            raise ValueError(f"{path} must be a list of words, is damaged")
+        found[language] = WordVocabulary(tuple(words))
+    return found
 
 
-def _read_vocabulary(path: Path) -> WordVocabulary:
-    words = _read_json(path, list)
-    if not all(type(word) is str for word in words):
-        raise ValueError(f"{path} must be a list of words, is damaged")
-    return WordVocabulary(tuple(words))
+def _vocabulary_files(folder: Path, languages: Sequence[str]) -> list[Path]:
+    return [folder / VOCABULARY, *(folder / f"vocabulary.{language}.json" for language in languages[1:])]
 
 
 def _read_json(path: Path, kind: type = dict) -> Any:
@@ -201,8 +196,8 @@ def epoch_seed(seed: int, epoch: int) -> int:
     return seed * SEED_STRIDE + epoch
 
 
-def read_history(path: Path, epochs: int) -> list[dict[str, Any]]:
-    """The lines of metrics.jsonl for the first `epochs` epochs; later ones, not yet in the weights, are dropped.
+def read_history(path: Path, epochs: float = inf) -> list[dict[str, Any]]:
+    """The lines of metrics.jsonl for the first `epochs` epochs: later ones may not yet be in the weights.
 
     Raises ValueError for a damaged file.
     """
@@ -239,6 +234,6 @@ def cached_arrays(
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, make())
     try:
-        return _read_tensors(path)
+        return read_tensors(path)
     except SafetensorError as error:
         raise ValueError(f"{path} is damaged ({error}): delete it, and it is computed again") from None

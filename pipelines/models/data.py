@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -17,8 +16,8 @@ from torch import Generator, Tensor
 from ...augment.reproducible import record_rng
 from ...schemas.captions import LANGUAGE
 from ...schemas.negatives import NEGATIVES
-from ..engine.tables import has_table, read_table
-from ..tables.columns import UNSPLIT, check_splits, columns_of, stored_splits
+from ..engine.tables import has_table, read_table, shards_of
+from ..tables.columns import UNSPLIT, check_splits, stored_splits
 from .device import to_device
 from .features import Features
 from .vocabulary import UNKNOWN_ID, WordVocabulary
@@ -102,9 +101,7 @@ class Captions(NamedTuple):
 
     def first_of_images(self, captions: Tensor, n: int) -> Tensor:
         """Those of the captions that are among the first n of their image; in the same order."""
-        image, order = self.image[captions].sort(stable=True)
-        first = torch.searchsorted(image, image)  # where each image begins
-        return captions[order[torch.arange(len(image)) - first < n].sort().values]
+        return captions[places_in_groups(self.image[captions]) < n]
 
     def are_extra(self, captions: Tensor) -> Tensor:
         """Which of the captions come from the table `extra`; (n,) bool."""
@@ -118,9 +115,11 @@ def read_captions(run: Path, extra: str = "", languages: tuple[str, ...] = (LANG
     language of which the run has no captions.
     """
     columns = ["caption_id", "image_id", "split", "language", "origin", "text"]
+    for shard in shards_of(run, extra)[:1] if extra else ():
+        present = shard.read().column_names
+        if lacking := [name for name in columns if name not in present]:
+            raise ValueError(f"extra must be a table of captions, {extra} lacks: {', '.join(lacking)}")
     tables = [pa.concat_tables(read_table(run, name, columns)) for name in ("captions", extra) if name]
-    if lacking := [name for table in tables for name in columns if name not in table.column_names]:
-        raise ValueError(f"extra must be a table of captions, {extra} lacks: {', '.join(lacking)}")
     known = tables[0]["language"].unique().to_pylist()
     if missing := [language for language in languages if language not in known]:
         raise ValueError(
@@ -231,6 +230,19 @@ class SceneGraphs(NamedTuple):
         return self._replace(**parts)
 
 
+def starts_of(sizes: Tensor) -> Tensor:
+    """Where each of n consecutive groups begins, and the last one ends: (n + 1,); sizes: (n,)."""
+    return torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
+
+
+def places_in_groups(groups: Tensor) -> Tensor:
+    """How many entries before each one are of the same group; groups: (n,), the number of each one's."""
+    ordered, order = groups.sort(stable=True)
+    place = torch.empty_like(order)
+    place[order] = torch.arange(len(groups)) - torch.searchsorted(ordered, ordered)
+    return place
+
+
 def ragged_rows(offsets: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
     """The indices of all entries in rows (B,) of a ragged array, and the position in `rows` of each; both (m,).
 
@@ -253,6 +265,12 @@ PARTS = {
 def read_whole_table(run: Path, name: str) -> pa.Table:
     """Read all shards of a table that the stage components writes. Raises FileNotFoundError if there are none."""
     return pa.concat_tables(read_table(run, name)).combine_chunks()
+
+
+def image_files(run: Path) -> dict[str, str]:
+    """The file of each image of a run, by its id."""
+    rows = read_whole_table(run, "captions")
+    return dict(zip(rows["image_id"].to_pylist(), rows["image"].to_pylist(), strict=True))
 
 
 def component_names(run: Path) -> list[str]:
@@ -291,9 +309,8 @@ def encode_components(components: pa.Table, vocabulary: WordVocabulary, device: 
         names = [entries.flatten().field(part).dictionary_encode() for part in parts]
         ids = [np.array(component_ids(vocabulary, name.dictionary.to_pylist()), np.int64) for name in names]
         words = np.stack([known[name.indices.to_numpy()] for known, name in zip(ids, names, strict=True)], 1)
-        sizes = entries.value_lengths().to_numpy(zero_copy_only=False)
-        offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        lists.append(ComponentLists(torch.from_numpy(words).to(device), torch.from_numpy(offsets)))
+        sizes = torch.tensor(entries.value_lengths().to_numpy(zero_copy_only=False), dtype=torch.long)
+        lists.append(ComponentLists(torch.from_numpy(words).to(device), starts_of(sizes)))
     return SceneGraphs(*lists)
 
 
@@ -362,8 +379,8 @@ NO_FEATURES = Features(torch.empty(0, 0), "", torch.empty(0, dtype=torch.bool))
 class Corpus:
     """The C captions of a run and their M negatives, as word ids, and the features of its images.
 
-    vocabulary, others: of the first language of the captions, and of each further one. texts: captions, then negatives,
-    which are English. negative_caption: (M,) the caption index of each negative. operator, family: (M,) indices into
+    vocabularies: by language, in the order of the captions' languages. texts: captions, then negatives, which are
+    English. negative_caption: (M,) the caption index of each negative. operator, family: (M,) indices into
     `operators` and `families`. draw: (M,) from 0, the position of a negative among those of its caption and operator.
     was_plural, is_plural: (M,) bool, whether the quantity that a numeral negative replaces, or puts in its place, is
     above one; False for negatives of other operators. concreteness: (M,) float32, that of the noun which a negative
@@ -371,8 +388,7 @@ class Corpus:
     """
 
     captions: Captions
-    vocabulary: WordVocabulary
-    others: Mapping[str, WordVocabulary]
+    vocabularies: Mapping[str, WordVocabulary]
     texts: Texts
     negative_caption: Tensor
     operator: Tensor
@@ -384,6 +400,11 @@ class Corpus:
     operators: tuple[str, ...]
     families: tuple[str, ...]
     features: Features = NO_FEATURES
+
+    @property
+    def vocabulary(self) -> WordVocabulary:
+        """That of the first language."""
+        return next(iter(self.vocabularies.values()))
 
     @property
     def device(self) -> torch.device:
@@ -406,19 +427,17 @@ class Corpus:
 def encode_run(
     run: Path,
     captions: Captions,
-    vocabulary: WordVocabulary,
-    others: Mapping[str, WordVocabulary] = MappingProxyType({}),
+    vocabularies: Mapping[str, WordVocabulary],
     features: Features = NO_FEATURES,
     device: torch.device = CPU,
 ) -> Corpus:
     """Encode the captions and negatives of a run, with their words on a device.
 
-    vocabulary: of the first language of the captions. others: of each further language. features: of the images, for a
-    corpus whose images are embedded. A run without negatives has M = 0, and so have captions of which none are English.
-    Raises ValueError for a negative of an unknown caption.
+    vocabularies: of each language of the captions. features: of the images, if they are embedded. A run without
+    negatives has M = 0, and so have captions of which none are English. Raises ValueError for a negative of an unknown
+    caption.
     """
-    vocabularies = {captions.languages[0]: vocabulary, **others}
-    shards = columns_of(run, "negatives", COLUMNS) if has_table(run, "negatives") and LANGUAGE in vocabularies else ()
+    shards = read_table(run, "negatives", COLUMNS) if has_table(run, "negatives") and LANGUAGE in vocabularies else ()
     rows = pa.concat_tables([pa.schema([NEGATIVES.field(name) for name in COLUMNS]).empty_table(), *shards])
     owner = pc.index_in(rows["caption_id"], pa.array(captions.ids, pa.string()))
     if owner.null_count:
@@ -435,19 +454,16 @@ def encode_run(
     lengths = torch.from_numpy(np.concatenate([np.diff(part.offsets) for part in encoded]))
     if len(vocabularies) > 1:  # they are sorted by language, and go back to their order
         place = language.argsort(stable=True).argsort()
-        starts = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
-        tokens, lengths = tokens[ragged_rows(starts, place)[0]], lengths[place]
+        tokens, lengths = tokens[ragged_rows(starts_of(lengths), place)[0]], lengths[place]
     operator, family = (rows[name].combine_chunks().dictionary_encode() for name in ("operator", "family"))
     above_one = {
         name: pc.and_(pc.equal(rows["family"], "numeral"), pc.invert(pc.is_in(rows[name], pa.array(SINGULAR))))
         for name in ("replaced", "replacement")
     }
-    offsets = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
     return Corpus(
         captions=captions,
-        vocabulary=vocabulary,
-        others=others,
-        texts=Texts(tokens.to(device), offsets, len(captions.ids), None, language),
+        vocabularies=vocabularies,
+        texts=Texts(tokens.to(device), starts_of(lengths), len(captions.ids), None, language),
         negative_caption=torch.from_numpy(owner.to_numpy().astype(np.int64)),
         operator=torch.from_numpy(operator.indices.to_numpy().astype(np.int64)),
         family=torch.from_numpy(family.indices.to_numpy().astype(np.int64)),

@@ -3,30 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import Generator, Tensor, nn
 
+from . import losses
 from .batches import NONE, Batch, Drawn, Objective, autocast, negative_pool
 from .config import ContrastiveConfig, DualConfig, VseConfig
-from .data import Phrase, Texts
+from .data import Texts
 from .device import to_device
-from .encoders import TwoPartEmbedding, build_encoders, encode_phrases, word_embedding
-from .losses import (
-    SCALE,
-    SIGLIP_SCALE,
-    Contrast,
-    contrastive_terms,
-    intra_pair_hinges,
-    max_of_hinges,
-    shared_hinges,
-    sum_of_hinges,
-)
+from .encoders import TwoPartEmbedding, build_encoders, word_embedding
 from .similarities import SIMILARITIES
-from .vocabulary import WordVocabulary
 
 
 class DualEncoder(nn.Module):
@@ -51,17 +39,15 @@ class DualEncoder(nn.Module):
         """Vectors (B, joint) of texts `rows` (B,)."""
         return self.text(texts.tokens, texts.offsets, rows)
 
-    def queries(self, vocabulary: WordVocabulary, phrases: Sequence[Phrase]) -> Tensor:
-        """Vectors (Q, joint) of Q phrases, each encoded as a sentence."""
-        return encode_phrases(self.text, vocabulary, phrases)
 
-
-class ContrastiveEncoder(DualEncoder, Contrast):
+class ContrastiveEncoder(DualEncoder, losses.Contrast):
     """Encoders of images and texts with a learned scale of their cosine."""
 
     def __init__(self, config: ContrastiveConfig, features: int, words: int, vectors: Tensor | None = None) -> None:
         super().__init__(config, features, words, vectors)
-        self.log_scale = nn.Parameter(torch.tensor(math.log(SIGLIP_SCALE if config.model == "siglip" else SCALE)))
+        self.log_scale = nn.Parameter(
+            torch.tensor(math.log(losses.SIGLIP_SCALE if config.model == "siglip" else losses.SCALE))
+        )
         self.learn(config.model, len(config.negative_families))
 
 
@@ -88,14 +74,16 @@ def vse_losses(
     where the batch shares them. epoch: from 1; the first config.warm_up epochs warm up.
     """
     images, true, false, drawn = embed(model, batch, drawn, config, epoch)
-    hinges = sum_of_hinges if config.model in ("vse", "order") or epoch <= config.warm_up else max_of_hinges
+    hinges = (
+        losses.sum_of_hinges if config.model in ("vse", "order") or epoch <= config.warm_up else losses.max_of_hinges
+    )
     loss = hinges(model.similarity.matrix(images, true), config.margin, batch.same_image)
     if len(false):
         true_scores, owner = model.similarity.pairs(images, true), to_device(drawn.owner, images.device)
         if config.share_negatives:
-            loss = loss + shared_hinges(true_scores, model.similarity.matrix(images, false), config.margin)
+            loss = loss + losses.shared_hinges(true_scores, model.similarity.matrix(images, false), config.margin)
         else:
-            loss = loss + intra_pair_hinges(
+            loss = loss + losses.intra_pair_hinges(
                 true_scores, model.similarity.pairs(images[owner], false), owner, config.margin
             )
     return {"sent": loss}
@@ -106,15 +94,10 @@ def contrastive_losses(
 ) -> dict[str, Tensor]:
     """The terms of a contrastive loss on a batch, by name; arguments as those of `vse_losses`."""
     embedded = embed(model, batch, drawn, config, epoch)
-    return contrastive_terms(config.model, model, *embedded, batch.same_image, config.concreteness_margin)
+    return losses.contrastive_terms(config.model, model, *embedded, batch.same_image, config.concreteness_margin)
 
 
 VSE = Objective(DualEncoder, vse_losses)  # also of VSE++ and order-embeddings (Vendrov et al. 2016, eq. 4)
 INFO_NCE = Objective(ContrastiveEncoder, contrastive_losses)  # also of SigLIP
-DRAWN: dict[str, Any] = {
-    "sampler": negative_pool,
-    "sample": lambda pool, captions, config, generator: pool.draw(captions, config.negatives, generator),
-    "describe": lambda pool: f"{len(pool.rows):,} negatives",
-}
-VSE_C = replace(VSE, **DRAWN)
-NEGCLIP = replace(INFO_NCE, **DRAWN)  # also of CE-CLIP
+VSE_C = replace(VSE, sampler=negative_pool)
+NEGCLIP = replace(INFO_NCE, sampler=negative_pool)  # also of CE-CLIP

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -13,10 +11,9 @@ from torch.nn import functional
 from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
 from .config import RecurrentConfig
-from .data import Phrase, pack_sentences
+from .data import pack_sentences
 from .device import to_device
 from .similarities import Similarity, unit
-from .vocabulary import WordVocabulary
 
 MAX_WORDS = 100  # of a sentence that are read by attention heads, besides <start>
 Finish = Callable[[Tensor], Tensor]  # (…, d) -> (…, d), see Similarity
@@ -151,23 +148,6 @@ class TwoPartEmbedding(nn.Module):
 # (n + 1,), where each starts, and rows (B,), the sentences to encode, both on the CPU
 
 
-@dataclass(frozen=True)
-class TextShape:
-    """The shape of an encoder of sentences.
-
-    word_dim: the size of the word vectors. joint: the dimension of the result. bidirectional: two recurrent nets of
-    joint / 2 units, one per reading direction. pooling: of the states, "max" (per dimension, over all words) or "last".
-    heads, attention_dim: of attention, see AttentionHeads; attention_dim 0: joint / heads.
-    """
-
-    word_dim: int
-    joint: int
-    bidirectional: bool = True
-    pooling: str = "max"
-    heads: int = 3
-    attention_dim: int = 0
-
-
 class Attended(NamedTuple):
     """The result of K attention heads over N states of size H, for each of B sequences.
 
@@ -212,17 +192,27 @@ def _init_recurrent(net: nn.Module, hidden: int, generator: Generator) -> None:
 class SentenceEncoder(nn.Module):
     """Maps sentences of one language to vectors (B, joint): word vectors, bidirectional LSTM, K attention heads.
 
-    embedding: word ids (n,) to (n, word_dim). shape: joint, the size of the heads' vectors together, must be a multiple
-    of 2 K; a state has joint / K numbers, half of them per reading direction. finish: see Similarity.
+    embedding: word ids (n,) to (n, word_dim). joint: the size of the heads' vectors together, a multiple of 2 K; a
+    state has joint / K numbers, half of them per reading direction. heads: K. attention_dim: rows of their matrices; 0:
+    joint / K. finish: see Similarity.
     """
 
-    def __init__(self, embedding: nn.Module, shape: TextShape, generator: Generator, finish: Finish = unit) -> None:
+    def __init__(
+        self,
+        embedding: nn.Module,
+        word_dim: int,
+        joint: int,
+        generator: Generator,
+        finish: Finish = unit,
+        heads: int = 3,
+        attention_dim: int = 0,
+    ) -> None:
         super().__init__()
         self.finish, self.embedding = finish, embedding
-        size = shape.joint // shape.heads
-        self.lstm = nn.LSTM(shape.word_dim, size // 2, bidirectional=True)
+        size = joint // heads
+        self.lstm = nn.LSTM(word_dim, size // 2, bidirectional=True)
         _init_recurrent(self.lstm, size // 2, generator)
-        self.heads = AttentionHeads(size, shape.attention_dim or size, shape.heads, generator)
+        self.heads = AttentionHeads(size, attention_dim or size, heads, generator)
 
     def attend(self, tokens: Tensor, offsets: Tensor, rows: Tensor) -> Attended:
         """The heads over the words of sentences `rows` (B,), from <start> to <end>."""
@@ -243,22 +233,26 @@ class SentenceEncoder(nn.Module):
 class TextEncoder(nn.Module):
     """A GRU or LSTM over word vectors, whose states are pooled and finished.
 
-    embedding: word ids (n,) to (n, word_dim). finish: see Similarity; unit vectors by default. kind: of the net, whose
-    weights begin uniformly in ±1 / √(its number of hidden units).
+    embedding: word ids (n,) to (n, word_dim). joint: the dimension of the result. finish: see Similarity; unit vectors
+    by default. bidirectional: two nets of joint / 2 units, one per reading direction. pooling: of the states, "max",
+    per dimension over all words, or "last". kind: of the net, whose weights begin uniformly in ±1 / √(its units).
     """
 
     def __init__(
         self,
         embedding: nn.Module,
-        shape: TextShape,
+        word_dim: int,
+        joint: int,
         generator: Generator,
         finish: Finish = unit,
+        bidirectional: bool = True,
+        pooling: str = "max",
         kind: type[nn.GRU] | type[nn.LSTM] = nn.GRU,
     ) -> None:
         super().__init__()
-        self.finish, self.pooling, self.embedding = finish, shape.pooling, embedding
-        hidden = shape.joint // 2 if shape.bidirectional else shape.joint
-        self.net = kind(shape.word_dim, hidden, bidirectional=shape.bidirectional)
+        self.finish, self.pooling, self.embedding = finish, pooling, embedding
+        hidden = joint // 2 if bidirectional else joint
+        self.net = kind(word_dim, hidden, bidirectional=bidirectional)
         _init_recurrent(self.net, hidden, generator)
 
     def forward(self, tokens: Tensor, offsets: Tensor, rows: Tensor) -> Tensor:
@@ -295,17 +289,17 @@ def run_prefix_tree(
     """
     pooled, vectors, size = [], None, net.hidden_size
     for suffix in ("", "_reverse") if net.bidirectional else ("",):
-        tree = prefix_tree(tokens, offsets, rows, backwards=bool(suffix))
-        words, which = torch.cat(tree.words).unique(return_inverse=True)
+        of_steps, all_parents, leaf = prefix_tree(tokens, offsets, rows, backwards=bool(suffix))
+        words, which = torch.cat(of_steps).unique(return_inverse=True)
         vectors = embedding(words) if vectors is None else vectors  # the distinct words are the same in both directions
         of_input, of_state = (
             (getattr(net, f"weight_{x}_l0{suffix}"), getattr(net, f"bias_{x}_l0{suffix}")) for x in ("ih", "hh")
         )
         # index_select, unlike [], has a gradient that is added up by rows
-        inputs = functional.linear(vectors, *of_input).index_select(0, which).split([*map(len, tree.words)])
+        inputs = functional.linear(vectors, *of_input).index_select(0, which).split([*map(len, of_steps)])
         states = highest = vectors.new_zeros(1, size)
         steps: list[Tensor] = []
-        for gates, parent in zip(inputs, tree.parents, strict=True):
+        for gates, parent in zip(inputs, all_parents, strict=True):
             # parents ascend, so that each state is multiplied by the weights once
             shared, branch = parent.unique_consecutive(return_inverse=True)
             parents = states.index_select(0, shared)
@@ -317,28 +311,22 @@ def run_prefix_tree(
             states = torch.lerp(torch.tanh(new.addcmul(reset, new_hidden)), before, update)
             highest = torch.maximum(highest.index_select(0, parent), states) if steps and pooling == "max" else states
             steps.append(highest)
-        pooled.append(torch.cat(steps).index_select(0, tree.leaf))
+        pooled.append(torch.cat(steps).index_select(0, leaf))
     return torch.cat(pooled, 1)
 
 
 ABOVE_ANY_WORD = 1 << 31  # ids of words are less
 
 
-class PrefixTree(NamedTuple):
-    """The distinct prefixes (nodes) of B sentences, one step per length.
+def prefix_tree(
+    tokens: Tensor, offsets: Tensor, rows: Tensor, *, backwards: bool = False
+) -> tuple[list[Tensor], list[Tensor], Tensor]:
+    """The distinct prefixes (nodes) of B sentences, none of them empty; backwards: read them from their ends.
 
-    words: by step, the id of the last word of each prefix. parents: by step, the position in the step before of the
-    prefix that is one word shorter, ascending; 0 in the first step. leaf: (B,) the node of each whole sentence, counted
-    over all steps.
+    By step, one per length: the id of the last word of each prefix, and the position in the step before of the prefix
+    that is one word shorter, ascending, 0 in the first step. Also (B,) the node of each whole sentence, counted over
+    all steps.
     """
-
-    words: list[Tensor]
-    parents: list[Tensor]
-    leaf: Tensor
-
-
-def prefix_tree(tokens: Tensor, offsets: Tensor, rows: Tensor, *, backwards: bool = False) -> PrefixTree:
-    """The prefix tree of sentences, none of them empty; backwards: read them from their ends."""
     lengths, order = (offsets[rows + 1] - offsets[rows]).sort(descending=True, stable=True)
     first, step = (offsets[rows + 1][order] - 1, -1) if backwards else (offsets[rows][order], 1)
     words, parents, leaf, nodes = [], [], torch.empty_like(order), 0
@@ -351,23 +339,7 @@ def prefix_tree(tokens: Tensor, offsets: Tensor, rows: Tensor, *, backwards: boo
         parents.append(torch.div(distinct, ABOVE_ANY_WORD, rounding_mode="floor"))
         leaf[order[:longer]] = nodes + node
         nodes += len(distinct)
-    return PrefixTree(words, parents, leaf)
-
-
-# Encoders of sentences by name: each is built from a word embedding, a TextShape, a generator and a finish.
-TEXT_ENCODERS: Mapping[str, Callable[..., nn.Module]] = {
-    "gru": TextEncoder,
-    "lstm": partial(TextEncoder, kind=nn.LSTM),
-    "attention": SentenceEncoder,
-}
-
-
-def encode_phrases(encoder: nn.Module, vocabulary: WordVocabulary, phrases: Sequence[Phrase]) -> Tensor:
-    """The vectors (Q, joint) of Q phrases, each encoded as a sentence; without gradients."""
-    tokens, offsets = map(torch.from_numpy, vocabulary.encode([phrase.text for phrase in phrases]))
-    device = next(encoder.parameters()).device
-    with torch.inference_mode():
-        return encoder(tokens.to(device), offsets, torch.arange(len(phrases)))
+    return words, parents, leaf
 
 
 def build_encoders(
@@ -377,7 +349,7 @@ def build_encoders(
     word_dim: int,
     similarity: Similarity,
 ) -> tuple[ImageEncoder, Any]:
-    """New encoders of images and texts (one of TEXT_ENCODERS), whose initial weights depend only on the config.
+    """New encoders of images, and of texts as the config names it, whose initial weights depend only on the config.
 
     features: the size of an image's feature vector. embedding: called with a torch generator, makes the word embedding.
     word_dim: the size of its vectors.
@@ -387,6 +359,8 @@ def build_encoders(
         image = ImageEncoder(
             features, config.joint, config.transform, generator, config.image_pooling, similarity.finish
         )
-        recurrent = config.bidirectional, config.pooling
-        shape = TextShape(word_dim, config.joint, *recurrent, config.heads, config.attention_dim)
-        return image, TEXT_ENCODERS[config.text_encoder](embedding(generator), shape, generator, similarity.finish)
+        given = embedding(generator), word_dim, config.joint, generator, similarity.finish
+        if config.text_encoder == "attention":
+            return image, SentenceEncoder(*given, config.heads, config.attention_dim)
+        kind = {"gru": nn.GRU, "lstm": nn.LSTM}[config.text_encoder]
+        return image, TextEncoder(*given, config.bidirectional, config.pooling, kind)

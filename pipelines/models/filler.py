@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -27,12 +27,17 @@ MAX_NEW_TOKENS = 256  # of an answer, where the request sets no limit
 
 
 class _LocalFolder:
-    """A language model and its tokenizer, with the name and the fingerprint (a hash of its files) of the folder."""
+    """A language model and its tokenizer, with the name and the fingerprint (a hash of its files) of the folder.
 
-    def __init__(self, path: Path, role: str, kind: str) -> None:
-        """Load it. Raises as `read_parts`, and ValueError for a model of another kind."""
-        if (actual := read_parts(path).kind) != kind:
-            raise ValueError(f"{role} must be a {kind} language model, was a {actual} one: {path}")
+    Loading it raises as `read_parts`, and ValueError for a model that is not of the class's kind.
+    """
+
+    role: ClassVar[str]
+    kind: ClassVar[str]
+
+    def __init__(self, path: Path) -> None:
+        if (actual := read_parts(path).kind) != self.kind:
+            raise ValueError(f"{self.role} must be a {self.kind} language model, was a {actual} one: {path}")
         scorer = load_scorer(path.absolute())
         self.name, self.fingerprint = path.name, hash_path(path)
         self._model: Any = scorer.model
@@ -42,9 +47,7 @@ class _LocalFolder:
 class Filler(_LocalFolder):
     """A masked language model."""
 
-    def __init__(self, path: Path) -> None:
-        """Load it. Raises as `read_parts`, and ValueError for a model that is not masked."""
-        super().__init__(path, "filler", MASKED)
+    role, kind = "filler", MASKED
 
     def propose(self, parses: pa.Table, wanted: Collection[str], k: int) -> Iterator[tuple[str, str, str]]:
         """Yield (caption_id, text, kind of the word) for the k likeliest other words in each place of wanted captions.
@@ -92,9 +95,10 @@ class LocalModel(_LocalFolder):
     samples with the seed of the request.
     """
 
+    role, kind = "local model", CAUSAL
+
     def __init__(self, path: Path, config: EndpointConfig, cache: Path, purpose: str) -> None:
-        """Load it. Raises as `read_parts`, and ValueError for a model that is not causal."""
-        super().__init__(path, "local model", CAUSAL)
+        super().__init__(path)
         self._config, self._purpose, self._cache = config, purpose, AnswerCache(cache)
 
     def __enter__(self) -> LocalModel:

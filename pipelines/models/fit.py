@@ -142,9 +142,8 @@ def progress(epoch: int, epochs: int, share: float, seconds: float) -> str:
     min in all`. What is left includes no evaluation.
     """
     share = min(share, 1.0)
-    each = seconds / share
-    left = each * (1 - share)
-    whole = left + each * (epochs - epoch)
+    left = seconds * (1 / share - 1)
+    whole = left + seconds / share * (epochs - epoch)
     return f"epoch {epoch} of {epochs}: {share:.0%}, {minutes(left)} left of it, {minutes(whole)} in all"
 
 
@@ -187,11 +186,11 @@ def epoch_figures(results: Sequence[Step], epoch: int, began: float) -> Line:
         if not each.isfinite().all():
             at = int(each.isfinite().long().argmin()) + 1
             raise ValueError(f"the loss is not finite in epoch {epoch} ({name}, step {at}): lower the learning rate")
-    means = {name: each.sum().item() / sum(sizes[name]) for name, each in figures.items()}
+    means = {name.removeprefix("term "): each.sum().item() / sum(sizes[name]) for name, each in figures.items()}
     parts = (figures["loss"] / torch.tensor(sizes["loss"])).chunk(LOSS_POINTS)
     return {
         "loss": means.pop("loss"),
-        "terms": {name.removeprefix("term "): value for name, value in means.items()},
+        "terms": means,
         "losses": [part.mean().item() for part in parts],
         "steps": len(results),
         "seconds": round(seconds, 2),

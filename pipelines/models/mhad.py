@@ -3,31 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
 from itertools import combinations, combinations_with_replacement
+from typing import Any, NamedTuple
 
 import torch
 from torch import Generator, Tensor, nn
 
 from ...schemas.captions import LANGUAGE
-from .batches import Batch, Drawn, NegativePool, Objective, autocast, negative_pool
+from . import encoders
+from .batches import Batch, Drawn, Objective, autocast, negative_pool
 from .config import MhadConfig
-from .data import Corpus, Phrase, Texts
+from .data import Corpus, Texts, places_in_groups
 from .device import to_device
-from .encoders import (
-    TRANSFORMS,
-    Attended,
-    AttentionHeads,
-    SentenceEncoder,
-    TextShape,
-    encode_phrases,
-    linear_layer,
-    word_embedding,
-)
 from .losses import intra_pair_hinges, max_of_hinges, sum_of_hinges
 from .similarities import COSINE, unit
-from .vocabulary import WordVocabulary
 
 
 class RegionEncoder(nn.Module):
@@ -39,14 +28,16 @@ class RegionEncoder(nn.Module):
     def __init__(self, config: MhadConfig, size: int, generator: Generator) -> None:
         super().__init__()
         self.transform, self.tanh = config.transform, config.region_tanh
-        self.linear = linear_layer(size, config.joint, generator)
-        self.heads = AttentionHeads(config.joint, config.attention_dim or config.joint, config.heads, generator)
+        self.linear = encoders.linear_layer(size, config.joint, generator)
+        self.heads = encoders.AttentionHeads(
+            config.joint, config.attention_dim or config.joint, config.heads, generator
+        )
 
-    def attend(self, features: Tensor) -> Attended:
+    def attend(self, features: Tensor) -> encoders.Attended:
         """The heads over the regions of features (B, R, D) of any float type; an image of zeros attends to all."""
         regions = (features if features.dim() == 3 else features[:, None]).to(self.linear.weight.dtype)
         present = (regions != 0).any(-1)
-        states = self.linear(TRANSFORMS[self.transform](regions))
+        states = self.linear(encoders.TRANSFORMS[self.transform](regions))
         return self.heads(states.tanh() if self.tanh else states, present | ~present.any(1, keepdim=True))
 
     def forward(self, features: Tensor) -> Tensor:
@@ -60,7 +51,7 @@ class MultiHeadAttention(nn.Module):
     The vector of an image or sentence is the L2-normalized concatenation of its heads' vectors; similarity is the
     cosine. Images and sentences are encoded apart from each other. features: the size of a region's feature vector.
     words, vectors: the size of the first language's vocabulary, and initial word vectors, see `word_embedding`. others:
-    the same two for each further language.
+    both for each further language.
     """
 
     def __init__(
@@ -69,25 +60,20 @@ class MultiHeadAttention(nn.Module):
         features: int,
         words: int,
         vectors: Tensor | None = None,
-        others: Sequence[tuple[int, Tensor | None]] = (),
+        *others: tuple[int, Tensor | None],
     ) -> None:
         super().__init__()
         generator = Generator().manual_seed(config.seed)
         self.similarity, self.languages, self.head_count = COSINE, config.languages, config.heads
-        width = config.attention_dim or config.joint
-        shape = TextShape(config.word_dim, config.heads * config.joint, heads=config.heads, attention_dim=width)
+        joint, heads = config.heads * config.joint, (config.heads, config.attention_dim)
         with torch.random.fork_rng(devices=[]):  # the layers' default initialization must not change the global state
             self.image = RegionEncoder(config, features, generator)
-            self.text = nn.ModuleDict()
+            self.text: Any = nn.ModuleDict()  # a SentenceEncoder for each language
             for language, (size, known) in zip(config.languages, [(words, vectors), *others], strict=True):
-                embedding = word_embedding(size, config.word_dim, generator, known, config.tune_vectors)
-                self.text[language] = SentenceEncoder(embedding, shape, generator)
-
-    def encoder(self, language: str) -> SentenceEncoder:
-        """The encoder of sentences in one of the model's languages."""
-        encoder = self.text[language]
-        assert isinstance(encoder, SentenceEncoder)
-        return encoder
+                embedding = encoders.word_embedding(size, config.word_dim, generator, known, config.tune_vectors)
+                self.text[language] = encoders.SentenceEncoder(
+                    embedding, config.word_dim, joint, generator, unit, *heads
+                )
 
     def heads(self, joined: Tensor) -> Tensor:
         """The vectors of the K heads, (B, K, H), in joined vectors (B, K · H)."""
@@ -100,12 +86,8 @@ class MultiHeadAttention(nn.Module):
         parts = rows[order].split([int((language == number).sum()) for number in numbers])
         vectors = [self.image.linear.weight.new_empty(0, self.head_count * self.image.linear.out_features)]
         for number, rows in zip(numbers, parts, strict=True):
-            vectors.append(self.encoder(self.languages[number])(texts.tokens, texts.offsets, rows))
+            vectors.append(self.text[self.languages[number]](texts.tokens, texts.offsets, rows))
         return torch.cat(vectors)[order.argsort().to(texts.tokens.device)]
-
-    def queries(self, vocabulary: WordVocabulary, phrases: Sequence[Phrase]) -> Tensor:
-        """Unit vectors (Q, K · H) of Q phrases of the first language, each encoded as a sentence."""
-        return encode_phrases(self.encoder(self.languages[0]), vocabulary, phrases)
 
 
 # The hinge of a pair of heads, from their cosine s and the margin α_D, in three readings. The paper's equation has the
@@ -137,24 +119,7 @@ def diversity_loss(views: Sequence[Tensor], margin: float, reading: str) -> Tens
     return torch.stack([HINGES[reading](head_cosines(*pair), margin).sum() for pair in pairs]).sum()
 
 
-@dataclass(frozen=True, eq=False)
-class CaptionPool:
-    """The train captions by image and language, from which the captions of a batch in further languages are drawn.
-
-    image, position: (C,) of each caption of the first language, its image and its number among that image's, from 0.
-    rows, starts: by further language, its train captions sorted by image (n,), and where each image's begin (I + 1,).
-    negatives: of English captions; None: the model is trained without.
-    """
-
-    image: Tensor
-    position: Tensor
-    rows: Mapping[str, Tensor]
-    starts: Mapping[str, Tensor]
-    negatives: NegativePool | None
-
-
-@dataclass(frozen=True)
-class Sample:
+class Sample(NamedTuple):
     """What joins the B captions of the first language in a batch.
 
     captions: (B,) by further language, of the same images. negatives: of the batch's English captions, or None.
@@ -164,52 +129,47 @@ class Sample:
     negatives: Drawn | None
 
 
-def caption_pool(config: MhadConfig, corpus: Corpus, train: Tensor) -> CaptionPool:
-    """The captions `train` (n,), by image and language, from which the further captions of each batch are drawn.
-
-    Raises ValueError if negatives are wanted and there are none.
-    """
-    captions, image = corpus.captions, corpus.captions.image
-    by_image = train[image[train].argsort(stable=True)]
-    rows = {language: captions.in_language(by_image, language) for language in captions.languages}
-    image_numbers = torch.arange(len(captions.image_ids) + 1)
-    starts = {language: torch.searchsorted(image[own], image_numbers) for language, own in rows.items()}
-    # Captions of the first language are what a batch is made of: of these, the place among those of their image is
-    # kept, by which they are paired with the captions of the others, which are drawn.
-    first = rows.pop(captions.languages[0])
-    position = torch.zeros(len(image), dtype=torch.long)
-    position[first] = torch.arange(len(first)) - starts[captions.languages[0]][image[first]]
-    return CaptionPool(
-        image, position, rows, starts, negative_pool(config, corpus, train) if config.negative_families else None
-    )
-
-
-@lru_cache(maxsize=1)
-def epoch_order(pool: CaptionPool, seed: int) -> Mapping[str, Tensor]:
-    """For each further language, the rows of the pool in the order of an epoch: those of an image are shuffled."""
-    generator = Generator().manual_seed(seed)
-    order = {}
-    for language, rows in pool.rows.items():
-        shuffled = rows[torch.randperm(len(rows), generator=generator)]
-        order[language] = shuffled[pool.image[shuffled].argsort(stable=True)]
-    return order
-
-
-def sample(pool: CaptionPool, captions: Tensor, config: MhadConfig, generator: Generator) -> Sample:
-    """The further captions of a batch, given those of the first language (B,), and negatives of the English ones.
+class CaptionPool:
+    """The captions `train` (n,) by image and language, from which the further captions of each batch are drawn.
 
     In an epoch, the captions of an image in one language are paired with a random permutation of those in another one
-    (repeated if there are fewer). generator: of the epoch; the permutations depend on the seed it began with.
+    (repeated if there are fewer). Raises ValueError if negatives are wanted and there are none.
     """
-    image = pool.image[captions]
-    drawn = {}
-    for language, rows in epoch_order(pool, generator.initial_seed()).items():
-        starts, ends = pool.starts[language][image], pool.starts[language][image + 1]
-        drawn[language] = rows[starts + pool.position[captions] % (ends - starts)]
-    if pool.negatives is None:
-        return Sample(drawn, None)
-    english = drawn.get(LANGUAGE, captions)
-    return Sample(drawn, pool.negatives.draw(english, config.negatives, generator))
+
+    def __init__(self, config: MhadConfig, corpus: Corpus, train: Tensor) -> None:
+        captions, image = corpus.captions, corpus.captions.image
+        by_image = train[image[train].argsort(stable=True)]
+        rows = {language: captions.in_language(by_image, language) for language in captions.languages}
+        first = rows.pop(captions.languages[0])
+        # of the captions of the first language, of which a batch is made, the place among those of their image
+        self.position = torch.zeros(len(image), dtype=torch.long)
+        self.position[first] = places_in_groups(image[first])
+        numbers = torch.arange(len(captions.image_ids) + 1)
+        self.starts = {language: torch.searchsorted(image[own], numbers) for language, own in rows.items()}
+        self.image, self.rows = image, rows
+        self.negatives = negative_pool(config, corpus, train) if config.negative_families else None
+        self.epoch: tuple[int, dict[str, Tensor]] = (-1, {})  # the seed of an epoch, and the order of the rows in it
+
+    def __str__(self) -> str:
+        return str(self.negatives or "")
+
+    def sample(self, captions: Tensor, generator: Generator) -> Sample:
+        """The further captions of a batch, given those of the first language (B,), and negatives of the English ones.
+
+        generator: of the epoch; the permutations depend on the seed it began with.
+        """
+        if self.epoch[0] != generator.initial_seed():
+            chance, order = Generator().manual_seed(generator.initial_seed()), {}
+            for language, rows in self.rows.items():
+                shuffled = rows[torch.randperm(len(rows), generator=chance)]
+                order[language] = shuffled[self.image[shuffled].argsort(stable=True)]
+            self.epoch = generator.initial_seed(), order
+        image, drawn = self.image[captions], {}
+        for language, rows in self.epoch[1].items():
+            starts, ends = self.starts[language][image], self.starts[language][image + 1]
+            drawn[language] = rows[starts + self.position[captions] % (ends - starts)]
+        english = drawn.get(LANGUAGE, captions)
+        return Sample(drawn, None if self.negatives is None else self.negatives.sample(english, generator))
 
 
 def mhad_losses(
@@ -229,7 +189,7 @@ def mhad_losses(
     with autocast(config, device):
         images = model.image(batch.features)
         words = batch.texts.tokens, batch.texts.offsets
-        texts = {language: model.encoder(language)(*words, captions) for language, captions in rows.items()}
+        texts = {language: model.text[language](*words, captions) for language, captions in rows.items()}
     pair_loss = sum_of_hinges if epoch <= config.warm_up else max_of_hinges
     terms = {}
     if negatives is not None:
@@ -250,10 +210,4 @@ def mhad_losses(
     return terms
 
 
-MHA_D = Objective(
-    MultiHeadAttention,
-    mhad_losses,
-    sampler=caption_pool,
-    sample=sample,
-    describe=lambda pool: f"{len(pool.negatives.rows):,} negatives" if pool.negatives is not None else "",
-)
+MHA_D = Objective(MultiHeadAttention, mhad_losses, sampler=CaptionPool)

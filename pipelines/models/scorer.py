@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ..engine.errors import require_libraries
 from ..readers.files import first_line
 
 if TYPE_CHECKING:
@@ -185,15 +186,10 @@ def read_parts(path: Path) -> Parts:
     """The config and the tokenizer in a model folder; raises as `check_scorer`. Code in the folder is never run."""
     if not path.is_dir():
         raise FileNotFoundError(f"scorer must be a folder with a language model, was: {path}")
-    for names in (("config.json",), TOKENIZERS, ("*.safetensors",)):
-        if not any(file for name in names for file in path.glob(name)):
-            raise FileNotFoundError(f"scorer {path} must be a folder with {' or '.join(names)}, has none")
-    try:
-        import safetensors  # noqa: F401
-        import torch  # noqa: F401
-        import transformers
-    except ImportError as error:
-        raise ImportError(NEEDED) from error
+    require_files("scorer", path, ("config.json",), TOKENIZERS, ("*.safetensors",))
+    require_libraries(NEEDED, "safetensors", "torch", "transformers")
+    import transformers
+
     with reading(path, "config"):
         config = transformers.AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
     kind = _kind(path, config)
@@ -220,6 +216,14 @@ def _kind(path: Path, config: Any) -> str:
                 return kind
     what = ", ".join(named or [config.model_type])
     raise ValueError(f"scorer must be a causal or a masked language model, was: {what} in {path}")
+
+
+def require_files(kind: str, folder: Path, *patterns: tuple[str, ...]) -> None:
+    """Raise FileNotFoundError if a folder lacks a file of one of these alternatives."""
+    for names in patterns:
+        if not any(file for name in names for file in folder.glob(name)):
+            shown = " or ".join(name.removeprefix("**/") for name in names)
+            raise FileNotFoundError(f"{kind} must be a folder with {shown}, {folder} has none")
 
 
 @contextmanager

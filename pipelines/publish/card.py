@@ -12,16 +12,16 @@ from functools import cached_property
 from importlib.resources import files
 from pathlib import PurePosixPath
 from string import Template
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import pandas as pd
+from jinja2 import Environment, StrictUndefined
 
 from ...augment.operators import PRESETS, UNCHECKED, does
 from ..quality.accuracy import as_cue
-from ..quality.bias import Pair
+from ..quality.bias.baselines import Pair
 from .gate import LEAST_PAIRS, Verdict
 from .layout import Column, FileSet, Publication, RecordSet
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 class File(NamedTuple):
@@ -70,8 +70,6 @@ class Facts:
     @cached_property
     def table(self) -> pd.DataFrame:
         """The counts: a row per split with captions, columns images, captions, and each operator with negatives."""
-        import pandas as pd
-
         columns = ["images", "captions", *self.publication.operators]
         rows = [[self.found.counts[split, what] for what in columns] for split in self.publication.splits]
         table = pd.DataFrame(rows, self.publication.splits, columns)
@@ -172,8 +170,6 @@ def meaning(column: Column) -> str:
 
 def card(facts: Facts) -> str:
     """The data card: description, how to read the set, counts, blind accuracies, provenance and digests."""
-    from jinja2 import Environment, StrictUndefined
-
     environment = Environment(
         autoescape=False,  # Markdown, not HTML: `plain` and `code` escape what comes from captions
         trim_blocks=True,
@@ -306,8 +302,19 @@ def identifier(record: RecordSet) -> str:
 
 
 def _record_set(record: RecordSet) -> dict[str, Any]:
+    """The fields of a record set: where the value of each is in the file (`extract`), and which part of it is used
+    (`transform`).
+    """
     name = identifier(record)
     source = {"fileSet": {"@id": f"{name}-files"}} if record.files else {"fileObject": {"@id": record.name}}
+
+    def extraction(column: Column) -> dict[str, Any]:
+        found = {"jsonPath": column.path} if column.path else {"column": column.name}
+        if column.property and not column.path:
+            found = {"fileProperty": column.property}
+        taken = {key: value for key, value in (("jsonPath", column.member), ("regex", column.regex)) if value}
+        return {"extract": found, **({"transform": taken} if taken else {})}
+
     return {
         "@type": "cr:RecordSet",
         "@id": name,
@@ -321,19 +328,8 @@ def _record_set(record: RecordSet) -> dict[str, Any]:
                 "description": column.description,
                 "dataType": column.type,
                 **({"repeated": True} if column.repeated else {}),
-                "source": {**source, **_extraction(column)},
+                "source": {**source, **extraction(column)},
             }
             for column in record.columns
         ],
     }
-
-
-def _extraction(column: Column) -> dict[str, Any]:
-    """The `extract` and `transform` of a field: where its value is in the file, and which part of it is used."""
-    found = {"column": column.name}
-    if column.path:
-        found = {"jsonPath": column.path}
-    elif column.property:
-        found = {"fileProperty": column.property}
-    taken = {key: value for key, value in (("jsonPath", column.member), ("regex", column.regex)) if value}
-    return {"extract": found, **({"transform": taken} if taken else {})}

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Self
 from pydantic import model_validator
 
 from ...augment.reproducible import record_rng
+from ...augment.settings import word
 from ..engine.tables import has_table, read_table
 from ..quality.annotation.agree import find_key, read_key, read_sheets
 from ..quality.annotation.sheet import NEGATIVE
@@ -437,9 +438,7 @@ FORMATS: dict[str, Format] = {
 
 def format_named(name: str) -> Format:
     """The format called `name`. Raises ValueError with the valid names for an unknown one."""
-    if name not in FORMATS:
-        raise ValueError(f"format must be one of {', '.join(FORMATS)}, was: {name}")
-    return FORMATS[name]
+    return FORMATS[word("format", name, FORMATS)]
 
 
 class PublishConfig(PublishOptions):

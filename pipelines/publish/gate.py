@@ -8,21 +8,19 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import pyarrow.compute as pc
+from rich.table import Table
 
 from ...augment.reproducible import record_rng
 from ...schemas.captions import TRAIN_SPLITS
-from ..quality.accuracy import Accuracy, with_interval
-from ..quality.bias import BlindReport, Pair, Unmeasured, blind, measure_each, most_telling, with_all
-from ..quality.bias.measure import Measure
+from ..engine.tables import read_table
+from ..quality.accuracy import with_interval
+from ..quality.bias.baselines import BlindReport, Pair, blind, most_telling
+from ..quality.bias.measure import Measure, Unmeasured, measure_each, number_of_pairs, with_all
 from ..report.summary import plain_table
-from ..tables.columns import columns_of
 from ..tables.examples import Row, negatives_of
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 CUES = 3
 LEAST_PAIRS = 100
@@ -30,63 +28,44 @@ REFUSED, TOO_FEW, PASSED = "refused", "too few pairs to tell", "passed"
 WORDS = re.compile(r"\w+|[^\w\s]")
 
 
-class Finding(NamedTuple):
-    """What is decided of an operator's negatives, and by which baseline: the one that best separates them.
-
-    outcome: REFUSED, TOO_FEW or PASSED. pairs: how many were measured. baseline, accuracy: as of `most_telling`.
-    reason: why there is no report, nor a baseline.
-    """
-
-    operator: str
-    outcome: str
-    pairs: int
-    baseline: str = ""
-    accuracy: Accuracy | None = None
-    report: BlindReport | None = None
-    reason: str = ""
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """The accuracy allowed, in %, and what was found of each operator's negatives, then of all together."""
+class Verdict(NamedTuple):
+    """The accuracy allowed, in %, and what was measured of each operator's negatives, then of all together."""
 
     limit: float
-    findings: tuple[Finding, ...] = ()
+    results: Mapping[str, BlindReport | Unmeasured] = {}
+
+    def outcome(self, name: str) -> str:
+        """What is decided of an operator, by the baseline whose 95 % interval has the highest lower bound.
+
+        REFUSED if that bound is above `limit`, else TOO_FEW for fewer than 100 pairs, else PASSED. What cannot be
+        measured although there are enough pairs is refused.
+        """
+        found = self.results[name]
+        if isinstance(found, BlindReport) and most_telling(found.baselines)[1].low > self.limit:
+            return REFUSED
+        few = number_of_pairs(found) < LEAST_PAIRS
+        return TOO_FEW if few else REFUSED if isinstance(found, Unmeasured) else PASSED
 
     @property
     def reports(self) -> list[BlindReport]:
         """The blind reports of those that could be measured."""
-        return [one.report for one in self.findings if one.report is not None]
+        return [one for one in self.results.values() if isinstance(one, BlindReport)]
 
     @property
     def refused(self) -> list[str]:
         """The operators that must not be published: guessed too often without the images, or not measurable."""
-        return [one.operator for one in self.findings if one.outcome == REFUSED]
+        return [name for name in self.results if self.outcome(name) == REFUSED]
 
     @property
     def unmeasured(self) -> dict[str, str]:
         """By operator with enough pairs, why it could not be measured."""
-        return {one.operator: one.reason for one in self.findings if one.reason and one.outcome == REFUSED}
+        found = ((name, self.results[name]) for name in self.refused)
+        return {name: one.reason for name, one in found if isinstance(one, Unmeasured)}
 
     @property
     def doubtful(self) -> dict[str, int]:
         """By operator, the number of pairs if it is too small to decide whether the negatives can be guessed."""
-        return {one.operator: one.pairs for one in self.findings if one.outcome == TOO_FEW}
-
-
-def finding(name: str, result: BlindReport | Unmeasured, limit: float) -> Finding:
-    """Judge an operator by the baseline whose 95 % interval has the highest lower bound.
-
-    The outcome is REFUSED if that bound is above `limit` (%), else TOO_FEW for fewer than 100 pairs, else PASSED. What
-    cannot be measured although there are enough pairs is refused.
-    """
-    if isinstance(result, Unmeasured):
-        outcome = TOO_FEW if result.pairs < LEAST_PAIRS else REFUSED
-        return Finding(name, outcome, result.pairs, reason=result.reason)
-    baseline, accuracy = most_telling(result.baselines)
-    few = TOO_FEW if accuracy.pairs < LEAST_PAIRS else PASSED
-    outcome = REFUSED if accuracy.low > limit else few
-    return Finding(name, outcome, accuracy.pairs, baseline, accuracy, result)
+        return {name: number_of_pairs(one) for name, one in self.results.items() if self.outcome(name) == TOO_FEW}
 
 
 def judge_negatives(pairs: Mapping[str, Sequence[Pair]], limit: float, measure: Measure = blind) -> Verdict:
@@ -94,9 +73,9 @@ def judge_negatives(pairs: Mapping[str, Sequence[Pair]], limit: float, measure: 
 
     measure: makes the report of a name and its pairs, like `blind`. Raises ImportError without scikit-learn.
     """
-    results = measure_each(with_all(pairs), measure).results
-    found = [finding(name, result, limit) for name, result in results.items()]
-    return Verdict(limit, tuple(sorted(found, key=lambda one: bool(one.reason) and 1 + (one.outcome == REFUSED))))
+    measured = measure_each(with_all(pairs), measure)
+    left = sorted(measured.unmeasured.items(), key=lambda one: one[1].pairs >= LEAST_PAIRS)
+    return Verdict(limit, {**measured.reports, **dict(left)})
 
 
 def verdict_table(verdict: Verdict) -> Table:
@@ -104,14 +83,14 @@ def verdict_table(verdict: Verdict) -> Table:
     table = plain_table("operator", "pairs", "most telling baseline", "right, % (95 % interval)", "outcome")
     for column in (2, 4):
         table.columns[column].justify = "left"
-    for one in verdict.findings:
-        pairs = f"{one.pairs:,}"
-        if one.accuracy is not None:
-            table.add_row(one.operator, pairs, one.baseline, with_interval(one.accuracy), one.outcome)
-        elif one.outcome == TOO_FEW:
-            table.add_row(one.operator, pairs, "–", "–", one.outcome)
-        else:
-            table.add_row(one.operator, "–", "–", "–", f"{one.outcome}: cannot be measured")
+    for name, one in verdict.results.items():
+        pairs, outcome, told = f"{number_of_pairs(one):,}", verdict.outcome(name), ("–", "–")
+        if isinstance(one, BlindReport):
+            baseline, accuracy = most_telling(one.baselines)
+            told = baseline, with_interval(accuracy)
+        elif outcome == REFUSED:
+            pairs, outcome = "–", f"{outcome}: cannot be measured"
+        table.add_row(name, pairs, *told, outcome)
     return table
 
 
@@ -170,10 +149,10 @@ def text_hash(text: str) -> bytes:
 
 
 def read_train_split(run: Path) -> TrainSplit:
-    """Read the train split (`train` and `restval`) of a run's captions. Raises what `read_columns` raises."""
+    """Read the train split (`train` and `restval`) of a run's captions. Raises as `read_table`."""
     texts: set[bytes] = set()
     images: set[str] = set()
-    for rows in columns_of(run, "captions", ["image_id", "split", "text"]):
+    for rows in read_table(run, "captions", ["image_id", "split", "text"]):
         train = rows.filter(pc.field("split").isin(TRAIN_SPLITS))
         texts.update(map(text_hash, train["text"].to_pylist()))
         images.update(train["image_id"].to_pylist())

@@ -19,6 +19,8 @@ from itertools import groupby
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from jinja2 import Template
+
 from ...augment.reproducible import record_rng
 from ..tables.examples import Row
 from ..tables.pairs import MEASURES
@@ -115,8 +117,6 @@ def finish_hub(publication: Publication, folder: Path, files: Mapping[str, Any])
 
 def write_template(file: Path, name: str, **values: Any) -> None:
     """Write a file of this package, with values in it."""
-    from jinja2 import Template
-
     text = resources(__package__).joinpath(f"{name}.jinja").read_text(encoding="utf-8")
     rendered = Template(text, keep_trailing_newline=True).render(values)
     file.write_text(rendered, encoding="utf-8", newline="\n")

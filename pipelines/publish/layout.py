@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from pydantic import Field
 
 from ...augment.settings import AtLeastOne, Operators, Photos, Refined, Seed, Settings, Splits, Vetted
+from ...schemas.fields import table_of
 from ..tables.examples import Row, by_caption, by_image, example_tables
 from ..tables.images import Box, Images, safe_path
 
@@ -174,11 +175,12 @@ class Publication:
             per_caption=self.per_caption,
         ):
             kept = self.format.prepare(rows)
-            images = {image: self._located(image) for image in kept["image"].unique()}
-            yield kept.assign(image=kept["image"].map(images))
-
-    def _located(self, image: str) -> str:
-        return safe_path(image) if self.images is None else self.images.find(image) or image
+            names = kept["image"].unique()
+            if self.images is None:
+                located = {name: safe_path(name) for name in names}
+            else:
+                located = {name: self.images.find(name) or name for name in names}
+            yield kept.assign(image=kept["image"].map(located))
 
     def rows(self) -> Iterator[Row]:
         """All rows, one by one."""
@@ -361,9 +363,7 @@ class ParquetFiles:
                 full.close()
             file = self.stem.with_name(f"{self.stem.name}-{len(self.writers):05d}")
             self.writers.append(pq.ParquetWriter(file, self.schema, compression="zstd"))
-        columns = zip(zip(*self.waiting, strict=True), self.schema, strict=True)
-        arrays = [pa.array(values, item.type) for values, item in columns]
-        self.writers[-1].write_table(pa.Table.from_arrays(arrays, schema=self.schema))
+        self.writers[-1].write_table(table_of(self.waiting, self.schema))
         self.room -= len(self.waiting)
         self.waiting = []
 

@@ -19,8 +19,7 @@ from ..engine.manifest import read_manifest
 from ..engine.places import RemotePath
 from ..engine.storage import files_below, move, remove_empty, sha256_file
 from ..engine.tables import shards_of
-from ..quality.bias import CachedReports, of_random_images, read_corpus
-from ..quality.bias.measure import LIMIT
+from ..quality.bias.measure import LIMIT, CachedReports, of_random_images, read_corpus
 from ..report.summary import console_of, print_table
 from ..tables.examples import chosen_names
 from ..tables.images import Images, abbreviate, read_boxes
@@ -87,7 +86,12 @@ def publish(run: Path, output: Path, config: PublishConfig, *, overwrite: bool =
     ValueError and OSError for bad input: see `chosen_names`, `Images`, `PublishConfig`.
     """
     kind = format_named(config.format)
-    check_output(output, overwrite)
+    if output.exists() and not output.is_dir():
+        raise FileExistsError(f"output must be a folder, was: {output}")
+    if output.is_dir() and any(output.iterdir()) and not overwrite:
+        raise FileExistsError(
+            f"output must be an empty folder, {output} is not (--overwrite replaces what is published there)"
+        )
     output = output.resolve()
     publication = prepare(run, config, kind)
     unchecked = [name for name in publication.operators if name in UNCHECKED]
@@ -105,7 +109,10 @@ def publish(run: Path, output: Path, config: PublishConfig, *, overwrite: bool =
         splits = ", ".join(publication.splits)
         raise ValueError(f"nothing to publish of {run} ({splits}) as {config.format}: no caption is left")
     verdict = pass_gate(run, found, config, say)
-    staged = staging_folder(output)
+    beside = None if isinstance(output, RemotePath) else output.parent
+    if beside is not None:
+        beside.mkdir(parents=True, exist_ok=True)
+    staged = Path(mkdtemp(prefix=f".{output.name}.", dir=beside))
     try:
         records = kind.write(publication, staged)
         if config.copy_images and not kind.embeds:
@@ -272,24 +279,6 @@ def made_with(publication: Publication) -> dict[str, Mapping[str, Any]]:
 
 
 # the output folder
-
-
-def check_output(output: Path, overwrite: bool) -> None:
-    """Raise FileExistsError if `output` is a file, or a folder that is not empty and must not be overwritten."""
-    if output.exists() and not output.is_dir():
-        raise FileExistsError(f"output must be a folder, was: {output}")
-    if output.is_dir() and any(output.iterdir()) and not overwrite:
-        raise FileExistsError(
-            f"output must be an empty folder, {output} is not (--overwrite replaces what is published there)"
-        )
-
-
-def staging_folder(output: Path) -> Path:
-    """A new local folder for what will be moved to `output`: beside it, or a temporary one if that is on a store."""
-    if isinstance(output, RemotePath):
-        return Path(mkdtemp(prefix="negcap-publish-"))
-    output.parent.mkdir(parents=True, exist_ok=True)
-    return Path(mkdtemp(prefix=f".{output.name}.", dir=output.parent))
 
 
 def digests(folder: Path, names: Sequence[str] = ()) -> tuple[File, ...]:

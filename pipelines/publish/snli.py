@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...augment.reproducible import record_rng
-from ..engine.tables import has_table
-from ..tables.columns import columns_of
+from ..engine.tables import has_table, read_table
 from ..tables.examples import Row
 from .layout import Column, Format, JsonFile, Publication, Rows
 
@@ -103,8 +102,8 @@ def _sentence(part: str, caption: str) -> str:
 
 def _cuts_of_run(run: Path) -> Iterator[Mapping[str, list[Span]]]:
     """The cuts of the captions of each shard, by caption_id."""
-    parses = columns_of(run, "parses", ["caption_id", "text", "tokens", "chunks"])
-    components = columns_of(run, "components", ["caption_id", "relations"])
+    parses = read_table(run, "parses", ["caption_id", "text", "tokens", "chunks"])
+    components = read_table(run, "components", ["caption_id", "relations"])
     for parsed, found in zip(parses, components, strict=True):
         relations = dict(zip(found["caption_id"].to_pylist(), found["relations"].to_pylist(), strict=True))
         yield {row["caption_id"]: cuts(row, relations.get(row["caption_id"], [])) for row in parsed.to_pylist()}

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
@@ -14,11 +13,11 @@ import pyarrow as pa
 
 from ...augment.plausibility import WORD
 from ...augment.recovery import faults
-from ..engine.tables import has_table, no_table, read_table
-from ..tables.columns import columns_of
+from ..engine.tables import read_table
 from .accuracy import Accuracy, accuracy, aligned
-from .bias import ALL, Blindness, BlindReport, Pair, blind, read_corpus
-from .bias import to_text as to_text_of_blind
+from .bias.baselines import BlindReport, Pair, blind
+from .bias.measure import ALL, Blindness, read_corpus
+from .bias.measure import to_text as to_text_of_blind
 
 LEAST_IMAGES = 10
 SAME = frozenset({"unchanged", "repeated"})
@@ -58,10 +57,8 @@ def scorecards(run: Path, seed: int = 0) -> list[Scorecard]:
 
     Raises FileNotFoundError if the run has no judged proposals.
     """
-    if not has_table(run, "judged"):
-        raise no_table(run, "judged")
-    captions = pa.concat_tables(columns_of(run, "captions", ("caption_id", "text"))).to_pandas()
     rows = pa.concat_tables(read_table(run, "judged")).to_pandas()
+    captions = pa.concat_tables(read_table(run, "captions", ("caption_id", "text"))).to_pandas()
     rows = rows[rows["operator"] != ""]
     rows["caption"] = rows["caption_id"].map(captions.set_index("caption_id")["text"])
     groups = [(str(name) or ALL, some) for name, some in rows.groupby("asked")]
@@ -131,8 +128,3 @@ def to_text(cards: Sequence[Scorecard]) -> str:
         listed = ", ".join(f"{name} {n:,}" for name, n in counts.items())
         lines += ["", f"{what}: {listed or 'none'}"]
     return "\n".join(lines)
-
-
-def to_json(cards: Sequence[Scorecard]) -> str:
-    """The scorecards as a JSON object by their name."""
-    return json.dumps({card.name: asdict(card) for card in cards}, indent=1, ensure_ascii=False)

@@ -11,6 +11,7 @@ et al. 2023, balances the joint gaps of two given models in a grid; adversarial 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -140,7 +141,7 @@ def select(candidates: Pool, seed: int = 0, rounds: int = ROUNDS) -> np.ndarray:
     folds = folds_of(candidates.images, seed=seed + SEEDS)
     dense = [candidates.gaps]
     early = np.flatnonzero(np.arange(matrix.shape[0]) - candidates.start[caption] < POOL_DRAWS)
-    dense.append(_squashed(_judge(matrix, early, folds[caption], _smooth)))
+    dense.append(_squashed(_judge(matrix, early, folds[caption], partial(regression, penalty=POOL_PENALTY))))
     chosen = candidates.start[:-1].copy()
     near = 0
     for turn in range(rounds):
@@ -157,10 +158,6 @@ def select(candidates: Pool, seed: int = 0, rounds: int = ROUNDS) -> np.ndarray:
         dense += map(_squashed, gaps)
         _choose(candidates, chosen, np.concatenate(dense, axis=1), rng)
     return chosen
-
-
-def _smooth(matrix: csr_matrix) -> np.ndarray:
-    return regression(matrix, POOL_PENALTY)
 
 
 def _judge(matrix: csr_matrix, rows: np.ndarray, folds: np.ndarray, fit: Fit) -> np.ndarray:

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ..engine.tables import has_table, shards_of
-from ..tables.columns import read_columns
+from ..tables.columns import having
 from ..tables.pairs import earlier
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ def sample_strata(
     """Sample n random rows for every combination of values of the columns `by`; all rows if there are fewer.
 
     Returns them by combination, in sorted order. Rows are of different images as long as there are images left. first:
-    only the first row (draw) of each caption and operator; only: by column, the values that rows must have. A table
+    only the first row (draw) of each caption and operator; only: the values allowed in a column, see `having`. A table
     that the run does not have gives no strata. Raises ValueError for n < 1 or a missing column, DamagedShardError for
     a shard that is not as recorded.
     """
@@ -47,12 +46,10 @@ def sample_strata(
     shards = shards_of(run, table) if has_table(run, table) else []
     best = pd.DataFrame(columns=[*by, "shard", "row", "rank", "priority"])
     for number, shard in enumerate(shards):
-        rows = read_columns(shard, columns)
-        wanted = earlier(rows) == 0 if first else np.ones(len(rows), bool)
-        for name, values in only.items():
-            wanted &= pc.is_in(rows[name], pa.array(values)).to_numpy()
-        frame = rows.select([*dict.fromkeys([*by, "image_id"])]).to_pandas()
-        here = _with_order(frame.assign(shard=number, row=np.arange(len(rows)))[wanted], by, seed)
+        rows = shard.read(columns).append_column("row", pa.array(range(shard.rows)))
+        rows = rows.filter(earlier(rows) == 0) if first else rows
+        frame = rows.filter(having(only)).select([*dict.fromkeys([*by, "image_id", "row"])]).to_pandas()
+        here = _with_order(frame.assign(shard=number), by, seed)
         best = pd.concat([best, here]).astype(here.dtypes) if len(best) else here
         best = best.sort_values(["rank", "priority"], kind="stable").groupby([*by]).head(n)
     read: dict[tuple[int, int], Row] = {}

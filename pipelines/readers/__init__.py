@@ -9,10 +9,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import ijson
 import pyarrow as pa
 
+from ...augment.settings import word
 from . import files, formats, table, webdataset
-from .files import head, is_folder, is_pattern, matching, name_in, name_of, names, naming
+from .files import files_named, head, is_folder, is_pattern, matching, name_in, name_of, names, naming
 from .record import ReadOptions, Record, Rejected, clean
 
 __all__ = [
@@ -50,16 +52,14 @@ READERS = {
     "multi30k": Reader(formats.multi30k, files=formats.multi30k_files, alone=False),
     "vsepp": Reader(formats.vsepp, files=formats.vsepp_files, alone=False),
     "table": Reader(table.records, files=table.files_of),
-    "webdataset": Reader(webdataset.records, files=webdataset.files_of),
+    "webdataset": Reader(webdataset.records, files=lambda source, options: files_named(webdataset.FILES, source)),
     "lines": Reader(formats.plain_lines),
 }
 
 
 def reader_of(format: str) -> Reader:
     """The reader of a format. Raises ValueError, which lists the known formats, for any other name."""
-    if format not in READERS:
-        raise ValueError(f"format must be one of {', '.join(READERS)}, was: {format}")
-    return READERS[format]
+    return READERS[word("format", format, READERS)]
 
 
 def files_of(source: str, format: str, options: ReadOptions) -> list[str]:
@@ -183,8 +183,6 @@ def _of_file(source: str) -> str:
 
 def _of_json(source: str) -> str:
     """Whether a JSON file is of COCO or Karpathy, by the first image or annotation; it is read no further."""
-    import ijson
-
     with files.open_json(source, "complete JSON") as file:
         for prefix, event, _ in ijson.parse(file, use_float=True):
             if prefix == "images.item.sentences":

@@ -16,6 +16,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, Any
 
+import fsspec
+import ijson
+from fsspec.compression import compr
+from fsspec.utils import infer_compression
+
 HEAD = 1 << 16
 _WEB = ("http://", "https://")
 _PATTERN = re.compile(r"[*?\[{]")
@@ -56,8 +61,6 @@ def naming(source: str) -> Iterator[None]:
 
 def filesystem(url: str) -> tuple[Any, str]:
     """The fsspec file system of `url` and the path in it. Raises ValueError when its protocol cannot be used."""
-    import fsspec
-
     try:
         fs, path = fsspec.core.url_to_fs(url)
         if fs.protocol == "data":
@@ -191,9 +194,6 @@ def open_bytes(url: str, expected: str, *errors: type[BaseException], packed: bo
     expected: what errors say that the file must be. Errors of a damaged file, and those of types `errors`, also where
     it is read, become a ValueError that names the file; a missing one is a FileNotFoundError.
     """
-    from fsspec.compression import compr
-    from fsspec.utils import infer_compression
-
     try:
         fs, path = filesystem(url)
         try:
@@ -252,8 +252,6 @@ class _Utf8:
 @contextmanager
 def open_json(url: str, expected: str) -> Iterator[Any]:
     """Open a JSON file for ijson. Raises ValueError, naming the file and what was `expected`, when it is broken."""
-    import ijson
-
     with open_bytes(url, expected, ijson.JSONError, UnicodeDecodeError) as file:
         yield _Utf8(file)
 
@@ -263,8 +261,6 @@ def json_items(url: str, prefix: str, expected: str) -> Iterator[Any]:
 
     Raises ValueError as `open_json`.
     """
-    import ijson
-
     with open_json(url, expected) as file:
         yield from ijson.items(file, prefix, use_float=True, buf_size=1 << 18)
 

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import ijson
+
 from . import files, table
 from .record import ReadOptions, Record, Rejected, clean, excerpt
 
@@ -167,8 +169,6 @@ def _rows(url: str, suffix: str) -> Iterator[tuple[str, Any]]:
     if suffix == ".parquet":
         yield from (("", row) for row in table.parquet_rows(url, EXPECTED))
     elif suffix == ".json" and files.head(url).lstrip().startswith(b"{"):  # an object for each id, which may come twice
-        import ijson
-
         with files.open_json(url, EXPECTED) as items:
             yield from ijson.kvitems(items, "", use_float=True)
     elif suffix in (".json", ".jsonl"):

@@ -13,18 +13,13 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
-from .files import files_named, filesystem, name_in, name_of, open_bytes, split_in
+from .files import filesystem, name_in, name_of, open_bytes, split_in
 from .record import ReadOptions, Record, Rejected, is_image_name
 from .table import captions_of, choose, parse_json
 
 FILES = re.compile(r".+\.tar(?:\.(?:gz|bz2|xz))?", re.IGNORECASE)
 TEXTS = ("txt", "text", "caption")
 MAX_BYTES = 1 << 20  # of a text or JSON member
-
-
-def files_of(source: str, options: ReadOptions) -> list[str]:
-    """The archives of a source: those in a folder, those that a pattern matches, or the source itself."""
-    return files_named(FILES, source)
 
 
 def records(source: str, url: str, options: ReadOptions) -> Iterator[Record | Rejected]:

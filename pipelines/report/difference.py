@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
+
+import pandas as pd
 
 from ..engine.tables import read_table
 from .rows import visible
 from .summary import by_frequency, console_of, percent, plain_table, print_table
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 KEYS = ["caption_id", "operator", "text"]
 SIDES = {"left_only": "added", "right_only": "removed"}
@@ -25,7 +24,6 @@ def difference(run: Path, other: Path, examples: int = 3) -> dict[str, Any]:
     it did not try them, `not built` if it was built without the operator) and `reasons` (of candidates that both reject
     for different reasons, "old -> new"); and `examples` of rows added and removed. Raises what `read_table` raises.
     """
-    import pandas as pd
 
     def rows(where: Path, table: str, columns: Sequence[str]) -> pd.DataFrame:
         parts = [part.select([*columns]).to_pandas() for part in read_table(where, table)]

@@ -14,12 +14,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...augment.settings import word
+from ...schemas.fields import description
+from ...schemas.markdown import TABLES, short
 from ..engine import storage
 from ..engine.manifest import Manifest, manifest_of
 from ..engine.progress import STATISTICS, Measured, measured_stages, read_statistics
 from ..engine.shards import list_shards
 from ..engine.tables import SOURCES, hash_table, shards_of
-from ..tables.columns import UNSPLIT, read_columns
+from ..tables.columns import UNSPLIT
 from .summary import NO_CANDIDATE, console_of, number_of, plain_table, print_table
 
 ORDER = (  # of the tables: as a run makes them; all others come after them, sorted by name
@@ -69,13 +71,13 @@ def read_info(run: Path) -> dict[str, Any]:
 
     images, splits = set[str](), Counter[str]()
     for shard in shards.get("captions", ()):
-        columns = read_columns(shard, ["image_id", "split"])
+        columns = shard.read(["image_id", "split"])
         images.update(pc.unique(columns["image_id"]).to_pylist())
         splits.update(_counts(columns["split"]))
     operators = {name: Counter[str]() for name in OPERATOR_TABLES if name in shards}
     for name, counts in operators.items():
         for shard in shards[name]:
-            counts.update(_counts(read_columns(shard, ["operator"])["operator"]))
+            counts.update(_counts(shard.read(["operator"])["operator"]))
     metadata = [manifest.identity.metadata for manifest in manifests.values() if manifest is not None]
     return {
         "run": str(run),
@@ -144,9 +146,6 @@ def columns_of(table: str, run: Path | None) -> list[dict[str, str | bool]]:
     Returns values that JSON can represent: `column`, `type`, `nullable` and `meaning`. Raises ValueError for a table
     that there is not, with those that there are; FileNotFoundError for a run without any.
     """
-    from ...schemas.fields import description
-    from ...schemas.markdown import TABLES, short
-
     schema: pa.Schema
     if run is not None:
         word("table", table, table_names(run))

@@ -6,20 +6,18 @@ import base64
 import hashlib
 from collections.abc import Iterator
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import jinja2
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup
 
 from .rows import change, pieces, visible
 from .summary import percent
 
-if TYPE_CHECKING:
-    import jinja2
-    from markupsafe import Markup
-
 
 def page_environment(package: str) -> jinja2.Environment:
     """An environment of the HTML templates in a package and of those here, that escapes all texts."""
-    from jinja2 import Environment, FunctionLoader, StrictUndefined
-
     environment = Environment(
         loader=FunctionLoader(lambda name: next(_found(package, name))),
         autoescape=True,
@@ -41,8 +39,6 @@ def _found(package: str, name: str) -> Iterator[str]:
 
 def script(package: str, *names: str) -> tuple[Markup, str]:
     """The text of an inline script made of these files, and the source of it that a Content-Security-Policy names."""
-    from markupsafe import Markup
-
     text = "\n".join(next(_found(package, name)) for name in names)
     digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
     return Markup(text), f"'sha256-{digest}'"

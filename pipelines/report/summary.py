@@ -6,17 +6,20 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
 import pyarrow as pa
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
 
 from ...augment.lexicon.entries import REFERENCE_CAPTIONS
+from ...schemas.captions import PARSES
 from ..engine.manifest import read_manifest
 from ..engine.progress import Timing
-
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
+from ..engine.tables import read_table
+from ..tables.columns import sample, table_of
+from .rows import print_rows
 
 WIDTH = 100
 FEW_ENTRIES = 100  # a lexicon with fewer entries leaves most captions without a replacement
@@ -193,10 +196,6 @@ def timings_table(timings: Sequence[Timing]) -> Table:
 def print_summary(run: Path, timings: Sequence[Timing], stream: TextIO, examples: int = 1) -> None:
     """Print a summary of a run: what was read, yield, refusals, speed, and `examples` random rows per operator."""
     from ...augment.operators import OPERATORS
-    from ...schemas.captions import PARSES
-    from ..engine.tables import read_table
-    from ..tables.columns import sample, table_of
-    from .rows import print_rows
 
     counts = counts_of(run, "negatives")
     families = {name: operator.family for name, operator in OPERATORS.items() if f"{name}.rows" in counts}
@@ -255,8 +254,6 @@ def explain_no_negatives(parses: pa.Table, entries: int, refused: Mapping[str, i
 
 def console_of(stream: TextIO) -> Console:
     """A console for a stream, as wide as the terminal; if it is none, 100 characters, so that numbers are not cut."""
-    from rich.console import Console
-
     return Console(file=stream, highlight=False, width=None if stream.isatty() else WIDTH)
 
 
@@ -270,9 +267,6 @@ def print_table(console: Console, table: Table) -> None:
 
 def plain_table(first: str, *others: str) -> Table:
     """A table without rows; the first column is aligned left, the others (numbers) right."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column(first)
     for name in others:

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from ..cli.group import CONTEXT, CommandGroup
+from ..engine.errors import require_libraries
 
 DATA = Path(__file__).parents[2] / "augment" / "data"
 
@@ -38,10 +39,7 @@ def cloze(**given: Any) -> None:
     `negcap build --set cloze=MODEL` uses the model. It is one file of weights, without a sentence of the captions. The
     same captions, flags and PyTorch on the same kind of processor give the same bytes.
     """
-    try:
-        import torch  # noqa: F401
-    except ImportError as error:
-        raise ImportError('training needs PyTorch: pip install "negcap[train]"') from error
+    require_libraries('training needs PyTorch: pip install "negcap[train]"', "torch")
     from .cloze.train import train_on
 
     train_on(**given)

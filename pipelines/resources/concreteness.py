@@ -8,8 +8,16 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
+from sklearn.feature_extraction import DictVectorizer
+from sklearn.linear_model import Ridge
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import KFold, cross_val_predict
 
-from ...augment.language.concreteness import features, read_norms
+from ...augment.language.concreteness import Concreteness, features, read_norms
+from ...augment.language.parse import parse
+from ...augment.language.wordnet import WordNet
+from ..readers import ReadOptions, detect, read
+from ..readers.record import Record
 
 THRESHOLD = 0.6
 RECALL = 0.93
@@ -20,8 +28,6 @@ MIN_HEADS = 5
 
 def head_lemmas(texts: Sequence[str], least: int = MIN_HEADS) -> list[str]:
     """The lemmas, sorted, of common nouns that head noun phrases in `texts` at least `least` times."""
-    from ...augment.language.parse import parse
-
     roots = (caption.tokens[chunk.root] for caption in parse(texts) for chunk in caption.chunks)
     counts = Counter(root.lemma for root in roots if root.pos == "NOUN")
     return sorted(lemma for lemma, n in counts.items() if n >= least and lemma.isalpha())
@@ -35,12 +41,6 @@ def fit(norms: dict[str, float], held_out: Iterable[str]) -> tuple[dict[str, flo
     names and rare words; features of fewer than MIN_WORDS words are left out. Since ridge predictions shrink towards
     the mean, the intercept is shifted such that THRESHOLD keeps a share of RECALL of the concrete words.
     """
-    from sklearn.feature_extraction import DictVectorizer
-    from sklearn.linear_model import Ridge
-    from sklearn.metrics import roc_auc_score
-    from sklearn.model_selection import KFold, cross_val_predict
-
-    from ...augment.language.wordnet import WordNet
 
     held, wordnet = set(held_out), WordNet.load()
     tagged = {word: sum(wordnet.tag_counts(word, "n")) for word in sorted(norms) if word not in held}
@@ -65,8 +65,6 @@ def fit(norms: dict[str, float], held_out: Iterable[str]) -> tuple[dict[str, flo
 
 def auc(scores: dict[str, float], norms: dict[str, float]) -> float:
     """Area under the ROC curve of the scores as predictors of `norm > THRESHOLD`, over the words in both tables."""
-    from sklearn.metrics import roc_auc_score
-
     words = sorted(word for word in scores if word in norms)
     return float(roc_auc_score([norms[word] > THRESHOLD for word in words], [scores[word] for word in words]))
 
@@ -77,10 +75,6 @@ def build(scores: Path, captions: Iterable[str], output: Path) -> None:
     The lemmas that head noun phrases of the captions (sources that `negcap build` reads) are not fitted on, but
     measured on.
     """
-    from ...augment.language.concreteness import Concreteness
-    from ..readers import ReadOptions, detect, read
-    from ..readers.record import Record
-
     norms = read_norms(scores)
     records = (record for source in captions for record in read(source, detect(source), ReadOptions.of({})))
     texts = [record.text for record in records if isinstance(record, Record)]

@@ -7,6 +7,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ..engine.tables import read_table
+from ..report.summary import counts_of
+
 TABLES = ("lexicon", "truth", "balance")
 PROVENANCE = (b"table", b"schema_version", b"negcap_version", b"parser")
 
@@ -17,9 +20,6 @@ def ship(run: Path, output: Path, source: str) -> None:
     source: what the captions are, for the files' metadata, which also have the number of captions that were counted.
     Raises FileNotFoundError if the run lacks a table, ValueError if one has not been counted on its own captions alone.
     """
-    from ..engine.tables import read_table
-    from ..report.summary import counts_of
-
     output.mkdir(parents=True, exist_ok=True)
     for name in TABLES:
         counts = counts_of(run, name)

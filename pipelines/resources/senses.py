@@ -37,10 +37,6 @@ class Similarity:
             below[list(wordnet.closure(synset))] += 1
         self.information = (1 - np.log(np.maximum(below, 1)) / log(len(nouns))).tolist()
 
-    def to_word(self, synset: int, word: str) -> float:
-        """The highest similarity of a synset to a sense of a noun."""
-        return max(self.of(synset, other) for other in self.wordnet.senses(word, "n"))
-
     @cache  # noqa: B019  # one instance, for as long as the command runs
     def of(self, one: int, other: int) -> float:
         """The similarity of two synsets."""
@@ -67,7 +63,8 @@ def predominant(wordnet: WordNet, model: ClozeModel) -> dict[str, str]:
         alike = [i for i in np.argsort(-cosine).tolist() if words[i] not in own and word not in words[i].split()]
         scores = np.zeros(len(senses))
         for i in alike[:NEIGHBOURS]:
-            similar = np.array([similarity.to_word(sense, words[i]) for sense in senses])
+            of_other = wordnet.senses(words[i], "n")
+            similar = np.array([max(similarity.of(sense, other) for other in of_other) for sense in senses])
             scores += cosine[i] * similar / max(similar.sum(), 1e-9)
         counts = dict(zip(wordnet.senses(word, "n"), wordnet.tag_counts(word, "n"), strict=True))
         scores *= np.array([counts[sense] + 1.0 for sense in senses]) ** PRIOR

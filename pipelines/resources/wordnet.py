@@ -9,15 +9,15 @@ import shutil
 import tempfile
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import nltk
 import pyarrow as pa
 import pyarrow.parquet as pq
+from nltk.corpus.reader.wordnet import Lemma, Synset, WordNetCorpusReader
 
 from ...schemas.captions import TAXONOMY
-
-if TYPE_CHECKING:
-    from nltk.corpus.reader.wordnet import Lemma, Synset, WordNetCorpusReader
+from ...schemas.fields import check
 
 FILES = (
     *(f"{kind}.{pos}" for kind in ("data", "index") for pos in ("noun", "verb", "adj", "adv")),
@@ -45,8 +45,6 @@ def open_wordnet(source: Path, folder: Path) -> WordNetCorpusReader:
     lexicographer files' names (lexnames.txt), which Debian's package lacks. Raises FileNotFoundError with the first
     file that `source` lacks.
     """
-    import nltk
-    from nltk.corpus.reader.wordnet import WordNetCorpusReader
 
     class English(WordNetCorpusReader):
         """NLTK's reader without its multilingual tables, which map WordNets of several languages onto each other."""
@@ -162,8 +160,6 @@ def build(source: Path, output: Path) -> None:
 
     Raises FileNotFoundError with the first file that `source` lacks.
     """
-    from ...schemas.fields import check
-
     with tempfile.TemporaryDirectory() as folder:
         reader = open_wordnet(source, Path(folder))
         taxonomy = table(reader)

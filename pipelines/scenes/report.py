@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
 from typing import Any, TextIO
@@ -10,6 +9,7 @@ from typing import Any, TextIO
 import pandas as pd
 
 from ..engine.tables import has_table, read_table
+from ..report.summary import console_of, plain_table
 from .judge import Answer, judge, scene_of
 
 TABLES = ("negatives", "refined")
@@ -60,19 +60,12 @@ def counts(judged: pd.DataFrame) -> dict[str, dict[str, Any]]:
     return found
 
 
-def to_json(judged: pd.DataFrame) -> str:
-    """The counts as a JSON object by operator."""
-    return json.dumps(counts(judged), indent=1)
-
-
 def print_report(judged: pd.DataFrame, stream: TextIO, shown: int) -> None:
     """Print a table of the counts, the reasons of undecided rows, and for each operator the most frequent kinds of
     wrong rows.
 
     shown: how many reasons and kinds per operator.
     """
-    from ..report.summary import console_of, plain_table
-
     table = plain_table("", "rows", "false", "only by count", "true", "undecided", "right")
     undecided, disagreeing, wrong = list[str](), list[str](), list[str]()
     for name, its in counts(judged).items():

@@ -48,8 +48,6 @@ def ask(
     url, _, name = rest.rpartition("#")
     if not url or not name:
         raise ValueError(f"endpoint must be endpoint:URL#MODEL, was: endpoint:{rest}")
-    if not isinstance(place, Path):
-        raise ValueError(f"{named}: the answers of an endpoint are kept beside the run, which must be on a local disk")
     if any(file is None for file in tests.files):
         raise ValueError(f"{named} needs the image files: --images FOLDER")
     first = tests.pairs[tests.pairs["first"]]

@@ -16,10 +16,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..engine.errors import require_libraries
 from ..engine.manifest import hash_path
 from ..features.preprocess import open_images
 from ..models.clip import pretrained
-from ..models.scorer import reading
+from ..models.scorer import reading, require_files
 from .test_set import ScoreConfig
 
 Images = Callable[[Sequence[Path]], np.ndarray]  # the vectors (n, d) of n image files
@@ -146,9 +147,9 @@ def open_clip(rest: str, config: ScoreConfig) -> Encoder:
 def sentence_transformers(rest: str, config: ScoreConfig) -> Encoder:
     """`sentence-transformers:FOLDER`: a model of sentence-transformers that embeds images and texts."""
     path = Path(rest)
-    pretrained.require_files("sentence-transformers", path, ("modules.json", "config.json"), ("**/*.safetensors",))
+    require_files("sentence-transformers", path, ("modules.json", "config.json"), ("**/*.safetensors",))
     needed = "models of sentence-transformers need that library: pip install sentence-transformers"
-    pretrained.require_libraries(needed, "sentence_transformers")
+    require_libraries(needed, "sentence_transformers")
     torch = Torch.of(config)
 
     def load() -> tuple[Images, Texts]:

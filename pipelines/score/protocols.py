@@ -106,7 +106,17 @@ def unit(vectors: np.ndarray, what: str) -> np.ndarray:
 
 def measure(vectors: Vectors, tests: TestSet) -> list[Measured]:
     """All protocols that the set has cases for, for each group of operators (see `TestSet.groups`)."""
-    both = (_outcomes(some, tests) for some in (vectors, vectors.without_images()))
+
+    def outcomes(some: Vectors) -> Iterator[Measured]:
+        yield from _pairs(some, tests)
+        yield from _quads(some, tests)
+        yield from _choices(some, tests)
+        if tests.denies.any():
+            yield from _queries(some, tests)
+        if len(tests.pairs):
+            yield from _retrieval(some, tests)
+
+    both = (outcomes(some) for some in (vectors, vectors.without_images()))
     return [seen._replace(blind=unseen.right) for seen, unseen in zip(*both, strict=True)]
 
 
@@ -123,16 +133,6 @@ def grouped(
         inside = wanted[of]
         if inside.any():
             yield Measured(protocol, group, image[inside], right[inside], None if blind is None else blind[inside])
-
-
-def _outcomes(vectors: Vectors, tests: TestSet) -> Iterator[Measured]:
-    yield from _pairs(vectors, tests)
-    yield from _quads(vectors, tests)
-    yield from _choices(vectors, tests)
-    if tests.denies.any():
-        yield from _queries(vectors, tests)
-    if len(tests.pairs):
-        yield from _retrieval(vectors, tests)
 
 
 def _pairs(vectors: Vectors, tests: TestSet) -> Iterator[Measured]:

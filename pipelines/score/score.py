@@ -20,7 +20,8 @@ from ..engine.storage import write_atomically
 from ..models.bootstrap import figures
 from ..models.figures import format_interval
 from ..quality.accuracy import aligned
-from ..quality.bias import CachedReports, Pair, format_rule, most_telling, read_corpus, shorter
+from ..quality.bias.baselines import Pair, format_rule, most_telling, shorter
+from ..quality.bias.measure import CachedReports, read_corpus
 from .encoders import ENCODERS
 from .protocols import Measured, Vectors, measure, unit
 from .test_set import ScoreConfig, TestSet, is_run, read_test_set

@@ -31,7 +31,7 @@ from ...augment.settings import (
     Splits,
 )
 from ..engine.tables import has_table
-from ..readers.pairs import Foreign, NoColumnError, read_pairs
+from ..readers.pairs import BESIDE, Foreign, NoColumnError, read_pairs
 from ..readers.record import Rejected
 from ..tables.columns import check_operators
 from ..tables.examples import by_caption, by_image, chosen_names, example_tables, other_wordings, questions
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 ALL = "all"  # the group of all cases
 NONE = -1  # of an index: there is no such text
 KINDS = "SugarCrepe, ARO, CREPE, NegCLIP, VALSE, COCO, NegBench, Parquet …, or Winoground's examples.jsonl"
-METADATA = ("croissant.json", "SHA256SUMS", "README.md", "sizes.json", "dataset_infos.json")
 # What a text is of its item: a caption, another one of the image, a negative of the first; the true option of a
 # question, a false one; a caption of one of two images, false of the other.
 CAPTION, SECOND, NEGATIVE, TRUE, FALSE, OF_TWO = "caption", "second", "negative", "true", "false", "of two"
@@ -278,7 +277,7 @@ def _of_published(source: Path, config: ScoreConfig) -> pd.DataFrame:
 def _is_data(path: Path, source: Path) -> bool:
     inside = path.relative_to(source).parts
     hidden = any(part.startswith((".", "_")) for part in inside) or inside[0] == "images"
-    return path.is_file() and not hidden and path.name not in METADATA and path.suffix in READERS
+    return path.is_file() and not hidden and path.name not in BESIDE and path.suffix in READERS
 
 
 def _split_names(file: Path, source: Path) -> set[str]:
@@ -320,7 +319,14 @@ def only_adds(caption: str, negative: str) -> bool:
 
 def _pairs(file: Path) -> Items:
     """The records of one file, those of one caption that follow each other as one item."""
-    for (image, _), some in groupby(_records(file), lambda record: (record.image, record.captions[0])):
+
+    def read() -> Iterator[Foreign]:
+        for record in read_pairs(str(file)):
+            if isinstance(record, Rejected):
+                raise ValueError(f"record {record.line}: {record.detail}")
+            yield record
+
+    for (image, _), some in groupby(read(), lambda record: (record.image, record.captions[0])):
         if image is None:
             raise ValueError("a record must name its image")
         path = image.removeprefix("images/") if Path(image).suffix else f"{image}.jpg"  # a number in CREPE
@@ -331,13 +337,6 @@ def _pairs(file: Path) -> Items:
             for text, label in record.negatives
         ]
         yield _captioned(_image(path), records[-1].captions[:2], false)
-
-
-def _records(file: Path) -> Iterator[Foreign]:
-    for record in read_pairs(str(file)):
-        if isinstance(record, Rejected):
-            raise ValueError(f"record {record.line}: {record.detail}")
-        yield record
 
 
 def _json(file: Path) -> Items:

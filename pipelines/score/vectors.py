@@ -15,6 +15,7 @@ from ..engine.progress import Progress
 from ..engine.run import run_source
 from ..engine.stage import StageResult
 from ..engine.tables import read_table
+from ..features.source import open_array
 from .encoders import Encoder
 from .test_set import ScoreConfig, TestSet, is_run
 
@@ -35,11 +36,8 @@ def arrays(rest: str, tests: TestSet) -> list[np.ndarray]:
     for path, rows, listed in zip(paths, (len(tests.image_ids), len(tests.texts)), LISTS, strict=True):
         if not path.is_file():
             raise FileNotFoundError(f"{path}: no such file; {wanted}")
-        try:
-            array = np.load(path, mmap_mode="r", allow_pickle=False)
-        except (ValueError, EOFError, OSError) as error:
-            raise ValueError(f"{path}: must be a NumPy array, cannot be read: {error}") from None
-        if not isinstance(array, np.ndarray) or array.ndim != 2 or array.dtype.kind != "f":
+        array = open_array(path)
+        if array.ndim != 2 or array.dtype.kind != "f":
             raise ValueError(f"{path}: must be an array (n, d) of floats")
         if len(array) != rows:
             raise ValueError(f"{path}: must have {rows:,} rows, one per line of {listed} (--lists), has {len(array):,}")
@@ -66,7 +64,8 @@ def trained(rest: str, tests: TestSet, run: Path, config: ScoreConfig) -> list[n
     if config.threads:
         torch.set_num_threads(config.threads)
     device = choose_device(config.device)
-    model, vocabulary, about = load_model(Path(rest), device)
+    model, vocabularies, about = load_model(Path(rest), device)
+    vocabulary = vocabularies[about.languages[0]]
     features = features_for(model, run, tests.image_ids, about.table)
     if not features.available.all():
         lacking = tests.image_ids[int((~features.available).nonzero()[0])]

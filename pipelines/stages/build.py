@@ -6,25 +6,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+import pyarrow as pa
 from pydantic import Field
 
 from ...augment.data import data_path
+from ...augment.operators import OPERATORS, preset
+from ...augment.recovery import Judging
 from ...augment.settings import Settings
-from ..engine.cluster import Executor, Synchronous
+from ..engine.cluster import Distributed
 from ..engine.lock import locked
 from ..engine.manifest import read_manifest
 from ..engine.places import place
-from ..engine.progress import Progress
 from ..engine.run import Execution, run_stage
 from ..engine.stage import ReduceStage, Stage, run_in_memory
 from ..engine.tables import has_table
+from ..models.scorer import check_scorer
+from ..tables.columns import not_english
+from ..tables.corpus import load_cloze
 from . import balance, components, lexicon, negatives, parse, truth
 from . import ingest as ingestion
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 class LexiconSource(Settings):
@@ -104,7 +106,9 @@ def configure(verb: str, options: Mapping[str, Any]) -> Any:
     if verb in ("lexicon", "components"):
         for name in ("concreteness", "attributes"):
             if name in values:
-                values[name] = _existing(Path(values[name]), name)
+                if not Path(values[name]).is_file():
+                    raise FileNotFoundError(f"{name} must be a file, was: {values[name]}")
+                values[name] = Path(values[name]).absolute()
     if verb in LEXICON_VERBS:
         given = values.pop("lexicon", AUTO)
         counting = next((name for name in COUNTING_OPTIONS if options.get(name) is not None), None)
@@ -115,30 +119,18 @@ def configure(verb: str, options: Mapping[str, Any]) -> Any:
                 raise ValueError(f"{counting} needs lexicon own: a given lexicon is used as it is")
             values = {"lexicon": _given(given, verb)}
         if verb == "balance" and "lexicon" not in values:
-            values["kinds"] = drawn_kinds(configure("negatives", {n: options.get(n) for n in ("operators", "preset")}))
+            drawn = configure("negatives", {name: options.get(name) for name in ("operators", "preset")})
+            values["kinds"] = tuple(sorted({kind for name in drawn.operators for kind in OPERATORS[name].kinds}))
     if verb == "negatives" and "scorer" in values:
-        from ..models.scorer import check_scorer
-
         values["scorer"] = check_scorer(Path(values["scorer"]))
     if verb == "negatives" and options.get("preset") is not None:
         if "operators" in values:
             raise ValueError("preset and operators exclude each other: give one of them")
-        from ...augment.operators import preset
-
         values["operators"] = preset(options["preset"])
     if "cloze" in values:
-        from ..tables.corpus import load_cloze
-
         values["cloze"] = Path(values["cloze"]).absolute()
         load_cloze(values["cloze"])
     return CONFIGS[verb](**values)
-
-
-def drawn_kinds(config: negatives.NegativesConfig) -> tuple[str, ...]:
-    """The kinds of words that operators draw by weight, which are balanced for them."""
-    from ...augment.operators import OPERATORS
-
-    return tuple(sorted({kind for name in config.operators for kind in OPERATORS[name].kinds}))
 
 
 def _given(lexicon: str | PathLike[str], table: str) -> Path:
@@ -150,35 +142,17 @@ def _given(lexicon: str | PathLike[str], table: str) -> Path:
     return path.absolute()
 
 
-def _existing(path: Path, name: str) -> Path:
-    if not path.is_file():
-        raise FileNotFoundError(f"{name} must be a file, was: {path}")
-    return path.absolute()
-
-
-def ingest(
-    source: str, run: Path, config: Any, progress: Progress, overwrite: bool, executor: Executor | None = None
-) -> ingestion.Ingested:
-    """Read the captions of a source (path, URL or pattern) into a run, as negcap.pipelines.stages.ingest.ingest, which
-    see; warn also if many of those that are taken for English do not look like it.
-    """
-    from ..tables.columns import not_english
-
-    made = ingestion.ingest(source, run, config, progress=progress, executor=executor, overwrite=overwrite)
-    return replace(made, warnings=(*made.warnings, *not_english(run)))
-
-
-def make(verb: str, run: Path, config: Any, executor: Executor, progress: Progress, overwrite: bool) -> dict[str, int]:
+def make(verb: str, run: Path, config: Any, execution: Execution) -> dict[str, int]:
     """Run a stage, or the stages of a verb, on the tables of a run; returns the counters of the last one.
 
     Raises FileNotFoundError when an input is missing, OtherConfigError when the output was made from something else and
-    `overwrite` is not set, EngineError when a shard fails.
+    `execution` does not overwrite, EngineError when a shard fails.
     """
     counts: dict[str, int] = {}
+    execution = replace(execution, statistics=isinstance(execution.executor, Distributed))
     for stage in STAGES[verb]:
         estimated = read_manifest(run / "truth") if "truth" in stage.whole else None
         metadata = {} if estimated is None else {"p_true_from": truth.origin(estimated.counts)}
-        execution = Execution(executor, progress, overwrite, statistics=not isinstance(executor, Synchronous))
         counts = run_stage(stage, run, config, execution, metadata=metadata)
     return counts
 
@@ -187,9 +161,7 @@ def build(
     source: str | None,
     run: Path,
     options: Mapping[str, Any],
-    executor: Executor,
-    progress: Progress,
-    overwrite: bool = False,
+    execution: Execution,
     only: Sequence[str] = (),
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Build a run, or bring it up to date.
@@ -214,37 +186,29 @@ def build(
         for verb in verbs:
             if verb == "ingest":
                 assert source is not None
-                warnings = ingest(source, run, configs[verb], progress, overwrite, executor).warnings
+                how: dict[str, Any] = {"progress": execution.progress, "overwrite": execution.overwrite}
+                made = ingestion.ingest(source, run, configs[verb], executor=execution.executor, **how)
+                warnings = (*made.warnings, *not_english(run))
             else:
-                make(verb, run, configs[verb], executor, progress, overwrite)
+                make(verb, run, configs[verb], execution)
         return verbs, warnings
 
 
 def judge_proposals(
-    stage: Stage,
-    run: Path,
-    options: Mapping[str, Any],
-    executor: Executor,
-    progress: Progress,
-    *,
-    anew: bool,
-    overwrite: bool = False,
+    stage: Stage, run: Path, options: Mapping[str, Any], execution: Execution, *, anew: bool
 ) -> dict[str, int]:
     """Judge a run's proposals: bring up to date the tables that this needs (parses, lexicon, truth), then run `stage`;
     its counters.
 
     options: of these stages, as flags; those that are not set are None. anew: whether to bring tables up to date that
     the run has already, else they are taken as they are. Raises FileNotFoundError when an input is missing,
-    OtherConfigError when a table was made from something else and `overwrite` is not set, EngineError when a shard
-    fails.
+    OtherConfigError when a table was made from something else and `execution` does not overwrite, EngineError when a
+    shard fails.
     """
     for verb in ("parse", "lexicon", "truth"):
         if anew or not has_table(run, {"parse": "parses"}.get(verb, verb)):
-            make(verb, run, configure(verb, options), executor, progress, overwrite)
-    from ...augment.recovery import Judging
-
-    config = Judging.of(options)
-    return run_stage(stage, run, config, Execution(executor, progress, overwrite))
+            make(verb, run, configure(verb, options), execution)
+    return run_stage(stage, run, Judging.of(options), execution)
 
 
 def check_options(options: Mapping[str, Any]) -> None:

@@ -9,10 +9,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pydantic import Field
 
 from ...augment.settings import matching
 from ...schemas.captions import GENERATED, LANGUAGE, REFUSED_CAPTIONS
+from ...schemas.fields import table_of
 from ..engine.stage import Stage, StageResult
 from ..engine.storage import sha256_file
 from ..engine.tables import WholeTable
@@ -20,8 +23,6 @@ from ..models.captioner.config import WritingConfig
 from ..tables.columns import stored_splits
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from ..models.captioner.model import Captioner
 
 TABLE, REFUSED, ORIGIN = "generated", "refused_captions", "generated"
@@ -51,9 +52,9 @@ def cached_captioner(weights: Path, sha256: str) -> Captioner:
     """A captioner on the CPU, loaded once per process. sha256: of the file `weights`; another hash loads it again."""
     import torch
 
-    from ..models.captioner.model import load_captioner
+    from ..models.captioner.model import Captioner
 
-    return load_captioner(weights, torch.device("cpu"))
+    return Captioner(weights, torch.device("cpu"))
 
 
 @lru_cache(maxsize=2)
@@ -73,7 +74,6 @@ def caption(features: pa.Table, config: CaptionConfig, captions: WholeTable) -> 
     Counters: `captions`, `images`, `refused.<reason>`, and `short`: images with fewer than n captions because too many
     were refused. Raises ValueError for features of another size or backbone than the captioner was trained on.
     """
-    import pyarrow.compute as pc
     import torch
 
     from ..models.captioner.generate import generate_captions
@@ -104,16 +104,12 @@ def caption(features: pa.Table, config: CaptionConfig, captions: WholeTable) -> 
 
 def _captions(kept: pa.Table, known: CaptionedImages) -> pa.Table:
     """Rows of GENERATED, for captions with image_id and text, those of an image together."""
-    import pyarrow as pa
-
     rows, numbers = [], Counter[str]()
     for name, text in zip(kept["image_id"].to_pylist(), kept["text"].to_pylist(), strict=True):
         image, split = known.rows[name]
         rows.append((f"{ORIGIN}:{name}:{numbers[name]}", name, image, split, LANGUAGE, ORIGIN, text))
         numbers[name] += 1
-    return (
-        pa.table([list(column) for column in zip(*rows, strict=True)], GENERATED) if rows else GENERATED.empty_table()
-    )
+    return table_of(rows, GENERATED)
 
 
 def summary(counts: Mapping[str, int], config: CaptionConfig) -> str:

@@ -5,23 +5,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import groupby
-from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pydantic import Field
 
+from ...augment.caption import Caption, from_parses
+from ...augment.components.vocabulary import (
+    ComponentVocabulary,
+    Exclusion,
+    Exclusions,
+    add,
+    count,
+    default_min_count,
+    select,
+    tabulate,
+)
+from ...augment.language.concreteness import Concreteness
+from ...augment.scene_graph import SceneGraph, scene_graph
 from ...augment.settings import Settings
 from ...schemas.captions import COMPONENT_EXCLUSIONS, COMPONENT_VOCABULARY, COMPONENTS
 from ...schemas.fields import table_of
 from ..engine.stage import ReduceStage, Stage, StageResult
 from ..engine.tables import WholeTable
 from .lexicon import TRAIN, MinCount, Norms, Theta, counted_by_split, of_train_splits
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from ...augment.caption import Caption
-    from ...augment.components.vocabulary import Exclusions
-    from ...augment.scene_graph import SceneGraph
 
 
 class ComponentsConfig(Settings):
@@ -40,8 +47,6 @@ def read(parses: pa.Table, config: ComponentsConfig) -> StageResult:
     """The scene graph components of each caption in a shard of parses. Counters: captions, objects, attributes,
     relations; `without.<kind>`, the captions that have none of a kind.
     """
-    from ...augment.components.vocabulary import tabulate
-
     _, graphs = _graphs(parses, config)
     counts = {"captions": len(graphs)}
     for kind in ("objects", "attributes", "relations"):
@@ -51,24 +56,17 @@ def read(parses: pa.Table, config: ComponentsConfig) -> StageResult:
 
 
 def _graphs(parses: pa.Table, config: ComponentsConfig) -> tuple[list[Caption], list[SceneGraph]]:
-    from ...augment.caption import from_parses
-    from ...augment.scene_graph import scene_graph
-
     captions = from_parses(parses)
     return captions, [scene_graph(caption, config.simple) for caption in captions]
 
 
 def count_shard(components: pa.Table, config: ComponentsConfig) -> pa.Table:
     """The component counts of a shard, see `counted_by_split`."""
-    from ...augment.components.vocabulary import count
-
     return counted_by_split(components, count)
 
 
 def add_counts(tables: Sequence[pa.Table], config: ComponentsConfig) -> pa.Table:
     """The sum of the counts of several shards (tables as of `count_shard`)."""
-    from ...augment.components.vocabulary import add
-
     return add(tables, TRAIN)
 
 
@@ -79,10 +77,6 @@ def choose(counts: pa.Table, config: ComponentsConfig) -> StageResult:
     counts: of the whole corpus (see `count_shard`). Counters: captions (that were counted), train_only (1 if only train
     captions), min_count, and the number of components of each kind.
     """
-    import pyarrow.compute as pc
-
-    from ...augment.components.vocabulary import default_min_count, select
-    from ...augment.language.concreteness import Concreteness
 
     counts, counted = of_train_splits(counts)
     min_count = config.min_count or default_min_count(counted["captions"])
@@ -96,15 +90,11 @@ def load_exclusions(vocabulary: WholeTable) -> Exclusions:
     """The index that finds the components which may be true of an image, for this vocabulary; made once per process and
     content.
     """
-    from ...augment.components.vocabulary import ComponentVocabulary, Exclusions
-
     return Exclusions(ComponentVocabulary(vocabulary.read()))
 
 
 def find_exclusions(parses: pa.Table, config: ComponentsConfig, component_vocabulary: WholeTable) -> StageResult:
     """The components that may be true of each image of a shard. Counters: captions, images, rows."""
-    from ...augment.components.vocabulary import Exclusion
-
     exclusions = load_exclusions(component_vocabulary)
     rows: list[Exclusion] = []
     images = 0

@@ -9,23 +9,25 @@ from collections import Counter
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pyarrow as pa
 from pydantic import Field
 
 from ...augment.reproducible import record_rng
 from ...augment.settings import Operators, Seed, Settings, ShareAboveZero, Splits
 from ...schemas.features import COUNTERPARTS
+from ..engine.errors import require_libraries
 from ..engine.progress import Progress
 from ..engine.run import Parts, run_source
 from ..engine.stage import StageResult
 from ..engine.storage import write_atomically
 from ..engine.tables import Shard, has_table, read_table, shards_of
-from ..tables.columns import stored_splits
-from .scenes import IMAGES, pictures_are_whole, require_pillow
-
-if TYPE_CHECKING:
-    from ..scenes.world import Scene
+from ..scenes.counterparts import counterpart
+from ..scenes.judge import scene_of
+from ..scenes.world import Scene
+from ..tables.columns import having
+from .scenes import IMAGES, NEEDED, pictures_are_whole
 
 NAME = "counterparts"
 COLUMNS = ("negative_id", "caption_id", "image_id", "split", "family", "operator", "caption", "text")
@@ -51,12 +53,10 @@ def make_counterparts(
     """
     if not has_table(run, "scenes"):
         raise FileNotFoundError(f"{run} must be a run of negcap scenes, has no table scenes")
-    require_pillow()
+    require_libraries(NEEDED, "PIL")
     shards = shards_of(run, "negatives")
 
     def parts() -> Parts:
-        from ..scenes.judge import scene_of
-
         scenes = {row["image_id"]: scene_of(row) for table in read_table(run, "scenes") for row in table.to_pylist()}
         (run / IMAGES / NAME).mkdir(parents=True, exist_ok=True)
         for shard in shards:
@@ -78,21 +78,16 @@ def make_counterparts(
 
 def draw_counterparts(run: Path, shard: Shard, scenes: Mapping[str, Scene], config: CounterpartsConfig) -> StageResult:
     """The counterparts of one shard of negatives, whose pictures are written."""
-    import pyarrow as pa
 
-    from ..scenes.counterparts import counterpart
     from ..scenes.draw import draw, png
 
-    splits = stored_splits(config.splits)
-    first: dict[tuple[str, str], dict[str, Any]] = {}  # the first negative of each caption and operator in these splits
-    for row in shard.read(COLUMNS).to_pylist():
-        if not splits or row["split"] in splits:
-            first.setdefault((row["caption_id"], row["operator"]), row)
+    first: dict[tuple[str, str], dict[str, Any]] = {}  # the first negative of each caption and operator
+    wanted = having({"split": config.splits, "operator": config.operators})
+    for row in shard.read(COLUMNS).filter(wanted).to_pylist():
+        first.setdefault((row["caption_id"], row["operator"]), row)
     rows: list[dict[str, Any]] = []
     counts = Counter(negatives=0, pictures=0)
     for (caption_id, name), row in first.items():
-        if config.operators and name not in config.operators:
-            continue
         if record_rng(config.seed, "share", caption_id).random() >= config.share:
             continue
         counts.update(("negatives", f"{name}.negatives"))

@@ -9,6 +9,9 @@ from functools import partial
 from math import prod
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+
 from ...schemas.features import REJECTED_IMAGES, features
 from ..engine.places import local_path
 from ..engine.progress import Progress
@@ -38,9 +41,6 @@ def make_features(
     image or, with `strict`, an image without a feature; OtherConfigError when the table was made from something else
     and `overwrite` is not set; OSError when it cannot be written.
     """
-    import numpy as np
-    import pyarrow as pa
-
     opened = Arrays(local_path(source, "source"), config) if config.onnx is None else Photos(source, config)
     images = opened.images[: config.limit]
     refused = next((image for image in images if image.reason), None)

@@ -9,6 +9,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from pydantic import Field
 
 from ...augment.reproducible import shuffle_key
@@ -131,7 +132,6 @@ def _records(source: str, urls: Sequence[str]) -> Iterator[Foreign | Rejected]:
 def _shards(rows: pd.DataFrame, rejected: Sequence[Rejected], config: ImportConfig) -> Parts:
     """Yield a function per shard; the first also has all rejected records."""
     import pandas as pd
-    import pyarrow as pa
 
     rows["at"] = pd.factorize(rows["image_id"])[0]  # images in order of appearance
     captions = rows.drop_duplicates(["at", "text"]).sort_values("at", kind="stable")

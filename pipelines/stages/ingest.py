@@ -20,11 +20,15 @@ from dataclasses import dataclass, replace
 from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from ...schemas.captions import CAPTIONS, REJECTED_RECORDS, source_columns
 from .. import readers
-from ..engine.cluster import Executor, Synchronous, report_done
+from ..engine.cluster import Executor, report_done
 from ..engine.errors import StageError, TaskError
 from ..engine.lock import locked
 from ..engine.manifest import Identity, check_code, code_of, describe
@@ -38,9 +42,6 @@ from ..engine.tables import read_table
 from ..ingestion import checks, grouping
 from ..ingestion.grouping import PART_BITS, IngestConfig
 from ..readers.record import MAX_CAPTIONS, Record, Rejected
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 NAME = "ingest"
 TEMPORARY = ".ingest"
@@ -90,8 +91,6 @@ class Work:
 
     def placed(self, name: str, low: int, high: int, of: str) -> pa.Table:
         """The rows of the table `kept` or `refused` (see ingestion.grouping) with low <= column `of` < high."""
-        import pyarrow.parquet as pq
-
         path = self.folder / f"{name}.parquet"
         return pq.read_table(path, filters=[(of, ">=", low), (of, "<", high)], use_threads=False).combine_chunks()
 
@@ -146,7 +145,7 @@ def ingest(
     scheduler = getattr(executor, "scheduler", None)
     shared = scheduler is None or not isinstance(run, RemotePath) or os.environ.get("XDG_CACHE_HOME")
     if executor is None or len(files) < MANY_FILES or not shared:
-        executor = Synchronous()
+        executor = Executor()
     kept = readers.kept_types(format, files, config)
     contents = each(executor, readers.content, [(file, format) for file in files])
     with locked(run):
@@ -226,16 +225,13 @@ def read_part(work: Work, number: int, files: Sequence[str]) -> dict[str, Any]:
     """
 
     def make() -> dict[str, Any]:
-        records = checks.refusing(_records(work, files), work.config.languages, work.config.boilerplate)
+        read = (readers.read(work.source, work.format, work.config, [file]) for file in files)
+        records = checks.refusing(chain.from_iterable(read), work.config.languages, work.config.boilerplate)
         return grouping.write_blocks(
             work.rows(number), work.schema, grouping.blocks(_reported(records, work), work.schema, work.config)
         )
 
     return work.once(f"read-{number:05d}", [work.rows(number)], make)
-
-
-def _records(work: Work, files: Sequence[str]) -> Iterator[Record | Rejected]:
-    return chain.from_iterable(readers.read(work.source, work.format, work.config, [file]) for file in files)
 
 
 def _reported(records: Iterable[Record | Rejected], work: Work) -> Iterator[Record | Rejected]:
@@ -282,9 +278,6 @@ def pack_range(work: Work, low: int, high: int, start: int, bad: tuple[int, int]
 
     bad: the range of positions of the rejected records that are written with the first of these shards.
     """
-    import numpy as np
-    import pyarrow as pa
-
     check_code(work.output.identity.code, __name__)
     placed = work.placed("kept", low, high, "home")
     home, number = placed["home"].to_numpy(), placed["number"].to_numpy()
@@ -364,8 +357,6 @@ def ingest_records(
     kept: the types of the columns to keep, by name. The order of images, caption numbers and ids are as if `ingest` had
     read the records from a table file. Raises ValueError at the first bad record if `config.strict` is set.
     """
-    import pyarrow as pa
-
     schema = grouping.rows_schema(kept)
     rows = pa.Table.from_batches(grouping.blocks(records, schema, config), schema)
     keys = rows.select(grouping.DECIDING).add_column(0, "position", pa.array(range(len(rows)), pa.int64()))

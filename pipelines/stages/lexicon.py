@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pydantic import Field, SkipValidation
 
+from ...augment.caption import from_parses
+from ...augment.language.concreteness import Concreteness
+from ...augment.lexicon.entries import REFERENCE_CAPTIONS, blend
+from ...augment.lexicon.lexicon import count, default_min_count, select
 from ...augment.settings import AtLeastOne, Place, Settings
 from ...schemas.captions import LEXICON, TRAIN_SPLITS
 from ..engine.stage import ReduceStage, StageResult
 from ..tables.corpus import given_table
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 CAPTIONS, TRAIN = "captions", "train"
 
@@ -54,13 +58,8 @@ def count_shard(parses: pa.Table, config: LexiconConfig) -> pa.Table:
     Columns: those of negcap.schemas.captions, and `train` (bool): whether counted in a train split. Empty if the config
     gives a lexicon.
     """
-    import pyarrow as pa
-
     if config.lexicon != "own":
         return pa.schema([*LEXICON, (TRAIN, pa.bool_())]).empty_table()
-    from ...augment.caption import from_parses
-    from ...augment.lexicon.lexicon import count
-
     return counted_by_split(parses, lambda rows: count(from_parses(rows)))
 
 
@@ -68,9 +67,6 @@ def counted_by_split(table: pa.Table, count: Callable[[pa.Table], pa.Table]) -> 
     """The counts of the rows in train splits and of the other rows of a table, with a column `train`, and a row of the
     kind CAPTIONS for the number of rows.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     train = pc.is_in(table["split"], value_set=pa.array(TRAIN_SPLITS))
     parts = []
     for flag, rows in ((True, table.filter(train)), (False, table.filter(pc.invert(train)))):
@@ -85,8 +81,6 @@ def of_train_splits(counts: pa.Table) -> tuple[pa.Table, dict[str, int]]:
     """Of counts by split: those of train splits, or of all where no row is in one; and the counters `captions` (that
     were counted) and `train_only` (1 if only those of train splits).
     """
-    import pyarrow.compute as pc
-
     total = counts.filter(pc.equal(counts["kind"], CAPTIONS))
     trained = int(pc.sum(total.filter(total[TRAIN])["count"]).as_py() or 0)
     captions = trained or int(pc.sum(total["count"]).as_py() or 0)
@@ -96,8 +90,6 @@ def of_train_splits(counts: pa.Table) -> tuple[pa.Table, dict[str, int]]:
 
 def add(tables: list[pa.Table], config: LexiconConfig) -> pa.Table:
     """The sum of the counts of several shards (tables as of `count_shard`)."""
-    import pyarrow as pa
-
     keys = [TRAIN, *LEXICON.names[:3]]
     every = pa.concat_tables(tables, promote_options="default")  # sums may be null, unlike the counts of a shard
     summed = every.group_by(keys, use_threads=False).aggregate([("count", "sum")])
@@ -115,10 +107,6 @@ def choose(counts: pa.Table, config: LexiconConfig) -> StageResult:
     if config.lexicon != "own":
         table = given_table(config.lexicon, LEXICON)
         return StageResult({"lexicon": table}, {"captions": 0, "given": 1, **_entries(table)})
-    from ...augment.language.concreteness import Concreteness
-    from ...augment.lexicon.entries import REFERENCE_CAPTIONS, blend
-    from ...augment.lexicon.lexicon import default_min_count, select
-
     counts, counted = of_train_splits(counts)
     counts = counts.cast(LEXICON)
     min_count = config.min_count or default_min_count(counted["captions"])
@@ -136,8 +124,6 @@ def captions_counted(reference: Path) -> int:
 
     Raises ValueError if the file does not say it.
     """
-    import pyarrow.parquet as pq
-
     metadata = pq.read_schema(reference).metadata or {}
     if CAPTIONS.encode() not in metadata:
         raise ValueError(f"{reference} must have {CAPTIONS}, the number that was counted, in its metadata")
@@ -146,8 +132,6 @@ def captions_counted(reference: Path) -> int:
 
 def _entries(table: pa.Table) -> dict[str, int]:
     """The number of usable entries of each kind."""
-    import pyarrow.compute as pc
-
     plain = table.filter(pc.equal(table["place"], ""))
     return {
         f"{kind}s": pc.sum(pc.equal(plain["kind"], kind)).as_py() or 0

@@ -7,17 +7,17 @@ from collections import Counter
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from ...augment.data import data_path
+from ...augment.language.parse import parse_table
 from ...augment.settings import Settings, SpacyModel
 from ...schemas.captions import PARSES
 from ..engine.manifest import hash_path
 from ..engine.stage import Stage, StageResult
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 NEEDED = ("tagger", "parser")
 
@@ -31,9 +31,6 @@ class ParseConfig(Settings):
 
 def parse(captions: pa.Table, config: ParseConfig) -> StageResult:
     """Parse the English captions of a shard; the function of the stage. Counters: captions, `skipped.<language>`."""
-    import pyarrow.compute as pc
-
-    from ...augment.language.parse import parse_table
 
     english = captions.filter(pc.equal(captions["language"], "en"))
     counts = Counter({"captions": english.num_rows})

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from ...augment.caption import by_image, from_parses
 from ...augment.context import batches, contexts
@@ -20,10 +22,6 @@ from ..engine.stage import Stage, StageResult
 from ..engine.tables import WholeTable
 from ..models.scorer import load_scorer
 from ..tables.corpus import load_cloze, load_lexicon, load_truth
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 Row = dict[str, Any]
 
@@ -50,8 +48,6 @@ def make(
 
 def _tables(parses: pa.Table, proposed: list[list[Row]], results: list[list[Verdict]]) -> StageResult:
     """The tables of a shard. results: for each caption, those of its proposals that have a text."""
-    import pyarrow as pa
-
     negatives, rejections = Rows(), Rows()
     counts = Counter({"captions": len(proposed)})
     records: list[Row] = []

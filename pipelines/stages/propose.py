@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+import pyarrow as pa
 from pydantic import Field
 
 from ...augment.settings import AtLeastOne, Seed, Settings, Splits
@@ -166,7 +167,6 @@ def _write(
     raised) replace them without `overwrite`.
     """
     import pandas as pd
-    import pyarrow as pa
 
     described = {name: value for name, value in describe(config).items() if name != "prompts"} | dict(made)
     inputs = hash_inputs(run, ("captions",))
@@ -195,10 +195,8 @@ def _write(
     return overwrite
 
 
-def acceptance(counts: Mapping[str, int], answers: Answers | None) -> str:
+def acceptance(counts: Mapping[str, int], answers: Answers) -> str:
     """Lines that say what was answered and what the kept negatives cost. counts: of the judging stage."""
-    if answers is None:
-        return ""
     asked = answers.counts
     kept = sum(n for name, n in counts.items() if name.endswith(".rows"))
     total = sum(asked[name] for name in ("answered", "refused", "not_asked"))

@@ -188,7 +188,7 @@ def choose(
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from ..quality.bias import read_corpus
+    from ..quality.bias.measure import read_corpus
     from ..quality.selection import pool, select
 
     shards = slice(None) if group is None else slice(group.start, group.stop)

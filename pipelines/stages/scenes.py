@@ -7,20 +7,26 @@ import json
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 from pydantic import Field
 
 from ...augment.reproducible import record_rng
 from ...augment.settings import AtLeastOne, Seed, Settings
 from ...schemas.captions import CAPTIONS, REJECTED_RECORDS
 from ...schemas.features import SCENES, features
+from ..engine.errors import require_libraries
 from ..engine.progress import Progress
 from ..engine.run import Parts, run_source
 from ..engine.shards import sealed, shard_path
 from ..engine.stage import StageResult
 from ..engine.storage import remove_leftovers, sha256_file, write_atomically
 from ..features.source import table_of
+from ..scenes.captions import captions
+from ..scenes.judge import row
+from ..scenes.world import compose
 
-IMAGES = "images"
+IMAGES, NEEDED = "images", 'scenes need Pillow: pip install "negcap[features]"'
 SPLITS = ("train",) * 15 + ("val",) * 2 + ("test",) * 3  # of every 20 images
 SHARD_SIZE = 500
 BATCH = 25
@@ -40,7 +46,7 @@ def make_scenes(run: Path, config: ScenesConfig, *, progress: Progress, overwrit
     OtherConfigError when the run has other captions and `overwrite` is not set, ImportError without Pillow, OSError
     when a file cannot be written.
     """
-    require_pillow()
+    require_libraries(NEEDED, "PIL")
     from ..scenes.draw import BACKBONE, GRID, POOLED
 
     starts = range(0, config.images, SHARD_SIZE)
@@ -72,13 +78,8 @@ def make_scenes(run: Path, config: ScenesConfig, *, progress: Progress, overwrit
 
 def draw_scenes(run: Path, config: ScenesConfig, numbers: range, progress: Progress) -> StageResult:
     """Make the scenes with these numbers, one shard: compose, draw, caption and encode them, and write their images."""
-    import numpy as np
-    import pyarrow as pa
 
-    from ..scenes.captions import captions
     from ..scenes.draw import draw, encode, png
-    from ..scenes.judge import row
-    from ..scenes.world import compose
 
     scenes, lines, pictures = [], [], []
     names = [f"scene_{number:06d}" for number in numbers]
@@ -105,19 +106,12 @@ def draw_scenes(run: Path, config: ScenesConfig, numbers: range, progress: Progr
     return StageResult(rows, {"captions": len(lines), "images": len(numbers)})
 
 
-def require_pillow() -> None:
-    """Raise ImportError, which says what to install, without Pillow."""
-    try:
-        import PIL  # noqa: F401
-    except ImportError as error:
-        raise ImportError('scenes need Pillow: pip install "negcap[features]"') from error
-
-
 def pictures_are_whole(run: Path, table: str, index: int) -> bool:
     """Whether the pictures that shard `index` of a table lists exist in the folder `images` and are unchanged."""
     shard = sealed(shard_path(run / table, index))
     if shard is None:
         return False
-    listed = shard.read(("image_id", "image", "sha256")).to_pylist()
+    columns = ("image_id", "sha256") if table == "scenes" else ("image_id", "image", "sha256")
+    listed = shard.read(columns).to_pylist()
     pictures = {run / IMAGES / row.get("image", f"{row['image_id']}.png"): row["sha256"] for row in listed}
     return all(path.is_file() and sha256_file(path) == expected for path, expected in pictures.items())

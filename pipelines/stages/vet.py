@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, Self
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pydantic import Field, model_validator
 
 from ...augment.reproducible import record_rng
 from ...augment.settings import AtLeastOne, Operators, Seed, Settings, Splits
 from ...schemas.negatives import POSITIVE, VERDICTS
 from ..endpoint.client import Answers, Asker, collect
-from ..endpoint.messages import Answer, Request, chat, json_in
+from ..endpoint.messages import Request, chat, json_in
 from ..engine.manifest import describe, read_manifest
 from ..engine.progress import Progress
 from ..engine.run import run_source
 from ..engine.stage import StageResult
 from ..engine.tables import has_table, hash_inputs, shards_of
 from ..prompts import Prompt, load
-from ..tables.columns import UNSPLIT
+from ..tables.columns import having
 from ..tables.images import Images
 from ..tables.pairs import with_true
 
@@ -56,30 +58,6 @@ class VetConfig(Settings):
         return self
 
 
-class _Question(NamedTuple):
-    """One question about a negative of a shard: how it is read, and what stands first; or with the photo, its file."""
-
-    shard: int
-    row: Row
-    prompt: Prompt
-    first: str
-    photo: Path | None = None
-
-    @property
-    def askable(self) -> bool:
-        """Whether it can be asked: not without its photo."""
-        return bool(self.first) or self.photo is not None
-
-    def request(self) -> Request:
-        """What the reader is asked."""
-        if self.photo is not None:
-            system, user = self.prompt.filled(text=self.row["text"])
-            return chat(user, system, [self.photo])
-        texts = {CAPTION: plain(self.row["caption"]), NEGATIVE: plain(self.row["text"])}
-        system, user = self.prompt.filled(a=texts[self.first], b=texts[OTHER[self.first]])
-        return chat(user, system)
-
-
 def vet(
     run: Path,
     config: VetConfig,
@@ -97,35 +75,35 @@ def vet(
     was asked for is a row with a `problem`; questions for which the budget did not suffice have none. Raises
     FileNotFoundError without negatives, EndpointError as `Endpoint.ask`, OtherConfigError.
     """
-    prompts = {name: load(name, config.prompts) for name in config.readings}
-    shards = [shard.read(COLUMNS).to_pylist() for shard in shards_of(run, config.table)]
+    prompts: dict[str, Prompt] = {name: load(name, config.prompts) for name in config.readings}
+    wanted = having({"operator": config.operators, "split": config.splits}) & (pc.field("family") != POSITIVE)
+    shards = [shard.read(COLUMNS).filter(wanted).to_pylist() for shard in shards_of(run, config.table)]
     chosen = _chosen(list(chain(*shards)), config)
     read = with_true(run, [row for row in chain(*shards) if row["negative_id"] in chosen])
     paired = {row["negative_id"]: row for row in read}
     photos = {} if config.images is None else _photos(run, Images(config.images))
     asked = [
-        _Question(
-            number, paired[row["negative_id"]], prompts[name], first, None if first else photos.get(row["image_id"])
-        )
+        (number, *question)
         for number, shard in enumerate(shards)
         for row in shard
         if row["negative_id"] in paired
-        for name, first in (("blind", CAPTION), ("blind", NEGATIVE), ("image", ""))
-        if name in prompts
+        for question in _questions(paired[row["negative_id"]], prompts, photos.get(row["image_id"]), model)
     ]
-    requests = (question.request() for question in asked if question.askable)
-    answers = collect(NAME, asker, requests, progress, sum(question.askable for question in asked))
-    given = iter(answers.answers)
-    made = [(question, next(given) if question.askable else None) for question in asked]
+    requests = [request for *_, request in asked if request is not None]
+    answers = collect(NAME, asker, (request() for request in requests), progress, len(requests))
     left_out = ("prompts", "images", "readings")
     described = {name: describe(value) for name, value in vars(config).items() if name not in left_out}
     described |= {"model": dict(model), "answers": answers.sha256}
     own = [{**described, "reading": name, "prompt": prompt.sha256} for name, prompt in prompts.items()]
     inputs = hash_inputs(run, (config.table,))
     rows, readers = _before(run, inputs, own, overwrite)
-    for question, answer in made:
-        if answer is None or answer.status != "budget":
-            rows[question.shard].append(_verdict(question, answer, model))
+    given = iter(answers.answers)
+    for number, row, request in asked:
+        if request is None:
+            rows[number].append(row | {"problem": "no_image"})
+        elif (answer := next(given)).status != "budget":
+            verdict, problem = answer.read(partial(read_verdict, first=row["first"]))
+            rows[number].append(row | {"fingerprint": answer.fingerprint, "problem": problem, **(verdict or {})})
     run_source(
         run,
         NAME,
@@ -166,9 +144,7 @@ def _chosen(rows: Iterable[Row], config: VetConfig) -> set[str]:
     """The ids of the negatives that are read. Raises ValueError if there are none."""
     by_operator: dict[str, list[str]] = defaultdict(list)
     for row in rows:
-        wanted = not config.operators or row["operator"] in config.operators
-        if wanted and row["family"] != POSITIVE and (not config.splits or (row["split"] or UNSPLIT) in config.splits):
-            by_operator[row["operator"]].append(row["negative_id"])
+        by_operator[row["operator"]].append(row["negative_id"])
     if not by_operator:
         raise ValueError(f"there are no {config.table} of these operators and splits to read")
     chosen: set[str] = set()
@@ -196,17 +172,27 @@ def plain(text: str) -> str:
     return " ".join(text.split()).rstrip(" .").lower()
 
 
-def _verdict(question: _Question, answer: Answer | None, model: Mapping[str, Any]) -> Row:
-    """The row of a question with its answer; None: it was not asked, since there is no image."""
-    row, prompt = question.row, question.prompt
+def _questions(
+    row: Row, prompts: Mapping[str, Prompt], photo: Path | None, model: Mapping[str, Any]
+) -> Iterator[tuple[Row, Callable[[], Request] | None]]:
+    """What is asked of a negative: the row of its verdict, without that, and what makes the request; None if it needs a
+    photo that there is not.
+    """
     found: Row = dict.fromkeys(VERDICTS.names)
     found |= {name: row[name] for name in ("negative_id", "caption_id", "image_id", "operator")}
-    found |= {"reading": prompt.name, "first": question.first, "reader": str(model["model"]), "prompt": prompt.sha256}
-    found |= {"temperature": model.get("temperature"), "fingerprint": "", "problem": "no_image"}
-    if answer is not None:
-        verdict, problem = answer.read(lambda text: read_verdict(text, question.first))
-        found |= {"fingerprint": answer.fingerprint, "problem": problem, **(verdict or {})}
-    return found
+    found |= {"reader": str(model["model"]), "temperature": model.get("temperature"), "fingerprint": ""}
+    texts = {CAPTION: plain(row["caption"]), NEGATIVE: plain(row["text"])}
+    for name, first in (("blind", CAPTION), ("blind", NEGATIVE), ("image", "")):
+        if name in prompts:
+            said = {"a": texts[first], "b": texts[OTHER[first]]} if first else {"text": row["text"]}
+            asked = {"reading": name, "first": first, "prompt": prompts[name].sha256}
+            request = partial(_request, prompts[name], said, None if first else photo)
+            yield found | asked, request if first or photo is not None else None
+
+
+def _request(prompt: Prompt, said: Mapping[str, str], photo: Path | None) -> Request:
+    system, user = prompt.filled(**said)
+    return chat(user, system, [] if photo is None else [photo])
 
 
 def read_verdict(text: str, first: str) -> Row:
@@ -238,7 +224,5 @@ def read_verdict(text: str, first: str) -> Row:
 
 
 def _part(rows: Sequence[Row]) -> StageResult:
-    import pyarrow as pa
-
     problems = Counter(f"problem.{row['problem']}" for row in rows if row["problem"])
     return StageResult({"verdicts": pa.Table.from_pylist(list(rows), VERDICTS)}, {"verdicts": len(rows), **problems})

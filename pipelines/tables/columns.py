@@ -3,41 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from ..engine.tables import Shard, shards_of
+import pyarrow as pa
+import pyarrow.compute as pc
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+from ...schemas.captions import LANGUAGE
+from ...schemas.negatives import POSITIVE
+from ..engine.tables import Shard, read_table, shards_of
 
 UNSPLIT = "unsplit"
 FILE_NAME = re.compile(r"\w[\w.-]*")
-
-
-def read_columns(shard: Shard, columns: Sequence[str]) -> pa.Table:
-    """Read these columns of a shard.
-
-    Raises ValueError naming the `columns` that are missing, DamagedShardError for one that is not as recorded.
-    """
-    table = shard.read([*columns])
-    missing = [name for name in columns if name not in table.column_names]
-    if missing:
-        which = f"column{'s' * (len(missing) > 1)} {', '.join(missing)}"
-        raise ValueError(f"{shard.name} lacks the {which}")
-    return table.select([*columns])
-
-
-def columns_of(run: Path, table: str, columns: Sequence[str]) -> Iterator[pa.Table]:
-    """Read these columns of a table of a run, one pyarrow table per shard.
-
-    Raises FileNotFoundError when the run has no such table and ValueError when it is unfinished; while iterating,
-    ValueError for a column that is missing, DamagedShardError for a shard that is not as recorded.
-    """
-    return (read_columns(shard, columns) for shard in shards_of(run, table))
+Row = dict[str, Any]
+Wanted = Mapping[str, Sequence[str]]
 
 
 class Kind(NamedTuple):
@@ -49,9 +30,9 @@ class Kind(NamedTuple):
 
 
 def kinds_of(run: Path, table: str = "negatives") -> set[Kind]:
-    """The kinds of rows in a table of negatives. Raises what `columns_of` raises."""
+    """The kinds of rows in a table of negatives. Raises as `read_table`."""
     found: set[Kind] = set()
-    for rows in columns_of(run, table, Kind._fields):
+    for rows in read_table(run, table, Kind._fields):
         groups = rows.group_by(list(Kind._fields)).aggregate([]).to_pylist()
         found.update(Kind(**group) for group in groups)
     return found
@@ -66,6 +47,18 @@ def check_file_name(what: str, name: str) -> None:
 def stored_splits(splits: Sequence[str]) -> list[str]:
     """The values that a column `split` has for these names: "" for `unsplit`, captions without a split."""
     return [*splits, *([""] if UNSPLIT in splits else [])]
+
+
+def having(wanted: Wanted) -> pc.Expression:
+    """A filter of the rows that have one of the values wanted in each of these columns, e.g. {"operator": ("noun",),
+    "split": ("test", "unsplit")}; an empty sequence allows any value, "unsplit" stands for captions without a split.
+    """
+    found = pc.scalar(True)
+    for name, values in wanted.items():
+        if values:
+            stored = stored_splits(values) if name == "split" else list(values)
+            found &= pc.field(name).isin(pa.array(stored, pa.string()))
+    return found
 
 
 def check_splits(wanted: Sequence[str], stored: Iterable[str], where: object) -> None:
@@ -93,27 +86,20 @@ def splits_of(run: Path) -> tuple[str, ...]:
     Raises FileNotFoundError if the run has no captions, ValueError if they are unfinished.
     """
     found: dict[str, None] = {}
-    for rows in columns_of(run, "captions", ["split"]):
+    for rows in read_table(run, "captions", ["split"]):
         found |= dict.fromkeys(rows["split"].unique().to_pylist())
     return tuple(name or UNSPLIT for name in found)
 
 
 def captions_in(run: Path, splits: Sequence[str] = ()) -> int:
     """The number of captions of a run, or of these splits of it."""
-    wanted = set(stored_splits(splits))
-    found = chain.from_iterable(rows["split"].to_pylist() for rows in columns_of(run, "captions", ["split"]))
-    return sum(not wanted or split in wanted for split in found)
-
-
-Row = dict[str, Any]
-Wanted = Mapping[str, Sequence[str]]
+    return sum(len(rows.filter(having({"split": splits}))) for rows in read_table(run, "captions", ["split"]))
 
 
 def sample(run: Path, table: str = "negatives", n: int = 10, seed: int = 0, wanted: Wanted | None = None) -> list[Row]:
     """`n` random rows of a table in table order (all rows if it has fewer); the same seed gives the same rows.
 
-    wanted: the values allowed in a column, e.g. {"operator": ("noun", "verb"), "split": ("test",)}; an empty sequence
-    allows any value; "unsplit" stands for captions without a split. Raises ValueError for n < 1 or if no row matches,
+    wanted: the values allowed in a column, see `having`. Raises ValueError for n < 1 or if no row matches,
     FileNotFoundError if the run has no such table, DamagedShardError if a shard is not as recorded. Of a table that is
     still being made, the rows are from its finished shards.
     """
@@ -139,18 +125,10 @@ def sample(run: Path, table: str = "negatives", n: int = 10, seed: int = 0, want
 
 def _matching(shard: Shard, wanted: Wanted) -> Sequence[int]:
     """The indices of the rows of a shard that have the wanted values."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if not wanted:
         return range(shard.rows)
-    rows: pa.Table = shard.read(tuple(wanted))
-    mask = None
-    for name, values in wanted.items():
-        stored = stored_splits(values) if name == "split" else list(values)
-        equal = pc.is_in(rows[name], value_set=pa.array(stored, pa.string()))
-        mask = equal if mask is None else pc.and_(mask, equal)
-    return pc.indices_nonzero(mask).to_pylist()
+    rows = shard.read(tuple(wanted)).append_column("row", pa.array(range(shard.rows)))
+    return rows.filter(having(wanted))["row"].to_pylist()
 
 
 def table_of(operators: Iterable[str]) -> str:
@@ -159,7 +137,6 @@ def table_of(operators: Iterable[str]) -> str:
     Raises ValueError if they are not all in one table.
     """
     from ...augment.operators import OPERATORS
-    from ...schemas.negatives import POSITIVE
 
     named = sorted(operators)
     positive = [name for name in named if name in OPERATORS and OPERATORS[name].family == POSITIVE]
@@ -180,12 +157,11 @@ def not_english(run: Path) -> list[str]:
     Raises what `shards_of` raises.
     """
     from ...augment.cloze.file import looks_english
-    from ...schemas.captions import LANGUAGE
 
     shards = shards_of(run, "captions")
     texts: list[str] = []
     for shard in shards[:: -(-len(shards) // SHARDS) or 1]:
-        rows = read_columns(shard, ["text", "language"]).to_pydict()
+        rows = shard.read(["text", "language"]).to_pydict()
         english = [text for text, name in zip(rows["text"], rows["language"], strict=True) if name == LANGUAGE]
         texts += english[:CAPTIONS]
     odd = [text for text in texts if not looks_english(text)]

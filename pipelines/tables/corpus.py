@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-if TYPE_CHECKING:
-    from ...augment.cloze.model import ClozeModel
-    from ...augment.lexicon.lexicon import Lexicon
-    from ...augment.truth.estimates import Truth
-    from ..engine.stage import TableInMemory
-    from ..engine.tables import WholeTable
+from ...augment.cloze.model import ClozeModel
+from ...augment.lexicon.lexicon import Lexicon
+from ...augment.truth.estimates import Truth
+from ..engine.stage import TableInMemory
+from ..engine.tables import WholeTable, has_table, read_table
 
-    Readable = WholeTable | TableInMemory
+Readable = WholeTable | TableInMemory
 
 
 @lru_cache(maxsize=1)
@@ -25,8 +23,6 @@ def load_lexicon(lexicon: Readable, cloze: ClozeModel | None = None) -> Lexicon:
     """The lexicon of a run, from its table `lexicon`; replacements are drawn from it by `cloze` (None: the shipped
     cloze model).
     """
-    from ...augment.lexicon.lexicon import Lexicon
-
     return Lexicon.from_table(lexicon.read(), cloze)
 
 
@@ -37,8 +33,6 @@ def load_truth(lexicon: Readable, truth: Readable, max_true: float, cloze: Cloze
     max_true: the highest probability of being true that a negative may have. cloze: the cloze model of the lexicon;
     None: the shipped one.
     """
-    from ...augment.truth.estimates import Truth
-
     table = truth.read(encoded=("kind", "said", "of", "entry"))
     return Truth.from_table(table, load_lexicon(lexicon, cloze), max_true)
 
@@ -61,8 +55,6 @@ def given_table(path: Path, schema: pa.Schema) -> pa.Table:
     if path.is_file():
         state = path.stat()
         return _given_file(path, state.st_mtime_ns, state.st_size, schema)
-    from ..engine.tables import has_table, read_table
-
     if not has_table(path.parent, path.name):
         raise FileNotFoundError(f"{path} must be a Parquet file or a folder of shards")
     return _as_given(path, list(read_table(path.parent, path.name)), schema)
@@ -96,6 +88,4 @@ def load_cloze(path: Path | None) -> ClozeModel | None:
 
 @lru_cache(maxsize=1)
 def _cloze(path: Path, modified: int) -> ClozeModel:  # modified: part of the key under which it is kept
-    from ...augment.cloze.model import ClozeModel
-
     return ClozeModel.load(path)

@@ -10,6 +10,8 @@ from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
+from ..engine.errors import require_libraries
+
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
 DRIVE = re.compile(r"[a-zA-Z]:")
 SHOWN = 5
@@ -70,10 +72,9 @@ class Images:
 
 @lru_cache(maxsize=65536)
 def _full_box(file: Path) -> Box:
-    try:
-        from PIL import Image, UnidentifiedImageError
-    except ImportError as error:
-        raise ImportError('image sizes need Pillow: pip install "negcap[publish]"') from error
+    require_libraries('image sizes need Pillow: pip install "negcap[publish]"', "PIL")
+    from PIL import Image, UnidentifiedImageError
+
     try:
         with Image.open(file) as image:
             return Box(0, 0, *image.size)

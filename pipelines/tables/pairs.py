@@ -9,16 +9,17 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from ...augment.edits import NO
+from ...schemas.captions import LANGUAGE
+from ...schemas.negatives import NEGATIVES, POSITIVE, POSITIVES
 from ..engine.tables import Shard, has_table, read_table, shards_of
-from .columns import check_operators, check_splits, kinds_of, read_columns, stored_splits
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from .columns import check_operators, check_splits, having, kinds_of
 
 MEASURES = ("p_true", "plausibility", "p_odd", "p_both", "concreteness")  # of a negative
 COLUMNS = (
@@ -36,8 +37,6 @@ def p_good(rows: pa.Table) -> np.ndarray:
     It is (1 - p_odd)(1 - p_both)(1 - p_true), from the columns `operator`, `p_odd`, `p_both` and `p_true`; one that is
     null counts as 0, and p_odd of negation as DENIALS_ODD.
     """
-    import pyarrow.compute as pc
-
     odd, *true = (pc.fill_null(rows[name], 0.0).to_numpy().astype(float) for name in ("p_odd", "p_both", "p_true"))
     odd = np.where(pc.equal(rows["operator"], NEGATION).to_numpy(), DENIALS_ODD, odd)
     return np.prod([1 - odd, *(1 - probability for probability in true)], 0)
@@ -64,8 +63,6 @@ def pairs(
 
         >>> pairs(Path("outputs/mine"), ["noun"], ["test"], per_caption=1).to_pandas()
     """
-    import pyarrow as pa
-
     table = "refined" if refined else "negatives"
     kinds = kinds_of(run, table)
     check_splits(splits, (kind.split for kind in kinds), run / table)
@@ -113,10 +110,6 @@ def pair_tables(
     Raises ValueError for a column that a shard lacks, a negative whose caption is missing, DamagedShardError for
     a shard that is not as recorded.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    from ...schemas.negatives import NEGATIVES, POSITIVE
 
     joined = every_caption or bool({"image", "siblings", "sibling_ids"} & {*columns})
     owners = {shard.path.name: shard for shard in shards_of(run, "captions")} if joined else {}
@@ -128,14 +121,13 @@ def pair_tables(
     stored = [{"negative": "text"}.get(name, name) for name in columns if name in {*NEGATIVES.names, "negative"}]
     keys = ("negative_id", "caption_id", "operator", "family", "caption", "image_id", "split", "draw")
     stored = list(dict.fromkeys([*keys, *stored, *(["replaced"] if denied else [])]))
-    wanted = pc.field("family") != POSITIVE
-    for name, values in {"operator": operators, "split": stored_splits(splits), "negative_id": accepted}.items():
-        if values or name == "negative_id" and values is not None:
-            wanted &= pc.field(name).isin(pa.array(list(values), pa.string()))
+    wanted = having({"operator": operators, "split": splits}) & (pc.field("family") != POSITIVE)
+    if accepted is not None:
+        wanted &= pc.field("negative_id").isin(pa.array(list(accepted), pa.string()))
     for name in {**(owners if every_caption else {}), **made}:
         if joined and name not in owners:
             raise ValueError(f"{table}/{name} has no captions/{name} beside it: build the run again")
-        rows = read_columns(made[name], stored) if name in made else NEGATIVES.empty_table().select(stored)
+        rows = made[name].read(stored) if name in made else NEGATIVES.empty_table().select(stored)
         rows = rows.rename_columns([{"text": "negative"}.get(column, column) for column in stored])
         rows = rows.append_column("row", pa.array(np.arange(row, row + len(rows))))
         row += len(rows)
@@ -181,19 +173,13 @@ def _joined(
     every: bool,
 ) -> pa.Table:
     """The rows with what the table captions knows of theirs, in the order of the captions; see `pair_tables`."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
 
-    from ...schemas.captions import LANGUAGE
-
-    captions = read_columns(shard, ("caption_id", "image_id", "image", "split", "language", "text"))
+    captions = shard.read(("caption_id", "image_id", "image", "split", "language", "text"))
     unknown = pc.invert(pc.is_in(rows["caption_id"], captions["caption_id"].combine_chunks()))
     if pc.any(unknown).as_py():
         raise ValueError(f"{where} has {min(rows['caption_id'].filter(unknown).to_pylist())}, which {shard.name} lacks")
     kept = (pc.field("language") == LANGUAGE) & ~pc.field("caption_id").isin(pa.array(list(left_out), pa.string()))
-    if splits:
-        kept &= pc.field("split").isin(stored_splits(splits))
-    captions = captions.filter(kept)
+    captions = captions.filter(kept & having({"split": splits}))
     owner = pc.fill_null(pc.index_in(rows["caption_id"], captions["caption_id"].combine_chunks()), -1).to_numpy()
     at = np.flatnonzero(owner >= 0)
     bare = np.setdiff1d(np.arange(len(captions)), owner) if every else np.empty(0, np.int64)
@@ -224,19 +210,14 @@ def _siblings(captions: pa.Table, column: str) -> list[list[str]]:
 
 def _denials(shard: Shard | None) -> pa.Table:
     """The true denials in a shard of positives (None: none): `key`, the caption and what is said; positive_id; text."""
-    import pyarrow.compute as pc
-
-    from ...schemas.negatives import POSITIVES
 
     columns = ("caption_id", "replacement", "positive_id", "text", "operator")
-    rows = POSITIVES.empty_table().select(columns) if shard is None else read_columns(shard, columns)
+    rows = POSITIVES.empty_table().select(columns) if shard is None else shard.read(columns)
     rows = rows.filter(pc.field("operator") == TRUE_NEGATION)
     return rows.select(["positive_id", "text"]).append_column("key", _key(rows["caption_id"], rows["replacement"]))
 
 
 def _key(caption_id: pa.ChunkedArray, said: pa.ChunkedArray) -> pa.ChunkedArray:
-    import pyarrow.compute as pc
-
     return pc.binary_join_element_wise(caption_id, said, "\n")
 
 
@@ -251,9 +232,6 @@ def _contradicting(rows: pa.Table, denials: pa.Table) -> pa.Table:
     It is that whose `replacement` is the row's `replaced` ("not dog"), or the caption itself if nothing is denied there
     ("hat", contradicted by "not hat"). A row whose sentence the run lacks is left out.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     at = pc.index_in(_key(rows["caption_id"], rows["replaced"]), denials["key"].combine_chunks())
     negation = pc.equal(rows["operator"], NEGATION)
     at = pc.if_else(negation, at, pa.scalar(None, pa.int32()))
@@ -270,8 +248,6 @@ def with_true(run: Path, rows: Sequence[Row]) -> list[Row]:
     rows: with caption_id, operator, caption and replaced. Those without such a sentence are left out. Raises as
     `shards_of`.
     """
-    import pyarrow as pa
-
     if not any(row["operator"] == NEGATION for row in rows) or not has_denials(run):
         return list(rows)
     columns = {name: [row[name] for row in rows] for name in ("caption_id", "operator", "caption", "replaced")}

@@ -34,6 +34,7 @@ from negcap.pipelines.engine.cluster import executor
 from negcap.pipelines.engine.lock import LOCK
 from negcap.pipelines.engine.manifest import manifest_path, read_manifest
 from negcap.pipelines.engine.progress import Progress
+from negcap.pipelines.engine.run import Execution
 from negcap.pipelines.engine.shards import MANIFESTS, list_shards
 from negcap.pipelines.stages import build as verbs
 from tests.benchmarks.injection import (
@@ -94,7 +95,7 @@ class Bench:
         self.reference = scratch / "reference"
         for run in [scratch / "first", self.reference][share < 1 :]:  # the first loads the models, for the forks, too
             progress = Progress()
-            verbs.build(SOURCE, run, OPTIONS, executor(scheduler="synchronous"), progress)
+            verbs.build(SOURCE, run, OPTIONS, Execution(executor(scheduler="synchronous"), progress))
         self.whole = content(self.reference)
         self.seconds = {timing.stage: timing.seconds for timing in progress.timings}
         self.outputs: dict[str, list[str]] = {}  # the tables that a stage makes, that with its manifest first

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from negcap.pipelines.quality.bias import read_corpus
 from negcap.pipelines.quality.bias.baselines import features, folds_of, log_odds, regression, right, words
+from negcap.pipelines.quality.bias.measure import read_corpus
 from negcap.pipelines.quality.bias.ngrams import NgramVocabulary, train
 from negcap.pipelines.quality.selection import pool, select
 from negcap.pipelines.stages.refine import RefineConfig, both_ways, read_rows

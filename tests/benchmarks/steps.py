@@ -73,7 +73,7 @@ class _Training:
         for _, captions in zip(range(n + 1), batches, strict=False):
             began = time.process_time()
             features = take(data.features.values, data.captions.image[captions], data.device)
-            sampled = objective.sample(data.sampler, captions, config, self.random)
+            sampled = data.sampler and data.sampler.sample(captions, self.random)
             batch = make_batch(data, captions, features, config, self.random)
             loss = torch.stack(list(objective.losses(model, batch, sampled, config, EPOCH).values())).sum()
             self.optimizer.zero_grad(set_to_none=True)

@@ -38,6 +38,7 @@ from negcap.augment.truth.estimates import ASSERTIONS, MAX_P_TRUE, Truth, is_men
 from negcap.augment.truth.fit import estimate, in_turn
 from negcap.pipelines.engine.cluster import executor
 from negcap.pipelines.engine.progress import report
+from negcap.pipelines.engine.run import Execution
 from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.quality.bias import Pair, blind
 from negcap.pipelines.stages import build
@@ -54,10 +55,7 @@ def parses(source: str, scratch: Path) -> pa.Table:
     run = Path(source)
     if not (run / "parses").is_dir():
         run = scratch / f"run{len(list(scratch.iterdir()))}"
-        build.ingest(source, run, build.configure("ingest", {}), report(True), False)
-        workers = executor(1, "synchronous")
-        build.make("parse", run, build.configure("parse", {}), workers, report(True), False)
-        workers.close()
+        build.build(source, run, {}, Execution(executor(1, "synchronous"), report(True)), ("ingest", "parse"))
     return pa.concat_tables(read_table(run, "parses"))
 
 

@@ -7,7 +7,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +23,7 @@ from ..trainer.evaluate import features_for
 from ..trainer.objectives import OBJECTIVES, load_model
 from .config import CaptionerEvaluateConfig, WritingConfig
 from .generate import detokenize, join_words, normalize, stream_keys, write_sentences
-from .model import GAN, MLE, Captioner, PaddedSentences, load_captioner, transform_features, weights_file
+from .model import GAN, MLE, Captioner, PaddedSentences, transform_features, weights_file
 
 Judge = Callable[[pa.Array], dict[str, float]]
 Words = Sequence[str]
@@ -52,14 +52,15 @@ def load_judge(folder: Path, run: Path, image_ids: list[str], rows: Tensor, devi
     image_ids: of all images of the run. rows: (I,) those that have captions. Raises FileNotFoundError or ValueError for
     a folder without a model, a model that needs components, or a run without features of the model's size.
     """
-    model, vocabulary, config = load_model(folder, device)
+    model, vocabularies, config = load_model(folder, device)
     if OBJECTIVES[config.model].needs_components:
         raise ValueError(f"judge must be a model that reads only sentences, this one needs components: {folder}")
     features = features_for(model, run, image_ids, config.table)
     images = embed_images(model.image, features.values, rows, device)
 
     def judge(texts: pa.Array) -> dict[str, float]:
-        vectors, each = embed_texts(model.sentences, vocabulary.encode(texts), device), torch.arange(len(texts))
+        encoded, each = vocabularies[config.languages[0]].encode(texts), torch.arange(len(texts))
+        vectors = embed_texts(model.sentences, encoded, device)
         metrics = retrieval_metrics(rank(images, vectors, each.to(device), model.similarity))
         similarity = model.similarity.pairs(images, vectors).mean().item()
         return {**{name: metrics[name] for name in metrics if name.startswith("t2i")}, "similarity": similarity}
@@ -146,17 +147,25 @@ def to_markdown(result: Mapping[str, Any]) -> str:
     return markdown_table([f"{result['images']:,} images of {result['split']}", *columns], rows)
 
 
-class ReferenceCaptions(NamedTuple):
-    """I images and their human captions, as normalized words.
+class ReferenceCaptions:
+    """The I images of a split and their human captions, as normalized words.
 
     rows: (I,) indices among the run's images. ids: their image ids. captions: of each image; the first one is compared
-    with, the others are references. train: all captions of the captioner's train splits, as normalized texts.
+    with, the others are references. train: all captions of the splits `train`, as normalized texts. Raises ValueError
+    if no image of the split has features.
     """
 
-    rows: Tensor
-    ids: list[str]
-    captions: list[list[list[str]]]
-    train: frozenset[str]
+    def __init__(
+        self, captions: Captions, available: Tensor, train: Sequence[str], config: CaptionerEvaluateConfig
+    ) -> None:
+        chosen = captions.to_evaluate(config.split, available, config.limit)
+        texts, images = normalize(captions.texts).to_pylist(), captions.image[chosen].tolist()
+        sentences: dict[int, list[list[str]]] = {image: [] for image in sorted(set(images))}
+        for row, image in zip(chosen.tolist(), images, strict=True):
+            sentences[image].append(texts[row].split())
+        self.rows, self.captions = torch.tensor(list(sentences)), list(sentences.values())
+        self.ids = [captions.image_ids[image] for image in sentences]
+        self.train = {texts[row] for row in captions.of_splits(train).tolist()}
 
 
 def evaluate(folder: Path, run: Path, config: CaptionerEvaluateConfig, output: Path | None = None) -> str:
@@ -170,9 +179,9 @@ def evaluate(folder: Path, run: Path, config: CaptionerEvaluateConfig, output: P
     device = choose_device(config.device)
     captions = read_captions(run)
     features = read_features(run, captions.image_ids)
-    captioner = load_captioner(weights_file(folder, MLE), device)
+    captioner = Captioner(weights_file(folder, MLE), device)
     captioner.require_features(features.values, features.backbone)
-    reference = read_references(captions, features, captioner, config)
+    reference = ReferenceCaptions(captions, features.available, captioner.config.train_splits, config)
     judge = None
     if config.ranker is not None:
         judge = load_judge(config.ranker, run, captions.image_ids, reference.rows, device)
@@ -181,7 +190,7 @@ def evaluate(folder: Path, run: Path, config: CaptionerEvaluateConfig, output: P
     for phase, decoding in WRITERS:
         if phase == GAN and not (folder / f"{GAN}.safetensors").is_file():
             continue  # a captioner without a third phase
-        captioner = load_captioner(weights_file(folder, phase), device)
+        captioner = Captioner(weights_file(folder, phase), device)
         texts, score = write_captions(captioner, features, reference, decoding, config)
         words = [text.split() for text in normalize(texts).to_pylist()]
         groups = [words[at : at + config.n] for at in range(0, len(words), config.n)]
@@ -189,25 +198,6 @@ def evaluate(folder: Path, run: Path, config: CaptionerEvaluateConfig, output: P
         measures[f"{phase} {decoding}"] = {"discriminator": score, **measure(groups, first, reference, judge)}
     result = {"split": config.split, "images": len(reference.ids), "measures": measures}
     return write_results(output or folder / "evaluation", "measures", result, to_markdown(result))
-
-
-def read_references(
-    captions: Captions, features: Features, captioner: Captioner, config: CaptionerEvaluateConfig
-) -> ReferenceCaptions:
-    """The images of the split and their captions. Raises ValueError if no image of the split has features."""
-    chosen = captions.to_evaluate(config.split, features.available, config.limit)
-    images = captions.image[chosen].unique()
-    texts = normalize(captions.texts).to_pylist()
-    sentences: dict[int, list[list[str]]] = {image: [] for image in images.tolist()}
-    for row, image in zip(chosen.tolist(), captions.image[chosen].tolist(), strict=True):
-        sentences[image].append(texts[row].split())
-    train = captions.of_splits(captioner.config.train_splits)
-    return ReferenceCaptions(
-        images,
-        [captions.image_ids[image] for image in sentences],
-        list(sentences.values()),
-        frozenset(texts[row] for row in train.tolist()),
-    )
 
 
 @torch.inference_mode()

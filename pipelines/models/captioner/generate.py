@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +13,7 @@ import torch
 from torch import Tensor
 
 from ....schemas.captions import CAPTION_REASONS
+from ..data import starts_of
 from ..vocabulary import END_ID, PAD_ID, START_ID, UNKNOWN_ID, WordVocabulary
 from .config import WritingConfig
 from .model import Captioner, Generator, LSTMState, PaddedSentences
@@ -33,28 +33,20 @@ def stream_keys(seed: int, image_ids: Iterable[str]) -> npt.NDArray[np.uint64]:
     return np.frombuffer(digests, "<u8").astype(np.uint64)
 
 
-def stream_uniforms(keys: npt.NDArray[np.uint64], first: npt.NDArray[np.uint64], count: int) -> npt.NDArray[np.float64]:
-    """`count` numbers in (0, 1) from each stream, (n, count), by splitmix64.
-
-    keys: (n,) of the streams. first: (n,) from 0, the position of the first number in the stream.
-    """
-    with np.errstate(over="ignore"):
-        numbers = first[:, None] + np.arange(1, count + 1, dtype=np.uint64)
-        bits = np.asarray(keys[:, None] + _STEP * numbers, np.uint64)
-        for shift, factor in _MIX:
-            bits = (bits ^ (bits >> shift)) * factor
-        bits ^= bits >> np.uint64(31)
-    return np.asarray(((bits >> np.uint64(12)) + 0.5) * 2.0**-52, np.float64)
-
-
 def caption_noise(
     keys: npt.NDArray[np.uint64], numbers: npt.NDArray[np.uint64], noise: int, words: int
 ) -> tuple[Tensor, Tensor]:
-    """Normal numbers (n, noise) for the generator's z, and uniform ones (n, words) to sample its words.
+    """Normal numbers (n, noise) for the generator's z, and uniform ones (n, words) to sample its words, by splitmix64.
 
     They are those of captions number `numbers` (n,) of the images with `keys` (n,).
     """
-    values = torch.from_numpy(stream_uniforms(keys, numbers * np.uint64(noise + words), noise + words))
+    with np.errstate(over="ignore"):
+        places = (numbers * np.uint64(noise + words))[:, None] + np.arange(1, noise + words + 1, dtype=np.uint64)
+        bits = np.asarray(keys[:, None] + _STEP * places, np.uint64)
+        for shift, factor in _MIX:
+            bits = (bits ^ (bits >> shift)) * factor
+        bits ^= bits >> np.uint64(31)
+    values = torch.from_numpy(np.asarray(((bits >> np.uint64(12)) + 0.5) * 2.0**-52, np.float64))
     return torch.special.ndtri(values[:, :noise]).float(), values[:, noise:]
 
 
@@ -63,9 +55,8 @@ def join_words(sentences: PaddedSentences, vocabulary: WordVocabulary) -> pa.Arr
     words, inside = sentences.words, sentences.mask & (sentences.words != END_ID)
     flat = pa.array(words[inside].cpu().numpy().astype(np.int32))
     texts = pa.DictionaryArray.from_arrays(flat, pa.array(vocabulary.words)).cast(pa.string())
-    offsets = torch.cat([inside.new_zeros(1, dtype=torch.long), inside.sum(1).cumsum(0)])
-    lists = pa.ListArray.from_arrays(pa.array(offsets.cpu().numpy().astype(np.int32)), texts)
-    return pc.binary_join(lists, " ")
+    offsets = pa.array(starts_of(inside.sum(1)).cpu().numpy().astype(np.int32))
+    return pc.binary_join(pa.ListArray.from_arrays(offsets, texts), " ")
 
 
 def detokenize(texts: pa.Array) -> pa.Array:
@@ -109,33 +100,26 @@ def sample_words(logits: Tensor, uniforms: Tensor) -> Tensor:
     return torch.searchsorted(cumulative, at, right=True)[:, 0].clamp(max=logits.shape[1] - 1)
 
 
-class Stop(NamedTuple):
-    """Where sampling passed a position: the sentences (b,) that go on, and their states before their last word."""
-
-    position: int
-    rows: Tensor
-    state: LSTMState
-
-
 @torch.no_grad()
 def complete(
     generator: Generator, state: LSTMState, prefixes: PaddedSentences, uniforms: Tensor, positions: Sequence[int] = ()
-) -> tuple[PaddedSentences, list[Stop]]:
+) -> tuple[PaddedSentences, list[tuple[int, Tensor, LSTMState]]]:
     """Complete prefixes by sampled words, each until <end> or until it has T words, the width of `prefixes`.
 
     state: of the generator after all words of each prefix but the last one; for an empty prefix, before the first word.
-    uniforms: (B, T) in (0, 1), one for each word. Completed rows take no further part. Returns the sentences, and how
-    they were after as many further words as `positions` says.
+    uniforms: (B, T) in (0, 1), one for each word. Completed rows take no further part. Returns the sentences and, for
+    each of `positions`, a number of further words, that was reached: it, the sentences (b,) that went on there, and
+    their states before their last word.
     """
     words, lengths = prefixes.words.clone(), prefixes.lengths.clone()
     max_words = words.shape[1]
     rows = (lengths < max_words).nonzero()[:, 0]
-    state, stops = state.select(rows), list[Stop]()
+    state, stops = state.select(rows), []
     for step in range(max_words):
         if not len(rows):
             break
         if step in positions:
-            stops.append(Stop(step, rows, state))
+            stops.append((step, rows, state))
         at = lengths[rows]
         last = words[rows, (at - 1).clamp(min=0)].where(at > 0, START_ID)
         logits, state = generator.step(state, last)

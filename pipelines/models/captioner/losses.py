@@ -84,15 +84,15 @@ def sample_with_values(
     rewards = reward(sentences, torch.arange(rows, device=device))
     values = rewards[:, None].expand(rows, max_words).clone()
     if stops and count:
-        row = torch.cat([stop.rows.repeat(count) for stop in stops])
-        length = torch.cat([torch.full_like(stop.rows, stop.position).repeat(count) for stop in stops])
-        parts = zip(*(stop.state for stop in stops), strict=True)
+        row = torch.cat([some.repeat(count) for _, some, _ in stops])
+        length = torch.cat([torch.full_like(some, position).repeat(count) for position, some, _ in stops])
+        parts = zip(*(state for *_, state in stops), strict=True)
         states = LSTMState(*(torch.cat([part.repeat(count, 1) for part in some]) for some in parts))
         inside = torch.arange(max_words, device=device)[None, :] < length[:, None]
         prefixes = PaddedSentences(sentences.words[row].where(inside, PAD_ID), length)
         sampled = torch.rand(len(row), max_words, generator=noise, device=noise.device).to(device)
         completed, _ = complete(generator, states, prefixes, sampled)
-        of_stops = reward(completed, row).split([len(stop.rows) * count for stop in stops])
-        for stop, some in reversed(list(zip(stops, of_stops, strict=True))):
-            values[stop.rows, : stop.position] = some.view(count, -1).mean(0)[:, None].expand(-1, stop.position)
+        of_stops = reward(completed, row).split([len(some) * count for _, some, _ in stops])
+        for (position, some, _), its in reversed(list(zip(stops, of_stops, strict=True))):
+            values[some, :position] = its.view(count, -1).mean(0)[:, None].expand(-1, position)
     return sentences, values, rewards

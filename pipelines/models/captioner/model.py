@@ -10,10 +10,11 @@ from torch import Tensor, nn
 from torch.nn.functional import linear, normalize
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
+from ....schemas.captions import LANGUAGE
 from ...readers.files import first_line
 from .. import checkpoint
 from ..encoders import TRANSFORMS
-from ..vocabulary import PAD_ID, START_ID, UNKNOWN_ID, WordVocabulary
+from ..vocabulary import PAD_ID, START_ID, UNKNOWN_ID
 from .config import RESUMABLE, CaptionerConfig
 
 FORBIDDEN = (PAD_ID, START_ID, UNKNOWN_ID)  # words with probability 0
@@ -149,24 +150,6 @@ class Nets(NamedTuple):
     discriminator: Discriminator
 
 
-class Captioner(NamedTuple):
-    """A trained captioner; features, backbone: the size of an image's feature vector and the network it is from."""
-
-    nets: Nets
-    vocabulary: WordVocabulary
-    config: CaptionerConfig
-    features: int
-    backbone: str
-
-    def require_features(self, values: Tensor, backbone: str) -> None:
-        """Raise ValueError for features (…, D) of another size or backbone than those of the training."""
-        if values.shape[-1] != self.features or backbone != self.backbone:
-            raise ValueError(
-                f"features must be {self.features} numbers of {self.backbone!r} as the captioner's, "
-                f"are {values.shape[-1]} of {backbone!r}"
-            )
-
-
 def build_nets(config: CaptionerConfig, features: int, words: int) -> Nets:
     """New nets, whose initial weights depend only on the config.
 
@@ -204,25 +187,39 @@ def weights_file(folder: Path, phase: str) -> Path:
     return path
 
 
-def load_captioner(weights: Path, device: torch.device) -> Captioner:
-    """A captioner with the generator in the file `weights` (see `weights_file`) and its folder's latest discriminator.
+class Captioner:
+    """A trained captioner: the generator in the file `weights` (see `weights_file`), its folder's latest discriminator.
 
+    nets, vocabulary, config; features, backbone: the size of an image's feature vector and the network it is from.
     Raises FileNotFoundError or ValueError for a folder without a captioner, or damaged files.
     """
-    folder = weights.parent
-    identity, vocabulary = checkpoint.read_identity(folder, "captioner")
-    try:
-        given = {name: value for name, value in identity["config"].items() if name not in RESUMABLE}
-        config, features = CaptionerConfig(run=Path(), output=folder, **given), int(identity["features"])
-        nets = build_nets(config, features, len(vocabulary))
-        backbone = identity["backbone"]
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        why = first_line(error)
-        raise ValueError(f"{folder / checkpoint.CONFIG} must be what negcap captioner wrote, lacks: {why}") from None
-    state = checkpoint.restore(folder, weights.stem, {"generator": nets.generator}, entries={"vocabulary": str})
-    if state["vocabulary"] != vocabulary.sha256:
-        raise ValueError(f"{weights} must match the vocabulary in its folder, is from another training")
-    checkpoint.restore(folder, checkpoint.LAST, {"discriminator": nets.discriminator})
-    for net in nets:
-        net.to(device).eval()
-    return Captioner(nets, vocabulary, config, features, backbone)
+
+    def __init__(self, weights: Path, device: torch.device) -> None:
+        folder = weights.parent
+        identity = checkpoint.read_identity(folder, "captioner")
+        self.vocabulary = checkpoint.read_vocabularies(folder, [LANGUAGE])[LANGUAGE]
+        try:
+            given = {name: value for name, value in identity["config"].items() if name not in RESUMABLE}
+            self.config = CaptionerConfig(run=Path(), output=folder, **given)
+            self.features, self.backbone = int(identity["features"]), identity["backbone"]
+            self.nets = build_nets(self.config, self.features, len(self.vocabulary))
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            why = first_line(error)
+            raise ValueError(
+                f"{folder / checkpoint.CONFIG} must be what negcap captioner wrote, lacks: {why}"
+            ) from None
+        generator = {"generator": self.nets.generator}
+        state = checkpoint.restore(folder, weights.stem, generator, entries={"vocabulary": str})
+        if state["vocabulary"] != self.vocabulary.sha256:
+            raise ValueError(f"{weights} must match the vocabulary in its folder, is from another training")
+        checkpoint.restore(folder, checkpoint.LAST, {"discriminator": self.nets.discriminator})
+        for net in self.nets:
+            net.to(device).eval()
+
+    def require_features(self, values: Tensor, backbone: str) -> None:
+        """Raise ValueError for features (…, D) of another size or backbone than those of the training."""
+        if values.shape[-1] != self.features or backbone != self.backbone:
+            raise ValueError(
+                f"features must be {self.features} numbers of {self.backbone!r} as the captioner's, "
+                f"are {values.shape[-1]} of {backbone!r}"
+            )

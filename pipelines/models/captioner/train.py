@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,8 @@ import pyarrow as pa
 import torch
 from torch import Generator, Tensor
 
+from ....schemas.captions import LANGUAGE
+from ...engine.storage import write_atomically
 from .. import checkpoint
 from ..batches import shuffled_batches
 from ..checkpoint import epoch_seed
@@ -21,12 +22,12 @@ from ..device import choose_device
 from ..features import read_features
 from ..figures import new_figure, plot_metric, write_png
 from ..fit import Line, Step, fit
-from ..vocabulary import PAD_ID, UNKNOWN_ID, WordVocabulary, build_vocabulary
+from ..vocabulary import PAD_ID, UNKNOWN_ID, build_vocabulary
 from .config import RESUMABLE, CaptionerConfig
 from .evaluate import distinct
 from .generate import detokenize, join_words, sample_sentences
 from .losses import discriminator_loss, likelihood_loss, mean_of_others, policy_loss, sample_with_values
-from .model import GAN, MLE, Nets, PaddedSentences, build_nets, transform_features
+from .model import GAN, MLE, PaddedSentences, build_nets, transform_features
 
 DISCRIMINATOR = "discriminator"
 COLOURS = {MLE: "tab:blue", DISCRIMINATOR: "tab:orange", GAN: "tab:green"}
@@ -36,7 +37,6 @@ AT_ONCE = 1024  # sentences per batch when no gradients are computed
 LOGGED_CAPTIONS = 4  # sampled captions per line of metrics.jsonl
 
 
-@dataclass(frozen=True)
 class Training:
     """The nets, and C captions of I images. features (I, D), tokens and offsets are on the device, the rest on the CPU.
 
@@ -44,21 +44,33 @@ class Training:
     indices of captions. known: the train captions without <unk>, on which the discriminator is trained, as it would
     otherwise learn that only people write <unk> (all train captions if fewer than two remain). distinct_images: indices
     of the first validation images, for distinct-2.
+
+    Raises FileNotFoundError or ValueError if a table of the run is missing or unfit.
     """
 
-    config: CaptionerConfig
-    nets: Nets
-    vocabulary: WordVocabulary
-    features: Tensor
-    backbone: str
-    tokens: Tensor
-    offsets: Tensor
-    image: Tensor
-    train: Tensor
-    known: Tensor
-    validation: Tensor
-    distinct_images: Tensor
-    device: torch.device
+    def __init__(self, config: CaptionerConfig) -> None:
+        self.config, self.device = config, choose_device(config.device)
+        captions = read_captions(config.run)
+        features = read_features(config.run, captions.image_ids)
+        train, self.validation = split_captions(
+            captions, config.train_splits, config.validation_split, config.validation_images, features.available
+        )
+        self.train = train = captions.for_metrics(train)
+        if len(train) < 2:
+            raise ValueError(f"train_splits must have 2 captions of images with features, have: {len(train)}")
+        self.vocabulary = build_vocabulary(captions.texts.take(pa.array(train.numpy())).to_pylist(), config.min_count)
+        encoded = self.vocabulary.encode(captions.texts)
+        has_unknown = torch.from_numpy(np.add.reduceat(encoded.tokens == UNKNOWN_ID, encoded.offsets[:-1]) > 0)
+        known = train[~has_unknown[train]]
+        self.known = known if len(known) > 1 else train
+        self.tokens, self.offsets = (torch.from_numpy(part).to(self.device) for part in encoded)
+        self.image, self.backbone = captions.image, features.backbone
+        self.distinct_images = captions.image[self.validation].unique()[:DISTINCT_IMAGES]
+        self.features = transform_features(features.values, config.transform).to(self.device)
+        self.nets = build_nets(config, self.features.shape[-1], len(self.vocabulary))
+        for net in self.nets:
+            net.to(self.device)
+        self.nets.generator.dropout.eval()  # only used for likelihood; LSTMs stay in training mode, as cuDNN needs
 
     def sentences(self, captions: Tensor) -> PaddedSentences:
         """The first `words` words of captions (B,), without <start>."""
@@ -180,43 +192,6 @@ class Training:
                     yield partial(self.discriminator_step, rows, self.sample(self.features_of(rows), noise))
 
 
-def read_training(config: CaptionerConfig) -> Training:
-    """New nets and the tables of a run. Raises FileNotFoundError or ValueError if any is missing or unfit."""
-    device = choose_device(config.device)
-    captions = read_captions(config.run)
-    features = read_features(config.run, captions.image_ids)
-    train, validation = split_captions(
-        captions, config.train_splits, config.validation_split, config.validation_images, features.available
-    )
-    train = captions.for_metrics(train)
-    if len(train) < 2:
-        raise ValueError(f"train_splits must have 2 captions of images with features, have: {len(train)}")
-    vocabulary = build_vocabulary(captions.texts.take(pa.array(train.numpy())).to_pylist(), config.min_count)
-    encoded = vocabulary.encode(captions.texts)
-    has_unknown = torch.from_numpy(np.add.reduceat(encoded.tokens == UNKNOWN_ID, encoded.offsets[:-1]) > 0)
-    known = train[~has_unknown[train]]
-    values = transform_features(features.values, config.transform).to(device)
-    nets = build_nets(config, values.shape[-1], len(vocabulary))
-    for net in nets:
-        net.to(device)
-    nets.generator.dropout.eval()  # only used for likelihood; LSTMs stay in training mode, as cuDNN needs
-    return Training(
-        config,
-        nets,
-        vocabulary,
-        values,
-        features.backbone,
-        torch.from_numpy(encoded.tokens).to(device),
-        torch.from_numpy(encoded.offsets).to(device),
-        captions.image,
-        train,
-        known if len(known) > 1 else train,
-        validation,
-        captions.image[validation].unique()[:DISTINCT_IMAGES],
-        device,
-    )
-
-
 def train(config: CaptionerConfig, *, overwrite: bool = False, say: Callable[[str], None] = lambda line: None) -> Path:
     """Train a captioner and return its folder; an interrupted training resumes after the last epoch it completed.
 
@@ -228,11 +203,11 @@ def train(config: CaptionerConfig, *, overwrite: bool = False, say: Callable[[st
     lacks what the training needs, ValueError for a folder that holds anything else.
     """
     torch.set_num_threads(config.threads)
-    training, folder = read_training(config), config.output
+    training, folder = Training(config), config.output
     nets, vocabulary = training.nets, training.vocabulary
     size, tables = training.features.shape[-1], ("captions", "features")
-    identity = checkpoint.training_identity(config, RESUMABLE, size, training.backbone, tables)
-    checkpoint.prepare_folder(folder, identity, vocabulary, overwrite=overwrite)
+    words = {LANGUAGE: vocabulary}
+    checkpoint.prepare_folder(config, RESUMABLE, size, training.backbone, tables, words, overwrite=overwrite)
     counts = {MLE: config.mle_epochs, DISCRIMINATOR: config.discriminator_epochs, GAN: config.gan_epochs}
     epochs = [(phase, number) for phase, count in counts.items() for number in range(1, count + 1)]
 
@@ -258,12 +233,23 @@ def train(config: CaptionerConfig, *, overwrite: bool = False, say: Callable[[st
             else:
                 line["collapsed"] = True
                 if not (folder / f"{GAN}.safetensors").exists():  # the last good generator is that of the first phase
-                    checkpoint.copy(folder, MLE, GAN)
+                    for suffix in ("safetensors", "json"):
+                        write_atomically(folder / f"{GAN}.{suffix}", (folder / f"{MLE}.{suffix}").read_bytes())
         return line
 
     def report(history: Sequence[Line]) -> None:
         draw_curves(history, folder / "curves.png")
-        say(_progress(history[-1]))
+        line = history[-1]
+        figures = {
+            "loss": line["loss"] if line["phase"] == MLE else None,
+            "validation": line.get("validation_loss"),
+            "reward": line.get("reward"),
+            "entropy": line.get("entropy"),
+            **{f"accuracy on {name}": share for name, share in line.get("accuracy", {}).items()},
+            "distinct-2": line["distinct_2"],
+        }
+        shown = ", ".join(f"{name} {value:.3f}" for name, value in figures.items() if value is not None)
+        say(f"{line['phase']} {line['phase_epoch']}: {shown}, {line['seconds']:.0f} s | {line['samples'][0]}")
 
     rates = {  # of an Adam per loss
         "likelihood": (nets.generator, config.supervised_rate),
@@ -318,17 +304,3 @@ def draw_curves(history: Sequence[Mapping[str, Any]], path: Path) -> None:
         if axes.lines:
             axes.legend(fontsize=7)
     write_png(figure, path, 110)
-
-
-def _progress(line: dict[str, Any]) -> str:
-    """A line of progress for an epoch; line: its data in metrics.jsonl."""
-    figures = {
-        "loss": line["loss"] if line["phase"] == MLE else None,
-        "validation": line.get("validation_loss"),
-        "reward": line.get("reward"),
-        "entropy": line.get("entropy"),
-        **{f"accuracy on {name}": share for name, share in line.get("accuracy", {}).items()},
-        "distinct-2": line["distinct_2"],
-    }
-    shown = ", ".join(f"{name} {value:.3f}" for name, value in figures.items() if value is not None)
-    return f"{line['phase']} {line['phase_epoch']}: {shown}, {line['seconds']:.0f} s | {line['samples'][0]}"

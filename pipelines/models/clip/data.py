@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +17,7 @@ from ...engine.tables import has_table, read_table
 from ...features.preprocess import open_images
 from ...tables.images import Images
 from ...tables.pairs import earlier, pair_tables
-from ..batches import NegativePool, build_pool
+from ..batches import NegativePool, shuffled_batches
 from ..data import concreteness
 from .config import NEED_NEGATIVES, TRIPLET, ClipConfig
 from .towers import Towers
@@ -27,7 +26,6 @@ COLUMNS = ("caption_id", "image", "text", "negative", "operator", "family", "con
 WORD = re.compile(r"\w+|[^\w\s]")
 
 
-@dataclass(frozen=True)
 class Pairs:
     """The captions of some splits that have an image file, their images, and their negatives.
 
@@ -35,70 +33,40 @@ class Pairs:
     index of each caption's image. negatives: (M,) texts. owner: (M,) the caption of each. operators: (M,) the name of
     its operator. family, concreteness: (M,) see `Drawn`; family: -1 for one that is not trained on. first: (M,) bool,
     the first that its operator made of the caption.
+
+    Raises ValueError if there are no captions, FileNotFoundError if an image file is missing, naming the first.
     """
 
-    ids: list[str]
-    files: list[Path]
-    texts: list[str]
-    image: Tensor
-    negatives: list[str]
-    owner: Tensor
-    operators: list[str]
-    family: Tensor
-    concreteness: Tensor
-    first: Tensor
+    def __init__(self, config: ClipConfig, splits: Sequence[str]) -> None:
+        table = "refined" if config.refined else "negatives" if has_table(config.run, "negatives") else ""
+        parts = pair_tables(config.run, (), splits, table=table, columns=COLUMNS, every_caption=True, denials=False)
+        rows = pa.concat_tables(parts).combine_chunks()
+        if not len(rows):
+            raise ValueError(f"split must be one of the captions in {config.run}, have none of: {', '.join(splits)}")
+        caption = rows["caption_id"].combine_chunks().dictionary_encode()
+        owner = torch.from_numpy(caption.indices.to_numpy().astype(np.int64))
+        first = rows.take(np.unique(owner.numpy(), return_index=True)[1])  # where each caption occurs first
+        image = first["image"].combine_chunks().dictionary_encode()
+        images = Images(config.images)
+        files = {name: images.find(name) for name in image.dictionary.to_pylist()}
+        if missing := [name for name, file in files.items() if file is None]:
+            raise FileNotFoundError(f"images must have every image of the captions, {config.images} lacks {missing[0]}")
+        made = pc.is_valid(rows["negative"])
+        rows, self.owner = rows.filter(made), owner[torch.from_numpy(made.to_numpy())]
+        family = pc.fill_null(pc.index_in(rows["family"], pa.array(config.negative_families, pa.string())), -1)
+        self.ids, self.texts = caption.dictionary.to_pylist(), first["text"].to_pylist()
+        self.files = [config.images / str(file) for file in files.values()]
+        self.image = torch.from_numpy(image.indices.to_numpy().astype(np.int64))
+        self.negatives, self.operators = rows["negative"].to_pylist(), rows["operator"].to_pylist()
+        self.family = torch.from_numpy(family.to_numpy().astype(np.int64))
+        self.concreteness, self.first = concreteness(rows), torch.from_numpy(earlier(rows) == 0)
 
 
-def read_pairs(config: ClipConfig, splits: Sequence[str]) -> Pairs:
-    """The pairs of some splits. Raises ValueError if there are none, or an image file is missing, naming the first."""
-    table = "refined" if config.refined else "negatives" if has_table(config.run, "negatives") else ""
-    parts = pair_tables(config.run, (), splits, table=table, columns=COLUMNS, every_caption=True, denials=False)
-    rows = pa.concat_tables(parts).combine_chunks()
-    if not len(rows):
-        raise ValueError(f"split must be one of the captions in {config.run}, have none of: {', '.join(splits)}")
-    caption = rows["caption_id"].combine_chunks().dictionary_encode()
-    owner = torch.from_numpy(caption.indices.to_numpy().astype(np.int64))
-    first = rows.take(np.unique(owner.numpy(), return_index=True)[1])  # where each caption occurs first
-    image = first["image"].combine_chunks().dictionary_encode()
-    images = Images(config.images)
-    files = {name: images.find(name) for name in image.dictionary.to_pylist()}
-    if missing := [name for name, file in files.items() if file is None]:
-        raise FileNotFoundError(f"images must have every image of the captions, {config.images} lacks {missing[0]}")
-    made = pc.is_valid(rows["negative"]).to_numpy()
-    rows = rows.filter(pa.array(made))
-    family = pc.fill_null(pc.index_in(rows["family"], pa.array(config.negative_families, pa.string())), -1)
-    return Pairs(
-        caption.dictionary.to_pylist(),
-        [config.images / str(file) for file in files.values()],
-        first["text"].to_pylist(),
-        torch.from_numpy(image.indices.to_numpy().astype(np.int64)),
-        rows["negative"].to_pylist(),
-        owner[torch.from_numpy(made)],
-        rows["operator"].to_pylist(),
-        torch.from_numpy(family.to_numpy().astype(np.int64)),
-        concreteness(rows),
-        torch.from_numpy(earlier(rows) == 0),
-    )
+def read_counterparts(config: ClipConfig, ids: Sequence[str]) -> tuple[list[Path], list[str], Tensor]:
+    """The pictures (N) in which negatives of captions are true, these negatives (N), and the caption of each, (N,).
 
-
-@dataclass(frozen=True)
-class Counterparts:
-    """Pictures in which negatives are true. files: one per negative (N). texts: (N,) the negatives. owner: (N,) the
-    caption of each, in ascending order.
+    ids: the caption_ids. The captions are in ascending order. Raises ValueError if there are none.
     """
-
-    files: list[Path]
-    texts: list[str]
-    owner: Tensor
-
-
-def read_counterparts(config: ClipConfig, ids: Sequence[str]) -> Counterparts | None:
-    """The counterparts of the captions with these caption_ids; None if the objective has none.
-
-    Raises ValueError if there are none.
-    """
-    if config.objective != TRIPLET:
-        return None
     number = {id: at for at, id in enumerate(ids)}
     rows: list[tuple[int, Path, str]] = []
     for table in read_table(config.run, "counterparts") if has_table(config.run, "counterparts") else ():
@@ -107,7 +75,7 @@ def read_counterparts(config: ClipConfig, ids: Sequence[str]) -> Counterparts | 
     if not rows:
         raise ValueError(f"{TRIPLET} needs pictures of negatives, {config.run} has none: run negcap counterparts")
     owner, files, texts = zip(*sorted(rows), strict=True)
-    return Counterparts(list(files), list(texts), torch.tensor(owner))
+    return list(files), list(texts), torch.tensor(owner)
 
 
 def draw_counterparts(owner: Tensor, captions: Tensor, generator: Generator) -> tuple[Tensor, Tensor]:
@@ -144,7 +112,8 @@ def pool_of(pairs: Pairs, config: ClipConfig) -> NegativePool | None:
     if config.objective not in NEED_NEGATIVES:
         return None
     wanted = torch.tensor([name in config.negative_operators for name in pairs.operators]) & (pairs.family >= 0)
-    pool = build_pool(pairs.owner, pairs.family, pairs.concreteness, wanted, len(pairs.texts))
+    given = pairs.owner, pairs.family, pairs.concreteness, wanted, len(pairs.texts), config.negatives
+    pool = NegativePool(*given)
     if not len(pool.rows):
         raise ValueError(f"{config.objective} needs negatives of the families {', '.join(config.negative_families)}")
     return pool
@@ -155,6 +124,4 @@ def batches(pairs: Pairs, config: ClipConfig, generator: Generator) -> Iterator[
     order = torch.rand(len(pairs.texts), generator=generator).argsort()
     by_image, at = pairs.image[order].sort(stable=True)
     chosen = order[at[torch.searchsorted(by_image, torch.arange(len(pairs.files)))]]
-    for batch in chosen[torch.randperm(len(chosen), generator=generator)].split(config.batch_size):
-        if len(batch) > 1:
-            yield batch
+    return shuffled_batches(chosen, config.batch_size, generator)

@@ -8,13 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from difflib import get_close_matches
-from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from ...engine.errors import require_libraries
 from ...readers.files import first_line
-from ..scorer import reading
+from ..scorer import reading, require_files
 
 NEEDED = 'models of Hugging Face need PyTorch, transformers and Pillow: pip install "negcap[score]"'
 PROCESSORS = ("preprocessor_config.json", "processor_config.json")
@@ -23,23 +23,6 @@ CONFIG, WEIGHTS = "open_clip_config.json", "open_clip_model.safetensors"
 PICKLED = "open_clip_pytorch_model.bin"  # the same, of which only tensors are read
 REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
 LOCAL = "local-dir:"  # before the folder of a saved model, in OpenCLIP's own names
-
-
-def require_libraries(message: str, *libraries: str) -> None:
-    """Raise ImportError with a message if a library cannot be imported."""
-    try:
-        for name in libraries:
-            import_module(name)
-    except ImportError as error:
-        raise ImportError(message) from error
-
-
-def require_files(kind: str, folder: Path, *patterns: tuple[str, ...]) -> None:
-    """Raise FileNotFoundError if a folder lacks a file of one of these alternatives."""
-    for names in patterns:
-        if not any(file for name in names for file in folder.glob(name)):
-            shown = " or ".join(name.removeprefix("**/") for name in names)
-            raise FileNotFoundError(f"{kind} must be a folder with {shown}, {folder} has none")
 
 
 class Loaded(NamedTuple):

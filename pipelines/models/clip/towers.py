@@ -28,10 +28,17 @@ TOGETHER = 64  # texts that are read at a time
 MEAN, STD = (0.5,) * 3, (0.5,) * 3  # of its pictures
 
 
-class HuggingFace(Contrast):
-    """A CLIP of transformers, with its tokenizer and image processor."""
-
+class _Clip(Contrast):
     clip: Any
+
+    @property
+    def log_scale(self) -> Tensor:  # type: ignore[override]
+        """The learned log(1/τ)."""
+        return self.clip.logit_scale
+
+
+class HuggingFace(_Clip):
+    """A CLIP of transformers, with its tokenizer and image processor."""
 
     def __init__(self, loaded: pretrained.Loaded) -> None:
         super().__init__()
@@ -43,11 +50,6 @@ class HuggingFace(Contrast):
         self.padding = tokenizer.pad_token_id or 0
         # CLIP's own tokenizer fills up with the end token, which its mask does not need
         self.masked = self.padding != tokenizer.eos_token_id
-
-    @property
-    def log_scale(self) -> Tensor:  # type: ignore[override]
-        """The learned log(1/τ)."""
-        return self.clip.logit_scale
 
     def pixels(self, images: Sequence[Any]) -> np.ndarray:
         """Pictures (PIL) as the image processor makes them, (n, 3, height, width)."""
@@ -115,21 +117,14 @@ def _tokenizer(tokens: dict[str, int]) -> Any:
     return PreTrainedTokenizerFast(tokenizer_object=words, model_max_length=LONGEST, **special)
 
 
-class OpenClip(Contrast):
+class OpenClip(_Clip):
     """A CLIP of OpenCLIP, with its tokenizer and image transform."""
-
-    clip: Any
 
     def __init__(self, rest: str) -> None:
         """Load `ARCHITECTURE:WEIGHTS` or `FOLDER`. Raises as `locate_open_clip` and `read_open_clip`."""
         super().__init__()
         self.found = pretrained.locate_open_clip(rest)
         self.clip, self.transform, self.tokenizer = pretrained.read_open_clip(self.found)
-
-    @property
-    def log_scale(self) -> Tensor:  # type: ignore[override]
-        """The learned log(1/τ)."""
-        return self.clip.logit_scale
 
     def pixels(self, images: Sequence[Any]) -> np.ndarray:
         """Pictures (PIL) as the model's transform makes them, (n, 3, height, width)."""
@@ -176,16 +171,18 @@ def towers(config: ClipConfig, words: Sequence[str]) -> Towers:
     ImportError if a library is missing.
     """
     kind, _, rest = config.model.partition(":")
-    model: Towers
     if kind == "open_clip":
-        model = OpenClip(rest)
+        model: Towers = OpenClip(rest)
     else:
         pretrained.require_hugging_face()
         from transformers.utils import logging
 
         logging.disable_progress_bar()
-        folder = pretrained.locate_hugging_face(rest) if rest else None
-        model = HuggingFace(pretrained.read_hugging_face(folder)) if folder else tiny(config, words)
+        model = (
+            HuggingFace(pretrained.read_hugging_face(pretrained.locate_hugging_face(rest)))
+            if rest
+            else tiny(config, words)
+        )
         if not hasattr(model.clip, "logit_scale"):
             raise ValueError(f"model must be a CLIP, {rest} has a {type(model.clip).__name__}")
     model.learn(config.objective, len(config.negative_families))

@@ -20,7 +20,7 @@ from ..evaluation.retrieval import rank, retrieval_metrics
 from ..fit import Line, Step, fit
 from ..losses import contrastive_terms, info_nce
 from .config import TRIPLET, ClipConfig
-from .data import Encoded, Pairs, batches, draw_counterparts, frequent_words, pool_of, read_counterparts, read_pairs
+from .data import Encoded, Pairs, batches, draw_counterparts, frequent_words, pool_of, read_counterparts
 from .towers import Towers, towers
 
 WARM_UP = 0.05
@@ -40,13 +40,15 @@ def train_clip(config: ClipConfig, *, overwrite: bool = False, say: Callable[[st
         raise FileExistsError(f"{config.output} holds a model: --overwrite to replace it")
     torch.set_num_threads(config.threads)
     device = choose_device(config.device)
-    pairs = read_pairs(config, config.train_splits)
+    pairs = Pairs(config, config.train_splits)
     pool = pool_of(pairs, config)
     model = towers(config, frequent_words([*pairs.texts, *pairs.negatives])).to(device)
     data = Encoded(model, pairs.files, pairs.texts, pairs.negatives)
-    others = read_counterparts(config, pairs.ids)
-    pictures = Encoded(model, others.files, others.texts, ()) if others else None
-    held_out = read_pairs(config, [config.validation_split])
+    kind, pictures = config.objective, None
+    if kind == TRIPLET:
+        files, texts, of_caption = read_counterparts(config, pairs.ids)
+        kind, pictures = "negclip", Encoded(model, files, texts, ())
+    held_out = Pairs(config, [config.validation_split])
     validation = Encoded(model, held_out.files, held_out.texts, held_out.negatives)
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     groups = [  # as in CLIP, only matrices decay, not biases, norms and the temperature
@@ -68,14 +70,13 @@ def train_clip(config: ClipConfig, *, overwrite: bool = False, say: Callable[[st
 
     def step(batch: tuple[Tensor, Generator], epoch: int) -> Step:
         captions, generator = batch
-        drawn = NONE if pool is None else pool.draw(captions, config.negatives, generator)
+        drawn = NONE if pool is None else pool.sample(captions, generator)
         image = pairs.image[captions]
         images, texts, false = embedded(data.pixels[image], data.captions[captions], data.negatives[drawn.rows])
         same = (image[:, None] == image[None, :]).to(device)
-        kind = "negclip" if config.objective == TRIPLET else config.objective
         terms = contrastive_terms(kind, model, images, texts, false, drawn, same, config.concreteness_margin)
-        if others is not None and pictures is not None:
-            of, places = draw_counterparts(others.owner, captions, generator)
+        if pictures is not None:
+            of, places = draw_counterparts(of_caption, captions, generator)
             # TripletCLIP's second term (Patel et al. 2024): NegCLIP's loss of the pictures of negatives, where the
             # captions are the negatives
             if len(of):

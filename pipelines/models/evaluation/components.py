@@ -36,11 +36,7 @@ QUERIES = {  # by kind: column of `components`, kind in the table component_voca
 }
 
 
-class Queries(NamedTuple):
-    """Q queries of one kind; true: (Q, I) bool, True for images with a caption that has the query's component."""
-
-    phrases: list[Phrase]
-    true: Tensor
+Queries = tuple[list[Phrase], Tensor]  # Q phrases, and (Q, I) bool, images with a caption that has the component
 
 
 def frequent_queries(
@@ -62,7 +58,7 @@ def frequent_queries(
         true = torch.zeros(len(kept), images, dtype=torch.bool)
         for row, words in enumerate(kept):
             true[row, sorted(found[words])] = True
-        queries[kind] = Queries([phrase(words, written) for words in kept], true)
+        queries[kind] = [phrase(words, written) for words in kept], true
     return queries
 
 
@@ -98,16 +94,13 @@ def unified_retrieval(
 
     Kinds without queries are left out.
     """
-    return {
-        kind: {
-            "queries": len(phrases),
-            "mAP": 100
-            * average_precision(similarity.by_text(embed(phrases), images), true.to(images.device)).mean().item(),
-            "images": 100 * true.double().mean().item(),
-        }
-        for kind, (phrases, true) in queries.items()
-        if phrases
-    }
+    found = {}
+    for kind, (phrases, true) in queries.items():
+        if phrases:
+            precision = average_precision(similarity.by_text(embed(phrases), images), true.to(images.device))
+            share = 100 * true.double().mean().item()
+            found[kind] = {"queries": len(phrases), "mAP": 100 * precision.mean().item(), "images": share}
+    return found
 
 
 DETECTED = "detected object"  # the kind of these queries
@@ -137,7 +130,7 @@ def detected_queries(instances: Path, images: Sequence[str]) -> Queries:
         if image in place:
             true[category, place[image]] = True
     some = true.any(1)
-    return Queries([Phrase((name,), name) for name, kept in zip(names, some.tolist(), strict=True) if kept], true[some])
+    return [Phrase((name,), name) for name, kept in zip(names, some.tolist(), strict=True) if kept], true[some]
 
 
 AT_ONCE = 1 << 11  # candidates scored at a time

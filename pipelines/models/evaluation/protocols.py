@@ -28,22 +28,10 @@ from ...engine.tables import hash_table, read_table
 from ..bootstrap import bootstrap, figures, interval
 from ..checkpoint import cached_arrays
 from ..config import EvaluateConfig
-from ..data import ComponentLists, Corpus, SceneGraphs, encode_components
+from ..data import ComponentLists, Corpus, SceneGraphs, encode_components, places_in_groups
 from ..vocabulary import WordVocabulary
-from .retrieval import (
-    TIE,
-    TOP,
-    EmbeddedSplit,
-    Ranks,
-    count_hits,
-    count_outranking,
-    embed_in_batches,
-    mean_over_folds,
-    own_scores,
-    rank,
-    recall_metrics,
-    retrieval_metrics,
-)
+from . import retrieval
+from .retrieval import EmbeddedSplit, Ranks
 
 VSE_C = (*PRESETS["vse-c"], *PRESETS["vse-c-paper"])
 FAMILIES: Mapping[str, tuple[str, ...]] = {
@@ -105,10 +93,7 @@ def first_negatives(corpus: Corpus, captions: Tensor, wanted: Tensor, limit: int
     key = (corpus.draw[rows].long() * (len(corpus.operators) + 1)) + corpus.operator[rows]
     rows = rows[key.argsort(stable=True)]
     rows = rows[corpus.negative_caption[rows].argsort(stable=True)]
-    owner = corpus.negative_caption[rows]
-    counts = torch.bincount(owner, minlength=corpus.texts.captions)
-    position = torch.arange(len(rows)) - (counts.cumsum(0) - counts)[owner]
-    return rows[position < limit]
+    return rows[places_in_groups(corpus.negative_caption[rows]) < limit]
 
 
 def score_negatives(split: EmbeddedSplit, attacks: Attacks, best: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
@@ -125,11 +110,13 @@ def score_negatives(split: EmbeddedSplit, attacks: Attacks, best: Tensor) -> tup
     negatives = torch.cat([*attacks.values()]).unique()
     image_of = split.image_of_negative(negatives)
     own = torch.full((len(corpus.operator),), torch.nan)
-    for places, vectors in embed_in_batches(split.model.sentences, corpus.texts, corpus.texts.captions + negatives):
+    for places, vectors in retrieval.embed_in_batches(
+        split.model.sentences, corpus.texts, corpus.texts.captions + negatives
+    ):
         rows = negatives[places]
         own[rows] = similarity.pairs(images[image_of[places].to(images.device)], vectors).cpu()
         for inside, counts in zip(shared, outranking.values(), strict=True):
-            counts += count_outranking(images, best, vectors[inside[rows].to(vectors.device)], similarity)
+            counts += retrieval.count_outranking(images, best, vectors[inside[rows].to(vectors.device)], similarity)
     return own, outranking
 
 
@@ -139,7 +126,7 @@ def ranks_with_own_negatives(ranks: Ranks, own: Tensor, negatives: Tensor, owner
     ranks: without these negatives. own: (M,) score of every negative with the image of its caption. negatives: (P,)
     indices of those that join. owner: (P,) the image of each.
     """
-    outranks = (own[negatives] > ranks.best.cpu()[owner] - TIE).long()
+    outranks = (own[negatives] > ranks.best.cpu()[owner] - retrieval.TIE).long()
     return ranks.images.cpu() + torch.zeros(len(ranks.images), dtype=torch.long).index_add(0, owner, outranks)
 
 
@@ -264,25 +251,27 @@ def run_protocols(split: EmbeddedSplit, attacks: Attacks) -> tuple[dict[str, Any
 
 def plain_retrieval(split: EmbeddedSplit, plain: Ranks, candidates: str) -> tuple[dict[str, Any], pd.DataFrame]:
     """Metrics of retrieval without attack, with intervals, and its ranks; for a large split also means over folds."""
-    of_images = count_hits(plain.images, torch.arange(len(split.images)), len(split.images))
-    of_captions = count_hits(plain.captions, split.owner, len(split.images))
+    of_images = retrieval.count_hits(plain.images, torch.arange(len(split.images)), len(split.images))
+    of_captions = retrieval.count_hits(plain.captions, split.owner, len(split.images))
     samples = np.concatenate([bootstrap(*hits, split.seed) for hits in (of_images, of_captions)], 1)
-    names = [f"{direction} R@{k}" for direction in ("i2t", "t2i") for k in TOP]
+    names = [f"{direction} R@{k}" for direction in ("i2t", "t2i") for k in retrieval.TOP]
     bounds = map(interval, [*samples.T, samples.sum(1)])
-    metrics: dict[str, Any] = {"retrieval": retrieval_metrics(plain)}
+    metrics: dict[str, Any] = {"retrieval": retrieval.retrieval_metrics(plain)}
     metrics["intervals"] = {name: list(both) for name, both in zip([*names, "rsum"], bounds, strict=True)}
     if len(split.images) >= FOLDED_FROM:
         owner = split.owner.to(split.images.device)
-        metrics["folds of 1000"] = mean_over_folds(split.images, split.vectors, owner, FOLD, split.model.similarity)
+        metrics["folds of 1000"] = retrieval.mean_over_folds(
+            split.images, split.vectors, owner, FOLD, split.model.similarity
+        )
     rows = [rank_rows(candidates, "i2t", split.image_ids, plain.images)]
     return metrics, pd.concat([*rows, rank_rows(candidates, "t2i", split.caption_ids, plain.captions)])
 
 
 def _recalls_with_intervals(ranks: Tensor, seed: int) -> dict[str, Any]:
-    found = figures(*count_hits(ranks, torch.arange(len(ranks)), len(ranks)), seed)
+    found = figures(*retrieval.count_hits(ranks, torch.arange(len(ranks)), len(ranks)), seed)
     return {
-        **recall_metrics(ranks),
-        "intervals": {f"R@{k}": list(one.interval) for k, one in zip(TOP, found, strict=True)},
+        **retrieval.recall_metrics(ranks),
+        "intervals": {f"R@{k}": list(one.interval) for k, one in zip(retrieval.TOP, found, strict=True)},
     }
 
 
@@ -297,13 +286,11 @@ def _plural_split(split: EmbeddedSplit, numeral: Tensor, own: Tensor) -> tuple[d
     counting[split.corpus.negative_caption[split.corpus.was_plural]] = True
     inside = torch.isin(split.owner, split.owner[counting[split.captions]])
     image, owner = split.owner[inside].unique(return_inverse=True)
-    device = split.images.device
-    plain = rank(
-        split.images[image.to(device)], split.vectors[inside.to(device)], owner.to(device), split.model.similarity
-    )
-    index = torch.zeros(len(split.images), dtype=torch.long)
-    index[image] = torch.arange(len(image))
-    attacked = ranks_with_own_negatives(plain, own, numeral, index[split.image_of_negative(numeral)])
+    images, vectors = split.images[image.to(split.images.device)], split.vectors[inside.to(split.images.device)]
+    places = split.captions[inside], split.image[image], owner
+    part = EmbeddedSplit(split.model, split.corpus, *places, images, vectors, split.seed)
+    plain = part.rank()
+    attacked = ranks_with_own_negatives(plain, own, numeral, part.image_of_negative(numeral))
     metrics = {
         "images": len(image),
         "captions": int(inside.sum()),
@@ -311,16 +298,15 @@ def _plural_split(split: EmbeddedSplit, numeral: Tensor, own: Tensor) -> tuple[d
         "plain": _recalls_with_intervals(plain.images.cpu(), split.seed),
         "numeral": _recalls_with_intervals(attacked, split.seed),
     }
-    ids = [split.image_ids[n] for n in image.tolist()]
     both = (("plural", plain.images), ("plural:numeral", attacked))
-    return metrics, pd.concat([rank_rows(name, "i2t", ids, ranks) for name, ranks in both])
+    return metrics, pd.concat([rank_rows(name, "i2t", part.image_ids, ranks) for name, ranks in both])
 
 
 def _pairwise(split: EmbeddedSplit, negatives: Tensor, own: Tensor) -> dict[str, Any]:
     """How often, in %, a caption scores higher with its image than its negative does; a tie counts as a failure."""
     true = torch.zeros(split.corpus.texts.captions)
     owner = split.owner.to(split.images.device)
-    true[split.captions] = own_scores(split.images, split.vectors, owner, split.model.similarity).cpu()
+    true[split.captions] = retrieval.own_scores(split.images, split.vectors, owner, split.model.similarity).cpu()
     right = (true[split.corpus.negative_caption[negatives]] > own[negatives]).numpy()
     image = split.image_of_negative(negatives).numpy()
     counts, sizes = (np.bincount(image, weights, len(split.images))[:, None] for weights in (right, None))

@@ -61,12 +61,18 @@ def rank(images: Tensor, captions: Tensor, owner: Tensor, similarity: Similarity
     best = own.new_full((len(images),), -torch.inf).scatter_reduce(0, owner, own, "amax")
     above = torch.zeros(len(images), dtype=torch.long, device=images.device)
     ranks = []
-    for part, at, true in zip(*(x.split(_rows(images)) for x in (captions, owner, own)), strict=True):
+    for part, at, true in zip(*(x.split(max(1, BLOCK // len(images))) for x in (captions, owner, own)), strict=True):
         scores = similarity.by_text(part, images)
         scores[torch.arange(len(at), device=at.device), at] = -torch.inf
         ranks.append(1 + (scores > true[:, None] - TIE).sum(1))
         above += (scores > best - TIE).sum(0)
     return Ranks(1 + above, torch.cat(ranks), best)
+
+
+def ranks_in_rows(scores: Tensor, true: Tensor) -> Tensor:
+    """The rank (n,), from 1, of column true (n,) in each row of scores (n, m); a tie counts against it."""
+    own = scores.gather(1, true[:, None])
+    return 1 + (scores.scatter(1, true[:, None], -torch.inf) > own - TIE).sum(1)
 
 
 def count_outranking(images: Tensor, best: Tensor, sentences: Tensor, similarity: Similarity = COSINE) -> Tensor:
@@ -75,13 +81,9 @@ def count_outranking(images: Tensor, best: Tensor, sentences: Tensor, similarity
     best: (I,) the score of each image's best caption; scores within TIE of it count as equal.
     """
     above = torch.zeros(len(images), dtype=torch.long, device=images.device)
-    for part in sentences.split(_rows(images)):
+    for part in sentences.split(max(1, BLOCK // len(images))):
         above += (similarity.by_text(part, images) > best - TIE).sum(0)
     return above
-
-
-def _rows(images: Tensor) -> int:
-    return max(1, BLOCK // len(images))
 
 
 def recall_metrics(ranks: Tensor) -> dict[str, float]:
@@ -105,11 +107,9 @@ def mean_over_folds(
 ) -> dict[str, float]:
     """The means of the metrics over consecutive folds of `size` images, as is customary on COCO's 5,000 test images.
 
-    images: (I, d). captions: (C, d). owner: (C,) the index of each caption's image. Images beyond the last full fold
-    are left out. Raises ValueError for fewer than `size` images.
+    images: (I, d), at least `size`. captions: (C, d). owner: (C,) the index of each caption's image. Images beyond the
+    last full fold are left out.
     """
-    if len(images) < size:
-        raise ValueError(f"a fold must have {size} images, there are: {len(images)}")
     folds = []
     for start in range(0, len(images) - size + 1, size):
         inside = (owner >= start) & (owner < start + size)

@@ -19,12 +19,12 @@ from torch import Generator, Tensor, nn
 from ...engine.storage import write_atomically, write_json
 from ..checkpoint import epoch_seed
 from ..device import choose_device
-from ..encoders import TextEncoder, TextShape, word_embedding
+from ..encoders import TextEncoder, word_embedding
 from ..figures import markdown_table, mean_and_range, write_results
 from ..fit import Line, Step, fit
 from ..similarities import SIMILARITIES
-from ..vocabulary import WordVocabulary, build_vocabulary, read_vectors
-from .config import MARGINS, EntailConfig
+from ..vocabulary import build_vocabulary, read_vectors
+from .config import EntailConfig
 from .energies import accuracy, best_threshold, pair_loss
 
 # The names of the premise, the hypothesis and the gold label
@@ -126,10 +126,10 @@ class SentencePairs(nn.Module):
         super().__init__()
         self.highest = 1.0 if similarity == "cosine" else 0.0  # score of equal vectors
         self.similarity = SIMILARITIES[similarity]
-        shape = TextShape(config.word_dim, config.joint, bidirectional=False, pooling="last")
         with torch.random.fork_rng(devices=[]):
             embedding = word_embedding(words, config.word_dim, generator, vectors, tune=True)
-            self.text = TextEncoder(embedding, shape, generator, self.similarity.finish)
+            sizes, finish = (config.word_dim, config.joint), self.similarity.finish
+            self.text = TextEncoder(embedding, *sizes, generator, finish, bidirectional=False, pooling="last")
 
     def forward(self, pairs: EncodedPairs, rows: Tensor) -> Tensor:
         """The penalties (B,) of pairs `rows` (B,): E(premise, hypothesis), or 1 - cosine."""
@@ -154,7 +154,10 @@ def entail(
     files = [read_pairs(path) for path in (train, validation, test)]
     vocabulary = build_vocabulary((*files[0].premises, *files[0].hypotheses), config.min_count)
     vectors = read_vectors(config.vectors, vocabulary, config.word_dim) if config.vectors else None
-    parts = [encode_pairs(file, vocabulary, device) for file in files]
+    parts = []
+    for file in files:
+        tokens, offsets = map(torch.from_numpy, vocabulary.encode([*file.premises, *file.hypotheses]))
+        parts.append(EncodedPairs(tokens.to(device), offsets, torch.tensor(file.entailed)))
     dropped = sum(file.dropped for file in files)
     say(f"{len(parts[0].entailed):,} pairs to train on, {len(vocabulary):,} words, {dropped} pairs without a label")
     results: dict[str, dict[str, Any]] = {}
@@ -162,7 +165,7 @@ def entail(
     for similarity in config.similarities:
         fit_pairs = partial(train_pairs, similarity, parts=parts, config=config, words=len(vocabulary), vectors=vectors)
         tried = {}
-        for margin in MARGINS[similarity] if config.margin is None else (config.margin,):
+        for margin in config.margins(similarity):
             tried[margin] = fit_pairs(margin, 0)
             say(f"{similarity}, margin {margin}: {tried[margin][1]['validation']:.1f} % right on validation pairs")
         margin = max(tried, key=lambda name: tried[name][1]["validation"])
@@ -179,12 +182,6 @@ def entail(
         write_atomically(output / f"{name}.safetensors", content)
     write_json(output / "vocabulary.json", list(vocabulary.words))
     return text
-
-
-def encode_pairs(pairs: LabelledPairs, vocabulary: WordVocabulary, device: torch.device) -> EncodedPairs:
-    """Pairs as word ids."""
-    tokens, offsets = map(torch.from_numpy, vocabulary.encode([*pairs.premises, *pairs.hypotheses]))
-    return EncodedPairs(tokens.to(device), offsets, torch.tensor(pairs.entailed))
 
 
 def train_pairs(

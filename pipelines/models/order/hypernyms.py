@@ -15,6 +15,7 @@ from torch import Generator, Tensor, nn
 
 from ...engine.manifest import hash_value
 from ...engine.storage import write_atomically, write_json
+from ..checkpoint import read_tensors
 from ..figures import markdown_table, mean_and_range, new_figure, write_png, write_results
 from ..fit import Line, Step, fit
 from ..similarities import order_penalty
@@ -65,8 +66,12 @@ def predict_hypernyms(config: HypernymConfig, output: Path, say: Say = lambda li
         output.mkdir(parents=True, exist_ok=True)
         for row in config.rows:
             file = output / f"{row}-{kind}-{seed}.safetensors"
-            shares = transitive(split, len(taxonomy.names)) if row == "transitive" else _trained_before(file, settings)
-            if shares is None:
+            known = json.loads(read_tensors(file)[1].get("result", "{}")) if file.exists() else {}
+            if row == "transitive":
+                shares = transitive(split, len(taxonomy.names))
+            elif known.get("settings") == settings:
+                shares = known["found"]
+            else:
                 energy, shares = train_energy(row, split, taxonomy, config, seed, say, clean=clean)
                 result = json.dumps({"settings": settings, "found": shares})
                 write_atomically(file, save(dict(energy.state_dict()), {"result": result}))
@@ -76,18 +81,6 @@ def predict_hypernyms(config: HypernymConfig, output: Path, say: Say = lambda li
     draw_plane(taxonomy, config.concepts, output / "hypernyms.png")
     write_json(output / "concepts.json", taxonomy.names)
     return write_results(output, "hypernyms", results, to_markdown(results, config))
-
-
-def _trained_before(file: Path, settings: str) -> Shares | None:
-    """What a file of vectors says of their test; None if there is none, or it is of other settings."""
-    from safetensors import safe_open
-
-    if not file.exists():
-        return None
-    with safe_open(file, "pt") as tensors:
-        known = json.loads((tensors.metadata() or {}).get("result", "{}"))
-    shares: Shares | None = known["found"] if known.get("settings") == settings else None
-    return shares
 
 
 def transitive(split: Split, concepts: int) -> Shares:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 import torch
@@ -17,10 +17,10 @@ from torch import Tensor
 
 from ....schemas.captions import LANGUAGE
 from ...engine.tables import has_table
-from ..data import Phrase, read_caption_rows
+from ..data import read_caption_rows
 from ..device import choose_device
 from ..evaluation.components import average_precision
-from ..evaluation.retrieval import TIE, EmbeddedSplit, embed_split, own_scores
+from ..evaluation.retrieval import EmbeddedSplit, embed_split, embed_texts, ranks_in_rows
 from ..figures import markdown_table, write_results
 from ..similarities import COSINE, Similarity
 from ..trainer.evaluate import load_with_corpus
@@ -31,15 +31,6 @@ PAPER = "cosine 9.7 and 47.6, order 6.4 and 34.0"  # mean ranks of section 4.6
 TOP = 5
 BOTH = "both of two objects"
 EXAMPLES = 10  # compositions whose best images are written
-
-
-class Split(NamedTuple):
-    """Embedded captions and images: images (I, d), captions (n, d), the image of each (n,), and its words (n,)."""
-
-    images: Tensor
-    captions: Tensor
-    owner: Tensor
-    words: Tensor
 
 
 def measure_lengths(model_folder: Path, run: Path, config: LengthConfig, output: Path) -> str:
@@ -56,20 +47,22 @@ def measure_lengths(model_folder: Path, run: Path, config: LengthConfig, output:
     language = corpus.captions.languages[0]
     chosen = corpus.captions.to_evaluate(config.split, corpus.features.available, config.limit, None, language)
     embedded, words = embed_split(model, corpus, chosen), corpus.texts.offsets.diff()[chosen] - 2  # without the marks
-    split, images = Split(embedded.images, embedded.vectors, embedded.owner, words), len(embedded.images)
-    metrics: dict[str, Any] = {"model": trained.model, "similarity": trained.similarity, "images": images}
-    metrics |= length_ranks(split, model.similarity, config.pairs)
+    images, owner = len(embedded.images), embedded.owner
+    name = getattr(trained, "similarity", "cosine")
+    metrics: dict[str, Any] = {"model": trained.model, "similarity": name, "images": images}
+    given = embedded.images, embedded.vectors, owner, words, model.similarity
+    metrics |= length_ranks(*given, config.pairs)
     head = ["lengths", "images", "pairs", "mean rank of the image", "mean rank of the longer caption"]
-    row = [trained.similarity, f"{images:,}", str(metrics["pairs"])]
+    row = [name, f"{images:,}", str(metrics["pairs"])]
     table = markdown_table(head, [[*row, f"{metrics['image']:.1f}", f"{metrics['longer']:.1f}"]])
     parts = [table, f"Paper, COCO: {PAPER}."]
     if language == LANGUAGE and has_table(run, "components"):
         rows = read_caption_rows(run, "components", embedded.caption_ids)["objects"].to_pylist()
         objects = [{item["object"] for item in row} for row in rows]
-        names, named, pairs = named_objects(objects, split.owner.tolist(), images, config.min_images)
+        names, named, pairs = named_objects(objects, owner.tolist(), images, config.min_images)
         if len(pairs):
-            vectors = model.queries(corpus.vocabulary, [Phrase((name,), name) for name in names])
-            found = compositions(vectors, named.to(vectors.device), pairs, split.images, model.similarity)
+            vectors = embed_texts(model.sentences, corpus.vocabulary.encode(names), corpus.device)
+            found = compositions(vectors, named.to(vectors.device), pairs, embedded.images, model.similarity)
             cells = []
             for name, (scores, true) in found.items():
                 metrics[name] = {"queries": len(true), "mAP": 100 * average_precision(scores, true).mean().item()}
@@ -80,35 +73,27 @@ def measure_lengths(model_folder: Path, run: Path, config: LengthConfig, output:
     return write_results(output, "lengths", metrics, "\n\n".join(parts))
 
 
-def length_ranks(split: Split, similarity: Similarity, pairs: int) -> dict[str, Any]:
+def length_ranks(
+    images: Tensor, captions: Tensor, owner: Tensor, words: Tensor, similarity: Similarity, pairs: int
+) -> dict[str, Any]:
     """Mean ranks, from 1, over the `pairs` pairs of captions of one image that differ most in their number of words.
 
     image: of the image of their captions among all images. longer: of the longer caption among all captions but the
-    shorter one, which is the query; the candidate takes the place of the image: E(candidate, query).
+    shorter one, which is the query; the candidate takes the place of the image: E(candidate, query). images: (I, d).
+    captions: (n, d). owner, words: (n,) the image of each, and its number of words, on the CPU.
     """
-    device = split.images.device
-    captions = pd.DataFrame({"owner": split.owner.numpy(), "words": split.words.numpy()}).reset_index(names="row")
-    both = captions.merge(captions, on="owner", suffixes=("_short", "_long"))
+    table = pd.DataFrame({"owner": owner.numpy(), "words": words.numpy()}).reset_index(names="row")
+    both = table.merge(table, on="owner", suffixes=("_short", "_long"))
     both["more"] = both["words_long"] - both["words_short"]
     both = both[both["more"] > 0].sort_values(["more", "row_short", "row_long"], ascending=[False, True, True])
     if not len(both):
         raise ValueError("split must have images with two captions of different length, has none")
-    kept = torch.from_numpy(both[["row_short", "row_long"]].to_numpy()[:pairs].copy()).to(device)
-    shorter, longer = kept.T
-    rows = kept.flatten().unique()
-    at = split.owner.to(device)[rows]
-    own = own_scores(split.images, split.captions[rows], at, similarity)
-    scores = similarity.by_text(split.captions[rows], split.images)
-    scores[torch.arange(len(rows), device=device), at] = -torch.inf
-    image = 1 + (scores > own[:, None] - TIE).sum(1)
-    scores = similarity.by_text(split.captions[shorter], split.captions)
-    every = torch.arange(len(kept), device=device)
-    true = scores[every, longer]
-    scores[every, longer] = -torch.inf
-    scores[every, shorter] = -torch.inf
-    rank = 1 + (scores > true[:, None] - TIE).sum(1)
-    means = {"image": image.double().mean().item(), "longer": rank.double().mean().item()}
-    return {"pairs": len(kept), **means}
+    kept = torch.from_numpy(both[["row_short", "row_long"]].to_numpy()[:pairs].copy()).to(images.device)
+    (shorter, longer), rows = kept.T, kept.flatten().unique()
+    image = ranks_in_rows(similarity.by_text(captions[rows], images), owner.to(images.device)[rows])
+    scores = similarity.by_text(captions[shorter], captions)
+    rank = ranks_in_rows(scores.scatter(1, shorter[:, None], -torch.inf), longer)
+    return {"pairs": len(kept), "image": image.double().mean().item(), "longer": rank.double().mean().item()}
 
 
 def named_objects(

@@ -17,13 +17,12 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import fields
 from functools import partial
 from pathlib import Path
 
 from ....schemas.markdown import replaced
 from ...engine.storage import write_atomically, write_json
-from .plan import PARTS, SIZES, Settings, Step, Taken, steps, times
+from .plan import PapersConfig, Step, Taken, steps, times
 from .tables import TABLES, tables
 
 NEGCAP = (sys.executable, "-m", "negcap")
@@ -36,7 +35,7 @@ def main(arguments: list[str] | None = None) -> int:
     """
     given = _parser().parse_args(arguments)
     try:
-        settings = Settings(**{item.name: getattr(given, item.name) for item in fields(Settings)})
+        settings = PapersConfig.of(vars(given))
         plan = steps(settings)
         page = given.page.read_text("utf-8") if given.page else ""
         if given.page:
@@ -47,22 +46,22 @@ def main(arguments: list[str] | None = None) -> int:
     if given.print:
         print("\n".join(shlex.join(("negcap", *step.command)) for step in plan))
         return 0
-    began, done = time.monotonic(), times(plan, given.source, given.output)
+    began, done = time.monotonic(), times(plan, settings.source, settings.output)
     try:
         say = partial(print, file=sys.stderr, flush=True)
-        failed = run_steps(plan, given.source, given.output, given.at_once, say)
+        failed = run_steps(plan, settings.source, settings.output, given.at_once, say)
     except KeyboardInterrupt:
         print("papers: interrupted; the same command goes on where this one ended", file=sys.stderr)
         return 130
-    after = times(plan, given.source, given.output)
+    after = times(plan, settings.source, settings.output)
     made = tables(settings)
     text = "\n\n".join(f"## {name}\n\n{table}" for name, table in made.items())
-    write_atomically(given.output / "tables.md", (text + "\n").encode())
+    write_atomically(settings.output / "tables.md", (text + "\n").encode())
     if page:
         given.page.write_text(insert_tables(page, made), "utf-8")
     total, before = (sum(taken.cpu for taken in found.values()) / 60 for found in (after, done))
     print(
-        f"{given.output / 'tables.md'}: {len(after)} of {len(plan)} commands are done, {total:.1f} minutes "
+        f"{settings.output / 'tables.md'}: {len(after)} of {len(plan)} commands are done, {total:.1f} minutes "
         f"of CPU; {len(after) - len(done)} of them now, {total - before:.1f} minutes of CPU in "
         f"{(time.monotonic() - began) / 60:.1f} minutes",
         file=sys.stderr,
@@ -132,23 +131,11 @@ def run_steps(steps: Sequence[Step], source: Path, output: Path, at_once: int, s
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("papers", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("source", type=Path, help="folder in the VSE++ layout")
-    parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="folder of the run and its models")
-    parser.add_argument(
-        "--part", dest="parts", action="append", default=[], choices=PARTS, help="only this part; may be repeated"
-    )
-    parser.add_argument("--vectors", type=Path, metavar="FILE", help="word vectors, for the parts words and blanks")
-    parser.add_argument("--seeds", type=int, default=1, help="trainings per model, but of ablations; default: 1")
-    parser.add_argument("--split", default="dev", help="split to evaluate on; default: dev")
-    parser.add_argument("--limit", type=int, default=400, help="its first images; default: 400")
-    parser.add_argument(
-        "--size",
-        default="short",
-        choices=SIZES,
-        help="short, the default: six epochs; trained: until validation has stopped rising, many hours; full:"
-        " the papers' dimensions and epochs",
-    )
-    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"), help="of trainings; default: cpu")
+    for name, field in PapersConfig.model_fields.items():
+        flag = {"source": "source", "parts": "--part"}.get(name, f"--{name}")
+        more = {"required": True} if name == "output" else {"action": "append", "dest": name} if name == "parts" else {}
+        default = f"; default: {field.default}" if isinstance(field.default, (str, int)) else ""
+        parser.add_argument(flag, help=f"{field.description}{default}", **more)
     parser.add_argument("--at-once", type=int, default=2, metavar="N", help="commands run in parallel; default: 2")
     parser.add_argument("--page", type=Path, metavar="FILE", help="page of Markdown to put the tables into")
     parser.add_argument("--print", action="store_true", help="only print the commands")

@@ -9,18 +9,21 @@ import json
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
+
+from pydantic import Field
 
 from ....augment.operators import PRESETS
+from ....augment.settings import AtLeastOne, Settings
 
 PAPERS = tomllib.loads(Path(__file__).with_name("papers.toml").read_text("utf-8"))
 # In the text of a command, what is in brackets is for the sizes short and trained, [of short|of trained] if they
 # differ; names of folders are in braces
-SIZES, OF_SIZES, FOLDER = ("short", "trained", "full"), re.compile(r"\[(.*?)\]"), re.compile(r"\{\w+\}[^ ,|\]]*")
+OF_SIZES, FOLDER = re.compile(r"\[(.*?)\]"), re.compile(r"\{\w+\}[^ ,|\]]*")
+Part = Literal["vse-c", "univse", "ablations", "words", "blanks", "saliency", "augmented", "order"]
 # By recipe. At the size trained all models leave the plateau of the hardest negative, where the loss is twice the
 # margin: on Flickr8k by negcap's recipe in 15 epochs, at the papers' rates in 30
 SMALL = {
@@ -41,32 +44,24 @@ UNIVSE = (
 )
 
 
-@dataclass(frozen=True)
-class Settings:
-    """Where data is and what is run.
+class PapersConfig(Settings):
+    """Where data is and what is run. Raises ValueError for a value out of its range."""
 
-    source: a folder in the VSE++ layout. output: a folder for the run, the models and the results. parts: of PARTS.
-    vectors: a file of word vectors, which the parts words and blanks need. seeds: trainings of each model of the parts
-    vse-c, univse and augmented. split, limit: what is evaluated on. size: "short", six epochs; "trained", until
-    validation has stopped rising, as many steps for all models of a recipe; or "full", the papers' dimensions and
-    epochs. device: of trainings and evaluations but at the size full; a GPU computes in float32, as a CPU does.
-    """
-
-    source: Path
-    output: Path
-    parts: Sequence[str] = ()
-    vectors: Path | None = None
-    seeds: int = 1
-    split: str = "dev"
-    limit: int = 400
-    size: str = "short"
-    device: str = "cpu"
-
-    def __post_init__(self) -> None:
-        if unknown := [part for part in self.parts if part not in PARTS]:
-            raise ValueError(f"part must be one of {', '.join(PARTS)}, was: {', '.join(unknown)}")
-        if self.seeds < 1 or self.size not in SIZES:
-            raise ValueError(f"seeds must be >= 1 and size one of {', '.join(SIZES)}, were: {self.seeds}, {self.size}")
+    source: Path = Field(description="folder in the VSE++ layout")
+    output: Path = Field(description="folder of the run, its models and the results")
+    parts: tuple[Part, ...] = Field((), description=f"only this part, of {', '.join(get_args(Part))}; may be repeated")
+    vectors: Path | None = Field(None, description="word vectors, for the parts words and blanks")
+    seeds: AtLeastOne = Field(1, description="trainings of each model of the parts vse-c, univse and augmented")
+    split: str = Field("dev", description="split to evaluate on")
+    limit: AtLeastOne = Field(400, description="its first images")
+    size: Literal["short", "trained", "full"] = Field(
+        "short",
+        description="short: six epochs; trained: until validation has stopped rising, as many steps for all models of "
+        "a recipe, many hours; full: the papers' dimensions and epochs",
+    )
+    device: Literal["cpu", "cuda"] = Field(
+        "cpu", description="of trainings and evaluations but at the size full; a GPU computes in float32, as a CPU does"
+    )
 
     @property
     def run(self) -> Path:
@@ -100,13 +95,13 @@ class Step(NamedTuple):
     needs: frozenset[str] = frozenset()
 
 
-def steps(settings: Settings) -> list[Step]:
+def steps(settings: PapersConfig) -> list[Step]:
     """Everything that the parts of `settings` need, all parts if it names none; a step is behind those that it needs.
 
     A step needs those before it that write to a folder that its command names; `caption` writes to a run.
     """
-    parts, jobs = settings.parts or tuple(PARTS), dict[str, Sequence[str]]()
-    for part in parts:
+    jobs = dict[str, Sequence[str]]()
+    for part in settings.parts or PARTS:
         for job, texts in (*(_run(settings) if part not in OF_CAPTIONS else ()), *PARTS[part](settings)):
             jobs.setdefault(job, texts)
     named = ("source", "output", "run", "captions", "split", "limit", "device")
@@ -131,7 +126,7 @@ def of_size(flags: str, size: str) -> str:
     return {"short": short, "trained": trained if bar else short, "full": ""}[size]
 
 
-def _run(settings: Settings) -> Jobs:
+def _run(settings: PapersConfig) -> Jobs:
     operators = " ".join(f"--operator={name}" for of in ("vse-c-paper", "univse-paper") for name in PRESETS[of])
     if settings.size == "full":
         operators += " --per-family 1000"  # of an operator: the paper's pool of about 1,000 a caption
@@ -172,7 +167,7 @@ def _models(names: Iterable[str], recipes: Iterable[str] = ("house",), seeds: in
             yield _training(f"{name}@{recipe}-{seed}", model, given, evaluations=evaluations)
 
 
-def _ablations(settings: Settings) -> Jobs:
+def _ablations(settings: PapersConfig) -> Jobs:
     for name, flags in PAPERS["ablations"].items():
         if settings.has_grid or "grid" not in flags:
             both = {"both": f"--drop-components 0.3 {FEW}"} if name == "dropped" else {}
@@ -180,7 +175,7 @@ def _ablations(settings: Settings) -> Jobs:
             yield _training(f"univse-{name}", "univse", given, evaluations={"evaluation": FEW, **both})
 
 
-def _probe(settings: Settings, task: str, models: Iterable[str], flags: str) -> Jobs:
+def _probe(settings: PapersConfig, task: str, models: Iterable[str], flags: str) -> Jobs:
     if settings.vectors is not None:
         trained = list(_models(models))
         joined = " ".join(f"--model {{models}}/{name}" for name, _ in trained)
@@ -188,13 +183,13 @@ def _probe(settings: Settings, task: str, models: Iterable[str], flags: str) -> 
         yield from (*trained, (task, [f"probe {task} {{run}} {where} {joined} [{flags}]"]))
 
 
-def _saliency(settings: Settings) -> Jobs:
+def _saliency(settings: PapersConfig) -> Jobs:
     trained = list(_models(("vse++", "vse-c")))
     command = "probe saliency {{run}} --split {{split}} --limit 200 --threads 1 --model {{models}}/{}"
     yield from (*trained, *((f"saliency of {name}", [command.format(name)]) for name, _ in trained))
 
 
-def _augmented(settings: Settings) -> Jobs:
+def _augmented(settings: PapersConfig) -> Jobs:
     yield "captions", PAPERS["captioner"]["captions"]
     yield "captioner", PAPERS["captioner"]["commands"]
     if settings.size != "short":
@@ -210,14 +205,14 @@ def _augmented(settings: Settings) -> Jobs:
             yield _training(f"{name}@house-{seed}", "vse++", given, "{captions}")
 
 
-def _order(settings: Settings) -> Jobs:
+def _order(settings: PapersConfig) -> Jobs:
     yield "captions", PAPERS["captioner"]["captions"]
     for seed, (name, flags) in product(range(settings.seeds), PAPERS["order"].items()):
         given = f"--recipe paper --seed {seed} {flags} {SMALL['paper']}"
         yield _training(f"{name}@paper-{seed}", "order", given, "{captions}")
 
 
-PARTS: dict[str, Callable[[Settings], Jobs]] = {
+PARTS: dict[str, Callable[[PapersConfig], Jobs]] = {
     "vse-c": lambda settings: _models(VSE_C, PAPERS["recipes"], settings.seeds),
     "univse": lambda settings: _models(UNIVSE, PAPERS["recipes"], settings.seeds, grid=settings.has_grid),
     "ablations": _ablations,

@@ -17,12 +17,12 @@ import pyarrow as pa
 
 from ...engine.tables import has_table, read_table
 from ..bootstrap import Figure
-from ..checkpoint import METRICS
+from ..checkpoint import METRICS, read_history
 from ..evaluation.protocols import FAMILIES
 from ..figures import format_difference, format_interval, markdown_table, mean_and_range
 from ..trainer.compare import VariantResult, summarize
 from ..trainer.evaluate import Evaluation
-from .plan import PAPERS, Settings
+from .plan import PAPERS, PapersConfig
 
 OF_CAPTIONS = ("augmented", "order-2")  # tables of models that are evaluated on a run without negatives
 CLAIMED_OF = re.compile(r"\+max|-grid.*|-falling")  # variants of a model for which its paper's claim is checked, too
@@ -35,7 +35,7 @@ RECIPES, COMPARED, REPORTED = (PAPERS[name] for name in ("recipes", "compared", 
 TITLES = {name: f"`{name}`" for name in PAPERS["augmented"]} | PAPERS["titles"]
 
 
-def tables(settings: Settings) -> dict[str, str]:
+def tables(settings: PapersConfig) -> dict[str, str]:
     """The tables by name, as Markdown, with a row for everything of the plan that has been measured."""
     return {name: table(settings) for name, table in TABLES.items()}
 
@@ -51,35 +51,30 @@ def read_evaluation(folder: Path, what: str = "evaluation") -> dict[str, Any]:
     return read_results(folder / what / "evaluation.json")
 
 
-def read_seeds(settings: Settings, model: str, recipe: str) -> list[dict[str, Any]]:
+def read_seeds(settings: PapersConfig, model: str, recipe: str) -> list[dict[str, Any]]:
     """The evaluations of a model by all seeds that have been trained, or of UniVSE's sentence with some components."""
     model, what = ("univse", model) if model in PAPERS["of_sentence"] else (model, "evaluation")
     return list(filter(None, (read_evaluation(folder, what) for folder in settings.trained(model, recipe))))
 
 
-def read_probe(settings: Settings, task: str) -> dict[str, Any]:
+def read_probe(settings: PapersConfig, task: str) -> dict[str, Any]:
     """The rows of `negcap probe`, by model; task: words or blanks."""
     rows = read_results(settings.output / task / f"{task}.json").get("rows", {})
     return {name.removesuffix("@house-0"): row for name, row in rows.items()}
 
 
-def difference_in(settings: Settings, name: str, one: str, other: str, recipe: str) -> Mapping[str, Figure]:
-    """`difference` of two models of a table, by a recipe."""
-    run = settings.captions if name in OF_CAPTIONS else settings.run
-    return difference(settings.trained(one, recipe), settings.trained(other, recipe), run)
+def difference(settings: PapersConfig, table: str, one: str, other: str, recipe: str) -> Mapping[str, Figure]:
+    """The differences of the metrics of two models of a table, by a recipe, see VariantResult.minus.
 
-
-def difference(ones: Iterable[Path], others: Iterable[Path], run: Path) -> Mapping[str, Figure]:
-    """The differences of two models' metrics, see VariantResult.minus, over the seeds that both are evaluated with.
-
-    ones, others: their folders by seed. Empty if there is no such seed.
+    Over the seeds that both are evaluated with; empty if there is no such seed.
     """
-    pairs = zip(ones, others, strict=True)
+    run = settings.captions if table in OF_CAPTIONS else settings.run
+    pairs = zip(settings.trained(one, recipe), settings.trained(other, recipe), strict=True)
     both = [pair for pair in pairs if all((folder / "evaluation/ranks.parquet").exists() for folder in pair)]
     if not both:
         return {}
-    one, other = (_summary(folders, run) for folders in zip(*both, strict=True))
-    return one.minus(other)
+    mine, theirs = (_summary(folders, run) for folders in zip(*both, strict=True))
+    return mine.minus(theirs)
 
 
 @cache
@@ -107,11 +102,10 @@ def _cells(seeds: Sequence[Mapping[str, Any]], places: Iterable[str], without_sp
 
     without_span: the numbers of the places that have the mean only.
     """
-    columns = [[_value(metrics, place) for metrics in seeds] for place in places]
-    means = [sum(column) / len(column) for column in columns]
+    columns = ([_value(metrics, place) for metrics in seeds] for place in places)
     return [
-        f"{mean:.1f}" if number in without_span else mean_and_range(column)
-        for number, (column, mean) in enumerate(zip(columns, means, strict=True))
+        f"{mean(column):.1f}" if number in without_span else mean_and_range(column)
+        for number, column in enumerate(columns)
     ]
 
 
@@ -119,7 +113,7 @@ def _reported(values: Iterable[float]) -> list[str]:
     return ["" if math.isnan(value) else f"{value:g}" for value in values]
 
 
-def _compared(name: str, settings: Settings, more: Callable[[Settings], Rows] = lambda settings: []) -> str:
+def _compared(name: str, settings: PapersConfig, more: Callable[[PapersConfig], Rows] = lambda settings: []) -> str:
     """A table of COMPARED: what the paper reports, what each recipe and model has, and the differences of models.
 
     more: further rows, before the differences.
@@ -144,19 +138,19 @@ def _compared(name: str, settings: Settings, more: Callable[[Settings], Rows] = 
                 cells = _cells(seeds, places, its.get("without_span", ()))
                 measured.append([f"{TITLES[model]}, {title}", *cells])
         for one, other in pairs:
-            if figures := difference_in(settings, name, one, other, recipe):
+            if figures := difference(settings, name, one, other, recipe):
                 cells = [format_difference(*figures[named]) if named in figures else "" for named in names]
                 differences.append([f"{TITLES[one]} − {TITLES[other]}, {title}", *cells])
     return markdown_table(["", *titles], [*printed, *measured, *rows, *differences])
 
 
-def _claims(settings: Settings) -> str:
+def _claims(settings: PapersConfig) -> str:
     """Which differences of models that a paper reports come out: those whose interval has the paper's sign alone."""
     rows = []
     for name, its in COMPARED.items():
         for (one, other), (recipe, title) in product(its.get("differences", ()), RECIPES.items()):
             reported = [its["reported"].get(CLAIMED_OF.sub("", model)) for model in (one, other)]
-            found = difference_in(settings, name, one, other, recipe)
+            found = difference(settings, name, one, other, recipe)
             if not (all(reported) and found):
                 continue
             columns = its["columns"][-len(reported[0]) :]
@@ -169,14 +163,14 @@ def _claims(settings: Settings) -> str:
     return markdown_table(["", "table", "metric", "paper", "measured", "shape"], rows)
 
 
-def _training(settings: Settings) -> str:
+def _training(settings: PapersConfig) -> str:
     """How the trainings of the main rows went: the loss and rsum on validation, by quarters of them."""
     parts = (f"{what}, {quarter}/4" for what in ("loss ÷ 2 margins", "rsum") for quarter in range(1, 5))
     rows = []
     for (recipe, title), model in product(RECIPES.items(), (*PAPERS["models"], *PAPERS["augmented"], *PAPERS["order"])):
         folders = (folder for folder in settings.trained(model, recipe) if read_evaluation(folder))
         files = [file for folder in folders if (file := folder / METRICS).exists()]
-        if not (seeds := [_history(file) for file in files]):
+        if not (seeds := [read_history(file) for file in files]):
             continue
         rsum = [[line["validation"]["rsum"] for line in lines] for lines in seeds]
         best = " ".join(str(1 + its.index(max(its))) for its in rsum)
@@ -189,11 +183,7 @@ def _training(settings: Settings) -> str:
     return markdown_table(["", "steps", "best epoch of each seed", *parts], rows)
 
 
-def _history(file: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in file.read_text("utf-8").splitlines()]
-
-
-def _supply(settings: Settings) -> str:
+def _supply(settings: PapersConfig) -> str:
     """The mean number of negatives of a caption by family, and how many images have captions with enough of each."""
     least = " · ".join(map(str, LEAST))
     head = [f"negatives per caption, at most {MOST} counted", *FAMILIES]
@@ -212,7 +202,7 @@ def _supply(settings: Settings) -> str:
     return markdown_table(head, rows)
 
 
-def _words(settings: Settings) -> str:
+def _words(settings: PapersConfig) -> str:
     """VSE-C's Table 6: MAP, with its interval over images."""
     found, paper = read_probe(settings, "words"), REPORTED["words"]
     rows = []
@@ -222,7 +212,7 @@ def _words(settings: Settings) -> str:
     return markdown_table(["MAP", "reported", "measured"], rows)
 
 
-def _blanks(settings: Settings) -> str:
+def _blanks(settings: PapersConfig) -> str:
     """VSE-C's Table 7."""
     columns = [(kind, top) for kind in ("noun", "preposition", "both") for top in ("R@1", "R@10")]
     rows = [[f"{TITLES[name]}, reported", *_reported(values)] for name, values in REPORTED["blanks"].items()]
@@ -231,7 +221,7 @@ def _blanks(settings: Settings) -> str:
     return markdown_table(["", *map(" ".join, columns)], rows)
 
 
-def _saliency(settings: Settings) -> str:
+def _saliency(settings: PapersConfig) -> str:
     """VSE-C's Figure 2 as a measure: the share of the saliency on edited words, by operator."""
     each = [read_results(settings.trained(name)[0] / "saliency/saliency.json") for name in ("vse++", "vse-c")]
     rows = []
@@ -245,7 +235,7 @@ def _saliency(settings: Settings) -> str:
     return markdown_table(head, rows)
 
 
-def _unified(settings: Settings) -> Rows:
+def _unified(settings: PapersConfig) -> Rows:
     """The rows of UniVSE's Table 3 for words that are read as sentences, and for its ablations."""
     rows = []
     for recipe, title in RECIPES.items():
@@ -262,7 +252,7 @@ def _unified(settings: Settings) -> Rows:
     return rows
 
 
-def _chance(settings: Settings) -> Rows:
+def _chance(settings: PapersConfig) -> Rows:
     """The rows of UniVSE's Table 4 for attributes and relations that are assigned at random."""
     its = COMPARED["univse-4"]
     rows = [["chance, reported", *_reported(its["reported"]["chance"])]]
@@ -271,7 +261,7 @@ def _chance(settings: Settings) -> Rows:
     return [*rows, ["chance", *_cells(evaluated[-1:], places)]] if evaluated else rows
 
 
-def _alpha(settings: Settings) -> str:
+def _alpha(settings: PapersConfig) -> str:
     """UniVSE's Figure 5: rsum and attacks by the weight α of the sentence in a caption's vector."""
     rows = []
     for recipe, title in RECIPES.items():
@@ -282,7 +272,7 @@ def _alpha(settings: Settings) -> str:
     return markdown_table(["α", *(f"{n / 10:.1f}" for n in range(11))], rows)
 
 
-def _ablations(settings: Settings) -> str:
+def _ablations(settings: PapersConfig) -> str:
     """UniVSE's ablations, but for those of Table 3, beside the paper's."""
     rows = []
     measured = {name: (f"univse-{name}", "evaluation") for name in PAPERS["ablations"] if not name.startswith("only-")}
@@ -294,7 +284,7 @@ def _ablations(settings: Settings) -> str:
     return markdown_table(["", "reported: rsum / attacks", "rsum", "attacks"], rows)
 
 
-TABLES: dict[str, Callable[[Settings], str]] = {
+TABLES: dict[str, Callable[[PapersConfig], str]] = {
     "claims": _claims,
     "training": _training,
     "supply": _supply,

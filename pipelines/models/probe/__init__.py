@@ -10,7 +10,7 @@ import torch
 from ..figures import write_results
 from .blanks import fill_blanks
 from .objects import image_to_word
-from .task import ProbeConfig, read_task
+from .task import ProbeConfig, Task
 
 TASKS = {"words": image_to_word, "blanks": fill_blanks}
 
@@ -23,5 +23,5 @@ def probe(
     Raises FileNotFoundError or ValueError for a run without what the task needs, and as `word_tables`.
     """
     torch.set_num_threads(config.threads)
-    metrics, text = TASKS[task](read_task(run, config, say))
+    metrics, text = TASKS[task](Task(run, config, say))
     return write_results(output, task, metrics, text)

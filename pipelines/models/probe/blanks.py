@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +12,7 @@ from torch.nn import functional
 from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
 from ....augment.language.semantic_classes import prepositions
-from ..data import pack_sentences, ragged_rows, read_caption_rows
+from ..data import pack_sentences, ragged_rows, read_caption_rows, starts_of
 from ..figures import markdown_table
 from ..fit import Step, fit
 from ..vocabulary import SPECIALS, UNKNOWN_ID, WordVocabulary, build_vocabulary, word_spans
@@ -21,25 +20,7 @@ from .task import FILE, NOUNS, Task, word_tables
 
 KINDS = ("noun", "preposition")
 TOP = (1, 10)
-
-
-@dataclass(frozen=True)
-class BlanksConfig:
-    """How blanks are filled; the defaults are VSE-C's, whose paper does not say the size of the hidden layer.
-
-    states: units of each of the two GRUs. hidden: units of the hidden layer. epochs: in each, a caption has one random
-    blank. AdamW at learning_rate, with weight_decay. image: whether the image is read, too. seed: of the initial
-    weights and of what is drawn.
-    """
-
-    states: int = 512
-    hidden: int = 1024
-    epochs: int = 10
-    batch_size: int = 128
-    learning_rate: float = 1e-3
-    weight_decay: float = 1e-4
-    image: bool = True
-    seed: int = 0
+STATES, EPOCHS, WEIGHT_DECAY = 512, 10, 1e-4  # of VSE-C
 
 
 class Blanks(NamedTuple):
@@ -92,15 +73,10 @@ def read_blanks(run: Path, ids: Sequence[str], image: Tensor, vocabulary: WordVo
     id = tokens[offsets[caption] + position].long()
     good = known[id] & (id != UNKNOWN_ID)
     captions, owner = caption[good].unique(return_inverse=True)
-    starts = _starts(torch.bincount(owner, minlength=len(captions)))
+    starts = starts_of(torch.bincount(owner, minlength=len(captions)))
     kept, _ = ragged_rows(offsets, captions)
-    ends = _starts(offsets.diff()[captions])
+    ends = starts_of(offsets.diff()[captions])
     return Blanks(tokens[kept], ends, image[captions], starts, position[good], kind[good])
-
-
-def _starts(sizes: Tensor) -> Tensor:
-    """Where each of n groups begins (n + 1,), given their sizes (n,)."""
-    return torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
 
 
 class BlankFiller(nn.Module):
@@ -108,18 +84,18 @@ class BlankFiller(nn.Module):
 
     A GRU reads the words before the blank, another those after it from the end; their last states and the features of
     the image go through a layer of `hidden` rectified units to a vector as long as a word's. words: (V, e), not
-    trained.
+    trained. features: how many numbers an image has; 0: it is not read. states: units of each GRU.
     """
 
     words: Tensor
 
-    def __init__(self, words: Tensor, features: int, config: BlanksConfig) -> None:
+    def __init__(self, words: Tensor, features: int, states: int, hidden: int) -> None:
         super().__init__()
         self.register_buffer("words", words)
-        self.image = config.image
-        self.gru = nn.GRU(words.shape[1], config.states, bidirectional=True)
-        self.hidden = nn.Linear(2 * config.states + features * config.image, config.hidden)
-        self.out = nn.Linear(config.hidden, words.shape[1])
+        self.features = features
+        self.gru = nn.GRU(words.shape[1], states, bidirectional=True)
+        self.hidden = nn.Linear(2 * states + features, hidden)
+        self.out = nn.Linear(hidden, words.shape[1])
 
     def forward(self, blanks: Blanks, captions: Tensor, which: Tensor, owner: Tensor, features: Tensor) -> Tensor:
         """Vectors (b, e) for the blanks `which` (b,), of captions (B,); owner: (b,) the index of each one's caption.
@@ -132,19 +108,34 @@ class BlankFiller(nn.Module):
         before, after = padded.chunk(2, 2)
         at = blanks.position[which]
         parts = [before[at - 1, owner], after[at + 1, owner]]
-        if self.image:
+        if self.features:
             parts.append(features[blanks.image[captions[owner]]])
         return self.out(torch.relu(self.hidden(torch.cat(parts, 1))))
 
 
-def train_filler(words: Tensor, features: Tensor, blanks: Blanks, config: BlanksConfig) -> BlankFiller:
-    """A model trained to predict the vectors (V, e) of the blanks' words, by 1 - cosine; features: (I, D)."""
-    generator = Generator().manual_seed(config.seed)
+def train_filler(
+    words: Tensor,
+    features: Tensor,
+    blanks: Blanks,
+    seed: int = 0,
+    epochs: int = EPOCHS,
+    states: int = STATES,
+    hidden: int = 1024,
+    batch_size: int = 128,
+    learning_rate: float = 1e-3,
+    image: bool = True,
+) -> BlankFiller:
+    """A model trained to predict the vectors (V, e) of the blanks' words, by 1 - cosine; features: (I, D).
+
+    The defaults are VSE-C's, whose paper does not say the size of the hidden layer. In each epoch, a caption has one
+    random blank. states: units of each of the two GRUs. hidden: units of the hidden layer. image: whether the image is
+    read, too. seed: of the initial weights and of what is drawn.
+    """
+    generator = Generator().manual_seed(seed)
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(config.seed)
-        filler = BlankFiller(words, features.shape[1], config)
-    trained = [parameter for parameter in filler.parameters() if parameter.requires_grad]
-    optimizer = torch.optim.AdamW(trained, lr=config.learning_rate, weight_decay=config.weight_decay)
+        torch.manual_seed(seed)
+        filler = BlankFiller(words, features.shape[1] * image, states, hidden)
+    optimizer = torch.optim.AdamW(filler.parameters(), lr=learning_rate, weight_decay=WEIGHT_DECAY)
     counts = blanks.starts.diff()
 
     def step(captions: Tensor, epoch: int) -> Step:
@@ -154,9 +145,9 @@ def train_filler(words: Tensor, features: Tensor, blanks: Blanks, config: Blanks
         return Step(1 - functional.cosine_similarity(found, words[blanks.words[which]], dim=1).mean())
 
     def batches(epoch: int) -> Sequence[Tensor]:
-        return torch.randperm(len(counts), generator=generator).split(config.batch_size)
+        return torch.randperm(len(counts), generator=generator).split(batch_size)
 
-    fit({"filler": filler}, {"optimizer": optimizer}, batches, step, config.epochs)
+    fit({"filler": filler}, {"optimizer": optimizer}, batches, step, epochs)
     return filler
 
 
@@ -210,36 +201,35 @@ def fill_blanks(task: Task) -> tuple[dict[str, Any], str]:
 
     Returns the metrics, and their table as Markdown.
     """
-    run, config, captions, features, train, test, say = task
-    vocabulary = build_vocabulary((captions.texts[int(n)].as_py() for n in train), config.min_count or 4)
+    config, captions, features = task.config, task.captions, task.features
+    vocabulary = build_vocabulary((captions.texts[int(n)].as_py() for n in task.train), config.min_count or 4)
     tables = word_tables(config.vectors, config.models, vocabulary.words[len(SPECIALS) :], config.seed)
     known = torch.cat([torch.zeros(len(SPECIALS), dtype=torch.bool), ~tables[FILE].isnan().any(1)])
     choices = known.nonzero()[:, 0]
     seen, tested = (
-        read_blanks(run, [captions.ids[int(n)] for n in rows], captions.image[rows], vocabulary, known)
-        for rows in (train, test)
+        read_blanks(task.run, [captions.ids[int(n)] for n in rows], captions.image[rows], vocabulary, known)
+        for rows in (task.train, task.test)
     )
-    settings = BlanksConfig(seed=config.seed)
-    settings = replace(settings, epochs=config.epochs or settings.epochs, states=config.hidden or settings.states)
+    epochs, states = config.epochs or EPOCHS, config.hidden or STATES
     found = {"most frequent words": recalls(frequency_ranks(seen, tested), tested.kind)}
     for name, table in {f"{FILE}, without the image": tables[FILE], **tables}.items():
         words = torch.cat([torch.zeros(len(SPECIALS), table.shape[1]), table.nan_to_num()])
-        own = replace(settings, image=not name.endswith("without the image"))
-        say(f"{name}: {words.shape[1]} numbers a word")
-        filler = train_filler(words, features, seen, own)
+        task.say(f"{name}: {words.shape[1]} numbers a word")
+        image = not name.endswith("without the image")
+        filler = train_filler(words, features, seen, config.seed, epochs, states, image=image)
         found[name] = recalls(blank_ranks(filler, features, tested, choices), tested.kind)
-    metrics = {
+    metrics: dict[str, Any] = {
         "words": len(choices),
         "train captions": len(seen.image),
         "blanks": {name: int((tested.kind == n).sum()) for n, name in enumerate(KINDS)},
-        "epochs": settings.epochs,
-        "states": settings.states,
+        "epochs": epochs,
+        "states": states,
         "rows": found,
     }
-    blanks = ", ".join(f"{int((tested.kind == n).sum()):,} of a {name}" for n, name in enumerate(KINDS))
+    blanks = ", ".join(f"{number:,} of a {name}" for name, number in metrics["blanks"].items())
     head = (
-        f"{len(seen.image):,} captions to train on in {settings.epochs} epochs, {settings.states} units "
-        f"per GRU; blanks: {blanks}; {len(choices):,} words to choose from."
+        f"{len(seen.image):,} captions to train on in {epochs} epochs, {states} units per GRU; "
+        f"blanks: {blanks}; {len(choices):,} words to choose from."
     )
     columns = [(name, f"R@{k}") for name in (*KINDS, "both") for k in TOP]
     rows = [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from itertools import compress
 from pathlib import Path
@@ -23,6 +22,8 @@ from ..evaluation.components import average_precision
 from ..figures import markdown_table
 from ..fit import Step, fit
 from .task import FILE, NOUNS, Task, word_tables
+
+EPOCHS = 15  # of VSE-C
 
 
 class Objects(NamedTuple):
@@ -95,23 +96,6 @@ def direct_relatives(words: Sequence[str]) -> Tensor:
     return near | near.T
 
 
-@dataclass(frozen=True)
-class ImageToWordConfig:
-    """How the classifier is trained; the defaults are those of VSE-C's released code.
-
-    epochs: in each, an image has one random object that it shows and one that it does not. learning_rate: of SGD, a
-    tenth after each third of the epochs. dropout: the share of the numbers of the outer product of word and image that
-    are set to 0; here both are dropped apart, so that this share of their products is. seed: of the initial weights, of
-    what is drawn, and of the bootstrap.
-    """
-
-    epochs: int = 15
-    batch_size: int = 128
-    learning_rate: float = 0.01
-    dropout: float = 0.5
-    seed: int = 0
-
-
 class Classifier(nn.Module):
     """logit_k = wᵀ A_k x + b_k for k = shown or not: a linear layer on the outer product of w (e,) and x (D,)."""
 
@@ -130,37 +114,48 @@ class Classifier(nn.Module):
         return features @ (words @ self.weight[1]).T + self.bias[1]
 
 
-def train_classifier(words: Tensor, features: Tensor, objects: Objects, config: ImageToWordConfig) -> Classifier:
+def train_classifier(
+    words: Tensor,
+    features: Tensor,
+    objects: Objects,
+    seed: int = 0,
+    epochs: int = EPOCHS,
+    batch_size: int = 128,
+    learning_rate: float = 0.01,
+    dropout: float = 0.5,
+) -> Classifier:
     """A classifier trained on images (I, D) and the vectors (O, e) of their objects, neither of which change.
 
-    Images that show no object, or all of them, are left out.
+    The defaults are those of VSE-C's released code. In each epoch, an image has one random object that it shows and one
+    that it does not; images that show no object, or all of them, are left out. learning_rate: of SGD, a tenth after
+    each third of the epochs. dropout: the share of the numbers of the outer product of word and image that are set to
+    0; here both are dropped apart, so that this share of their products is. seed: of the initial weights, and of what
+    is drawn.
     """
-    generator = Generator().manual_seed(config.seed)
+    generator = Generator().manual_seed(seed)
     classifier = Classifier(words.shape[1], features.shape[1], generator)
     usable = (objects.present.any(1) & objects.absent.any(1)).nonzero()[:, 0]
-    keep = (1 - config.dropout) ** 0.5
+    keep = (1 - dropout) ** 0.5
 
     def batches(epoch: int) -> Sequence[Tensor]:
-        return usable[torch.randperm(len(usable), generator=generator)].split(config.batch_size)
+        return usable[torch.randperm(len(usable), generator=generator)].split(batch_size)
+
+    def one_each(flags: Tensor) -> Tensor:
+        return (torch.rand(flags.shape, generator=generator) * flags).argmax(1)
 
     def step(rows: Tensor, epoch: int) -> Step:
-        shown, other = (_one_each(flags[rows], generator) for flags in (objects.present, objects.absent))
+        shown, other = one_each(objects.present[rows]), one_each(objects.absent[rows])
         w, x = words[torch.cat([shown, other])], features[rows].repeat(2, 1)
         w, x = (part * (torch.rand(part.shape, generator=generator) < keep) / keep for part in (w, x))
         labels = torch.cat([torch.ones_like(shown), torch.zeros_like(other)])
         return Step(functional.cross_entropy(classifier(w, x), labels))
 
     def rate(epoch: int, steps: int) -> float:
-        return config.learning_rate * 0.1 ** ((epoch - 1) // max(1, config.epochs // 3))
+        return learning_rate * 0.1 ** ((epoch - 1) // max(1, epochs // 3))
 
-    optimizer = torch.optim.SGD(classifier.parameters(), lr=config.learning_rate)
-    fit({"classifier": classifier}, {"optimizer": optimizer}, batches, step, config.epochs, rate=rate)
+    optimizer = torch.optim.SGD(classifier.parameters(), lr=learning_rate)
+    fit({"classifier": classifier}, {"optimizer": optimizer}, batches, step, epochs, rate=rate)
     return classifier
-
-
-def _one_each(flags: Tensor, generator: Generator) -> Tensor:
-    """A random column (n,) of each row of flags (n, O) that is True there."""
-    return (torch.rand(flags.shape, generator=generator) * flags).argmax(1)
 
 
 def mean_average_precision(
@@ -183,42 +178,35 @@ def mean_average_precision(
     return mean, len(per_image)
 
 
-def most_frequent(objects: Objects) -> Tensor:
-    """Scores (O,) that rank objects by the number of images that show them, whatever the image: a baseline."""
-    return objects.present.sum(0).double()
-
-
 def image_to_word(task: Task) -> tuple[dict[str, Any], str]:
     """VSE-C's Table 6: how well each table of word vectors tells which objects an image shows.
 
     Returns the metrics, and their table as Markdown.
     """
-    run, config, captions, features, train, test, say = task
-    objects = frequent_objects(run, captions.image_ids, config.min_count)
+    config, captions, features = task.config, task.captions, task.features
+    objects = frequent_objects(task.run, captions.image_ids, config.min_count)
     tables = word_tables(config.vectors, config.models, objects.words, config.seed)
     known = ~tables[FILE].isnan().any(1)
-    train, test = (captions.image[rows].unique() for rows in (train, test))
+    train, test = (captions.image[rows].unique() for rows in (task.train, task.test))
     words = list(compress(objects.words, known.tolist()))
     seen, tested = (Objects(words, objects.present[at][:, known], objects.absent[at][:, known]) for at in (train, test))
-    settings = ImageToWordConfig(seed=config.seed)
-    settings = replace(settings, epochs=config.epochs or settings.epochs)
-    frequent = most_frequent(seen)
+    epochs, frequent = config.epochs or EPOCHS, seen.present.sum(0).double()
     scores: dict[str, Callable[[Tensor], Tensor]] = {"most frequent objects": lambda x: frequent.expand(len(x), -1)}
     for name, table in tables.items():
         vectors = table[known]
-        say(f"{name}: {vectors.shape[1]} numbers a word")
-        scores[name] = partial(train_classifier(vectors, features[train], seen, settings).scores, vectors)
+        task.say(f"{name}: {vectors.shape[1]} numbers a word")
+        scores[name] = partial(train_classifier(vectors, features[train], seen, config.seed, epochs).scores, vectors)
     found = {name: mean_average_precision(score, features[test], tested, config.seed) for name, score in scores.items()}
     metrics = {
         "objects": len(words),
         "without vector": int((~known).sum()),
         "train images": len(train),
         "test images": found[FILE][1],
-        "epochs": settings.epochs,
+        "epochs": epochs,
         "rows": {name: {"MAP": mean.value, "interval": list(mean.interval)} for name, (mean, _) in found.items()},
     }
     head = (
-        f"{metrics['objects']} objects, {len(train):,} images to train on in {settings.epochs} epochs, "
+        f"{metrics['objects']} objects, {len(train):,} images to train on in {epochs} epochs, "
         f"{metrics['test images']:,} to test; 95 % bootstrap intervals over images."
     )
     rows = [[name, str(mean)] for name, (mean, _) in found.items()]

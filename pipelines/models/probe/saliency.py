@@ -25,7 +25,7 @@ from ..data import pack_sentences, read_captions
 from ..encoders import run_packed
 from ..features import read_features
 from ..figures import format_interval, markdown_table, new_figure, write_png, write_results
-from ..similarities import SIMILARITIES, Similarity
+from ..similarities import Similarity
 from ..trainer.objectives import load_model
 from ..trainer.pictures import covered, draw_map, photo_files
 from ..vocabulary import word_spans
@@ -68,7 +68,7 @@ def find_saliency(model_folder: Path, run: Path, config: SaliencyConfig) -> tupl
     or a model that does not read its captions with a recurrent net.
     """
     torch.set_num_threads(config.threads)
-    model, vocabulary, trained = load_model(model_folder, torch.device("cpu"))
+    model, vocabularies, trained = load_model(model_folder, torch.device("cpu"))
     if not hasattr(model.text, "net"):
         raise ValueError(f"saliency needs a model with a recurrent text encoder, {model_folder} is: {trained.model}")
     captions = read_captions(run)
@@ -79,12 +79,14 @@ def find_saliency(model_folder: Path, run: Path, config: SaliencyConfig) -> tupl
     rows = [row for table in every for row in table.to_pylist() if row["caption_id"] in image_of]
     if not rows:
         raise ValueError(f"{run} must have negatives of these captions, has none")
-    found, similarity = [], SIMILARITIES[trained.similarity]
+    found: list[tuple[Any, ...]] = []
     for start in range(0, len(rows), AT_ONCE):
         part = rows[start : start + AT_ONCE]
         images = torch.tensor([image_of[row["caption_id"]] for row in part])
-        tokens, offsets = map(torch.from_numpy, vocabulary.encode([row["negative"] for row in part]))
-        scores, words, regions = gradients(model, similarity, tokens, offsets, features.values[images])
+        tokens, offsets = map(
+            torch.from_numpy, vocabularies[trained.languages[0]].encode([row["negative"] for row in part])
+        )
+        scores, words, regions = gradients(model, model.similarity, tokens, offsets, features.values[images])
         for n, row in enumerate(part):
             text = row["negative"]
             spans = word_spans(text)

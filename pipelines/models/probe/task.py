@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 from torch import Generator, Tensor, nn
 
 from ...tables.columns import UNSPLIT
-from ..data import Captions, read_captions
+from ..data import read_captions
 from ..encoders import TwoPartEmbedding
 from ..features import read_features
 from ..trainer.objectives import load_model
@@ -22,32 +21,29 @@ NOUNS = ("NN", "NNS")
 FILE, RANDOM = "vectors of the file", "with random numbers"  # the first rows of the tables
 
 
-class Task(NamedTuple):
-    """The data of a task: features (I, D) of a run's images; the captions, as indices, to train and to test on."""
+class Task:
+    """The data of a task: features (I, D) of a run's images; the captions, as indices, to train and to test on.
 
-    run: Path
-    config: ProbeConfig
-    captions: Captions
-    features: Tensor
-    train: Tensor
-    test: Tensor
-    say: Callable[[str], None]
+    Raises FileNotFoundError or ValueError for a run without captions of images.
+    """
 
+    def __init__(self, run: Path, config: ProbeConfig, say: Callable[[str], None]) -> None:
+        self.run, self.config, self.say, self.captions = run, config, say, read_captions(run)
+        captions, features = self.captions, read_features(run, self.captions.image_ids, config.features)
 
-def read_task(run: Path, config: ProbeConfig, say: Callable[[str], None]) -> Task:
-    """Read the data of a task. Raises FileNotFoundError or ValueError for a run without captions of images."""
-    captions = read_captions(run)
-    features = read_features(run, captions.image_ids, config.features)
-    chosen = []
-    for splits in (config.train_splits, [config.split]):
-        rows = captions.for_metrics(captions.of_splits(splits))
-        chosen.append(rows[features.available[captions.image[rows]]])
-        if not len(chosen[-1]):
-            known = ", ".join(name or UNSPLIT for name in captions.splits.unique().to_pylist())
-            raise ValueError(f"split must have captions of images with features ({known}), was: {', '.join(splits)}")
-    values = features.values.float()
-    values = values.mean(1) if values.dim() == 3 else values  # those of regions are averaged
-    return Task(run, config, captions, values, chosen[0], chosen[1], say)
+        def chosen(splits: Sequence[str]) -> Tensor:
+            rows = captions.for_metrics(captions.of_splits(splits))
+            rows = rows[features.available[captions.image[rows]]]
+            if not len(rows):
+                known = ", ".join(name or UNSPLIT for name in captions.splits.unique().to_pylist())
+                raise ValueError(
+                    f"split must have captions of images with features ({known}), was: {', '.join(splits)}"
+                )
+            return rows
+
+        self.train, self.test = chosen(config.train_splits), chosen([config.split])
+        values = features.values.float()
+        self.features = values.mean(1) if values.dim() == 3 else values  # those of regions are averaged
 
 
 def word_tables(vectors: Path, models: Sequence[Path], words: Sequence[str], seed: int) -> dict[str, Tensor]:
@@ -68,7 +64,8 @@ def word_tables(vectors: Path, models: Sequence[Path], words: Sequence[str], see
         return torch.cat([fixed, others * torch.div(*lengths)], 1)
 
     for folder in models:
-        model, known, _ = load_model(folder, torch.device("cpu"))
+        model, vocabularies, _ = load_model(folder, torch.device("cpu"))
+        known = next(iter(vocabularies.values()))
         learned = learned_vectors(model.text.embedding)
         ids = torch.tensor([known.ids.get(word, UNKNOWN_ID) for word in words])
         if RANDOM not in tables:

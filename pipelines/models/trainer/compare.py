@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 import torch
-from pydantic import Field
 
-from ....augment.settings import AtLeastOne, Settings
 from ...engine.manifest import describe
 from ..bootstrap import Figure, bootstrap, interval
 from ..config import (
@@ -31,15 +28,14 @@ from ..evaluation.protocols import FAMILIES
 from ..evaluation.retrieval import TOP, count_hits
 from ..figures import format_difference, markdown_table, write_results
 from .evaluate import Evaluation, measure, write_evaluation
+from .report import WAYS
 from .train import train
 
-VARIANTS = ("vse", "vse++", "vse-c+noun", "vse-c+numeral", "vse-c+relation", "vse-c")
 RECALLS = ("R@1", "R@5", "R@10", "sum")
 OWN_SETTINGS = ("model", "negative_families", "seed", *RESUMABLE)  # differ between trainings: not listed as settings
 
 
-@dataclass(frozen=True)
-class Variant:
+class Variant(NamedTuple):
     """A model by its name: `vse++`, or `vse-c+noun` for VSE-C trained with negatives of the family noun only.
 
     families: the families after the +; empty: those of the config's default. similarity: that after a ~, as in
@@ -75,22 +71,8 @@ class Variant:
         known = (*CONFIGS[self.model].model_fields, "recipe")
         of_model = {name: value for name, value in settings.items() if name in known}
         own = {"negative_families": self.families, "similarity": self.similarity, "recipe": self.recipe}
-        own = {name: value for name, value in own.items() if value}
-        folder = output / f"{self.name}-{seed}"
-        return configure(**{**of_model, **own, "model": self.model, "seed": seed, "output": folder})
-
-
-class CompareConfig(Settings):
-    """What is compared: each of the variants, trained with seeds 0 … seeds - 1. Raises ValueError for seeds < 1.
-
-    training: fields of TrainConfig for all trainings, other than run, output, model, negative_families and seed; and
-    `recipe`, see `configure`. evaluation: how each trained model is evaluated.
-    """
-
-    variants: tuple[str, ...] = VARIANTS
-    seeds: AtLeastOne = 1
-    training: dict[str, Any] = Field(default_factory=dict)
-    evaluation: EvaluateConfig = Field(default_factory=lambda: EvaluateConfig(**{}))
+        of_model |= {name: value for name, value in own.items() if value}
+        return configure(**{**of_model, "model": self.model, "seed": seed, "output": output / f"{self.name}-{seed}"})
 
 
 class Sampled(NamedTuple):
@@ -107,53 +89,47 @@ class Sampled(NamedTuple):
         """The value with its interval."""
         return Figure(self.value, interval(self.samples))
 
-    def minus(self, other: Sampled) -> Sampled:
-        """The difference from another variant's."""
-        return Sampled(self.value - other.value, self.samples - other.samples)
-
 
 def total(parts: Sequence[Sampled]) -> Sampled:
     """The sum of several metrics."""
     return Sampled(sum(part.value for part in parts), np.sum([part.samples for part in parts], axis=0))
 
 
-@dataclass(frozen=True)
-class VariantResult:
+class VariantResult(NamedTuple):
     """The metrics of a variant, as means over its seeds.
 
-    recalls: by name, in %: R@1, R@5, R@10 and their sum of each retrieval, such as "plain i2t R@1" and "vse-c:noun i2t
-    sum"; `rsum`, the sum without attack; and "univse", that of UniVSE's attacks. mean_rank: by retrieval. accuracy: by
-    operator, how often in % a caption scores above its negative.
+    metrics: by name, of each retrieval R@1, R@5, R@10 and their sum in %, and the mean rank, such as "plain i2t R@1",
+    "vse-c:noun i2t sum" and "plain i2t mean rank"; `rsum`, the sum without attack; and "univse", that of UniVSE's
+    attacks. accuracy: by operator, how often in % a caption scores above its negative.
     """
 
     name: str
     seeds: int
-    recalls: Mapping[str, Sampled] = field(repr=False)
-    mean_rank: Mapping[str, Sampled] = field(repr=False)
+    metrics: Mapping[str, Sampled]
     accuracy: Mapping[str, float]
 
+    @property
+    def retrievals(self) -> list[str]:
+        """The retrievals: "plain i2t" …"""
+        return [name.removesuffix(" mean rank") for name in self.metrics if name.endswith(" mean rank")]
+
     def minus(self, other: VariantResult) -> dict[str, Figure]:
-        """The differences of the metrics to another variant's, by the name of the metric: "rsum", "plain i2t R@1",
-        "plain i2t mean rank".
-        """
-        mine, theirs = (
-            {**its.recalls, **{f"{name} mean rank": rank for name, rank in its.mean_rank.items()}}
-            for its in (self, other)
-        )
-        return {name: one.minus(theirs[name]).figure for name, one in mine.items() if name in theirs}
+        """The differences of the metrics to another variant's, by the name of the metric."""
+        both = {name: (one, other.metrics[name]) for name, one in self.metrics.items() if name in other.metrics}
+        return {name: Sampled(a.value - b.value, a.samples - b.samples).figure for name, (a, b) in both.items()}
 
     def as_json(self, first: VariantResult) -> dict[str, Any]:
         """The metrics as comparison.json holds them, with their differences to those of the first variant."""
         retrieval = {
             key: {
-                **{name: self.recalls[f"{key} {name}"].figure._asdict() for name in RECALLS},
-                "mean rank": self.mean_rank[key].value,
+                **{name: self.metrics[f"{key} {name}"].figure._asdict() for name in RECALLS},
+                "mean rank": self.metrics[f"{key} mean rank"].value,
             }
-            for key in self.mean_rank
+            for key in self.retrievals
         }
         return {
             "seeds": self.seeds,
-            "rsum": self.recalls["rsum"].figure._asdict(),
+            "rsum": self.metrics["rsum"].figure._asdict(),
             "retrieval": retrieval,
             "pairwise": dict(self.accuracy),
             f"difference from {first.name}": {name: one._asdict() for name, one in self.minus(first).items()},
@@ -163,38 +139,44 @@ class VariantResult:
 def compare(
     run: Path,
     output: Path,
-    config: CompareConfig,
+    variants: Sequence[str],
+    evaluation: EvaluateConfig,
+    training: Mapping[str, Any],
+    seeds: int = 1,
     *,
     overwrite: bool = False,
     say: Callable[[str], None] = lambda line: None,
 ) -> str:
-    """Train and evaluate all variants, and write comparison.md and comparison.json to `output`.
+    """Train and evaluate all variants with seeds 0 … seeds - 1; writes comparison.md and comparison.json to `output`.
 
-    Each model is in `output/<variant>-<seed>`, with its evaluation; models that are fully trained are not trained
-    again. overwrite: see `train`. say: called with each line of progress. Returns the tables as Markdown. Raises
-    FileNotFoundError and ValueError as `train` and `evaluate` do, and ValueError for an unknown variant.
+    evaluation: how each trained model is evaluated. training: fields of TrainConfig for all trainings, other than run,
+    output, model, negative_families and seed; and `recipe`, see `configure`. Each model is in
+    `output/<variant>-<seed>`, with its evaluation; models that are fully trained are not trained again. overwrite: see
+    `train`. say: called with each line of progress. Returns the tables as Markdown. Raises FileNotFoundError and
+    ValueError as `train` and `measure` do, and ValueError for an unknown variant or setting, or for seeds < 1.
     """
-    variants = [Variant.parse(name) for name in config.variants]
-    settings = {"run": run, **config.training}
-    for name in set(config.training) - {"recipe"}.union(*(CONFIGS[v.model].model_fields for v in variants)):
-        raise ValueError(f"{name} is no setting of {', '.join(dict.fromkeys(v.model for v in variants))}")
-    trainings = {v: [v.config(seed, output, settings) for seed in range(config.seeds)] for v in variants}
+    if seeds < 1:
+        raise ValueError(f"seeds must be >= 1, was: {seeds}")
+    parsed = [Variant.parse(name) for name in variants]
+    for name in set(training) - {"recipe"}.union(*(CONFIGS[v.model].model_fields for v in parsed)):
+        raise ValueError(f"{name} is no setting of {', '.join(dict.fromkeys(v.model for v in parsed))}")
+    settings = {"run": run, **training}
+    trainings = {v: [v.config(seed, output, settings) for seed in range(seeds)] for v in parsed}
     spoken = dict.fromkeys(code for configs in trainings.values() for code in configs[0].languages)
     captions = read_captions(run, languages=tuple(spoken))
-    captions.of_split(config.evaluation.split)  # raises before anything is trained
+    captions.of_split(evaluation.split)  # raises before anything is trained
     image = dict(zip(captions.ids, (captions.image_ids[n] for n in captions.image.tolist()), strict=True))
     results = []
     for variant, configs in trainings.items():
         evaluations = []
-        for training in configs:
-            say(f"{variant.name}, seed {training.seed}")
-            train(training, overwrite=overwrite, say=say)
-            evaluation = measure(training.output, run, config.evaluation)
-            write_evaluation(evaluation, training.output / "evaluation")
-            evaluations.append(evaluation)
-        results.append(summarize(variant.name, evaluations, image, config.evaluation.seed))
+        for config in configs:
+            say(f"{variant.name}, seed {config.seed}")
+            train(config, overwrite=overwrite, say=say)
+            evaluations.append(measure(config.output, run, evaluation))
+            write_evaluation(evaluations[-1], config.output / "evaluation")
+        results.append(summarize(variant.name, evaluations, image, evaluation.seed))
     kinds = {v.model + v.name[len("+".join([v.model, *v.families])) :]: made[0] for v, made in trainings.items()}
-    setting = describe_settings(kinds, config.seeds, config.evaluation.split)
+    setting = describe_settings(kinds, seeds, evaluation.split)
     found = {result.name: result.as_json(results[0]) for result in results}
     return write_results(output, "comparison", found, to_markdown(results, setting))
 
@@ -205,8 +187,7 @@ def summarize(name: str, evaluations: Sequence[Evaluation], image: Mapping[str, 
     image: the image_id of each caption_id. seed: the seed of the bootstrap.
     """
     ranks = pd.concat([one.ranks.assign(training=number) for number, one in enumerate(evaluations)])
-    recalls: dict[str, Sampled] = {}
-    mean_rank: dict[str, Sampled] = {}
+    metrics: dict[str, Sampled] = {}
     for (candidates, direction), rows in ranks.groupby(["candidates", "direction"], sort=False):
         key = f"{candidates} {direction}"
         images = rows["query"] if direction == "i2t" else rows["query"].map(image)
@@ -216,15 +197,16 @@ def summarize(name: str, evaluations: Sequence[Evaluation], image: Mapping[str, 
         counts, sizes = (np.stack(parts) for parts in zip(*hits, strict=True))
         values, samples = 100 * counts.sum((0, 1)) / sizes.sum((0, 1)), bootstrap(counts, sizes, seed)
         tops = [Sampled(value, drawn) for value, drawn in zip(values.tolist(), samples.T, strict=True)]
-        recalls |= {f"{key} {top}": one for top, one in zip(RECALLS, [*tops, total(tops)], strict=True)}
+        metrics |= {f"{key} {top}": one for top, one in zip(RECALLS, [*tops, total(tops)], strict=True)}
         sums = np.stack([np.bincount(of, rank, len(names))[:, None] for of, rank in parts])
-        mean_rank[key] = Sampled(float(sums.sum() / sizes.sum()), bootstrap(sums, sizes, seed)[:, 0] / 100)
-    attacks = [recalls[f"{key} sum"] for key in mean_rank if key.startswith("univse:")]
-    totals = {"rsum": total([recalls[f"plain {way} sum"] for way in ("i2t", "t2i")])}
+        mean_rank = Sampled(float(sums.sum() / sizes.sum()), bootstrap(sums, sizes, seed)[:, 0] / 100)
+        metrics[f"{key} mean rank"] = mean_rank
+    attacks = [one for name, one in metrics.items() if name.startswith("univse:") and name.endswith(" sum")]
+    totals = {"rsum": total([metrics[f"plain {way} sum"] for way in WAYS])}
     totals |= {"univse": total(attacks)} if attacks else {}
     pairs = [evaluation.metrics.get("pairwise", {}) for evaluation in evaluations]
     accuracy = {name: sum(entry[name]["accuracy"] for entry in pairs) / len(pairs) for name in sorted(pairs[0])}
-    return VariantResult(name, len(evaluations), {**totals, **recalls}, mean_rank, accuracy)
+    return VariantResult(name, len(evaluations), {**totals, **metrics}, accuracy)
 
 
 def describe_settings(configs: Mapping[str, TrainConfig], seeds: int, split: str) -> str:
@@ -255,13 +237,13 @@ def cells(result: VariantResult) -> dict[str, str]:
     """What tables say of a variant, by name: figures; values without their intervals, as "plain i2t R@1, value"; mean
     ranks; the rsum of each language, as "plain:de rsum"; and "noun, accuracy".
     """
-    plain = {key.partition(" ")[0] for key in result.mean_rank if key.startswith("plain")}
-    rsum = {name: total([result.recalls[f"{name} {way} sum"] for way in ("i2t", "t2i")]) for name in plain}
+    metrics = result.metrics
+    plain = {key.partition(" ")[0] for key in result.retrievals if key.startswith("plain")}
+    values = {name: f"{one.value:.1f}" for name, one in metrics.items()}
     return {
-        **{name: str(one.figure) for name, one in result.recalls.items()},
-        **{f"{name}, value": f"{one.value:.1f}" for name, one in result.recalls.items()},
-        **{f"{name} mean rank": f"{mean.value:.1f}" for name, mean in result.mean_rank.items()},
-        **{f"{name} rsum": str(one.figure) for name, one in rsum.items()},
+        **{name: values[name] if "mean rank" in name else str(one.figure) for name, one in metrics.items()},
+        **{f"{name}, value": value for name, value in values.items()},
+        **{f"{name} rsum": str(total([metrics[f"{name} {way} sum"] for way in WAYS]).figure) for name in plain},
         **{f"{name}, accuracy": f"{share:.1f}" for name, share in result.accuracy.items()},
     }
 
@@ -285,7 +267,7 @@ def to_markdown(results: Sequence[VariantResult], setting: str) -> str:
     for name in sorted(name.removesuffix(" rsum") for name in of_some if name.endswith(" rsum")):
         recalls = {
             f"{way} {of}": f"{name} {way} {of}{', value' * of.startswith('R@')}"
-            for way in ("i2t", "t2i")
+            for way in WAYS
             for of in (*(f"R@{k}" for k in TOP), "mean rank")
         }
         language = name.partition(":")[2]

@@ -19,35 +19,18 @@ from ....schemas.captions import LANGUAGE
 from ....schemas.features import RANKS
 from ...engine.shards import PARQUET
 from ...engine.storage import write_atomically
-from ...engine.tables import has_table, read_table
-from ..checkpoint import read_vocabularies
+from ...engine.tables import has_table
+from .. import data
 from ..config import WITH_NEGATIVES, EvaluateConfig, TrainConfig
-from ..data import (
-    Captions,
-    Corpus,
-    component_ids,
-    component_names,
-    encode_run,
-    read_caption_rows,
-    read_captions,
-    read_graphs,
-    read_whole_table,
-)
+from ..data import Captions, Corpus
 from ..device import choose_device
-from ..evaluation.components import (
-    DETECTED,
-    detected_queries,
-    frequent_queries,
-    phrase_parsing,
-    unified_retrieval,
-    written_forms,
-)
+from ..evaluation import components
 from ..evaluation.protocols import choose_attacks, complete_captions, plain_retrieval, run_protocols, with_negatives
 from ..evaluation.retrieval import embed_images, embed_split, embed_texts, rank
 from ..features import Features, read_features
 from ..figures import write_results
 from ..mhad import MultiHeadAttention, head_cosines
-from ..univse.metrics import univse_metrics
+from ..univse.metrics import alpha_curve, parsing_accuracy
 from ..univse.model import UniVSE
 from ..vocabulary import UNKNOWN_ID
 from .objectives import OBJECTIVES, load_model
@@ -59,14 +42,6 @@ class Evaluation(NamedTuple):
 
     metrics: dict[str, Any]
     ranks: pd.DataFrame
-
-
-def evaluate(model_folder: Path, run: Path, config: EvaluateConfig, output: Path | None = None) -> str:
-    """Evaluate a model on a run; writes the results to `output` (None: `<model_folder>/evaluation`).
-
-    Returns the tables as Markdown. Raises as `measure`.
-    """
-    return write_evaluation(measure(model_folder, run, config), output or model_folder / "evaluation")
 
 
 def write_evaluation(evaluation: Evaluation, folder: Path) -> str:
@@ -90,8 +65,8 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
     torch.set_num_threads(config.threads)
     model, trained, corpus = load_with_corpus(model_folder, run, choose_device(config.device), **config.changes)
     captions, features = corpus.captions, corpus.features
-    components = OBJECTIVES[trained.model].needs_components
-    if config.drop_components and not components:
+    needs_components = OBJECTIVES[trained.model].needs_components
+    if config.drop_components and not needs_components:
         raise ValueError(f"drop_components can only be set for a univse model, {model_folder} is: {trained.model}")
     if config.alpha is not None and getattr(trained, "learn_alpha", False):
         raise ValueError(f"alpha cannot be set, as {model_folder} has learned it: {model.alpha_value:.2f}")
@@ -102,8 +77,8 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
     if config.complete:
         chosen = complete_captions(corpus, chosen, config.complete)
     attacks = choose_attacks(corpus, chosen, config)
-    if components:
-        graphs = read_graphs(run, captions, corpus.vocabulary, corpus.device)
+    if needs_components:
+        graphs = data.read_graphs(run, captions, corpus.vocabulary, corpus.device)
         graphs = with_negatives(run, graphs, torch.cat([*attacks.values()]).unique(), corpus, config.spacy_model)
         if config.drop_components:
             every = torch.arange(len(graphs.pairs.offsets) - 1)
@@ -125,37 +100,41 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
         metrics["heads"] = {name: values.mean().item() for name, values in cosines.items()}
     english = LANGUAGE == captions.languages[0]
     if english and all(has_table(run, name) for name in ("components", "component_vocabulary", "parses")):
-        rows, parses = (read_caption_rows(run, name, split.caption_ids) for name in ("components", "parses"))
-        frequent = read_whole_table(run, "component_vocabulary")
-        forms = written_forms(rows, parses)
-        queries = frequent_queries(rows, frequent, split.owner.tolist(), len(split.images), forms)
+        rows, parses = (data.read_caption_rows(run, name, split.caption_ids) for name in ("components", "parses"))
+        frequent = data.read_whole_table(run, "component_vocabulary")
+        forms = components.written_forms(rows, parses)
+        queries = components.frequent_queries(rows, frequent, split.owner.tolist(), len(split.images), forms)
         if config.instances:
-            files = {
-                name: file
-                for part in read_table(run, "captions", ["image_id", "image"])
-                for name, file in zip(part["image_id"].to_pylist(), part["image"].to_pylist(), strict=True)
-            }
-            queries[DETECTED] = detected_queries(config.instances, [files[name] for name in split.image_ids])
-        embed = partial(model.queries, corpus.vocabulary)
-        metrics["unified"] = unified_retrieval(queries, embed, split.images, model.similarity)
+            files = data.image_files(run)
+            found = components.detected_queries(config.instances, [files[name] for name in split.image_ids])
+            queries[components.DETECTED] = found
+        words, embed = corpus.vocabulary, getattr(model, "plain_sentences", model.sentences)
+
+        def read(phrases: Sequence[data.Phrase]) -> Tensor:  # as sentences
+            return embed_texts(embed, words.encode([phrase.text for phrase in phrases]), corpus.device)
+
+        retrieve = partial(components.unified_retrieval, images=split.images, similarity=model.similarity)
         if isinstance(model, UniVSE):
-            read = {f"{kind}, as a sentence": queries[kind] for kind in ("object", "attribute")}
-            by_sentences = partial(model.sentence_queries, corpus.vocabulary)
-            metrics["unified"] |= unified_retrieval(read, by_sentences, split.images, model.similarity)
-            metrics.update(univse_metrics(model, split, attacks, rows.to_pylist()))
+            metrics["unified"] = retrieve(queries, partial(model.queries, words))
+            sentences = {f"{kind}, as a sentence": queries[kind] for kind in ("object", "attribute")}
+            metrics["unified"] |= retrieve(sentences, read)
+            metrics["alpha"] = alpha_curve(model, split, attacks)
+            metrics["parsing"] = parsing_accuracy(model, split, rows.to_pylist())
         else:
-            names, words = set(component_names(run)), corpus.vocabulary
+            metrics["unified"], names = retrieve(queries, read), set(data.component_names(run))
 
             def known(name: str) -> bool:  # to UniVSE, trained on the same captions
-                return name in names or component_ids(words, [name])[0] != UNKNOWN_ID
+                return name in names or data.component_ids(words, [name])[0] != UNKNOWN_ID
 
-            metrics["parsing"] = phrase_parsing(embed, rows.to_pylist(), split, model.similarity, forms, known)
+            metrics["parsing"] = components.phrase_parsing(
+                read, rows.to_pylist(), split, model.similarity, forms, known
+            )
     without = ~features.available[captions.image[captions.of_split(config.split)]]
     about = {
         "model": trained.model,
         "language": captions.languages[0],
         "negative_families": list(trained.negative_families) if trained.model in (*WITH_NEGATIVES, "mha-d") else [],
-        **({"caption": {"components": trained.components, "alpha": model.alpha_value}} if components else {}),
+        **({"caption": {"components": trained.components, "alpha": model.alpha_value}} if needs_components else {}),
         "trained_with_seed": trained.seed,
         "split": config.split,
         "images": len(split.images),
@@ -165,21 +144,15 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
     return Evaluation({**about, **metrics}, pd.concat(tables, ignore_index=True))
 
 
-class LoadedModel(NamedTuple):
-    """A trained model, its config, and the corpus of a run in its words, languages and features."""
+def load_with_corpus(folder: Path, run: Path, device: torch.device, **changes: Any) -> tuple[Any, Any, Corpus]:
+    """A trained model, its config, and the corpus of the run that it is measured on.
 
-    model: Any
-    config: Any
-    corpus: Corpus
-
-
-def load_with_corpus(folder: Path, run: Path, device: torch.device, **changes: Any) -> LoadedModel:
-    """A trained model and the run that it is measured on. Raises as `load_model`, `read_captions`, `features_for`."""
-    model, vocabulary, config = load_model(folder, device, **changes)
-    captions = read_captions(run, languages=config.languages)
+    Raises as `load_model`, `read_captions` and `features_for`.
+    """
+    model, vocabularies, config = load_model(folder, device, **changes)
+    captions = data.read_captions(run, languages=config.languages)
     features = features_for(model, run, captions.image_ids, config.table)
-    others = read_vocabularies(folder, config.languages[1:])
-    return LoadedModel(model, config, encode_run(run, captions, vocabulary, others, features, device))
+    return model, config, data.encode_run(run, captions, vocabularies, features, device)
 
 
 def features_for(model: Any, run: Path, image_ids: Sequence[str], table: str) -> Features:
@@ -209,7 +182,7 @@ def believed(config: TrainConfig, captions: Captions, features: Features, rows: 
     device = choose_device(config.device)
     kept = ~captions.are_extra(rows)
     for folder in config.judges:
-        model, vocabulary, trained = load_model(folder, device)
+        model, vocabularies, trained = load_model(folder, device)
         if not trained.left_out:
             raise ValueError(f"judges must be trained with leave_out, {folder} was not")
         inside = left_out(captions, rows, *trained.left_out)
@@ -217,9 +190,9 @@ def believed(config: TrainConfig, captions: Captions, features: Features, rows: 
         if not len(judged):
             continue
         image = captions.image[rows[inside]].unique()
-        encoded = vocabulary.encode(captions.texts.take(pa.array(rows[judged].numpy())))
+        texts = captions.texts.take(pa.array(rows[judged].numpy()))
         images = embed_images(model.image, features.values, image, device)
-        sentences = embed_texts(model.sentences, encoded, device)
+        sentences = embed_texts(model.sentences, vocabularies[trained.languages[0]].encode(texts), device)
         owner = torch.searchsorted(image, captions.image[rows[judged]]).to(device)
         kept[judged] = rank(images, sentences, owner, model.similarity).captions.cpu() <= config.judge_rank
     return kept

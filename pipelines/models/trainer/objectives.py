@@ -24,28 +24,24 @@ OBJECTIVES: Mapping[str, Objective] = {
 }
 
 
-def load_model(folder: Path, device: torch.device, **changes: Any) -> tuple[Any, WordVocabulary, Any]:
-    """The best model of a folder, the vocabulary of its first language, and its config (with an empty `run`).
+def load_model(folder: Path, device: torch.device, **changes: Any) -> tuple[Any, dict[str, WordVocabulary], Any]:
+    """The best model of a folder, its vocabularies by language, and its config (with an empty `run`).
 
     changes: values for fields of the config. Raises FileNotFoundError for a folder without a model, ValueError for
     damaged files, or a change that is not for this model.
     """
-    identity, vocabulary = checkpoint.read_identity(folder, "train")
+    identity = checkpoint.read_identity(folder, "train")
     try:
         given = {name: value for name, value in identity["config"].items() if name not in FILES}
-        kind = CONFIGS[given["model"]]
-        foreign = [name for name in changes if name not in kind.model_fields]
-        config: Any = kind(**{**given, **({} if foreign else changes)}, run=Path(), output=folder)
-        others = checkpoint.read_vocabularies(folder, config.languages[1:])
-        more = [[(len(words), None) for words in others.values()]] if others else []
-        model = OBJECTIVES[config.model].build(config, int(identity["features"]), len(vocabulary), None, *more)
-    except (KeyError, TypeError, AttributeError, RuntimeError, ValueError) as error:
-        if changes:
-            load_model(folder, device)  # raises if not the changes are at fault
-            raise
+        config: Any = CONFIGS[given["model"]](**given, run=Path(), output=folder)
+        features = int(identity["features"])
+    except (KeyError, TypeError, ValueError) as error:
         why = first_line(error)
         raise ValueError(f"{folder / checkpoint.CONFIG} must be what negcap train wrote, lacks: {why}") from None
-    if foreign:
+    if foreign := [name for name in changes if name not in vars(config)]:
         raise ValueError(f"{', '.join(foreign)} can only be set for a univse model, {folder} is: {config.model}")
+    config, vocabularies = config.changed(**changes), checkpoint.read_vocabularies(folder, config.languages)
+    words, *others = [(len(words), None) for words in vocabularies.values()]
+    model = OBJECTIVES[config.model].build(config, features, *words, *others)
     checkpoint.restore(folder, checkpoint.BEST, {"model": model})
-    return model.to(device).eval(), vocabulary, config
+    return model.to(device).eval(), vocabularies, config

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from math import isqrt
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -16,19 +16,8 @@ from torch import Tensor
 from ...engine.manifest import manifest_of
 from ...features.preprocess import cropped, decode
 from ...tables.images import Images
-from ..checkpoint import read_vocabularies
+from .. import data
 from ..config import PictureConfig
-from ..data import (
-    PARTS,
-    Captions,
-    Phrase,
-    Texts,
-    component_ids,
-    encode_run,
-    read_caption_rows,
-    read_captions,
-    read_whole_table,
-)
 from ..features import read_features
 from ..figures import new_figure, write_png
 from ..mhad import MultiHeadAttention
@@ -52,20 +41,28 @@ PANELS = {  # by kind of `component_vocabulary`: title, number of phrases, and t
 }
 
 
-class Subject(NamedTuple):
-    """A model, and what is drawn of a run.
+class Subject:
+    """A UniVSE or MHA-D model, and what is drawn of a run.
 
-    features: None if only words are drawn. files: the photo of each image that has one, by its index; None if no photos
-    are drawn.
+    features: None if only words are drawn. files: the photo of each image that has one, and features, by the image's
+    index; None if no photos are drawn.
     """
 
-    model: Any
-    vocabulary: WordVocabulary
-    trained: Any
-    run: Path
-    captions: Captions
-    features: Any
-    files: dict[int, Path] | None
+    def __init__(self, model_folder: Path, run: Path, photos: Path | None) -> None:
+        self.run = run
+        self.model, self.vocabularies, self.trained = load_model(model_folder, torch.device("cpu"))
+        if not isinstance(self.model, (UniVSE, MultiHeadAttention)):
+            raise ValueError(f"pictures need a univse or mha-d model, {model_folder} is: {self.trained.model}")
+        self.captions = data.read_captions(run, languages=self.trained.languages)
+        self.features: Any = None
+        if photos is not None or isinstance(self.model, MultiHeadAttention):
+            self.features = read_features(run, self.captions.image_ids, self.trained.table)
+        self.files: dict[int, Path] | None = None
+        if photos is not None:
+            found = photo_files(run, photos, self.captions.image_ids)
+            self.files = {image: file for image, file in found.items() if bool(self.features.available[image])}
+            if not self.files:
+                raise FileNotFoundError(f"{photos} must have photos of images with features in {run}, has none")
 
     def photo(self, image: int) -> Image | None:
         """The photo of an image as `covered` has it; None if no photos are drawn."""
@@ -81,27 +78,15 @@ def draw_pictures(
     photos if they are given, and views.png. Raises FileNotFoundError or ValueError for another model, for missing
     tables or photos, or for a query without a known object.
     """
-    model, vocabulary, trained = load_model(model_folder, torch.device("cpu"))
-    draw = {UniVSE: _draw_univse, MultiHeadAttention: _draw_mhad}.get(type(model))
-    if draw is None:
-        raise ValueError(f"pictures need a univse or mha-d model, {model_folder} is: {trained.model}")
-    captions, files = read_captions(run, languages=trained.languages), None
-    needed = photos is not None or draw is _draw_mhad
-    features = read_features(run, captions.image_ids, trained.table) if needed else None
-    if photos is not None and features is not None:
-        found = photo_files(run, photos, captions.image_ids)
-        files = {image: file for image, file in found.items() if bool(features.available[image])}
-        if not files:
-            raise FileNotFoundError(f"{photos} must have photos of images with features in {run}, has none")
+    subject = Subject(model_folder, run, photos)
     output.mkdir(parents=True, exist_ok=True)
     with torch.inference_mode():
-        return draw(Subject(model, vocabulary, trained, run, captions, features, files), output, config)
+        return (_draw_univse if isinstance(subject.model, UniVSE) else _draw_mhad)(subject, output, config)
 
 
 def photo_files(run: Path, photos: Path, image_ids: Sequence[str]) -> dict[int, Path]:
     """The photo of each of a run's images that has one, by the image's index in `image_ids`."""
-    folder, rows = Images(photos), read_whole_table(run, "captions")
-    names = dict(zip(rows["image_id"].to_pylist(), rows["image"].to_pylist(), strict=True))
+    folder, names = Images(photos), data.image_files(run)
     found = {image: folder.find(names[name]) for image, name in enumerate(image_ids)}
     return {image: photos / file for image, file in found.items() if file is not None}
 
@@ -149,29 +134,30 @@ def to_plane(vectors: Tensor, seed: int) -> np.ndarray:
 
 def _draw_univse(subject: Subject, output: Path, config: PictureConfig) -> list[Path]:
     """Draw the most frequent words in the plane and, of a run with photos, where each query is; returns the files."""
-    model, vocabulary, trained, run, captions, features, files = subject
+    model, (vocabulary, *_), run = subject.model, subject.vocabularies.values(), subject.run
+    captions, features, files = subject.captions, subject.features, subject.files
     neighbours, relevance = output / "neighbours.png", output / "relevance.png"
     _draw_frequent_words(model, vocabulary, run, neighbours, config.seed)
     if files is None:
         return [neighbours]
-    queries: Sequence[Phrase] = [read_query(text, config.spacy_model) for text in config.queries]
+    queries: Sequence[data.Phrase] = [read_query(text, config.spacy_model) for text in config.queries]
     queries = queries or common_phrases(run, captions, set(files), vocabulary)
     images = list(files)
     _, regions = model.image.with_regions(features.values[torch.tensor(images)])
     rows = find_relevance(model, vocabulary, queries, regions, config.best)
-    wide = max(len(row.photos) for row in rows)
+    wide = max(len(photos) for photos, *_ in rows)
     figure = new_figure(1.9 * wide, 2.1 * len(rows))
-    for line, row in zip(figure.subplots(len(rows), wide, squeeze=False), rows, strict=True):
+    for line, query, row in zip(figure.subplots(len(rows), wide, squeeze=False), queries, rows, strict=True):
         for axis in line:
             axis.set_axis_off()
-        for column, (photo, score, weights) in enumerate(zip(row.photos, row.scores, row.maps, strict=True)):
-            title = f"{score:.2f}" if column else f"{row.query}: {score:.2f}"
+        for column, (photo, score, weights) in enumerate(zip(*row, strict=True)):
+            title = f"{score:.2f}" if column else f"{query.text}: {score:.2f}"
             draw_map(line[column], subject.photo(images[photo]), weights, title)
     write_png(figure, relevance, 110)
     return [relevance, neighbours]
 
 
-def read_query(text: str, spacy_model: str | None = None) -> Phrase:
+def read_query(text: str, spacy_model: str | None = None) -> data.Phrase:
     """The component that a query names: its first relation, or else its first attributed object, or its first object.
 
     "a dog running on grass" -> ("dog", "run on", "grass"). spacy_model: the pipeline that parses the query; None: the
@@ -187,39 +173,32 @@ def read_query(text: str, spacy_model: str | None = None) -> Phrase:
     found += [(item.name,) for item in graph.objects]
     if not found:
         raise ValueError(f"query must name an object, was: {text!r}")
-    return Phrase(found[0], text)
+    return data.Phrase(found[0], text)
 
 
-def common_phrases(run: Path, captions: Captions, images: set[int], vocabulary: WordVocabulary) -> Sequence[Phrase]:
+def common_phrases(
+    run: Path, captions: data.Captions, images: set[int], vocabulary: WordVocabulary
+) -> Sequence[data.Phrase]:
     """The COMMON most frequent components of each kind, of known words only, in the captions of these images.
 
     images: indices among the run's images. Raises ValueError if there are none.
     """
     ids = [caption for caption, image in zip(captions.ids, captions.image.tolist(), strict=True) if image in images]
-    rows = read_caption_rows(run, "components", ids)
+    rows = data.read_caption_rows(run, "components", ids)
     phrases = []
-    for column, parts in PARTS.items():
+    for column, parts in data.PARTS.items():
         counts = Counter(tuple(item[part] for part in parts) for items in rows[column].to_pylist() for item in items)
-        known = (words for words, _ in counts.most_common() if UNKNOWN_ID not in component_ids(vocabulary, words))
-        phrases += [Phrase(words, " ".join(words)) for words in islice(known, COMMON)]
+        known = (words for words, _ in counts.most_common() if UNKNOWN_ID not in data.component_ids(vocabulary, words))
+        phrases += [data.Phrase(words, " ".join(words)) for words in islice(known, COMMON)]
     if not phrases:
         raise ValueError("captions of these photos must have components that the model knows, have none: give a query")
     return phrases
 
 
-class Relevance(NamedTuple):
-    """A query, the photos in which it scores highest, and where: the score of the best region, and (n, n) weights."""
-
-    query: str
-    photos: list[int]
-    scores: list[float]
-    maps: Tensor
-
-
 def find_relevance(
-    model: UniVSE, vocabulary: WordVocabulary, queries: Sequence[Phrase], regions: Tensor, best: int
-) -> list[Relevance]:
-    """For each query, the `best` photos with the highest-scoring region, and their maps of relevance.
+    model: UniVSE, vocabulary: WordVocabulary, queries: Sequence[data.Phrase], regions: Tensor, best: int
+) -> list[tuple[list[int], list[float], Tensor]]:
+    """For each query, the `best` photos with the highest-scoring region, its score, and their maps of relevance (n, n).
 
     regions: unit vectors (P, R, d) of P photos. The relevance of region i is exp(s(v_i, q) / τ), with τ = 0.1, divided
     by the greatest one of the photo. Raises ValueError if the regions are no square grid, or for a word that the model
@@ -227,7 +206,7 @@ def find_relevance(
     """
     side, rows = grid_side(regions), []
     for query in queries:
-        ids = component_ids(vocabulary, query.words)
+        ids = data.component_ids(vocabulary, query.words)
         unknown = [word for word, id in zip(query.words, ids, strict=True) if id == UNKNOWN_ID]
         if unknown:
             raise ValueError(f"query must consist of words that the model knows, has: {unknown[0]!r}")
@@ -235,19 +214,19 @@ def find_relevance(
         chosen = scores.amax(1).sort(descending=True, stable=True).indices[:best]
         relevance = (scores[chosen] / TEMPERATURE).softmax(1)
         maps = (relevance / relevance.amax(1, keepdim=True)).view(-1, side, side).cpu()
-        rows.append(Relevance(query.text, chosen.tolist(), scores[chosen].amax(1).tolist(), maps))
+        rows.append((chosen.tolist(), scores[chosen].amax(1).tolist(), maps))
     return rows
 
 
 def _draw_frequent_words(model: UniVSE, vocabulary: WordVocabulary, run: Path, path: Path, seed: int) -> None:
     """Draw a run's most frequent nouns, attributed nouns and triples by their vectors."""
-    components = read_whole_table(run, "component_vocabulary")  # by descending count
+    components = data.read_whole_table(run, "component_vocabulary")  # by descending count
     entries = list(zip(components["kind"].to_pylist(), components["words"].to_pylist(), strict=True))
     figure = new_figure(30, 10)
     for axis, (kind, (title, number, word)) in zip(figure.subplots(1, len(PANELS)), PANELS.items(), strict=True):
         axis.set_axis_off()
         axis.set_title(title, fontsize=16)
-        phrases = [Phrase(tuple(words), " ".join(words)) for its, words in entries if its == kind][:number]
+        phrases = [data.Phrase(tuple(words), " ".join(words)) for its, words in entries if its == kind][:number]
         if len(phrases) < 5:
             continue
         points = to_plane(model.queries(vocabulary, phrases), seed)
@@ -265,10 +244,9 @@ def _draw_frequent_words(model: UniVSE, vocabulary: WordVocabulary, run: Path, p
 
 def _draw_mhad(subject: Subject, output: Path, config: PictureConfig) -> list[Path]:
     """Draw heads.png, of the first images (with a photo), and views.png, of images that were not trained on."""
-    model, vocabulary, trained, run, captions, features, files = subject
-    others = read_vocabularies(trained.output, trained.languages[1:])
-    vocabularies = {trained.languages[0]: vocabulary, **others}
-    texts = encode_run(run, captions, vocabulary, others).texts
+    model, vocabularies, trained, run = subject.model, subject.vocabularies, subject.trained, subject.run
+    captions, features, files = subject.captions, subject.features, subject.files
+    texts = data.encode_run(run, captions, vocabularies).texts
     of_image: dict[int, dict[str, int]] = {}  # the first caption of an image in each language
     seen = set(captions.of_splits(trained.train_splits).tolist())
     for row in [row for row in range(len(captions.ids)) if row not in seen] or range(len(captions.ids)):
@@ -309,10 +287,10 @@ def _draw_mhad(subject: Subject, output: Path, config: PictureConfig) -> list[Pa
 
 
 def attended_words(
-    model: MultiHeadAttention, language: str, texts: Texts, row: int, vocabulary: WordVocabulary
+    model: MultiHeadAttention, language: str, texts: data.Texts, row: int, vocabulary: WordVocabulary
 ) -> tuple[list[str], Tensor]:
     """The N words of a text in a language, and what the K heads of its encoder give them, (K, N)."""
-    weights = model.encoder(language).attend(texts.tokens, texts.offsets, torch.tensor([row])).weights[0]
+    weights = model.text[language].attend(texts.tokens, texts.offsets, torch.tensor([row])).weights[0]
     ids = texts.tokens[texts.offsets[row] : texts.offsets[row + 1]].tolist()[: weights.shape[1]]
     return [vocabulary.words[id] for id in ids], weights
 

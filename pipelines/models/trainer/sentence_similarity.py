@@ -14,12 +14,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from ..bootstrap import Figure, draws, interval
-from ..checkpoint import read_vocabularies
 from ..config import SimilarityConfig
 from ..device import choose_device
 from ..evaluation.retrieval import embed_texts
 from ..figures import markdown_table, write_results
-from .objectives import OBJECTIVES, load_model
+from .objectives import load_model
 
 SCORES = ("score", "relatedness_score", "similarity")  # columns with a header, by their usual names
 SENTENCES = (("sentence1", "sentence_A"), ("sentence2", "sentence_B"))
@@ -50,9 +49,7 @@ def read_pairs(path: Path) -> list[Pair]:
     try:
         with path.open(encoding="utf-8", newline="") as file:
             rows = list(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} must be {EXPECTED}, is not UTF-8: {error.reason}") from None
-    except csv.Error as error:
+    except (UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"{path} must be {EXPECTED}: {error}") from None
     head = rows[0] if rows else []
     columns = [next((name for name in names if name in head), "") for names in (SCORES, *SENTENCES)]
@@ -113,18 +110,15 @@ def sentence_cosines(model_folder: Path, pairs: Sequence[Pair], config: Similari
     folder without a model, ValueError for a language that is not the model's.
     """
     device = choose_device(config.device)
-    model, vocabulary, trained = load_model(model_folder, device)
+    model, vocabularies, trained = load_model(model_folder, device)
     if config.language not in trained.languages:
         known = ", ".join(trained.languages)
         raise ValueError(f"language must be one of those of {model_folder}, {known}, was: {config.language}")
-    number = trained.languages.index(config.language)
-    if number:
-        vocabulary = read_vocabularies(model_folder, [config.language])[config.language]
-    encoded = vocabulary.encode([sentence for pair in pairs for sentence in (pair.first, pair.second)])
-    embed = model.sentences
-    if OBJECTIVES[trained.model].needs_components:
-        embed = lambda texts, rows: model.text(texts.tokens, texts.offsets, rows)  # noqa: E731
-    vectors = embed_texts(embed, encoded, device, language=number)
+    encoded = vocabularies[config.language].encode(
+        [sentence for pair in pairs for sentence in (pair.first, pair.second)]
+    )
+    embed = getattr(model, "plain_sentences", model.sentences)
+    vectors = embed_texts(embed, encoded, device, language=trained.languages.index(config.language))
     return functional.cosine_similarity(vectors[::2], vectors[1::2]).cpu(), trained.model
 
 

@@ -12,9 +12,8 @@ import torch
 from torch import Generator, Tensor
 
 from ....schemas.captions import LANGUAGE
-from .. import checkpoint
 from ..batches import Batch, shuffled_batches
-from ..checkpoint import epoch_seed
+from ..checkpoint import epoch_seed, prepare_folder
 from ..config import PER_FAMILY, RESUMABLE, TrainConfig
 from ..data import TABLES as COMPONENT_TABLES
 from ..data import Corpus, component_names, encode_run, read_captions, read_graphs, split_captions
@@ -70,10 +69,8 @@ def read_training_data(config: Any) -> TrainingData:
         )
         for language in config.languages
     }
-    vocabulary, *_ = vocabularies.values()
-    others = {language: vocabularies[language] for language in config.languages[1:]}
     features = features._replace(values=place(features.values, device))
-    corpus = encode_run(config.run, captions, vocabulary, others, features, device)
+    corpus = encode_run(config.run, captions, vocabularies, features, device)
     attack = torch.empty(0, dtype=torch.long)
     if getattr(config, "select", "rsum") == "attacked":
         wanted = corpus.of_families(config.negative_families) & corpus.made_by(config.negative_operators)
@@ -81,7 +78,7 @@ def read_training_data(config: Any) -> TrainingData:
         if objective.needs_components or not len(attack):
             raise ValueError("select attacked needs negatives of validation captions, and a model without components")
     if objective.needs_components:
-        graphs = read_graphs(config.run, captions, vocabulary, device)
+        graphs = read_graphs(config.run, captions, corpus.vocabulary, device)
         if config.drop_components:
             graphs = graphs.thinned(train, config.drop_components, config.seed)
         corpus = corpus.with_graphs(graphs)
@@ -110,20 +107,27 @@ def train(config: TrainConfig, *, overwrite: bool = False, say: Callable[[str], 
     grounded = getattr(config, "grounded_dim", 0)
     if grounded and not config.vectors:
         raise ValueError(f"grounded_dim needs vectors to be joined to, has none: {grounded}")
-    vectors = read_vectors(config.vectors, data.vocabulary, config.word_dim) if config.vectors else None
-    files = dict(getattr(config, "other_vectors", ()))
-    others = [
-        (len(words), read_vectors(files[language], words, config.word_dim) if language in files else None)
-        for language, words in data.others.items()
+    files = {config.languages[0]: config.vectors, **dict(getattr(config, "other_vectors", ()))}
+    words, *others = [
+        (len(known), read_vectors(files[language], known, config.word_dim) if files.get(language) else None)
+        for language, known in data.vocabularies.items()
     ]
-    more = [others] if others else []
-    model = objective.build(config, size, len(data.vocabulary), vectors, *more).to(data.device)
+    model = objective.build(config, size, *words, *others).to(data.device)
     mean = deepcopy(model).requires_grad_(False)
-    identity = checkpoint.training_identity(config, RESUMABLE, size, data.features.backbone, _input_tables(config))
-    checkpoint.prepare_folder(config.output, identity, data.vocabulary, overwrite=overwrite, others=data.others)
+    components = COMPONENT_TABLES if objective.needs_components else ()
+    tables = ("captions", "negatives", config.table, *components, *filter(None, [config.extra]))
+    prepare_folder(config, RESUMABLE, size, data.features.backbone, tables, data.vocabularies, overwrite=overwrite)
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     optimizer = torch.optim.Adam(
         trained, lr=config.learning_rate, weight_decay=config.weight_decay, fused=data.device.type == "cuda"
+    )
+
+    sampler, without = str(data.sampler or ""), int((~data.features.available).sum())
+    about = (
+        f"{config.model}: {len(data.train):,} captions to train on, {len(data.validation):,} to validate, "
+        f"{len(data.vocabulary):,} words"
+        + (f", {sampler}" if sampler else "")
+        + (f"; {without:,} images have no features" if without else "")
     )
 
     def step(drawn: tuple[Batch, Any], epoch: int) -> Step:
@@ -156,7 +160,7 @@ def train(config: TrainConfig, *, overwrite: bool = False, say: Callable[[str], 
         report=report,
         folder=config.output,
         say=say,
-        about=_first_line(config, data),
+        about=about,
         length=-(-len(data.train) // config.batch_size),
     )
     return config.output
@@ -172,7 +176,7 @@ def epoch_batches(data: TrainingData, config: Any, epoch: int) -> Iterator[tuple
         chosen = chosen[~data.captions.are_extra(chosen) | drawn]
     batches = shuffled_batches(chosen, config.batch_size, generator)
     for captions, features in ahead(batches, lambda rows: take(data.features.values, image[rows], data.device)):
-        sampled = OBJECTIVES[config.model].sample(data.sampler, captions, config, generator)
+        sampled = data.sampler and data.sampler.sample(captions, generator)
         yield make_batch(data, captions, features, config, noise), sampled
 
 
@@ -211,19 +215,3 @@ def validate(model: Any, data: TrainingData) -> dict[str, float]:
         attacked = ranks_with_own_negatives(plain, own, data.attack, split.image_of_negative(data.attack))
         metrics["attacked"] = sum(recall_metrics(attacked)[f"R@{k}"] for k in TOP)
     return metrics
-
-
-def _input_tables(config: Any) -> tuple[str, ...]:
-    """The tables whose content affects a training."""
-    components = COMPONENT_TABLES if OBJECTIVES[config.model].needs_components else ()
-    return ("captions", "negatives", config.table, *components, *filter(None, [config.extra]))
-
-
-def _first_line(config: Any, data: TrainingData) -> str:
-    sampler, without = OBJECTIVES[config.model].describe(data.sampler), int((~data.features.available).sum())
-    return (
-        f"{config.model}: {len(data.train):,} captions to train on, {len(data.validation):,} to validate, "
-        f"{len(data.vocabulary):,} words"
-        + (f", {sampler}" if sampler else "")
-        + (f"; {without:,} images have no features" if without else "")
-    )

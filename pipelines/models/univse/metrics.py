@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache
 from typing import Any
 
 import torch
@@ -11,44 +11,14 @@ from torch import Tensor
 
 from ..data import Texts, component_ids
 from ..device import take
+from ..evaluation import retrieval
 from ..evaluation.components import Score, Words, accuracy, read_questions
 from ..evaluation.protocols import Attacks
-from ..evaluation.retrieval import (
-    TOP,
-    EmbeddedSplit,
-    count_outranking,
-    embed_in_batches,
-    embed_sentences,
-    images_at_once,
-    rank,
-    recall_metrics,
-    retrieval_metrics,
-)
-from ..vocabulary import UNKNOWN_ID, WordVocabulary
+from ..evaluation.retrieval import EmbeddedSplit
+from ..vocabulary import UNKNOWN_ID
 from .model import UniVSE, blend
 
 ALPHAS = tuple(n / 10 for n in range(11))
-
-
-def univse_metrics(
-    model: UniVSE,
-    split: EmbeddedSplit,
-    attacks: Attacks,
-    graphs: Sequence[dict[str, Any]],
-) -> dict[str, Any]:
-    """Two groups of metrics: `alpha`, see `alpha_curve`, and `parsing`, see `parsing_accuracy`.
-
-    graphs: the rows of the table `components` of the split's captions.
-    """
-    features, device = split.corpus.features.values, split.images.device
-    with torch.inference_mode():
-        parts = (take(features, rows, device) for rows in split.image.split(images_at_once(features)))
-        regions = torch.cat([model.image.with_regions(part)[1] for part in parts])
-    owner = split.owner.tolist()
-    return {
-        "alpha": alpha_curve(model, split, attacks),
-        "parsing": parsing_accuracy(model, split.corpus.vocabulary, graphs, owner, split.images, regions),
-    }
 
 
 def alpha_curve(model: UniVSE, split: EmbeddedSplit, attacks: Attacks) -> dict[str, dict[str, float]]:
@@ -56,50 +26,46 @@ def alpha_curve(model: UniVSE, split: EmbeddedSplit, attacks: Attacks) -> dict[s
 
     The entry `attacked` is the sum of R@1, R@5 and R@10 over all attacks. Every text is embedded only once.
     """
-    parts = partial(_concatenated_parts, model)
-    captions = embed_sentences(parts, split.corpus.texts, split.captions)
-    owner = split.owner.to(split.images.device)
-    plain = {alpha: rank(split.images, _blend_parts(captions, alpha), owner) for alpha in ALPHAS}
-    curve = {alpha: {"rsum": retrieval_metrics(ranks)["rsum"], "attacked": 0.0} for alpha, ranks in plain.items()}
+    images, texts, d = split.images, split.corpus.texts, split.images.shape[1]
+
+    def parts(texts: Texts, rows: Tensor) -> Tensor:
+        """Sentence vector, component vector, and 1 or 0 for texts with or without components, joined: (B, 2 d + 1)."""
+        sentences, components, present = model.sentences_and_components(texts, rows)
+        return torch.cat([sentences, components, present[:, None].to(sentences.dtype)], 1)
+
+    def blended(vectors: Tensor, alpha: float) -> Tensor:
+        return blend(vectors[:, :d], vectors[:, d : 2 * d], vectors[:, -1] > 0, alpha)
+
+    captions, owner = retrieval.embed_sentences(parts, texts, split.captions), split.owner.to(images.device)
+    plain = {alpha: retrieval.rank(images, blended(captions, alpha), owner) for alpha in ALPHAS}
+    curve = {
+        alpha: {"rsum": retrieval.retrieval_metrics(ranks)["rsum"], "attacked": 0.0} for alpha, ranks in plain.items()
+    }
     for name, rows in attacks.items():
         if not name.startswith("univse:"):
             continue
         above = {alpha: torch.zeros_like(plain[alpha].images) for alpha in ALPHAS}
-        for _, vectors in embed_in_batches(parts, split.corpus.texts, split.corpus.texts.captions + rows):
-            for alpha in ALPHAS:
-                above[alpha] += count_outranking(split.images, plain[alpha].best, _blend_parts(vectors, alpha))
-        for alpha in ALPHAS:
-            attacked = recall_metrics(plain[alpha].images + above[alpha])
+        for _, vectors in retrieval.embed_in_batches(parts, texts, texts.captions + rows):
+            for alpha, ranks in plain.items():
+                above[alpha] += retrieval.count_outranking(images, ranks.best, blended(vectors, alpha))
+        for alpha, ranks in plain.items():
+            attacked = retrieval.recall_metrics(ranks.images + above[alpha])
             curve[alpha][f"{name.removeprefix('univse:')} R@1"] = attacked["R@1"]
-            curve[alpha]["attacked"] += sum(attacked[f"R@{k}"] for k in TOP)
+            curve[alpha]["attacked"] += sum(attacked[f"R@{k}"] for k in retrieval.TOP)
     return {f"{alpha:.1f}": values for alpha, values in curve.items()}
 
 
-def _concatenated_parts(model: UniVSE, texts: Texts, rows: Tensor) -> Tensor:
-    """Sentence vector, component vector, and 1 or 0 for texts with or without components, joined: (B, 2 d + 1)."""
-    sentences, components, present = model.sentences_and_components(texts, rows)
-    return torch.cat([sentences, components, present[:, None].to(sentences.dtype)], 1)
-
-
-def _blend_parts(parts: Tensor, alpha: float) -> Tensor:
-    d = (parts.shape[1] - 1) // 2
-    return blend(parts[:, :d], parts[:, d : 2 * d], parts[:, -1] > 0, alpha)
-
-
-def parsing_accuracy(
-    model: UniVSE,
-    vocabulary: WordVocabulary,
-    graphs: Sequence[dict[str, Any]],
-    image: Sequence[int],
-    images: Tensor,
-    regions: Tensor,
-) -> dict[str, Any]:
+def parsing_accuracy(model: UniVSE, split: EmbeddedSplit, graphs: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """How often, in %, the image decides correctly which nouns an attribute or a relation belongs to (Table 4).
 
-    graphs, image: see `read_questions`. images, regions: unit vectors of images (I, d) and of their regions (I, R, d).
-    An attributed noun scores its highest similarity to a region, a triple its similarity to the whole image; for
-    "attribute alone", the noun's own highest similarity to a region is subtracted.
+    graphs: the rows of the table `components` of the split's captions. An attributed noun scores its highest similarity
+    to a region, a triple its similarity to the whole image; for "attribute alone", the noun's own highest similarity to
+    a region is subtracted.
     """
+    images, features, vocabulary = split.images, split.corpus.features.values, split.corpus.vocabulary
+    with torch.inference_mode():
+        parts = (take(features, rows, images.device) for rows in split.image.split(retrieval.images_at_once(features)))
+        regions = torch.cat([model.image.with_regions(part)[1] for part in parts])
 
     def in_best_region(vectors: Tensor, at: Tensor) -> Tensor:
         return torch.bmm(regions[at], vectors[:, :, None])[:, :, 0].amax(1)
@@ -120,17 +86,14 @@ def parsing_accuracy(
 
         return scored
 
-    known = {name: component_ids(vocabulary, [name])[0] != UNKNOWN_ID for name in _names(graphs)}
-    questions = read_questions(graphs, image, known.__getitem__)
+    @cache
+    def known(name: str) -> bool:
+        return component_ids(vocabulary, [name])[0] != UNKNOWN_ID
+
+    questions = read_questions(graphs, split.owner.tolist(), known)
     scores = {"attribute": of_pairs, "attribute alone": of_attributes, "relation": of_triples}
     return {
         name: accuracy(own, of_names(score))
         for name, score in scores.items()
         if (own := questions.get(name.split()[0], []))
     }
-
-
-def _names(graphs: Sequence[dict[str, Any]]) -> set[str]:
-    """The names of all objects, attributes and relations."""
-    parts = (("objects", "object"), ("attributes", "attribute"), ("relations", "relation"))
-    return {item[name] for graph in graphs for column, name in parts for item in graph[column]}

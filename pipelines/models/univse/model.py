@@ -11,9 +11,9 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from ..config import UniVseConfig
-from ..data import Phrase, SceneGraphs, Texts, component_ids, ragged_rows
+from ..data import Phrase, SceneGraphs, Texts, component_ids, places_in_groups, ragged_rows, starts_of
 from ..device import to_device
-from ..encoders import build_encoders, encode_phrases, linear_layer, word_embedding
+from ..encoders import build_encoders, linear_layer, word_embedding
 from ..similarities import COSINE
 from ..vocabulary import WordVocabulary
 
@@ -85,7 +85,10 @@ class Composition(nn.Module):
         if self.kind in ("self-attention", "gru"):
             by = torch.arange(len(owner)) if order is None else order.argsort(stable=True)
             by = by[owner[by].argsort(stable=True)]
-            padded, lengths = _padded(vectors[to_device(by, vectors.device)], owner[by], captions)
+            owner, lengths = owner[by], torch.bincount(owner, minlength=captions)
+            row, column = (to_device(part, vectors.device) for part in (owner, places_in_groups(owner)))
+            padded = vectors.new_zeros(captions, max(1, int(lengths.max())), vectors.shape[1])
+            padded = padded.index_put((row, column), vectors[to_device(by, vectors.device)])
             present = to_device(torch.arange(padded.shape[1]) < lengths[:, None], vectors.device)
             if self.kind == "gru":
                 read = pack_padded_sequence(padded, lengths.clamp(min=1), batch_first=True, enforce_sorted=False)
@@ -101,15 +104,6 @@ class Composition(nn.Module):
             else:
                 composed = zeros.index_add(0, at, vectors)
         return functional.normalize(composed, dim=-1)
-
-
-def _padded(vectors: Tensor, owner: Tensor, captions: int) -> tuple[Tensor, Tensor]:
-    """Vectors (m, d), sorted by owner, as (B, M, d) with zeros behind those of a caption; and how many each has."""
-    lengths = torch.bincount(owner, minlength=captions)
-    slot = torch.arange(len(owner)) - (lengths.cumsum(0) - lengths)[owner]
-    padded = vectors.new_zeros(captions, max(1, int(lengths.max())), vectors.shape[1])
-    where = (to_device(owner, vectors.device), to_device(slot, vectors.device))
-    return padded.index_put(where, vectors), lengths
 
 
 class UniVSE(nn.Module):
@@ -159,9 +153,9 @@ class UniVSE(nn.Module):
         """Unit vectors, by ψ in one pass, of texts `rows` (B,) and of triples (n, 3): (B, d) and (n, d)."""
         at, _ = ragged_rows(texts.offsets, rows)
         sizes = texts.offsets[rows + 1] - texts.offsets[rows]
-        sizes = torch.cat([sizes.new_zeros(1), sizes, sizes.new_full((len(triples),), 3)])
+        sizes = torch.cat([sizes, sizes.new_full((len(triples),), 3)])
         tokens = torch.cat([texts.tokens[to_device(at, texts.tokens.device)], triples.flatten().to(texts.tokens.dtype)])
-        vectors = self.text(tokens, sizes.cumsum(0), torch.arange(len(rows) + len(triples)))
+        vectors = self.text(tokens, starts_of(sizes), torch.arange(len(rows) + len(triples)))
         return vectors[: len(rows)], vectors[len(rows) :]
 
     def sentences_and_components(self, texts: Texts, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -216,9 +210,9 @@ class UniVSE(nn.Module):
                 return self.triples(ids)
             return self.word_encoder(ids[:, -1], ids[:, 0])
 
-    def sentence_queries(self, vocabulary: WordVocabulary, phrases: Sequence[Phrase]) -> Tensor:
-        """Unit vectors (Q, d) of Q phrases, each read by ψ as a sentence, the paper's other way to encode a query."""
-        return encode_phrases(self.text, vocabulary, phrases)
+    def plain_sentences(self, texts: Texts, rows: Tensor) -> Tensor:
+        """u_sent (B, d) of texts `rows` (B,), which need no components; the paper's other way to encode a query."""
+        return self.text(texts.tokens, texts.offsets, rows)
 
 
 def blend(sentences: Tensor, components: Tensor, present: Tensor, alpha: Tensor | float) -> Tensor:

@@ -70,17 +70,6 @@ FALSE_RELATIONS, FALSE_ENDS = 4, 2  # per triple: relations; subjects, and as ma
 REPLACED_WORD = (0,) * FALSE_ENDS + (1,) * FALSE_RELATIONS + (2,) * FALSE_ENDS
 
 
-class ComponentSource(NamedTuple):
-    """The captions' scene graphs, a sampler of false components, and the word ids of what it samples, by kind.
-
-    The ids of a kind end with -1, so that a sample of -1, no word, has the id -1.
-    """
-
-    graphs: SceneGraphs
-    sampler: Sampler
-    word_ids: dict[str, np.ndarray]
-
-
 class SampledComponents(NamedTuple):
     """m components of a batch, with up to N words for each; a word put into the component makes it false.
 
@@ -109,40 +98,45 @@ class ComponentBatch(NamedTuple):
     order: Tensor
 
 
-def component_source(config: UniVseConfig, corpus: Corpus, train: Tensor) -> ComponentSource:
-    """What components are sampled from. Raises FileNotFoundError or ValueError if tables are missing or incomplete."""
-    components = read_caption_rows(config.run, "components", corpus.captions.ids)
-    exclusions = read_whole_table(config.run, "component_exclusions")
-    sampler = Sampler(components, read_whole_table(config.run, "component_vocabulary"), exclusions, config.false_words)
-    ids = {kind: np.array([*component_ids(corpus.vocabulary, sampler.words[kind]), -1]) for kind in KINDS}
-    return ComponentSource(require_graphs(corpus.texts), sampler, ids)
+class ComponentSource:
+    """Samples components of captions, and false ones of the words of the run's component_vocabulary.
 
+    Raises FileNotFoundError or ValueError if tables are missing or incomplete.
+    """
 
-def sample_components(
-    source: ComponentSource, captions: Tensor, config: UniVseConfig, generator: Generator
-) -> ComponentBatch:
-    """The components of captions (B,), and sampled false ones, which no caption of the image may state."""
-    rng = np.random.default_rng(int(torch.randint(2**62, (1,), generator=generator)))
-    sampler, graphs = source.sampler, source.graphs
+    def __init__(self, config: UniVseConfig, corpus: Corpus, train: Tensor) -> None:
+        components = read_caption_rows(config.run, "components", corpus.captions.ids)
+        vocabulary, excluded = (
+            read_whole_table(config.run, f"component_{name}") for name in ("vocabulary", "exclusions")
+        )
+        self.sampler = Sampler(components, vocabulary, excluded, config.false_words)
+        self.graphs = require_graphs(corpus.texts)
+        # the word ids of what is sampled, by kind: a sample of -1, no word, has the id -1
+        words = self.sampler.words
+        self.ids = {kind: torch.tensor([*component_ids(corpus.vocabulary, words[kind]), -1]) for kind in KINDS}
 
-    def ids(kind: str, sampled: np.ndarray) -> Tensor:
-        return torch.from_numpy(source.word_ids[kind][sampled])
+    def __str__(self) -> str:
+        return f"{sum(len(lists.words) for lists in self.graphs):,} components"
 
-    absent = ids("noun", sampler.nouns(captions.numpy(), FALSE_NOUNS, rng, OF_A_BATCH))
-    rows, owner = graphs.objects.known_components(captions)
-    objects = SampledComponents(rows, owner, absent[owner])
-    rows, owner = graphs.pairs.known_components(captions)
-    attributes = ids("attribute", sampler.attributes(rows.numpy(), FALSE_ATTRIBUTES, rng, OF_A_BATCH))
-    pairs = SampledComponents(rows, owner, torch.cat([attributes, absent[owner]], 1))
-    rows, owner = graphs.triples.known_components(captions)
-    subjects, others = absent[owner, : 2 * FALSE_ENDS].split(FALSE_ENDS, 1)
-    relations = ids("relation", sampler.relations(rows.numpy(), FALSE_RELATIONS, rng, OF_A_BATCH))
-    triples = SampledComponents(rows, owner, torch.cat([subjects, relations, others], 1))
-    shuffled = torch.from_numpy(rng.permutation(len(owner)))
-    shuffled = shuffled[owner[shuffled].argsort(stable=True)]
-    first = owner[shuffled].diff(prepend=owner.new_full((1,), -1)) != 0
-    order = torch.from_numpy(rng.random(len(objects.rows) + len(pairs.rows) + len(triples.rows)))
-    return ComponentBatch(objects, absent, pairs, triples, shuffled[first], order)
+    def sample(self, captions: Tensor, generator: Generator) -> ComponentBatch:
+        """The components of captions (B,), and sampled false ones, which no caption of the image may state."""
+        rng = np.random.default_rng(int(torch.randint(2**62, (1,), generator=generator)))
+        sampler, graphs, ids = self.sampler, self.graphs, self.ids
+        absent = ids["noun"][sampler.nouns(captions.numpy(), FALSE_NOUNS, rng, OF_A_BATCH)]
+        rows, owner = graphs.objects.known_components(captions)
+        objects = SampledComponents(rows, owner, absent[owner])
+        rows, owner = graphs.pairs.known_components(captions)
+        attributes = ids["attribute"][sampler.attributes(rows.numpy(), FALSE_ATTRIBUTES, rng, OF_A_BATCH)]
+        pairs = SampledComponents(rows, owner, torch.cat([attributes, absent[owner]], 1))
+        rows, owner = graphs.triples.known_components(captions)
+        subjects, others = absent[owner, : 2 * FALSE_ENDS].split(FALSE_ENDS, 1)
+        relations = ids["relation"][sampler.relations(rows.numpy(), FALSE_RELATIONS, rng, OF_A_BATCH)]
+        triples = SampledComponents(rows, owner, torch.cat([subjects, relations, others], 1))
+        shuffled = torch.from_numpy(rng.permutation(len(owner)))
+        shuffled = shuffled[owner[shuffled].argsort(stable=True)]
+        first = owner[shuffled].diff(prepend=owner.new_full((1,), -1)) != 0
+        order = torch.from_numpy(rng.random(len(objects.rows) + len(pairs.rows) + len(triples.rows)))
+        return ComponentBatch(objects, absent, pairs, triples, shuffled[first], order)
 
 
 def univse_losses(
@@ -276,11 +270,4 @@ def _relation_loss(
     return _loss(costs, sampled.triples, kinds, len(images), config.reduce_rel, different_images)
 
 
-UNIVSE = Objective(
-    UniVSE,
-    univse_losses,
-    sampler=component_source,
-    sample=sample_components,
-    describe=lambda source: f"{sum(len(lists.words) for lists in source.graphs):,} components",
-    needs_components=True,
-)
+UNIVSE = Objective(UniVSE, univse_losses, sampler=ComponentSource, needs_components=True)

@@ -6,11 +6,10 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -252,7 +251,7 @@ def to_text(report: Report) -> str:
     rows = [["", "items", "votes", "valid, %", "false, %", "fluent, %", "alpha", "alpha fluent"]]
     for one in report.operators:
         shares = [with_interval(share) for share in (one.valid, one.false, one.fluent)]
-        alphas = map(_decimals, (one.alpha, one.alpha_fluent))
+        alphas = ["–" if value is None else f"{value:.3f}" for value in (one.alpha, one.alpha_fluent)]
         rows.append([one.name, f"{one.items:,}", f"{one.votes:,}", *shares, *alphas])
     people = [["annotator", "votes", "controls right, %"]]
     people += [[one.name, f"{one.votes:,}", with_interval(one.controls)] for one in report.annotators]
@@ -260,16 +259,6 @@ def to_text(report: Report) -> str:
     if report.unanswered:
         lines += ["", f"{report.unanswered:,} items have no vote and are left out"]
     return "\n".join(lines)
-
-
-def _decimals(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}"
-
-
-def to_json(report: Report | Sequence[Any]) -> str:
-    """A report, or several, as JSON."""
-    plain = asdict(report) if isinstance(report, Report) else [asdict(one) for one in report]
-    return json.dumps(plain, indent=1, ensure_ascii=False)
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,9 @@ from pydantic import Field
 from ....augment.reproducible import record_rng
 from ....augment.settings import AtLeastOne, Operators, Refined, Seed, Settings, Splits
 from ...engine.storage import write_atomically
+from ...engine.tables import read_table
 from ...report.rows import visible
-from ...tables.columns import UNSPLIT, check_operators, check_splits, columns_of, kinds_of, stored_splits
+from ...tables.columns import UNSPLIT, check_operators, check_splits, kinds_of
 from ...tables.pairs import with_true
 from ..strata import Row, sample_strata
 
@@ -79,7 +80,7 @@ def write_sheet(
             raise FileExistsError(f"{file} is there already and may hold votes (--overwrite replaces it)")
     found = items(run, config)
     wanted, images = {item.caption_id for item in found}, dict[str, str]()
-    for rows in columns_of(run, "captions", ("caption_id", "image")):
+    for rows in read_table(run, "captions", ("caption_id", "image")):
         named = zip(rows["caption_id"].to_pylist(), rows["image"].to_pylist(), strict=True)
         images |= {caption_id: image for caption_id, image in named if caption_id in wanted}
     votes = [name if config.votes == 1 else f"{name}_{n + 1}" for n in range(config.votes) for name in VOTES]
@@ -99,8 +100,7 @@ def items(run: Path, config: SheetConfig) -> list[Item]:
     check_splits(config.splits, (kind.split for kind in kinds), run / table)
     made = {kind.operator for kind in kinds if not config.splits or (kind.split or UNSPLIT) in config.splits}
     check_operators(config.operators, made, run / table)
-    only = {"operator": config.operators, "split": stored_splits(config.splits)}
-    only = {name: values for name, values in only.items() if values}
+    only = {"operator": config.operators, "split": config.splits}
     drawn = sample_strata(run, table, ["operator"], config.n, config.seed, True, only)
     if not drawn:
         raise ValueError(f"{run / table} has no negatives of these operators and splits")
@@ -118,34 +118,27 @@ def summary(found: Sequence[Item]) -> str:
 
 def _controls(run: Path, config: SheetConfig) -> Iterator[Item]:
     """Pairs of two true texts: paraphrases of captions, and if there are too few, two captions of the same image."""
-    only = {"split": stored_splits(config.splits)} if config.splits else {}
-    paraphrases = {**only, "operator": (PARAPHRASE,)}
+    paraphrases = {"split": config.splits, "operator": (PARAPHRASE,)}
     made = sample_strata(run, "positives", ["family"], config.n, config.seed, True, paraphrases)
     positives = [row for rows in made.values() for row in rows][: config.n]
     for row in positives:
         yield _item(row, row["positive_id"], PARAPHRASE, config.seed)
     missing = config.n - len(positives)
     if missing:
-        english = {**only, "language": ("en",)}
+        english = {"split": config.splits, "language": ("en",)}
         drawn = sample_strata(run, "captions", ["language"], missing, config.seed, only=english)
         rows = [row for some in drawn.values() for row in some]
-        siblings = _siblings(run, {row["image_id"] for row in rows})
+        siblings: dict[str, set[str]] = {row["image_id"]: set() for row in rows}
+        for part in read_table(run, "captions", ("image_id", "language", "text")):
+            for image, language, text in zip(*part.to_pydict().values(), strict=True):
+                if image in siblings and language == "en":
+                    siblings[image].add(text)
         for row in rows:
             others = sorted(text for text in siblings[row["image_id"]] if text != row["text"])
             if others:
                 other = record_rng(config.seed, SIBLING, row["caption_id"]).choice(others)
                 pair = {**row, "caption": row["text"], "text": other, "operator": "", "family": ""}
                 yield _item(pair, row["caption_id"], SIBLING, config.seed)
-
-
-def _siblings(run: Path, images: set[str]) -> dict[str, set[str]]:
-    """All English captions of these images, by image_id."""
-    found: dict[str, set[str]] = {}
-    for rows in columns_of(run, "captions", ("image_id", "language", "text")):
-        for image, language, text in zip(*rows.to_pydict().values(), strict=True):
-            if image in images and language == "en":
-                found.setdefault(image, set()).add(text)
-    return found
 
 
 def _item(row: Row, id: str, kind: str, seed: int) -> Item:
@@ -173,9 +166,7 @@ def _item(row: Row, id: str, kind: str, seed: int) -> Item:
 def _csv(lines: Sequence[Sequence[str]]) -> bytes:
     """CSV for spreadsheets: UTF-8 with a byte order mark, and no cell that they would read as a formula."""
     text = io.StringIO()
-    csv.writer(text, lineterminator="\r\n").writerows([_cell(value) for value in line] for line in lines)
+    csv.writer(text, lineterminator="\r\n").writerows(
+        ["'" * value.startswith(FORMULA) + visible(value) for value in line] for line in lines
+    )
     return text.getvalue().encode("utf-8-sig")
-
-
-def _cell(value: str) -> str:
-    return "'" + visible(value) if value.startswith(FORMULA) else visible(value)

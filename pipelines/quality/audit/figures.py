@@ -5,6 +5,7 @@ All of them are counts of items by measure, which are added up over the shards; 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,12 +16,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
 
+from ....augment.operators import OPERATORS
 from ....augment.settings import AtLeastOne, NotNegative, Photos, Refined, Seed, Settings, Splits
+from ....schemas.fields import table_of
 from ....schemas.negatives import AUDIT, POSITIVE
-from ...engine.tables import has_table, no_table, read_table, shards_of
-from ...tables.columns import check_splits, read_columns, stored_splits
+from ...engine.tables import has_table, read_table, shards_of
+from ...tables.columns import check_splits, having
 from ...tables.pairs import earlier
-from ..bias import Blindness
+from ..bias.measure import Blindness
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -90,8 +93,6 @@ class Figures:
     @property
     def families(self) -> dict[str, str]:
         """The family of every operator that has rows or refused candidates, in display order: positives last."""
-        from ....augment.operators import OPERATORS
-
         order = {name: number for number, name in enumerate(OPERATORS)}
         found = dict.fromkeys(self.refused, "")
         found |= {name: made.family for table in self.made.values() for name, made in table.items()}
@@ -103,10 +104,7 @@ class Figures:
     @property
     def reasons(self) -> list[str]:
         """All reasons of refusals that occur, the most frequent first."""
-        total: dict[str, int] = {}
-        for refused in self.refused.values():
-            for reason, number in refused.items():
-                total[reason] = total.get(reason, 0) + number
+        total = sum(map(Counter, self.refused.values()), Counter[str]())
         return sorted(total, key=lambda reason: (-total[reason], reason))
 
 
@@ -120,31 +118,18 @@ def collect(run: Path, splits: Sequence[str] = ()) -> Figures:
     seen: set[str] = set()
     for rows in read_table(run, "captions", ["image_id", "split", "language"]):
         seen.update(rows["split"].unique().to_pylist())
-        english = of_splits(rows, splits).filter(pc.field("language") == "en")
+        english = rows.filter(having({"split": splits}) & (pc.field("language") == "en"))
         captions += english.num_rows
         images += len(english["image_id"].unique())
     check_splits(splits, seen, run)
-    if not has_table(run, "negatives"):
-        raise no_table(run, "negatives")
     for rows in read_table(run, "negatives", ["caption_id", "split"]):
-        covered += len(of_splits(rows, splits)["caption_id"].unique())
-    corpus = _corpus_counts(run)
-    made = {table: _made(run, table, splits, corpus) for table in TABLES if has_table(run, table)}
-    return Figures(captions, images, captions - covered, made, _refused(run, splits))
-
-
-def of_splits(rows: pa.Table, splits: Sequence[str]) -> pa.Table:
-    """The rows of a table whose `split` is one of these; all rows if `splits` is empty."""
-    return rows.filter(pc.field("split").isin(stored_splits(splits))) if splits else rows
-
-
-def _corpus_counts(run: Path) -> dict[Word, int]:
-    """The counts of a run's lexicon by (entry, kind), over all contexts; empty if it has no lexicon."""
-    counts: dict[Word, int] = {}
+        covered += len(rows.filter(having({"split": splits}))["caption_id"].unique())
+    corpus: dict[Word, int] = {}  # the counts of the lexicon over all places
     for rows in read_table(run, "lexicon", ["kind", "entry", "place", "count"]) if has_table(run, "lexicon") else ():
         plain = rows.filter(pc.field("place") == "").to_pydict()
-        counts |= zip(zip(plain["entry"], plain["kind"], strict=True), map(round, plain["count"]), strict=True)
-    return counts
+        corpus |= zip(zip(plain["entry"], plain["kind"], strict=True), map(round, plain["count"]), strict=True)
+    made = {table: _made(run, table, splits, corpus) for table in TABLES if has_table(run, table)}
+    return Figures(captions, images, captions - covered, made, _refused(run, splits))
 
 
 def _made(run: Path, table: str, splits: Sequence[str], corpus: Mapping[Word, int]) -> dict[str, Made]:
@@ -155,7 +140,7 @@ def _made(run: Path, table: str, splits: Sequence[str], corpus: Mapping[Word, in
     families: dict[str, str] = {}
     for shard in shards_of(run, table):
         estimated = [] if table == "positives" else ["p_true"]
-        rows = of_splits(read_columns(shard, [*COLUMNS, *estimated]), splits)
+        rows = shard.read([*COLUMNS, *estimated]).filter(having({"split": splits}))
         if not estimated:
             rows = rows.append_column("p_true", pa.nulls(len(rows), pa.float64()))
         first = rows.filter(pa.array(earlier(rows) == 0))
@@ -255,28 +240,17 @@ def exchanges(change: pd.DataFrame) -> pd.DataFrame:
 
 def _refused(run: Path, splits: Sequence[str]) -> dict[str, dict[str, int]]:
     """The number of refused candidates by operator and reason, the most frequent reason first."""
-    import pandas as pd
-
-    tables = read_table(run, "rejections", ["operator", "reason", "split"]) if has_table(run, "rejections") else ()
-    parts = [
-        of_splits(rows, splits).group_by(["operator", "reason"]).aggregate([([], "count_all")]).to_pandas()
-        for rows in tables
-    ]
-    if not parts:
-        return {}
-    refused = {}
-    counts = pd.concat(parts).groupby(["operator", "reason"], as_index=False, sort=False).sum()
-    for name, some in counts.groupby("operator", sort=False):
-        ordered = some.sort_values(["count_all", "reason"], ascending=[False, True])
-        refused[str(name)] = dict(zip(ordered["reason"], ordered["count_all"].tolist(), strict=True))
-    return refused
+    found: dict[str, Counter[str]] = {}
+    for rows in read_table(run, "rejections", ["operator", "reason", "split"]) if has_table(run, "rejections") else ():
+        some = rows.filter(having({"split": splits})).group_by(["operator", "reason"], use_threads=False)
+        for one in some.aggregate([([], "count_all")]).to_pylist():
+            found.setdefault(one["operator"], Counter())[one["reason"]] += one["count_all"]
+    return {name: dict(sorted(of.items(), key=lambda one: (-one[1], one[0]))) for name, of in found.items()}
 
 
 def to_table(figures: Figures, blindness: Mapping[str, Blindness]) -> pa.Table:
     """All numbers of an audit, one per row, in the order of the page; blindness: by table."""
-    rows = [(*row, *(None,) * (len(AUDIT) - len(row))) for row in _rows(figures, blindness)]
-    columns = zip(zip(*rows, strict=True), AUDIT, strict=True)
-    return pa.Table.from_arrays([pa.array(values, field.type) for values, field in columns], schema=AUDIT)
+    return table_of(((*row, *(None,) * (len(AUDIT) - len(row))) for row in _rows(figures, blindness)), AUDIT)
 
 
 def _rows(figures: Figures, blindness: Mapping[str, Blindness]) -> Iterator[tuple[Any, ...]]:

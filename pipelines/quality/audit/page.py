@@ -19,19 +19,22 @@ import pyarrow.parquet as pq
 
 from ....augment.operators import does
 from ....schemas.captions import LANGUAGE
+from ....schemas.fields import check
 from ....schemas.negatives import AUDIT, POSITIVE, REASONS
+from ...engine.errors import require_libraries
 from ...engine.manifest import read_manifest
 from ...engine.progress import Progress
 from ...engine.provenance import package
 from ...engine.shards import PARQUET
 from ...engine.storage import write_atomically
-from ...engine.tables import no_table
+from ...engine.tables import no_table, read_table
+from ...features.preprocess import decode
 from ...report.pages import page_environment, script
 from ...report.summary import component_lines, corpus_lines
-from ...tables.columns import columns_of, stored_splits
 from ...tables.images import Images
 from ..accuracy import Accuracy
-from ..bias import ALL, BlindConfig, Blindness, Unmeasured, measure_table, most_telling
+from ..bias.baselines import most_telling
+from ..bias.measure import ALL, BlindConfig, Blindness, Unmeasured, measure_table
 from ..strata import Row, sample_strata
 from . import charts
 from .figures import BINS, AuditConfig, Figures, Made, collect, to_table
@@ -81,18 +84,11 @@ def audit(run: Path, output: Path, config: AuditConfig, progress: Progress) -> t
     output.mkdir(parents=True, exist_ok=True)
     write_files(data.files, output / FOLDER)
     write_atomically(output / PAGE, html.encode())
-    write_atomically(output / TABLE, _parquet(to_table(figures, blindness), provenance))
+    numbers, sink = to_table(figures, blindness), pa.BufferOutputStream()
+    check(numbers, AUDIT)
+    pq.write_table(numbers.cast(AUDIT.with_metadata({**(AUDIT.metadata or {}), **provenance})), sink, **PARQUET)
+    write_atomically(output / TABLE, memoryview(sink.getvalue()))
     return output / PAGE, output / TABLE
-
-
-def _parquet(table: Any, metadata: Mapping[str, str]) -> memoryview:
-    """The audit table as the bytes of a Parquet file; metadata: added to its schema."""
-    from ....schemas.fields import check
-
-    check(table, AUDIT)
-    sink = pa.BufferOutputStream()
-    pq.write_table(table.cast(AUDIT.with_metadata({**(AUDIT.metadata or {}), **metadata})), sink, **PARQUET)
-    return memoryview(sink.getvalue())
 
 
 def _page(
@@ -107,7 +103,7 @@ def _page(
     """The page as HTML; it does not depend on the time or machine. table: the one whose rows and plots are shown;
     data: what can be searched.
     """
-    only = {"split": stored_splits(config.splits)} if config.splits else {}
+    only = {"split": config.splits}
     few = -(-config.n // REFUSED_SHARE)
     made = sample_strata(run, table, ["operator"], config.n, config.seed, only=only)
     refused = sample_strata(run, "rejections", ["operator", "reason"], few, config.seed, only=only)
@@ -207,7 +203,7 @@ def _beside(
     captions: dict[str, dict[str, str]] = {image_id: {} for image_id in wanted}
     paths: dict[str, str] = {}
     of_wanted = pc.field("image_id").isin(pa.array(sorted(captions), pa.string()))
-    for rows in columns_of(run, "captions", ["caption_id", "image_id", "image", "language", "text"]):
+    for rows in read_table(run, "captions", ["caption_id", "image_id", "image", "language", "text"]):
         for row in rows.filter(of_wanted).to_pylist():
             paths[row["image_id"]] = row["image"]
             if row["language"] == LANGUAGE:
@@ -220,17 +216,12 @@ def _beside(
 
 def _photo(images: Images, path: str) -> Photo | None:
     """The image scaled down; None if it is not inside the folder or cannot be read."""
+    require_libraries('photos on the page need Pillow: pip install "negcap[publish]"', "PIL")
     try:
-        from PIL import Image, ImageOps
-    except ImportError as error:
-        raise ImportError('photos on the page need Pillow: pip install "negcap[publish]"') from error
-    try:
-        name = images.find(path)
-        if name is None:
+        if (name := images.find(path)) is None:
             return None
-        with Image.open(io.BytesIO(images.read(name))) as file:
-            image = ImageOps.exif_transpose(file).convert("RGB")
-    except (OSError, ValueError, Image.DecompressionBombError):
+        image = decode(images.read(name))
+    except (OSError, ValueError):
         return None
     image.thumbnail((SIDE, SIDE))
     data = io.BytesIO()

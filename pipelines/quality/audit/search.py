@@ -17,14 +17,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ....schemas.captions import LANGUAGE
 from ...engine.storage import names, write_atomically
-from ...engine.tables import has_table, shards_of
+from ...engine.tables import has_table, read_table, shards_of
 from ...report.rows import summary
-from ...tables.columns import columns_of, read_columns
-from .figures import AuditConfig, of_splits
+from ...tables.columns import having
+from .figures import AuditConfig
 
 FOLDER = "rows"
 PER_FILE = 20_000  # rows, at least, of all files but the last
@@ -47,7 +46,7 @@ def searched(run: Path, config: AuditConfig) -> Searched:
     """
     chosen = _chosen(run, config)
     refined = set[str]()
-    for ids in columns_of(run, REFINED, ["negative_id"]) if chosen and has_table(run, REFINED) else ():
+    for ids in read_table(run, REFINED, ["negative_id"]) if chosen and has_table(run, REFINED) else ():
         refined.update(ids["negative_id"].to_pylist())
     files, held, rows, images = list[bytes](), list[Any](), 0, 0
     for image in chain(_images(run, config.splits, chosen, refined), [None]):
@@ -76,8 +75,8 @@ def _chosen(run: Path, config: AuditConfig) -> set[str]:
     """The image_ids of the images to show: all, or random ones that have at most `config.search` rows."""
     counts: dict[str, int] = {}
     for table in ("captions", *HELD):
-        for part in columns_of(run, table, ["image_id", "split"]) if has_table(run, table) else ():
-            for one in of_splits(part, config.splits)["image_id"].value_counts().to_pylist():
+        for part in read_table(run, table, ["image_id", "split"]) if has_table(run, table) else ():
+            for one in part.filter(having({"split": config.splits}))["image_id"].value_counts().to_pylist():
                 counts[one["values"]] = counts.get(one["values"], 0) + one["counts"] * (table != "captions")
     left, chosen = config.search, set[str]()
     for image_id in sorted(counts, key=lambda name: blake2b(f"{config.seed}\x1f{name}".encode()).digest()):
@@ -94,7 +93,7 @@ def _images(run: Path, splits: Sequence[str], chosen: set[str], refined: set[str
     for owner in shards_of(run, "captions") if chosen else ():
         images: dict[str, tuple[str, list[list[str]], list[list[Any]]]] = {}
         number: dict[str, int] = {}
-        for row in _of(read_columns(owner, ["caption_id", "image_id", "split", "language", "text"]), splits, chosen):
+        for row in _of(owner.read(["caption_id", "image_id", "split", "language", "text"]), splits, chosen):
             if row["language"] == LANGUAGE:
                 captions = images.setdefault(row["image_id"], (row["image_id"], [], []))[1]
                 number[row["caption_id"]] = len(captions)
@@ -107,4 +106,4 @@ def _images(run: Path, splits: Sequence[str], chosen: set[str], refined: set[str
 
 
 def _of(rows: pa.Table, splits: Sequence[str], chosen: set[str]) -> list[dict[str, Any]]:
-    return of_splits(rows, splits).filter(pc.field("image_id").isin(pa.array(sorted(chosen), pa.string()))).to_pylist()
+    return rows.filter(having({"split": splits, "image_id": sorted(chosen)})).to_pylist()

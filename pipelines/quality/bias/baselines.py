@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ....augment.reproducible import log
+from ...engine.errors import require_libraries
 from ..accuracy import Accuracy, by_image
+from .ngrams import BITS, NgramVocabulary, Texts, differences, train, windows
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-    from .ngrams import Texts
 
 NEEDED = 'the blind baselines need scikit-learn: pip install "negcap[quality]"'
 CUES = 15
@@ -97,11 +99,7 @@ def most_telling(baselines: Mapping[str, Accuracy]) -> tuple[str, Accuracy]:
 
 def check_libraries() -> None:
     """Raise ImportError, with the extra to install, if scikit-learn is missing."""
-    try:
-        import scipy.sparse  # noqa: F401
-        import sklearn.linear_model  # noqa: F401
-    except ImportError as error:
-        raise ImportError(NEEDED) from error
+    require_libraries(NEEDED, "scipy.sparse", "sklearn", "sklearn.linear_model")
 
 
 def blind(name: str, pairs: Sequence[Pair], seed: int = 0, corpus: Sequence[tuple[str, str]] = ()) -> BlindReport:
@@ -112,8 +110,6 @@ def blind(name: str, pairs: Sequence[Pair], seed: int = 0, corpus: Sequence[tupl
     Raises ValueError naming `name` if there are too few pairs or images, ImportError if scikit-learn is missing.
     """
     check_libraries()
-    from .ngrams import NgramVocabulary, train, windows
-
     images = [pair.image_id for pair in pairs]
     try:
         vocabulary = NgramVocabulary()
@@ -216,16 +212,12 @@ def features(true: Texts, negative: Texts) -> Features:
     """The n-gram counts of each true text minus those of its negative."""
     from scipy.sparse import coo_array, csr_matrix
 
-    from .ngrams import differences
-
     (rows, columns, values), keys = differences(true, negative)
     return Features(csr_matrix(coo_array((values, (rows, columns)), (len(true), len(keys)))), keys)
 
 
 def words(found: Features) -> Features:
     """Only those columns that are single words."""
-    from .ngrams import BITS
-
     kept = np.flatnonzero(found.keys < 1 << BITS)
     return Features(found.matrix[:, kept], found.keys[kept])
 
@@ -238,8 +230,6 @@ def topics_of(texts: Texts, window: tuple[np.ndarray, np.ndarray]) -> np.ndarray
     of whole numbers, so that the result is the same on every machine.
     """
     from scipy.sparse import csr_matrix
-
-    from ....augment.reproducible import log
 
     of = np.repeat(np.arange(len(texts)), np.diff(texts.offsets))
     at = np.arange(len(texts.flat))
@@ -305,8 +295,6 @@ def regression(matrix: csr_matrix, penalty: float = PENALTY) -> np.ndarray:
 
 def log_odds(matrix: csr_matrix) -> np.ndarray:
     """(n-grams,): log of (count in true texts only + 1) / (count in negatives only + 1)."""
-    from ....augment.reproducible import log
-
     true, negative = sides(matrix)
     return log((true + 1) / (negative + 1))
 

@@ -10,8 +10,9 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from itertools import accumulate
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+import pyarrow.compute as pc
 from pydantic import Field, TypeAdapter
 
 from ....augment.reproducible import shuffle_key
@@ -20,9 +21,9 @@ from ...engine.manifest import code_of, hash_value
 from ...engine.progress import Progress
 from ...engine.storage import scratch_folder, write_atomically
 from ...engine.tables import has_table, shards_of
-from ...tables.columns import check_operators, check_splits, kinds_of, read_columns
+from ...tables.columns import check_operators, check_splits, kinds_of
 from ...tables.pairs import pair_tables
-from ..accuracy import Accuracy, aligned, wrapped
+from ..accuracy import aligned, wrapped
 from .baselines import BlindReport, Pair, blind, check_libraries
 
 ALL = "all"
@@ -37,6 +38,11 @@ class Unmeasured(NamedTuple):
 
     reason: str
     pairs: int
+
+
+def number_of_pairs(result: BlindReport | Unmeasured) -> int:
+    """How many pairs a report is about, or that of which there is none."""
+    return result.pairs if isinstance(result, Unmeasured) else result.ngrams.pairs
 
 
 @dataclass(frozen=True)
@@ -54,6 +60,11 @@ class Blindness:
     def unmeasured(self) -> dict[str, Unmeasured]:
         """Why others could not be measured."""
         return {name: one for name, one in self.results.items() if isinstance(one, Unmeasured)}
+
+    def plain(self) -> dict[str, Any]:
+        """The reports as JSON has them, by name; of those that could not be measured, the reason and the pairs."""
+        left = {name: {"not_measured": one.reason, "pairs": one.pairs} for name, one in self.unmeasured.items()}
+        return {name: asdict(one) for name, one in self.reports.items()} | left
 
 
 class BlindConfig(Settings):
@@ -91,16 +102,14 @@ def measure_table(run: Path, config: BlindConfig, progress: Progress | None = No
     pairs = {name: pairs[name] for name in operators or pairs}
     pairs = with_all(pairs) if config.together else pairs
     measured = CachedReports(run, config.seed, read_corpus(run), config.limit)
+    progress = progress or Progress()
 
     def one(name: str, some: Sequence[Pair]) -> BlindReport:
         try:
             return measured(name, some)
         finally:
-            if progress is not None:
-                progress.advance(0 if name == ALL else len(some))
+            progress.advance(0 if name == ALL else len(some))
 
-    if progress is None:
-        return measure_each(pairs, one)
     with progress.stage(f"blind {table}", len(pairs), unit="pairs"):
         return measure_each(pairs, one)
 
@@ -157,20 +166,17 @@ def read_all(
     return {operator: of_random_images(made[operator], limit, seed) for operator in sorted(made)}
 
 
-def read_corpus(run: Path, shards: slice = slice(None), limit: int = CORPUS) -> list[tuple[str, str]]:
-    """(text, image_id) of all English captions of a run, or of some shards; empty if it has no captions table.
-
-    limit: at most so many captions, those of random images.
+def read_corpus(run: Path, shards: slice = slice(None)) -> list[tuple[str, str]]:
+    """(text, image_id) of all English captions of a run, or of some shards; empty if it has no captions table. At most
+    CORPUS captions, those of random images.
     """
-    import pyarrow.compute as pc
-
     corpus: list[tuple[str, str]] = []
     for shard in shards_of(run, "captions")[shards] if has_table(run, "captions") else ():
-        rows = read_columns(shard, ("text", "image_id", "language")).filter(pc.field("language") == "en")
+        rows = shard.read(("text", "image_id", "language")).filter(pc.field("language") == "en")
         corpus += zip(rows["text"].to_pylist(), rows["image_id"].to_pylist(), strict=True)
-        if len(corpus) > 2 * limit:
-            corpus = of_random_images(corpus, limit)
-    return of_random_images(corpus, limit)
+        if len(corpus) > 2 * CORPUS:
+            corpus = of_random_images(corpus, CORPUS)
+    return of_random_images(corpus, CORPUS)
 
 
 def of_random_images(rows: Sequence[Row], limit: int, seed: int = 0) -> list[Row]:
@@ -242,22 +248,17 @@ def to_text(found: Blindness) -> str:
     names = next(iter(found.reports.values())).baselines
     rows = [["blind accuracy, %", "pairs", *names]]
     for name, one in found.results.items():
-        if isinstance(one, Unmeasured):
-            rows.append([name, f"{one.pairs:,}", *("–" for _ in names)])
-        else:
-            cells = [_brief(accuracy) for accuracy in one.baselines.values()]
-            rows.append([name, f"{one.ngrams.pairs:,}", *cells])
+        cells = ["–" for _ in names]
+        if isinstance(one, BlindReport):
+            told = [(found.cue, " reversed" * found.reversed) for found in one.baselines.values()]
+            cells = [f"{cue.percent:.1f} ±{(cue.high - cue.low) / 2:.1f}{turned}" for cue, turned in told]
+        rows.append([name, f"{number_of_pairs(one):,}", *cells])
     lines = aligned(rows)
     for name, left in found.unmeasured.items():
         lines += ["", f"{name}: not measured, {left.reason}"]
     for report in found.reports.values():
         lines += ["", *_cues(report)]
     return "\n".join(lines)
-
-
-def _brief(accuracy: Accuracy) -> str:
-    cue = accuracy.cue
-    return f"{cue.percent:.1f} ±{(cue.high - cue.low) / 2:.1f}" + " reversed" * accuracy.reversed
 
 
 def _cues(report: BlindReport) -> Iterator[str]:
@@ -271,10 +272,3 @@ def _cues(report: BlindReport) -> Iterator[str]:
     for side, cues in (("true", report.true_cues), ("false", report.false_cues)):
         grams = [f"{gram!r} {weight:+.1f}" for gram, weight in cues]
         yield from wrapped(f"{report.name}: n-grams that speak for the {side} text:", grams or ["none"])
-
-
-def to_json(found: Blindness) -> str:
-    """The reports as a JSON object by their name; of those that could not be measured, the reason and the pairs."""
-    said = {name: asdict(report) for name, report in found.reports.items()}
-    said |= {name: {"not_measured": left.reason, "pairs": left.pairs} for name, left in found.unmeasured.items()}
-    return json.dumps(said, indent=1, ensure_ascii=False)

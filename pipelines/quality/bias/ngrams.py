@@ -94,10 +94,7 @@ def windows(true: Texts, negative: Texts) -> Windows:
         front = _agreeing(true, negative, rows, shorter, 0)
         back = _agreeing(true, negative, rows, shorter, 1)
         common[rows], behind[rows] = front, np.minimum(back, shorter - front)
-    bounds = []
-    for texts in (true, negative):
-        bounds.append((texts.offsets[:-1] + common, texts.offsets[1:] - behind))
-    return Windows(bounds[0], bounds[1])
+    return Windows(*((texts.offsets[:-1] + common, texts.offsets[1:] - behind) for texts in (true, negative)))
 
 
 def _agreeing(true: Texts, negative: Texts, rows: np.ndarray, shorter: np.ndarray, side: int) -> np.ndarray:
@@ -218,12 +215,9 @@ class LanguageModel(NamedTuple):
             probability = np.where(follow > 0, longer, probability)
         return probability
 
-    def gaps(self, true: Texts, negative: Texts, folds: np.ndarray, around: Windows | None = None) -> np.ndarray:
-        """(pairs,): log p(true) - log p(negative), each by the model that was trained without the pair's fold.
-
-        around: the windows where the texts differ, None to compute them.
-        """
-        around = around or windows(true, negative)
+    def gaps(self, true: Texts, negative: Texts, folds: np.ndarray) -> np.ndarray:
+        """(pairs,): log p(true) - log p(negative), each by the model that was trained without the pair's fold."""
+        around = windows(true, negative)
         return self.score(true, around.true, folds) - self.score(negative, around.negative, folds)
 
 

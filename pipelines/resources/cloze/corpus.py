@@ -13,6 +13,13 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from ....augment.cloze.states import SPECIAL, Units, by_first_word, joined, normalised
+from ....augment.data import data_path
+from ....augment.language.parse import load
+from ....augment.language.semantic_classes import prepositions
+from ....schemas.captions import TRAIN_SPLITS
+from ... import readers
+from ...readers.files import name_of
+from ...readers.record import image_id
 
 MAX_UNITS = 40  # longer captions are cut into pieces of this length
 
@@ -36,10 +43,6 @@ def read_source(source: str, left_out: Collection[str] = (), held_out: bool = Fa
     everything. left_out: ids of photos (see `photo_id`) whose captions are not read. Raises ValueError or
     FileNotFoundError, naming the source, if it cannot be read or has no such captions.
     """
-    from ....schemas.captions import TRAIN_SPLITS
-    from ... import readers
-    from ...readers.files import name_of
-
     texts: dict[bool, dict[str, None]] = {}  # by whether in a train split
     without, rejected = Counter[bool](), 0
     for record in readers.read(source, readers.detect(source), readers.ReadOptions.of({})):
@@ -60,8 +63,6 @@ def read_source(source: str, left_out: Collection[str] = (), held_out: bool = Fa
 
 def photo_id(image: str) -> str:
     """The part of an image's name that says which photo it is: `images/1000268201_693b08cb0e.jpg` -> `1000268201`."""
-    from ...readers.record import image_id
-
     return re.split("[_.]", image_id(image), maxsplit=1)[0]
 
 
@@ -75,8 +76,6 @@ def read_photo_ids(path: Path) -> frozenset[str]:
 
 def tokenised(texts: Iterable[str]) -> Iterator[list[str]]:
     """The normalised words of each caption, as the shipped parser splits it."""
-    from ....augment.language.parse import load
-
     tokenizer = load().tokenizer
     for text in texts:
         yield [normalised(token.text) for token in tokenizer(text) if not token.is_space]
@@ -84,9 +83,6 @@ def tokenised(texts: Iterable[str]) -> Iterator[list[str]]:
 
 def phrases() -> list[str]:
     """The phrases that are read as one unit: prepositions of several words, and compounds of the reference lexicon."""
-    from ....augment.data import data_path
-    from ....augment.language.semantic_classes import prepositions
-
     rows = pq.read_table(data_path("reference_lexicon") / "lexicon.parquet").select(["kind", "entry", "place"])
     entries = list(zip(*rows.to_pydict().values(), strict=True))
     nouns = {entry for kind, entry, _ in entries if kind == "noun" and " " in entry}

@@ -20,6 +20,8 @@ from pathlib import Path
 from string import ascii_lowercase
 from typing import Any
 
+from spacy.lookups import load_lookups
+
 WORDS = tomllib.loads(Path(__file__).with_name("lexical.toml").read_text("utf-8"))
 TAG_TO_POS = {pair.rpartition(":")[0]: pair.rpartition(":")[2] for pair in WORDS["tags"].split()}
 VERB_TAGS = ("VB", "VBD", "VBG", "VBN", "VBP", "VBZ")
@@ -62,8 +64,6 @@ def attribute_patterns() -> list[dict[str, Any]]:
 @cache
 def lemma_tables() -> dict[str, dict[str, Any]]:
     """Build `lemma_rules`, `lemma_exc` and `lemma_index` from spacy-lookups-data, which is needed only for training."""
-    from spacy.lookups import load_lookups
-
     lookups = load_lookups("en", ["lemma_exc", "lemma_index"])
     published = lookups.get_table("lemma_index")
     index = {pos: {word for word in published.get(pos) if word.isalpha()} for pos in OPEN}

@@ -11,13 +11,11 @@ from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from spacy.language import Language
-    from spacy.tokens import Doc
-    from spacy.vocab import Vocab
-
+import fsspec
+from spacy.language import Language
+from spacy.tokens import Doc
+from spacy.vocab import Vocab
 
 # Hosts of the GUM documents whose texts may be adapted and redistributed: Wikinews (CC BY), Wikipedia, Wikivoyage and
 # Wikisource (CC BY-SA). Everything else in GUM is left out: some of it is non-commercial (wikiHow, most of the fiction)
@@ -81,8 +79,6 @@ def read_conllu(path: Path, hosts: tuple[str, ...] | None = None) -> Iterator[Tr
     hosts: if given, only documents whose `meta::sourceURL` is on one of these hosts are read. Raises ValueError for a
     line that is not CoNLL-U, with the file and the line.
     """
-    import fsspec
-
     wanted, rows = hosts is None, list[list[str]]()
     glued: dict[int, bool] = {}  # by the number of a word that is part of a token: whether no space follows
     with fsspec.open(str(path), "rt", encoding="utf-8", compression="infer") as lines:
@@ -112,8 +108,6 @@ def read_conllu(path: Path, hosts: tuple[str, ...] | None = None) -> Iterator[Tr
 
 def to_doc(trees: Iterable[Tree], vocab: "Vocab") -> "Doc":
     """Return one spaCy document with one or more sentences and their gold annotation."""
-    from spacy.tokens import Doc
-
     joined, starts = Tree([], [], [], [], [], []), list[bool | int | None]()
     for tree in trees:
         offset = len(joined)
@@ -213,8 +207,6 @@ def coco_captions(path: Path, held_out: bool = False) -> list[str]:
     for the captions of images whose number ends in 0, on which the parser is evaluated, False for all others. Raises
     ValueError if the file has no `annotations`.
     """
-    import fsspec
-
     with fsspec.open(str(path), "rt", encoding="utf-8", compression="infer") as stream:
         record = json.load(stream)
     if "annotations" not in record:

@@ -26,7 +26,7 @@ from negcap.pipelines.engine.shards import MANIFESTS, list_shards, shard_path
 from negcap.pipelines.engine.tables import hash_table, read_table
 from negcap.pipelines.quality.annotation.sheet import SheetConfig, items
 from negcap.pipelines.quality.audit.figures import collect, to_table
-from negcap.pipelines.quality.bias import read_all
+from negcap.pipelines.quality.bias.measure import read_all
 from negcap.pipelines.stages import build
 from tests.conftest import ROOT, SAMPLE
 
@@ -214,11 +214,11 @@ def test_a_signal_to_end_says_how_to_go_on_unless_it_is_ignored(
 ) -> None:
     number = signal.Signals[name]
 
-    def stopped(*_: object) -> None:
+    def stopped(*_: object, **__: object) -> None:
         signal.raise_signal(number)
         raise ValueError("it went on")
 
-    monkeypatch.setattr(build, "ingest", stopped)
+    monkeypatch.setattr(build.ingestion, "ingest", stopped)
     command = ("build", SAMPLE, "--output", tmp_path / "out", "--scheduler", "synchronous")
     before = signal.signal(number, signal.SIG_IGN)
     try:
@@ -226,10 +226,10 @@ def test_a_signal_to_end_says_how_to_go_on_unless_it_is_ignored(
             patch.setattr(signal, "getsignal", lambda _: signal.SIG_DFL)  # pytest's own handlers must not count
             assert negcap_exits(*command) == status
         assert capsys.readouterr().err == f"negcap: stopped by {name}; the same command continues from here\n"
-        monkeypatch.setattr(build, "ingest", raising(KeyboardInterrupt()))
+        monkeypatch.setattr(build.ingestion, "ingest", raising(KeyboardInterrupt()))
         assert negcap_exits(*command) == 130
         assert capsys.readouterr().err == "\nnegcap: interrupted; the same command continues from here\n"
-        monkeypatch.setattr(build, "ingest", stopped)
+        monkeypatch.setattr(build.ingestion, "ingest", stopped)
         signal.signal(number, signal.SIG_IGN)  # as nohup does
         assert negcap_exits(*command) == 2
         assert capsys.readouterr().err == "negcap: it went on\n"

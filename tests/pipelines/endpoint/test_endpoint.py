@@ -67,7 +67,7 @@ def test_a_rerun_costs_nothing_and_another_request_does(tmp_path: Path) -> None:
 
 
 def test_the_key_of_an_answer_stays_as_it_is_on_disks() -> None:
-    body = chat("ü", "s", temperature=0.5).body(config("http://a/v1/"))
+    body = chat("ü", "s").body(config("http://a/v1/", temperature=0.5))
     messages = '[{"content": "s", "role": "system"}, {"content": "ü", "role": "user"}]'
     assert body.decode() == f'{{"max_tokens": 30, "messages": {messages}, "model": "mock", "temperature": 0.5}}'
     assert client.request_key(config("http://a/v1/"), body).startswith("73fa0e85b04c6607")
@@ -239,11 +239,11 @@ def test_a_caller_who_stops_keeps_what_is_in_flight(tmp_path: Path) -> None:
 
 def test_images_are_sent_as_data(tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(b"\x89PNG")
-    request = chat("what is it?", "be brief", [tmp_path / "a.png"], max_tokens=5)
+    request = chat("what is it?", "be brief", [tmp_path / "a.png"])
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw=="}}
     user = {"role": "user", "content": [image, {"type": "text", "text": "what is it?"}]}
-    assert request == Request([{"role": "system", "content": "be brief"}, user], {"max_tokens": 5})
-    assert request.tokens(config("http://a/v1")) == 7 + 1000 + 5
+    assert request == Request([{"role": "system", "content": "be brief"}, user])
+    assert request.tokens(config("http://a/v1", max_tokens=5)) == 7 + 1000 + 5
     with pytest.raises(ValueError, match="image must be a file named as one"):
         chat("", images=[tmp_path / "a.txt"])
 

@@ -87,7 +87,7 @@ def test_files_of_one_name_in_several_folders(tmp_path):
 @pytest.mark.parametrize("stopped", ["read_part", "group_rows", "pack_range"])
 def test_an_interrupted_ingest_goes_on_with_what_was_read(stopped, folder, whole, tmp_path, monkeypatch):
     made, opened, run = [], [], tmp_path / "run"
-    step, records = getattr(stage, stopped), stage._records
+    step, records = getattr(stage, stopped), stage.readers.read
 
     def interrupted(work, number, *rest):
         if len(made) == (0 if stopped == "group_rows" else 5):
@@ -99,7 +99,7 @@ def test_an_interrupted_ingest_goes_on_with_what_was_read(stopped, folder, whole
         patch.setattr(stage, stopped, interrupted)
         run_ingest(folder, run, shard_size=3)
     assert (run / ".ingest").is_dir()
-    monkeypatch.setattr(stage, "_records", lambda *given: (opened.append(given[1]), records(*given))[1])
+    monkeypatch.setattr(stage.readers, "read", lambda *given: (opened.append(given[3]), records(*given))[1])
     run_ingest(folder, run, shard_size=3)
     assert len(opened) == (FILES - 5 if stopped == "read_part" else 0)
     assert contents(run) == contents(whole)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Generator
 
-from negcap.pipelines.models.batches import build_pool, shuffled_batches
+from negcap.pipelines.models.batches import NegativePool, shuffled_batches
 from negcap.pipelines.models.data import encode_run, read_captions, split_captions
 from negcap.pipelines.models.vocabulary import build_vocabulary, tokenize
 from negcap.schemas.captions import CAPTIONS
@@ -73,7 +73,7 @@ def test_a_run_is_encoded_in_its_order(world: Path) -> None:
     captions = read_captions(world)
     assert len(captions.ids) == 80 and len(captions.image_ids) == 40
     vocabulary = build_vocabulary(captions.texts.to_pylist(), 4)
-    corpus = encode_run(world, captions, vocabulary)
+    corpus = encode_run(world, captions, {"en": vocabulary})
     rows = pq.read_table(world / "negatives").to_pylist()
     texts = [*captions.texts.to_pylist(), *(row["text"] for row in rows)]
     assert len(corpus.texts.offsets) == len(texts) + 1
@@ -101,9 +101,9 @@ def test_sampled_negatives_belong_to_their_captions_and_are_distinct(
 ) -> None:
     caption, family = (torch.tensor([row[k] for row in negatives], dtype=torch.long) for k in (0, 1))
     wanted = torch.tensor([row[2] for row in negatives], dtype=torch.bool)
-    pool = build_pool(caption, family, torch.zeros(len(caption)), wanted, 5)
+    pool = NegativePool(caption, family, torch.zeros(len(caption)), wanted, 5, n)
     batch = torch.tensor([3, 0, 4, 3])
-    drawn = pool.draw(batch, n, Generator().manual_seed(seed))
+    drawn = pool.sample(batch, Generator().manual_seed(seed))
     assert wanted[drawn.rows].all()
     assert caption[drawn.rows].tolist() == batch[drawn.owner].tolist()
     assert drawn.family.tolist() == family[drawn.rows].tolist()
@@ -115,14 +115,14 @@ def test_sampled_negatives_belong_to_their_captions_and_are_distinct(
 def test_families_are_equally_likely_whatever_their_sizes() -> None:
     caption = torch.zeros(22, dtype=torch.long)
     family = torch.tensor([0] * 20 + [1, 1])
-    pool = build_pool(caption, family, torch.zeros(22), torch.ones(22, dtype=torch.bool), 1)
+    pool = NegativePool(caption, family, torch.zeros(22), torch.ones(22, dtype=torch.bool), 1, 1)
     batch, generator = torch.zeros(4000, dtype=torch.long), Generator().manual_seed(0)
-    rows = pool.draw(batch, 1, generator).rows
+    rows = pool.sample(batch, generator).rows
     assert (rows >= 20).double().mean().item() == pytest.approx(0.5, abs=0.03)
     assert torch.bincount(rows, minlength=22)[:20].min() > 50  # 100 expected
-    again = pool.draw(batch, 1, generator).rows
+    again = pool.sample(batch, generator).rows
     assert (rows != again).double().mean() > 0.5  # sampled anew each time
-    assert torch.equal(rows, pool.draw(batch, 1, Generator().manual_seed(0)).rows)
+    assert torch.equal(rows, pool.sample(batch, Generator().manual_seed(0)).rows)
 
 
 def test_batches_contain_every_caption_once() -> None:

@@ -192,9 +192,17 @@ def without(*names: str) -> Callable[[Path], None]:
 
 
 FAULTS = {
-    "no config": ("causal", without("config.json"), "must be a folder with config.json, has none"),
-    "no tokenizer": ("masked", without("tokenizer.json"), "must be a folder with tokenizer.json or .*, has none"),
-    "no safetensors": ("causal", without("model.safetensors"), r"must be a folder with \*.safetensors, has none"),
+    "no config": ("causal", without("config.json"), "must be a folder with config.json, .*spoilt has none"),
+    "no tokenizer": (
+        "masked",
+        without("tokenizer.json"),
+        "must be a folder with tokenizer.json or .*, .*spoilt has none",
+    ),
+    "no safetensors": (
+        "causal",
+        without("model.safetensors"),
+        r"must be a folder with \*.safetensors, .*spoilt has none",
+    ),
     "no known type": ("causal", lambda folder: changed(folder, model_type="x"), "the config in .* cannot be read: "),
     "T5": ("causal", lambda folder: T5Config(architectures=["T5"]).save_pretrained(folder), "was: T5 in "),
     "no start": ("causal", lambda folder: causal_model(folder), "must have a start or an end token .*, has none"),

@@ -17,13 +17,12 @@ from negcap.pipelines.publish.gate import (
     REFUSED,
     TOO_FEW,
     Verdict,
-    finding,
     judge_negatives,
     text_hash,
 )
 from negcap.pipelines.publish.publish import RefusedError
 from negcap.pipelines.quality.accuracy import accuracy
-from negcap.pipelines.quality.bias import BlindReport, Pair
+from negcap.pipelines.quality.bias.baselines import BlindReport, Pair, most_telling
 from negcap.pipelines.quality.bias.measure import FOLDER
 from tests.pipelines.publish.fixtures import IMAGES, TESTS, changed, published, rows, write_run
 
@@ -84,20 +83,20 @@ def report(right: int, pairs: int, **others: tuple[int, int]) -> BlindReport:
     ],
 )
 def test_the_lower_end_of_the_interval_decides(right: int, pairs: int, outcome: str) -> None:
-    found = finding("noun", report(right, pairs), 60)
-    assert found.outcome == outcome and found.accuracy is not None
-    assert (found.accuracy.low > 60) == (outcome == REFUSED)
-    verdict = Verdict(60, (found,))
+    told = report(right, pairs)
+    assert (most_telling(told.baselines)[1].low > 60) == (outcome == REFUSED)
+    verdict = Verdict(60, {"noun": told})
+    assert verdict.outcome("noun") == outcome
     assert verdict.refused == (["noun"] if outcome == REFUSED else [])
     assert verdict.doubtful == ({"noun": pairs} if outcome == TOO_FEW else {})
 
 
 def test_a_baseline_that_is_mostly_wrong_counts_reversed() -> None:
-    for told, baseline in ((report(100, 200, shorter=(40, 200)), "shorter is true"), (report(40, 200), "n-gram")):
-        found = finding("noun", told, 60)
-        assert found.accuracy is not None and found.baseline.startswith(baseline)
-        assert found.baseline.endswith(", reversed") and found.outcome == REFUSED
-        assert 60 < found.accuracy.low < found.accuracy.percent == 80 < found.accuracy.high
+    for told, named in ((report(100, 200, shorter=(40, 200)), "shorter is true"), (report(40, 200), "n-gram")):
+        baseline, accuracy = most_telling(told.baselines)
+        assert baseline.startswith(named) and baseline.endswith(", reversed")
+        assert Verdict(60, {"noun": told}).outcome("noun") == REFUSED
+        assert 60 < accuracy.low < accuracy.percent == 80 < accuracy.high
 
 
 def test_what_cannot_be_measured_is_refused_unless_it_is_little() -> None:

@@ -24,7 +24,8 @@ from negcap.pipelines.engine.tables import read_table
 from negcap.pipelines.quality.accuracy import accuracy
 from negcap.pipelines.quality.audit import PAGE, TABLE, AuditConfig, audit, page
 from negcap.pipelines.quality.audit.figures import CHANGE, exchanges, word_changes
-from negcap.pipelines.quality.bias import Blindness, BlindReport
+from negcap.pipelines.quality.bias.baselines import BlindReport
+from negcap.pipelines.quality.bias.measure import Blindness
 from negcap.schemas.fields import check
 from negcap.schemas.negatives import AUDIT, MEASURES
 from tests.pipelines.publish.fixtures import changed, write_images
@@ -147,7 +148,7 @@ def test_plots_are_of_the_first_draws(sample: tuple[str, pa.Table], sample_run: 
 
 
 def test_the_blind_figures_are_those_of_blind(sample: tuple[str, pa.Table], sample_run: Path) -> None:
-    from negcap.pipelines.quality.bias import BlindConfig, measure_run
+    from negcap.pipelines.quality.bias.measure import BlindConfig, measure_run
 
     _, table = sample
     reports = measure_run(sample_run, BlindConfig(operators=("noun", "preposition"))).reports

@@ -9,16 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from negcap.pipelines.quality.accuracy import accuracy
-from negcap.pipelines.quality.bias import (
-    BlindConfig,
-    Pair,
-    blind,
-    format_faults,
-    measure_run,
-    read_all,
-    shorter,
-)
-from negcap.pipelines.quality.bias.baselines import folds_of
+from negcap.pipelines.quality.bias.baselines import Pair, blind, folds_of, format_faults, shorter
+from negcap.pipelines.quality.bias.measure import BlindConfig, measure_run, read_all
 from negcap.pipelines.stages.refine import RefineConfig, read_rows
 from negcap.pipelines.tables.pairs import with_true
 from negcap.schemas.negatives import NEGATIVES, POSITIVES

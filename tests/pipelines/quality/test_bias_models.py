@@ -1,6 +1,5 @@
 """The parts of the blind baselines: n-gram differences, the language model, word odds, clustered intervals."""
 
-import json
 import re
 from collections import Counter
 from random import Random
@@ -11,18 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from negcap.pipelines.quality.accuracy import accuracy, by_image
-from negcap.pipelines.quality.bias import (
-    Blindness,
+from negcap.pipelines.quality.bias.baselines import (
     Pair,
     blind,
-    measure_each,
+    features,
+    fold_weights,
+    log_odds,
     most_telling,
-    of_random_images,
-    to_json,
-    to_text,
-    with_all,
+    right,
+    scores,
+    words,
 )
-from negcap.pipelines.quality.bias.baselines import features, fold_weights, log_odds, right, scores, words
+from negcap.pipelines.quality.bias.measure import Blindness, measure_each, of_random_images, to_text, with_all
 from negcap.pipelines.quality.bias.ngrams import START, NgramVocabulary, Texts, train
 
 TEXT = st.lists(st.sampled_from(["a", "dog", "cat", "runs", "."]), max_size=7).map(" ".join)
@@ -120,7 +119,7 @@ def test_operators_are_measured_apart_and_together() -> None:
     assert list(with_all({"noun": pairs("")})) == ["noun"]
     said = to_text(Blindness(reports))
     assert "zebra 0:60" in said and "language model" in said
-    assert json.loads(to_json(Blindness(reports)))["verb"]["odds"]["percent"] == 100
+    assert Blindness(reports).plain()["verb"]["odds"]["percent"] == 100
 
 
 def test_too_few_images_of_an_operator_leave_the_others_measured() -> None:
@@ -129,7 +128,7 @@ def test_too_few_images_of_an_operator_leave_the_others_measured() -> None:
     lines = to_text(found).splitlines()
     assert lines[2].split() == ["shuffle", "2", *"–" * 6]
     assert "shuffle: not measured, too few images: 2, needs 5" in lines
-    assert json.loads(to_json(found))["shuffle"] == {"not_measured": "too few images: 2, needs 5", "pairs": 2}
+    assert found.plain()["shuffle"] == {"not_measured": "too few images: 2, needs 5", "pairs": 2}
 
 
 def test_ngrams_are_named_where_they_tell_above_chance_on_short_lines() -> None:

@@ -11,7 +11,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from negcap.pipelines.engine.cluster import Synchronous
+from negcap.pipelines.engine.cluster import Executor
 from negcap.pipelines.engine.manifest import Identity, Manifest, write_manifest
 from negcap.pipelines.engine.progress import (
     STATISTICS,
@@ -131,7 +131,7 @@ def test_every_shard_has_a_line_and_a_second_run_adds_none(tmp_path: Path) -> No
     write_captions(tmp_path, TEXTS[:25], 10)
     for _ in range(2):
         for stage in (COUNT, SPLIT):
-            run_stage(stage, tmp_path, ToyConfig(), Execution(Synchronous(), Progress(), statistics=True), metadata={})
+            run_stage(stage, tmp_path, ToyConfig(), Execution(Executor(), Progress(), statistics=True), metadata={})
         lines = read_statistics(tmp_path, "split")
         assert [(line.shard, line.captions, line.retries) for line in lines] == [(0, 10, 0), (1, 10, 0), (2, 5, 0)]
         assert {line.worker for line in lines} == {f"{platform.node()}:{os.getpid()}"}
@@ -140,7 +140,7 @@ def test_every_shard_has_a_line_and_a_second_run_adds_none(tmp_path: Path) -> No
     before = [json.dumps({**json.loads(line), "seconds": 59.0}).encode() for line in file.read_bytes().splitlines()]
     file.write_bytes(b"\n".join(before) + b"\n")
     (tmp_path / "words" / "part-00001.parquet").unlink()
-    run_stage(SPLIT, tmp_path, ToyConfig(), Execution(Synchronous(), Progress(), statistics=True), metadata={})
+    run_stage(SPLIT, tmp_path, ToyConfig(), Execution(Executor(), Progress(), statistics=True), metadata={})
     assert [line.seconds == 59.0 for line in read_statistics(tmp_path, "split")] == [True, False, True]
 
 

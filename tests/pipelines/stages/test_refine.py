@@ -22,7 +22,8 @@ from negcap.pipelines.engine.output import Output
 from negcap.pipelines.engine.progress import Progress
 from negcap.pipelines.engine.stage import StageResult
 from negcap.pipelines.engine.tables import read_table, verify
-from negcap.pipelines.quality.bias import BlindConfig, Pair, blind, measure_run
+from negcap.pipelines.quality.bias.baselines import Pair, blind
+from negcap.pipelines.quality.bias.measure import BlindConfig, measure_run
 from negcap.pipelines.quality.selection import pool, select
 from negcap.pipelines.stages.refine import RefineConfig, best, both_ways, groups_of, read_rows, refine, yields
 from negcap.pipelines.tables.pairs import p_good

@@ -4,8 +4,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from negcap.pipelines.engine.cluster import Synchronous
+from negcap.pipelines.engine.cluster import Executor
 from negcap.pipelines.engine.progress import Progress
+from negcap.pipelines.engine.run import Execution
 from negcap.pipelines.report.summary import truth_lines
 from negcap.pipelines.stages import build
 from negcap.pipelines.stages.truth import TruthConfig, origin, sample_shard
@@ -39,7 +40,7 @@ def test_runs_say_where_p_true_is_from(captions, origin, lines, tmp_path):
     rows = [f"{image}.jpg,{text}" for image, text in enumerate(texts) for _ in range(captions)]
     source.write_text("\n".join(["image,caption", *rows]))
     run = tmp_path / "run"
-    build.build(str(source), run, {"operators": ("noun",)}, Synchronous(), Progress())
+    build.build(str(source), run, {"operators": ("noun",)}, Execution(Executor(), Progress()))
     metadata = pq.read_schema(run / "negatives/part-00000.parquet").metadata
     assert metadata[b"p_true_from"].decode() == origin
     assert len(truth_lines(run)) == lines

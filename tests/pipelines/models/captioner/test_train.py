@@ -9,8 +9,8 @@ from safetensors.torch import load_file
 
 from negcap.pipelines.models.captioner import train as training
 from negcap.pipelines.models.captioner.config import CaptionerConfig
-from negcap.pipelines.models.captioner.model import load_captioner, weights_file
-from negcap.pipelines.models.captioner.train import read_training, train
+from negcap.pipelines.models.captioner.model import Captioner, weights_file
+from negcap.pipelines.models.captioner.train import Training, train
 from negcap.pipelines.models.vocabulary import UNKNOWN_ID
 from tests.pipelines.models.golden_losses import losses_as_before
 from tests.pipelines.models.trainer_world import write_world
@@ -104,13 +104,13 @@ def test_collapse_stops_with_the_last_good_generator(
         assert [line.get("collapsed") for line in lines(folder)] == [None] * 3 + [True]
         assert progress[-1].startswith("stopped: distinct-2 fell below 0.5")
     assert same_weights(folder / "gan.safetensors", folder / "mle.safetensors")
-    assert load_captioner(weights_file(folder, "gan"), torch.device("cpu")).config.words == 12
+    assert Captioner(weights_file(folder, "gan"), torch.device("cpu")).config.words == 12
 
 
 def test_the_discriminator_sees_no_captions_with_unknown_words_and_long_ones_are_cut(world: Path) -> None:
-    material = read_training(config(world, Path("m"), min_count=16, words=6))
+    material = Training(config(world, Path("m"), min_count=16, words=6))
     rows = material.train.tolist()
-    full = read_training(config(world, Path("m"), min_count=16))
+    full = Training(config(world, Path("m"), min_count=16))
     unknown = [bool((full.sentences(torch.tensor([row])).words == UNKNOWN_ID).any()) for row in rows]
     assert 0 < sum(unknown) < len(unknown)
     assert material.known.tolist() == [row for row, is_so in zip(rows, unknown, strict=True) if not is_so]
@@ -142,7 +142,7 @@ def test_a_folder_without_a_captioner_is_an_error(world: Path, tmp_path: Path) -
         weights_file(folder, "gan")
     with pytest.raises(ValueError, match="phase must be one of mle, gan, was: best"):
         weights_file(folder, "best")
-    words = load_captioner(weights_file(folder, "mle"), torch.device("cpu")).vocabulary.words
+    words = Captioner(weights_file(folder, "mle"), torch.device("cpu")).vocabulary.words
     (folder / "vocabulary.json").write_text(json.dumps([*words[:-1], "another"]))
     with pytest.raises(ValueError, match="must match the vocabulary in its folder"):
-        load_captioner(weights_file(folder, "mle"), torch.device("cpu"))
+        Captioner(weights_file(folder, "mle"), torch.device("cpu"))

@@ -13,7 +13,7 @@ import torch
 
 from negcap.pipelines.cli import main
 from negcap.pipelines.models.clip.config import ClipConfig
-from negcap.pipelines.models.clip.data import batches, draw_counterparts, frequent_words, read_pairs
+from negcap.pipelines.models.clip.data import Pairs, batches, draw_counterparts, frequent_words
 from negcap.pipelines.models.clip.towers import towers
 from negcap.pipelines.models.clip.train import train_clip
 from tests.pipelines.models.golden_losses import losses_as_before
@@ -65,12 +65,12 @@ def test_losses_are_as_before(counterparts: Path, tmp_path: Path, request: pytes
 
 def test_what_is_trained_on(run: Path, counterparts: Path, tmp_path: Path) -> None:
     settings = config(run, tmp_path)
-    pairs = read_pairs(settings, ["train"])
+    pairs = Pairs(settings, ["train"])
     drawn = [torch.cat(list(batches(pairs, settings, torch.Generator().manual_seed(seed)))) for seed in (0, 0, 1)]
     for captions in drawn:  # of every image one caption
         assert sorted(pairs.image[captions].tolist()) == list(range(len(pairs.files)))
     assert drawn[0].tolist() == drawn[1].tolist() != drawn[2].tolist()
-    kept = read_pairs(config(counterparts, tmp_path / "m", refined=True), ["train"])
+    kept = Pairs(config(counterparts, tmp_path / "m", refined=True), ["train"])
     assert 0 < len(kept.negatives) < len(pairs.negatives) and set(kept.negatives) < set(pairs.negatives)
     clip = towers(settings, frequent_words([*pairs.texts, *pairs.negatives]))
     only = set(frequent_words(pairs.negatives)) - set(frequent_words(pairs.texts))

@@ -38,8 +38,7 @@ def numeral_corpus(negatives: Sequence[tuple[int, str, bool, bool]]) -> Corpus:
     total = 6 + len(negatives)
     return Corpus(
         captions=Captions(ids, texts, splits, image_ids, image, human, language, ("en",)),
-        vocabulary=WordVocabulary(SPECIALS),
-        others={},
+        vocabularies={"en": WordVocabulary(SPECIALS)},
         texts=Texts(torch.zeros(total, dtype=torch.int32), torch.arange(total + 1), 6),
         negative_caption=torch.tensor(caption),
         operator=torch.tensor([OPERATORS.index(name) for name in operator]),

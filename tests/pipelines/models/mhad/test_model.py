@@ -8,7 +8,7 @@ import torch
 from torch import Generator
 
 from negcap.pipelines.models.config import configure
-from negcap.pipelines.models.encoders import MAX_WORDS, AttentionHeads, SentenceEncoder, TextShape, word_embedding
+from negcap.pipelines.models.encoders import MAX_WORDS, AttentionHeads, SentenceEncoder, word_embedding
 from negcap.pipelines.models.mhad import HINGES, RegionEncoder, diversity_loss, head_cosines
 from tests.pipelines.models.test_encoders import flat
 
@@ -42,8 +42,9 @@ def test_padding_changes_no_image() -> None:
 
 
 def test_long_sentences_are_cut() -> None:
-    generator, shape = Generator().manual_seed(0), TextShape(5, 12, heads=3, attention_dim=6)
-    encoder = SentenceEncoder(word_embedding(9, 5, generator, None, True), shape, generator).double()
+    generator = Generator().manual_seed(0)
+    embedding = word_embedding(9, 5, generator, None, True)
+    encoder = SentenceEncoder(embedding, 5, 12, generator, heads=3, attention_dim=6).double()
     words = [1, *[4, 5] * 80, 2]
     tokens, offsets = flat([words, words[: MAX_WORDS + 1]])
     assert torch.equal(*encoder(tokens, offsets, torch.arange(2)))

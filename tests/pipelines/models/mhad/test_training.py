@@ -13,7 +13,6 @@ from torch import Generator
 
 from negcap.pipelines.cli import main
 from negcap.pipelines.models.batches import Batch
-from negcap.pipelines.models.checkpoint import read_vocabularies
 from negcap.pipelines.models.config import EvaluateConfig, configure
 from negcap.pipelines.models.data import encode_run, read_captions
 from negcap.pipelines.models.losses import max_of_hinges
@@ -60,10 +59,9 @@ def test_evaluation_has_tables_for_each_language(mhad: Path, german: Path) -> No
 
 
 def test_text_vectors_are_those_of_the_texts_own_language(mhad: Path, german: Path) -> None:
-    model, vocabulary, config = load_model(mhad, CPU)
+    model, vocabularies, config = load_model(mhad, CPU)
     captions = read_captions(german, languages=config.languages)
-    words = read_vocabularies(mhad, ["de"])["de"]
-    corpus = encode_run(german, captions, vocabulary, others={"de": words})
+    corpus = encode_run(german, captions, vocabularies)
     texts = corpus.texts
     rows = torch.tensor([2, 0, 3, 500])  # German, English, German, a negative
     with torch.inference_mode():
@@ -72,15 +70,17 @@ def test_text_vectors_are_those_of_the_texts_own_language(mhad: Path, german: Pa
         others = model.text["de"](texts.tokens, texts.offsets, rows[[0, 2]])
     assert torch.allclose(mixed, torch.stack([others[0], english[0], others[1], english[1]]), atol=1e-6)
     text = captions.texts[2].as_py()
-    assert texts.tokens[texts.offsets[2] : texts.offsets[3]].tolist() == words.encode([text]).tokens.tolist()
+    assert (
+        texts.tokens[texts.offsets[2] : texts.offsets[3]].tolist() == vocabularies["de"].encode([text]).tokens.tolist()
+    )
 
 
 def test_each_epoch_pairs_every_english_caption_with_a_german_one_of_its_image(data: TrainingData) -> None:
-    config, paired = configure(Path("r"), Path("o"), "mha-d"), []
+    paired = []
     assert len(data.train) == 200 and set(data.captions.language[data.train].tolist()) == {0}
     for epoch in (1, 1, 2):
         generator = Generator().manual_seed(epoch)
-        parts = [MHA_D.sample(data.sampler, rows, config, generator).captions["de"] for rows in data.train.split(50)]
+        parts = [data.sampler.sample(rows, generator).captions["de"] for rows in data.train.split(50)]
         german = torch.cat(parts)
         assert torch.equal(data.captions.image[german], data.captions.image[data.train])
         assert len(german.unique()) == 200 and set(data.captions.language[german].tolist()) == {1}
@@ -91,9 +91,9 @@ def test_each_epoch_pairs_every_english_caption_with_a_german_one_of_its_image(d
 def test_the_loss_is_the_sum_of_its_terms(data: TrainingData, german: Path) -> None:
     given = {"gamma": 0.5, "diversity_weight": 2.0, "warm_up": 0, "negative_families": ("noun",)}
     config = configure(german, german / "m", **{**SMALL_MHAD, **given})
-    model = MHA_D.build(config, 22, len(data.vocabulary), None, [(len(data.others["de"]), None)])
+    model = MHA_D.build(config, 22, len(data.vocabulary), None, (len(data.vocabularies["de"]), None))
     rows = data.train[:20]
-    sampled = MHA_D.sample(data.sampler, rows, config, Generator().manual_seed(1))
+    sampled = data.sampler.sample(rows, Generator().manual_seed(1))
     same = data.captions.image[rows][:, None] == data.captions.image[rows][None]
     features = data.features.values[data.captions.image[rows]]
     terms = MHA_D.losses(model, Batch(rows, features, same, data.texts), sampled, config, 1)
@@ -138,8 +138,8 @@ def test_word_vectors_of_each_language(german: Path, tmp_path: Path) -> None:
         np.savez(tmp_path / f"{name}.npz", words=np.array([word]), vectors=np.full((1, 8), 0.5, np.float32))
     files = {"vectors": tmp_path / "en.npz", "other_vectors": (("de", tmp_path / "de.npz"),), "tune_vectors": False}
     folder = train(configure(german, tmp_path / "m", **{**SMALL_MHAD, "epochs": 1, **files}))
-    model, vocabulary, _ = load_model(folder, CPU)
-    assert model.text["en"].embedding.weight[vocabulary.ids["dog"]].eq(0.5).all()
+    model, vocabularies, _ = load_model(folder, CPU)
+    assert model.text["en"].embedding.weight[vocabularies["en"].ids["dog"]].eq(0.5).all()
     words = json.loads((folder / "vocabulary.de.json").read_text())
     assert model.text["de"].embedding.weight[words.index("hund")].eq(0.5).all()
     with pytest.raises(ValueError, match=r"numbers \(n, 9\), has"):
@@ -173,9 +173,16 @@ def test_pictures_of_heads_and_of_the_joint_space(
 
 
 def test_the_weights_of_a_picture_are_those_of_the_model(mhad: Path, german: Path, data: TrainingData) -> None:
-    model, vocabulary, _ = load_model(mhad, CPU)
-    words, weights = attended_words(model, "en", data.texts, int(data.train[0]), vocabulary)
+    model, vocabularies, _ = load_model(mhad, CPU)
+    words, weights = attended_words(model, "en", data.texts, int(data.train[0]), vocabularies["en"])
     assert words[0] == "<start>" and words[-1] == "<end>" and weights.shape == (2, len(words))
     assert torch.allclose(weights.sum(1), torch.ones(2)) and grid_side(data.features.values[0]) == 2
     with pytest.raises(ValueError, match="features must be a square grid of regions, have the shape"):
         grid_side(data.features.values[0][:3])
+
+
+def test_lengths_are_measured_by_the_cosine(
+    mhad: Path, german: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["probe", "lengths", str(german), "--model", str(mhad), "--output", str(tmp_path), "--threads", "1"]
+    assert main(given) == 0 and "| cosine | 20 | 20 |" in capsys.readouterr().out

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from negcap.pipelines.models.order.lengths import Split, compositions, length_ranks, named_objects
+from negcap.pipelines.models.order.lengths import compositions, length_ranks, named_objects
 from negcap.pipelines.models.similarities import SIMILARITIES
 
 ORDER = SIMILARITIES["order"]
@@ -13,15 +13,14 @@ def test_the_longer_caption_lies_below_the_shorter() -> None:
     """Two images with two captions each; the shorter caption's coordinates are below those of the longer one."""
     images = torch.tensor([[1.0, 1, 0, 0], [0, 0, 1, 1]])
     captions = torch.tensor([[0.5, 0, 0, 0], [0.9, 0.9, 0, 0], [0, 0, 0.5, 0], [0, 0, 0.4, 0.9]])
-    split = Split(images, captions, torch.tensor([0, 0, 1, 1]), torch.tensor([2, 9, 3, 5]))
-    assert length_ranks(split, ORDER, 100) == {"pairs": 2, "image": 1.0, "longer": 1.0}
-    assert length_ranks(split, ORDER, 1) == {"pairs": 1, "image": 1.0, "longer": 1.0}
-    far = split._replace(images=images.flip(0))
-    assert length_ranks(far, ORDER, 100)["image"] == 2
+    owner, words = torch.tensor([0, 0, 1, 1]), torch.tensor([2, 9, 3, 5])
+    assert length_ranks(images, captions, owner, words, ORDER, 100) == {"pairs": 2, "image": 1.0, "longer": 1.0}
+    assert length_ranks(images, captions, owner, words, ORDER, 1) == {"pairs": 1, "image": 1.0, "longer": 1.0}
+    assert length_ranks(images.flip(0), captions, owner, words, ORDER, 100)["image"] == 2
     captions[1] = torch.tensor([0, 0, 0.9, 0.9])  # as far from caption 0 as the others; below caption 2
-    assert length_ranks(split, ORDER, 100)["longer"] == 2.5
+    assert length_ranks(images, captions, owner, words, ORDER, 100)["longer"] == 2.5
     with pytest.raises(ValueError, match="two captions of different length, has none"):
-        length_ranks(split._replace(words=torch.ones(4, dtype=torch.long)), ORDER, 100)
+        length_ranks(images, captions, owner, torch.ones(4, dtype=torch.long), ORDER, 100)
 
 
 def test_maxima_compose_and_minima_abstract_under_the_order_and_the_cosine_has_sums() -> None:

@@ -15,7 +15,7 @@ from negcap.pipelines.cli import negcap
 from negcap.pipelines.models.evaluation.protocols import rank_rows
 from negcap.pipelines.models.papers import __main__ as papers
 from negcap.pipelines.models.papers.__main__ import insert_tables, main, run_steps
-from negcap.pipelines.models.papers.plan import PARTS, SIZES, Settings, Step, steps, times
+from negcap.pipelines.models.papers.plan import PARTS, PapersConfig, Step, steps, times
 from negcap.pipelines.models.papers.tables import TABLES, difference, tables
 from negcap.schemas.captions import CAPTIONS
 from tests.tables import write_table
@@ -25,8 +25,8 @@ KINDS = ("object", "attribute", "relation")
 RANKS = {"median": 7.0, "mean": 40.0}
 
 
-def settings(folder: Path, **given: object) -> Settings:
-    return Settings(folder / "data", folder / "out", vectors=folder / "glove.txt", **given)  # type: ignore[arg-type]
+def settings(folder: Path, **given: object) -> PapersConfig:
+    return PapersConfig(source=folder / "data", output=folder / "out", vectors=folder / "glove.txt", **given)
 
 
 def write_evaluation(folder: Path, rsum: float) -> None:
@@ -64,7 +64,7 @@ def write_captions(folder: Path, *names: str, split: str = "dev") -> None:
 def test_every_command_of_the_plan_is_one_of_negcaps_and_has_a_folder_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "train_grid.npy").touch()
-    for size in SIZES:
+    for size in ("short", "trained", "full"):
         plan = steps(settings(tmp_path, size=size, seeds=2))
         assert any("generated_gan" in step.command for step in plan) == (size != "short")
         assert len({step.name for step in plan}) == len(plan) > 100
@@ -96,7 +96,7 @@ def test_each_part_alone_has_what_it_needs_and_waits_for_it(tmp_path: Path, part
 
 
 def test_a_plan_that_cannot_be_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(ValueError, match=r"part must be one of .*, was: vsec"):
+    with pytest.raises(ValueError, match=r"parts must be one of .*, was: vsec"):
         settings(tmp_path, parts=("vsec",))
     assert main([str(tmp_path), "--output", str(tmp_path / "o"), "--seeds", "0"]) == 2
     assert "seeds must be >= 1" in capsys.readouterr().err and not (tmp_path / "o").exists()
@@ -182,8 +182,11 @@ def test_tables_show_what_is_there_beside_the_paper(tmp_path: Path) -> None:
         write_evaluation(its.model(name) / what, rsum)
     for seed, rsum in enumerate(([10, 20, 40, 30], [10, 70, 50, 10])):
         folder = its.model(f"vse-c@house-{seed}")
-        lines = zip((0.4, 0.36, 0.2, 0.16), rsum, strict=True)
-        made = [json.dumps({"loss": loss, "steps": 2, "validation": {"rsum": value}}) for loss, value in lines]
+        lines = enumerate(zip((0.4, 0.36, 0.2, 0.16), rsum, strict=True), 1)
+        made = [
+            json.dumps({"epoch": epoch, "loss": loss, "steps": 2, "validation": {"rsum": value}})
+            for epoch, (loss, value) in lines
+        ]
         (folder / "metrics.jsonl").write_text("\n".join(made), "utf-8")
         (folder / "config.json").write_text(json.dumps({"config": {"margin": 0.2}}), "utf-8")
     write_captions(its.run, "a:0", "a:1", "b:0")
@@ -237,8 +240,8 @@ def test_differences_are_over_the_seeds_that_both_models_have(tmp_path: Path) ->
         attacks = ("vse-c:total", "univse:object")
         rows += [rank_rows(kind, "i2t", queries["i2t"], torch.tensor(attacked)) for kind in attacks]
         pd.concat(rows).to_parquet(folder / "ranks.parquet")
-    assert not difference(its.trained("vse-c", "paper"), its.trained("vse++", "paper"), its.run)
-    figures = difference(its.trained("vse-c"), its.trained("vse++"), its.run)
+    assert not difference(its, "vse-c-2-3", "vse-c", "vse++", "paper")
+    figures = difference(its, "vse-c-2-3", "vse-c", "vse++", "house")
     # R@1: of 6 images of both seeds 5 and 4 without attack, 0 and 5 under it; R@5 and R@10 differ under attack only
     assert figures["plain i2t R@1"].value == pytest.approx(-100 / 6)
     assert figures["rsum"].value == pytest.approx(-200 / 6)

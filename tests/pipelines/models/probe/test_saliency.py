@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Generator
 
-from negcap.pipelines.models.encoders import ImageEncoder, TextEncoder, TextShape, word_embedding
+from negcap.pipelines.models.encoders import ImageEncoder, TextEncoder, word_embedding
 from negcap.pipelines.models.probe.saliency import (
     choose_shown,
     draw_saliency,
@@ -21,8 +21,7 @@ from negcap.pipelines.models.similarities import SIMILARITIES
 
 def model(pooling: str = "average") -> SimpleNamespace:
     generator = Generator().manual_seed(0)
-    shape = TextShape(5, 4)
-    text = TextEncoder(word_embedding(9, 5, generator, None, True), shape, generator)
+    text = TextEncoder(word_embedding(9, 5, generator, None, True), 5, 4, generator)
     return SimpleNamespace(image=ImageEncoder(6, 4, "none", generator, pooling), text=text)
 
 

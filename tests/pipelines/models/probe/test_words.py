@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -12,18 +13,15 @@ from negcap.pipelines.models.encoders import TwoPartEmbedding, word_embedding
 from negcap.pipelines.models.probe import task
 from negcap.pipelines.models.probe.blanks import (
     Blanks,
-    BlanksConfig,
     blank_ranks,
     read_blanks,
     recalls,
     train_filler,
 )
 from negcap.pipelines.models.probe.objects import (
-    ImageToWordConfig,
     Objects,
     frequent_objects,
     mean_average_precision,
-    most_frequent,
     train_classifier,
 )
 from negcap.pipelines.models.probe.task import learned_vectors, word_tables
@@ -55,7 +53,7 @@ def test_what_models_learned_is_joined_at_the_length_of_the_vectors_of_the_file(
     vocabulary = build_vocabulary(["dog cat"], 1)
     learned = word_embedding(len(vocabulary), 4, generator, None, True)
     model = SimpleNamespace(text=SimpleNamespace(embedding=learned))
-    monkeypatch.setattr(task, "load_model", lambda folder, device: (model, vocabulary, None))
+    monkeypatch.setattr(task, "load_model", lambda folder, device: (model, {"en": vocabulary}, None))
     (tmp_path / "glove.txt").write_text("dog 3 4 0\ncat 0 0 15\n")
     tables = word_tables(tmp_path / "glove.txt", [tmp_path / "vse"], ["dog", "cat", "puppy"], 0)
     assert list(tables) == ["vectors of the file", "with random numbers", "vse"]
@@ -93,11 +91,10 @@ def test_the_classifier_learns_which_objects_an_image_shows_with_losses_as_befor
 ) -> None:
     words, features, objects = made_world(100)
     with losses_as_before("image_to_word", request):
-        train_classifier(words, features, objects, ImageToWordConfig(epochs=6, batch_size=32))
-    config = ImageToWordConfig(epochs=40, learning_rate=1.0, dropout=0.2)
-    classifier = train_classifier(words, features, objects, config)
+        train_classifier(words, features, objects, epochs=6, batch_size=32)
+    classifier = train_classifier(words, features, objects, epochs=40, learning_rate=1.0, dropout=0.2)
     (found, _), _ = mean_average_precision(lambda x: classifier.scores(words, x), features, objects, 0)
-    frequent = most_frequent(objects)
+    frequent = objects.present.sum(0).double()
     (baseline, (low, high)), images = mean_average_precision(
         lambda x: frequent.expand(len(x), -1), features, objects, 0
     )
@@ -148,12 +145,12 @@ def shown_words(n: int) -> tuple[torch.Tensor, torch.Tensor, Blanks]:
 def test_blanks_are_filled_from_the_image_with_losses_as_before(request: pytest.FixtureRequest) -> None:
     words, features, blanks = shown_words(64)
     with losses_as_before("blanks", request):
-        train_filler(words, features, blanks, BlanksConfig(states=4, hidden=16, epochs=4, batch_size=24))
+        train_filler(words, features, blanks, states=4, hidden=16, epochs=4, batch_size=24)
     choices = torch.arange(4, 9)
     found = {}
     for image, epochs in ((False, 20), (True, 60)):
-        config = BlanksConfig(states=4, hidden=16, epochs=epochs, batch_size=32, learning_rate=0.01, image=image)
-        filler = train_filler(words, features, blanks, config)
+        sizes: dict[str, Any] = {"states": 4, "hidden": 16, "batch_size": 32, "learning_rate": 0.01}
+        filler = train_filler(words, features, blanks, epochs=epochs, image=image, **sizes)
         found[image] = recalls(blank_ranks(filler, features, blanks, choices, 24), blanks.kind)
     assert found[True]["both"]["R@1"] == found[True]["noun"]["R@1"] == 100
     assert found[False]["both"]["R@1"] <= 50

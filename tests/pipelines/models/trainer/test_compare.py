@@ -11,7 +11,7 @@ import torch
 
 from negcap.pipelines.cli import main
 from negcap.pipelines.models.config import EvaluateConfig
-from negcap.pipelines.models.trainer.compare import CompareConfig, Variant, compare
+from negcap.pipelines.models.trainer.compare import Variant, compare
 
 SMALL: dict[str, Any] = {
     "joint": 8,
@@ -28,8 +28,7 @@ CONFIG = EvaluateConfig(threads=1)
 @pytest.fixture(scope="module")
 def models(english: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models")
-    given = CompareConfig(variants=("vse++", "vse-c+noun"), seeds=2, training=TRAINING, evaluation=CONFIG)
-    compare(english, folder, given)
+    compare(english, folder, ("vse++", "vse-c+noun"), CONFIG, TRAINING, 2)
     return folder
 
 

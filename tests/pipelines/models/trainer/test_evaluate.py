@@ -32,9 +32,9 @@ class OneByOne:
     """All scores of a model on the test split, one sentence at a time."""
 
     def __init__(self, model: Path, run: Path) -> None:
-        encoder, vocabulary, _ = load_model(model, CPU)
+        encoder, vocabularies, _ = load_model(model, CPU)
         captions = read_captions(run)
-        corpus = encode_run(run, captions, vocabulary)
+        corpus = encode_run(run, captions, vocabularies)
         numbers = [n for n, split in enumerate(captions.splits.to_pylist()) if split == "test"]
         images = sorted({int(captions.image[n]) for n in numbers})
         features = read_features(run, captions.image_ids).values

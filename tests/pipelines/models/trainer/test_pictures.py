@@ -22,12 +22,11 @@ def test_the_best_photos_come_first_with_the_relevance_of_their_regions() -> Non
     dog = made.queries(vocabulary, [Phrase(("dog",), "dog")])[0]
     regions = torch.zeros(3, 4, 4)
     regions[2, 1], regions[0, 3] = dog, 0.5 * dog
-    (row,) = find_relevance(made, vocabulary, [Phrase(("dog",), "a dog")], regions, 2)
-    assert row.query == "a dog" and row.photos == [2, 0]
-    assert row.scores == pytest.approx([1.0, 0.5])
+    ((photos, scores, found),) = find_relevance(made, vocabulary, [Phrase(("dog",), "a dog")], regions, 2)
+    assert photos == [2, 0] and scores == pytest.approx([1.0, 0.5])
     elsewhere, there = exp(-1 / 0.1), exp(-0.5 / 0.1)  # of a softmax at 0.1, divided by the greatest relevance
     maps = [[[elsewhere, 1], [elsewhere, elsewhere]], [[there, there], [there, 1]]]
-    assert torch.allclose(row.maps, torch.tensor(maps), atol=1e-6)
+    assert torch.allclose(found, torch.tensor(maps), atol=1e-6)
     with pytest.raises(ValueError, match="words that the model knows, has: 'cat'"):
         find_relevance(made, vocabulary, [Phrase(("cat",), "a cat")], regions, 2)
     with pytest.raises(ValueError, match="must be a square grid of regions, have the shape"):

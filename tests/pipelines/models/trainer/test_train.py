@@ -74,7 +74,7 @@ def test_negatives_may_be_shared_and_come_later(english: Path, tmp_path: Path, s
     settings = config(english, tmp_path, model="vse-c", share_negatives=share, negatives_after=2, warm_up=0)
     data = read_training_data(settings)
     captions = data.train[:6]
-    drawn = VSE_C.sample(data.sampler, captions, settings, torch.Generator().manual_seed(0))
+    drawn = data.sampler.sample(captions, torch.Generator().manual_seed(0))
     model, sampled = VSE_C.build(settings, 22, len(data.vocabulary), None), drawn
     features, image = data.features.values[data.captions.image[captions]], data.captions.image[captions]
     batch = Batch(captions, features, image[:, None] == image[None, :], data.texts)
@@ -113,7 +113,8 @@ def test_a_folder_of_another_model_is_rejected(english: Path, vse: Path, tmp_pat
 def test_a_trained_model_keeps_both_parts_of_its_words(english: Path, tmp_path: Path) -> None:
     (tmp_path / "v.txt").write_text("red 1 2 3\nboat 3 2 1\n")
     train(config(english, tmp_path / "m", epochs=1, word_dim=3, vectors=tmp_path / "v.txt", grounded_dim=4))
-    model, vocabulary, _ = load_model(tmp_path / "m", torch.device("cpu"))
+    model, vocabularies, _ = load_model(tmp_path / "m", torch.device("cpu"))
+    vocabulary = vocabularies["en"]
     assert model.text.embedding.fixed[vocabulary.ids["red"]].tolist() == [1, 2, 3]
     assert model.text.embedding.fixed[vocabulary.ids["dog"]].tolist() == [0, 0, 0]
     assert model.text.net.input_size == 7

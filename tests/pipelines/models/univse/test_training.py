@@ -54,7 +54,7 @@ def test_sampled_components_are_false_and_belong_to_their_captions(english: Path
     material = read_training_data(settings)
     captions, graphs, word = material.train[:20], material.texts.graphs, material.vocabulary.words
     assert graphs is not None
-    drawn = UNIVSE.sample(material.sampler, captions, settings, Generator().manual_seed(3))
+    drawn = material.sampler.sample(captions, Generator().manual_seed(3))
     rows = {row["caption_id"]: row for row in pq.read_table(english / "components").to_pylist()}
     all_captions = read_captions(english)
     components = [rows[all_captions.ids[n]] for n in captions.tolist()]
@@ -85,9 +85,7 @@ def test_sampled_components_are_false_and_belong_to_their_captions(english: Path
     changed = made != graphs.triples.words[drawn.triples.rows][:, None]
     for place in range(3):  # no word but the one to be replaced has changed
         assert not changed[:, [n for n, replaced in enumerate(REPLACED_WORD) if replaced != place], place].any()
-    again, other = (
-        UNIVSE.sample(material.sampler, captions, settings, Generator().manual_seed(seed)).absent for seed in (3, 4)
-    )
+    again, other = (material.sampler.sample(captions, Generator().manual_seed(seed)).absent for seed in (3, 4))
     assert torch.equal(again, drawn.absent) and not torch.equal(other, drawn.absent)
 
 
@@ -98,7 +96,7 @@ def test_the_component_losses_of_a_batch(english: Path, tmp_path: Path, grid: bo
     material = read_training_data(settings)
     captions, graphs = material.train[:7], material.texts.graphs  # both captions of some images
     assert graphs is not None
-    drawn = UNIVSE.sample(material.sampler, captions, settings, Generator().manual_seed(5))
+    drawn = material.sampler.sample(captions, Generator().manual_seed(5))
     drawn.pairs.false[0, :8], drawn.pairs.false[1, 3], drawn.triples.false[0, 2:6] = -1, -1, -1
     model = UNIVSE.build(settings, 22, len(material.vocabulary), None).eval()
     features, image = material.features.values[material.captions.image[captions]], material.captions.image[captions]
@@ -154,7 +152,7 @@ def test_negatives_are_parsed_and_cached(english: Path, tmp_path: Path) -> None:
     captions = read_captions(run)
     settings = config(run, tmp_path)
     vocabulary = read_training_data(settings).vocabulary
-    corpus = encode_run(run, captions, vocabulary)
+    corpus = encode_run(run, captions, {"en": vocabulary})
     graphs = read_graphs(run, captions, vocabulary, CPU)
     rows = torch.tensor([3, 10, 600])
     made = with_negatives(run, graphs, rows, corpus)
@@ -223,3 +221,11 @@ def test_train_and_evaluate_commands(
     assert "alpha must be <= 1, was: 4.0" in capsys.readouterr().err
     assert main(["train", str(english), "--model", "univse", "--output", str(tmp_path / "n"), "--features", "map"]) == 2
     assert "has no features_map: run negcap features first" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("drawn")
+def test_saliency_of_a_model_of_components(
+    english: Path, univse: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["probe", "saliency", str(english), "--model", str(univse), "--output", str(tmp_path), "--threads", "1"]
+    assert main(given) == 0 and "| noun | " in capsys.readouterr().out
