@@ -13,7 +13,7 @@ from .caption import Caption, cached, cached_on_context, read_only
 from .cloze.model import Reading, cloze_model
 from .cloze.surrogate import surrogate_of
 from .edits import Kind
-from .judgement import KINDS, MAX_P_BOTH, MAX_P_ODD, judge_of, place_of, scores_of, terms
+from .judgement import KINDS, MAX_P_BOTH, MAX_P_ODD, judge_of, places_of, scores_of, terms
 from .language.coreference import Coreferent, says_less
 from .lexicon.lexicon import Lexicon
 from .mentions import Mentions
@@ -101,8 +101,8 @@ class Batch:
         readings = [self.readings[slots[slot][0]] for slot in asked.tolist()]
         changes = np.stack(surrogate.estimate(readings, np.array(at), of, units, WINDOW), axis=1)
         network = judge_of(readings[0].model)
-        beside = network.of_places(np.stack([place_of(*its) for its in zip(readings, at, strict=True)]))[of]
-        olds = np.array([min(one.scores[place[0] : place[1] - 1]) for one, place in zip(readings, at, strict=True)])
+        beside, olds = places_of(readings, at)
+        beside = network.of_places(beside)[of]
         shares = unit_shares(self.lexicon, kind, form)[new[known]]
         sizes, means = scores_of(readings)
         judged = network.judge(KINDS.index(kind), terms(changes, sizes[of], means[of], olds[of]), beside, shares)

@@ -149,6 +149,11 @@ class Reading:
     states: Read | None = None
     number: int = 0
 
+    @cached_property
+    def total(self) -> float:
+        """The sum of the scores: the pseudo-log-likelihood of the text."""
+        return sum(self.scores)
+
     def at(self, place: Place) -> np.ndarray:
         """The vector of a place: (width,). It is that of a unit, or was asked for when the text was read."""
         before, after = place
