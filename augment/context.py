@@ -14,7 +14,7 @@ from .cloze.model import Reading, cloze_model
 from .cloze.surrogate import surrogate_of
 from .edits import Kind
 from .judgement import KINDS, MAX_P_BOTH, MAX_P_ODD, judge_of, places_of, scores_of, terms
-from .language.coreference import Coreferent, says_less
+from .language.coreference import Coreferent, entry_numbers, says_less
 from .lexicon.lexicon import Lexicon
 from .mentions import Mentions
 from .plausibility import CACHED, WINDOW, entry_units, entry_vectors, head_units, log_probabilities, read
@@ -33,7 +33,9 @@ class Batch:
     `known`, by function. max_odd, max_both: the highest probabilities that readers call a negative odd, and that they
     say that it may be true of the same photo as its caption. excluded: whether operators also propose what is not drawn
     since it may be true or is too odd. compared: whether the plausibility of prepositions is estimated for the columns
-    of the tables and the limits; False saves the time where only the words that may be drawn matter.
+    of the tables and the limits; False saves the time where only the words that may be drawn matter. false_only:
+    whether nouns that may be true of the image are left out, whatever else speaks for them, which saves the time to
+    judge them; contexts: needed for that, of the captions.
     """
 
     lexicon: Lexicon
@@ -43,6 +45,8 @@ class Batch:
     max_both: float = MAX_P_BOTH
     excluded: bool = False
     compared: bool = True
+    false_only: bool = False
+    contexts: list[Context] = field(default_factory=list)
     known: dict[Callable[..., Any], Sequence[Any] | None] = field(default_factory=dict)
 
     @classmethod
@@ -65,8 +69,8 @@ class Batch:
                 self.known[function] = None
         known = self.known[function]
         if known is None:
-            one = self.captions[number : number + 1], self.readings[number : number + 1]
-            return function(replace(self, captions=one[0], readings=one[1], known={}))[0]
+            one = {its: getattr(self, its)[number : number + 1] for its in ("captions", "readings", "contexts")}
+            return function(replace(self, **one, known={}))[0]
         return known[number]
 
     def log_probabilities(self, kind: str, slots: Sequence[tuple[int, Slot]], form: str = "") -> np.ndarray:
@@ -174,6 +178,15 @@ class Context:
         several = {noun for noun, count in self.siblings.quantities if count != 1}
         return frozenset(noun for noun in self.siblings.nouns if noun in several or not says_less(noun, replaced))
 
+    def may_be_true(self, replaced: str) -> np.ndarray:
+        """Which nouns of the lexicon may be true of the image in place of the noun `replaced`, since a caption has one
+        that may name the same thing, or by the estimates: (nouns,).
+        """
+        bits = self.coreferent_in_caption.all | self.coreferent_in_siblings(replaced).all
+        true = np.zeros(len(self.lexicon.nouns.names), bool)
+        true[entry_numbers(bits)] = True
+        return true if self.image is None else true | self.image.likely_nouns
+
     @cached_on_context
     def coreferent_in_siblings(self, replaced: str) -> Coreferent:
         """The nouns of the lexicon that may name the same thing as one that is `heard` of sibling captions."""
@@ -186,11 +199,11 @@ def contexts(
     """The contexts of the captions of some images, in order; the cloze model reads all captions together.
 
     images: the captions of each, one of the `batches` of a larger number. truth: the estimates of the corpus; None:
-    nothing is estimated. settings: max_odd, max_both, excluded and compared, see `Batch`.
+    nothing is estimated. settings: max_odd, max_both, excluded, compared and false_only, see `Batch`.
     """
     images = list(images)
     batch = Batch.read([caption for captions in images for caption in captions], lexicon, **settings)
-    contexts: list[Context] = []
+    contexts = batch.contexts if batch.false_only else []
     for captions in map(tuple, images):
         known: dict[Any, tuple[frozenset[Any], frozenset[Any]]] = {}
         estimates = truth.of_image(captions) if truth is not None else None

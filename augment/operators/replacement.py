@@ -229,6 +229,8 @@ def open_nouns(
     lift = log(np.concatenate([np.zeros(0), *lifts]) + 1e-9)
     scores = (some.score + LIFT * np.minimum(lift, MAX_LIFT)).astype(likely.dtype)
     good = scores >= MIN_SCORE
+    for (number, slot), part in zip(slots, some.parts(len(slots)), strict=True) if batch.false_only else ():
+        good[part] &= ~batch.contexts[number].may_be_true(slot.entry)[some.new[part]]
     log_odds = (some.score - of_old[some.slot])[good]
     return Open(some.slot[good], some.new[good], scores[good]), log_odds, same
 

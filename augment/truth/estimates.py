@@ -279,18 +279,18 @@ class ImageTruth:
         if kind not in self.truth.calibration:
             return None
         if kind not in ASSERTIONS:
-            return self._p_words(kind)[self.truth.associations[kind].entries[candidate.replacement]]
+            return float(self._p_words(kind)[self.truth.associations[kind].entries[candidate.replacement]])
         change = _change(kind, candidate, caption)
         if change is None:
             return None
         return self.truth.p_transition(kind, change, self._agreeing(kind, change), len(self.captions))
 
     @cached_property
-    def likely_nouns(self) -> frozenset[int]:
-        """The numbers of the lexicon's nouns whose probability of being true is above the limit."""
+    def likely_nouns(self) -> np.ndarray:
+        """Which of the lexicon's nouns are true with a probability above the limit: (nouns,)."""
         if "noun" not in self.truth.calibration:
-            return frozenset()
-        return frozenset(np.flatnonzero(np.array(self._p_words("noun")) > self.truth.max_p_true).tolist())
+            return np.zeros(1, bool)
+        return self._p_words("noun") > self.truth.max_p_true
 
     def expected_nouns(self, caption: Caption) -> np.ndarray | None:
         """The log-odds that another caption mentions each noun of the lexicon, given this caption alone: (entries,).
@@ -301,11 +301,11 @@ class ImageTruth:
         return None if known is None else known.log_odds + known.score(mentioned_nouns(caption))
 
     @cached(IMAGES)
-    def _p_words(self, kind: str) -> list[float]:
-        """The calibrated probability of each entry of a kind of word."""
+    def _p_words(self, kind: str) -> np.ndarray:
+        """The calibrated probability of each entry of a kind of word: (entries,), read-only."""
         known, (bias, odds, score, person, number) = self.truth.associations[kind], self.truth.calibration[kind]
         logits = odds * known.log_odds + score * self._score(kind) + person * known.is_person
-        return reproducible.sigmoid(logits + (bias + number * log(len(self.captions)))).round(DIGITS).tolist()
+        return read_only(reproducible.sigmoid(logits + (bias + number * log(len(self.captions)))).round(DIGITS))
 
     def features(self, candidate: Candidate, caption: Caption) -> list[float] | None:
         """The features of the calibration for a candidate (see EXPECTED); None if there is no estimate."""
