@@ -250,9 +250,9 @@ def reject_implausible(
     compared_now = zip((change.log_odds for change in changes), odd.tolist(), both.tolist(), strict=True)
     left: list[tuple[Caption, Generated, Judged]] = []
     for context, kept, negative in read:
-        its = negative.candidate
+        its, text, p_true, *_ = negative
         log_odds, p_odd, p_both = next(compared_now) if its.judged is None else (its.plausibility, *its.judged)
-        negative = negative._replace(plausibility=log_odds, p_odd=p_odd, p_both=p_both)
+        negative = Judged(its, text, p_true, log_odds, p_odd, p_both)
         if p_odd <= settings.max_odd and p_both <= settings.max_both:
             left.append((context.caption, kept, negative))
         else:
@@ -270,7 +270,7 @@ def reject_implausible(
             detail = f"plausibility must be >= {minimum:g}"
             kept.rejected.append(negative._replace(plausibility=log_odds, reason=IMPLAUSIBLE, detail=detail))
         else:
-            kept.accepted.append(negative._replace(plausibility=log_odds))
+            kept.accepted.append(negative if scorer is None else negative._replace(plausibility=log_odds))
     return results
 
 

@@ -58,6 +58,7 @@ EXPECTED: dict[str, tuple[float, ...]] = {
 }
 DIGITS = 4
 TRANSITIONS = 1 << 16  # number of transitions whose probabilities are cached
+THINGS = 1 << 10  # number of things in captions for which it is cached whether they are mentioned once
 IMAGES = 64  # number of images whose results are cached
 Assertion = tuple[str, str]  # thing and value
 Transition = tuple[str, str, str]  # old value, thing and new value; "" for any
@@ -89,6 +90,7 @@ def values_of(kind: str, thing: str, assertions: Iterable[Assertion]) -> set[str
     return {value for other, value in assertions if is_same_thing(kind, thing, other)}
 
 
+@cached(THINGS)
 def is_mentioned_once(kind: str, thing: str, caption: Caption) -> bool:
     """Whether a caption mentions a thing in one place, so that its number there is its number in the image.
 
