@@ -210,11 +210,12 @@ def sample(
     pairs = np.flatnonzero(weights)
     if not len(pairs):
         return
-    noise = np.random.Generator(np.random.PCG64(rng.getrandbits(64))).standard_exponential(len(pairs))
-    order = pairs[(noise / weights[pairs]).argsort()[:limit]]
-    if refused is not None:
-        order = order[~refused[order]]
+    seed, left = rng.getrandbits(64), pairs if refused is None else pairs[~refused[pairs]]
+    if len(pairs) > limit or len(left) > 1:  # else there is nothing to order
+        noise = np.random.Generator(np.random.PCG64(seed)).standard_exponential(len(pairs))
+        left = pairs[(noise / weights[pairs]).argsort()[:limit]]
+        left = left if refused is None else left[~refused[left]]
     starts = [0, *accumulate(map(len, slot_weights))]
-    for pair in order.tolist():
+    for pair in left.tolist():
         slot = bisect_right(starts, pair) - 1
         yield slot, pair - starts[slot]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..caption import Caption, Token, cached_on_caption, cached_on_context
+from ..caption import Caption, Token, cached_on_caption
 from ..context import Context
 from ..edits import BOTH, Candidate
 from ..language.coreference import CoreferenceIndex, may_corefer, meaning, related_or_same_person
@@ -112,29 +112,15 @@ def check_quantity(candidate: Candidate, caption: Caption, context: Context) -> 
             "same_quantity", context, context.own, "quantities", {(noun, 0), (noun, value)}.__contains__
         )
 
-    counts, several, grouped = _counted_by_siblings(context, noun)
-    if value in counts or (old == 1 and (grouped or (several and value > 1))):
+    def may_count(mention: tuple[str, int]) -> bool:
+        other, count = mention
+        if count == value and may_corefer(noun, other):
+            return True
+        # "Dogs" does not make "three dogs" true, but may make "two dogs" true.
+        several = count == 0 and value > 1 and related_or_same_person(noun, other)
+        return old == 1 and (several or (other in GROUPS and is_person(noun)))
 
-        def may_count(mention: tuple[str, int]) -> bool:
-            other, count = mention
-            if count == value and may_corefer(noun, other):
-                return True
-            # "Dogs" does not make "three dogs" true, but may make "two dogs" true.
-            several = count == 0 and value > 1 and related_or_same_person(noun, other)
-            return old == 1 and (several or (other in GROUPS and is_person(noun)))
-
-        yield Finding("sibling_quantity", partial(_first_said, context, context.siblings, "quantities", may_count))
-
-
-@cached_on_context
-def _counted_by_siblings(context: Context, noun: str) -> tuple[frozenset[int], bool, bool]:
-    """How siblings count what may be the thing that a noun names: the numbers that they give, whether one has a bare
-    plural of it, and whether it is a person and one has a word for a group.
-    """
-    mentioned = context.siblings.quantities
-    counts = frozenset(count for other, count in mentioned if may_corefer(noun, other))
-    several = any(count == 0 and related_or_same_person(noun, other) for other, count in mentioned)
-    return counts, several, is_person(noun) and any(other in GROUPS for other, _ in mentioned)
+    yield from _mentioned("sibling_quantity", context, context.siblings, "quantities", may_count)
 
 
 def check_preposition(candidate: Candidate, caption: Caption, context: Context) -> Iterator[Finding]:
