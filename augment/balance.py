@@ -71,10 +71,10 @@ def exchanges(
         if kind not in BALANCED:
             raise ValueError(f"kind must be one of {', '.join(BALANCED)}, was: {kind}")
     rows: dict[str, list[tuple[int, int, np.ndarray, np.ndarray]]] = {kind: [] for kind in kinds}
-    row = 0
+    first = 0
     for batch in batches(images):
         read = contexts(batch, lexicon, truth, compared=False, false_only=True)
-        for row, context in enumerate(read, row):
+        for row, context in enumerate(read, first):
             for kind in kinds:
                 number = lexicon.entries(kind).number
                 for choice in CHOICES[kind](context.caption, context):
@@ -83,7 +83,7 @@ def exchanges(
                         offset = len(number) * choice.plural
                         new = np.array([number[choice.names[at]] for at in kept]) + offset
                         rows[kind].append((row, number[choice.entry] + offset, new, choice.weights[kept]))
-        row += 1
+        first += len(read)
         read.clear()  # its batch refers to it
     return {kind: _columns(parts) for kind, parts in rows.items()}
 

@@ -77,13 +77,15 @@ class Judge:
         size = len(self._bias)
         hidden = places[:, :size] + units[:, :size] + terms @ self._terms
         hidden += self._kinds[kinds] + self._bias
-        both = np.concatenate([np.maximum(hidden, 0.0), places[:, size:] * units[:, size:]], axis=1)
-        return Judgements(*sigmoid(_exact(both) @ self._output + self._last).round(4).T)
+        np.maximum(hidden, 0.0, out=hidden)
+        products = _exact(places[:, size:] * units[:, size:]) @ self._output[size:]
+        return Judgements(*sigmoid(_exact(hidden) @ self._output[:size] + products + self._last).round(4).T)
 
 
 def places_of(readings: Sequence[Reading], places: Sequence[Place]) -> tuple[np.ndarray, np.ndarray]:
     """Places in captions as the judge is given them: the cloze model's vector of the place, followed by the mean word
-    vector of the units that stand there now, at least one, (places, 2 * width); and the lowest log p of these, (places,).
+    vector of the units that stand there now, at least one, (places, 2 * width); and the lowest log p of these units,
+    (places,).
     """
     olds = [min(its.scores[before : after - 1]) for its, (before, after) in zip(readings, places, strict=True)]
     units = [its.units[before + 1 : after] for its, (before, after) in zip(readings, places, strict=True)]
@@ -149,7 +151,10 @@ def inputs(
     kinds = np.array([KINDS.index(candidate.change) for candidate in candidates])
     sizes, means = scores_of(readings)
     return Inputs(
-        kinds, terms(np.array(changes, float), sizes, means, olds), _exact(places / counts[:, None]), _exact(units / counts[:, None])
+        kinds,
+        terms(np.array(changes, float), sizes, means, olds),
+        _exact(places / counts[:, None]),
+        _exact(units / counts[:, None]),
     )
 
 

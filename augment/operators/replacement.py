@@ -89,9 +89,7 @@ def draw(choices: Sequence[Choice], rng: Random, limit: int, *, excluded: bool =
     """
     if excluded:
         yield from _compatible_ones(choices)
-    refused = [
-        np.zeros(len(choice.weights), bool) if choice.refused is None else choice.refused for choice in choices
-    ]
+    refused = [np.zeros(len(choice.weights), bool) if choice.refused is None else choice.refused for choice in choices]
     out = None if excluded or not choices else np.concatenate(refused)
     for slot, number in sample([choice.weights for choice in choices], rng, limit, out):
         choice = choices[slot]
