@@ -182,15 +182,10 @@ class Context:
         """Which nouns of the lexicon may be true of the image in place of the noun `replaced`, since a caption has one
         that may name the same thing, or by the estimates: (nouns,).
         """
-        bits = self.coreferent_in_caption.all | self.coreferent_in_siblings(replaced).all
+        bits = self.coreferent_in_caption.all | self.lexicon.coreference.with_any(self.heard(replaced)).all
         true = np.zeros(len(self.lexicon.nouns.names), bool)
         true[entry_numbers(bits)] = True
         return true if self.image is None else true | self.image.likely_nouns
-
-    @cached_on_context
-    def coreferent_in_siblings(self, replaced: str) -> Coreferent:
-        """The nouns of the lexicon that may name the same thing as one that is `heard` of sibling captions."""
-        return self.lexicon.coreference.with_any(self.heard(replaced))
 
 
 def contexts(

@@ -82,7 +82,6 @@ def check_noun(candidate: Candidate, caption: Caption, context: Context) -> Iter
     number, index = context.lexicon.nouns.number.get(new), context.lexicon.coreference
     if number is None:
         number, index = 0, CoreferenceIndex((new,))
-    known = index is context.lexicon.coreference
 
     def finding(reason: str, where: str, mentions: Mentions, nouns: frozenset[str]) -> Finding:
         def is_one(noun: str) -> bool:
@@ -90,15 +89,14 @@ def check_noun(candidate: Candidate, caption: Caption, context: Context) -> Iter
 
         return Finding(f"{reason}_in_{where}", partial(_first_said, context, mentions, "nouns", is_one))
 
-    own = context.coreferent_in_caption if known else index.with_any(context.own.nouns)
-    if reason := own.reason(number):
+    if reason := index.with_any(context.own.nouns).reason(number):
         yield finding(reason, "caption", context.own, context.own.nouns)
     if candidate.slots and caption.tokens[candidate.slots[0]].dep == "pobj" and is_furnishing(old):
         if is_location(new):  # "at a table", "at a restaurant"
             yield Finding("overlap_in_caption", lambda: (old, None))
-    heard = context.coreferent_in_siblings(old) if known else index.with_any(context.heard(old))
-    if reason := heard.reason(number):
-        yield finding(reason, "sibling", context.siblings, context.heard(old))
+    heard = context.heard(old)
+    if reason := index.with_any(heard).reason(number):
+        yield finding(reason, "sibling", context.siblings, heard)
 
 
 def check_quantity(candidate: Candidate, caption: Caption, context: Context) -> Iterator[Finding]:
