@@ -150,14 +150,12 @@ def generate_for_images(
     read = contexts(
         images, lexicon, truth, **{name: getattr(settings, name) for name in ("max_odd", "max_both", "excluded")}
     )
-    generated = [
-        {name: try_operator(name, context.caption, context, settings) for name in settings.operators}
-        for context in read
-    ]
-    left = reject_implausible(read, generated, settings, scorer)
-    for context, of_caption in zip(read, left, strict=True) if explain else ():
-        for made in of_caption.values():
+    generated: list[dict[str, Generated]] = []
+    for context in read:
+        generated.append({name: try_operator(name, context.caption, context, settings) for name in settings.operators})
+        for made in generated[-1].values() if explain else ():
             made.rejected[:] = [explained(rejected, context) for rejected in made.rejected]
+    left = reject_implausible(read, generated, settings, scorer)
     return [
         {name: made._replace(accepted=made.accepted[: settings.quota(name)]) for name, made in of_caption.items()}
         for of_caption in left
