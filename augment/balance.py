@@ -71,16 +71,20 @@ def exchanges(
         if kind not in BALANCED:
             raise ValueError(f"kind must be one of {', '.join(BALANCED)}, was: {kind}")
     rows: dict[str, list[tuple[int, int, np.ndarray, np.ndarray]]] = {kind: [] for kind in kinds}
-    read = (context for batch in batches(images) for context in contexts(batch, lexicon, truth))
-    for row, context in enumerate(read):
-        for kind in kinds:
-            number = lexicon.entries(kind).number
-            for choice in CHOICES[kind](context.caption, context):
-                kept = _passing(kind, choice, context)
-                if kept and choice.entry in number:
-                    offset = len(number) * choice.plural
-                    new = np.array([number[choice.names[at]] for at in kept]) + offset
-                    rows[kind].append((row, number[choice.entry] + offset, new, choice.weights[kept]))
+    first = 0
+    for batch in batches(images):
+        read = contexts(batch, lexicon, truth, false_only=True)
+        for row, context in enumerate(read, first):
+            for kind in kinds:
+                number = lexicon.entries(kind).number
+                for choice in CHOICES[kind](context.caption, context):
+                    kept = _passing(kind, choice, context)
+                    if kept and choice.entry in number:
+                        offset = len(number) * choice.plural
+                        new = np.array([number[choice.names[at]] for at in kept]) + offset
+                        rows[kind].append((row, number[choice.entry] + offset, new, choice.weights[kept]))
+        first += len(read)
+        read.clear()  # its batch refers to it
     return {kind: _columns(parts) for kind, parts in rows.items()}
 
 
@@ -88,14 +92,9 @@ def _passing(kind: str, choice: Choice, context: Context) -> list[int]:
     """Which of the replacements in a slot would pass the checks; of nouns, also those that leave a pronoun without an
     antecedent.
     """
-    refused = [False] * len(choice.names) if choice.refused is None else choice.refused.tolist()
-    left = [at for at, out in enumerate(refused) if not out]
-    if kind == "noun":
-        bits = context.coreferent_in_caption.all | context.coreferent_in_siblings(choice.entry).all
-        number = context.lexicon.nouns.number
-        likely = context.image.likely_nouns if context.image else frozenset[int]()
-        numbers = {at: number[choice.names[at]] for at in left}
-        return [at for at, new in numbers.items() if not bits >> new & 1 and new not in likely]
+    left = [*range(len(choice.names))] if choice.refused is None else np.flatnonzero(~choice.refused).tolist()
+    if kind == "noun":  # the others are left out already
+        return left
     made = [(at, choice.candidate(choice.names[at])) for at in left]
     its = context.caption, context, context.image
     return [at for at, candidate in made if candidate is not None and assess(candidate, *its)[0] is None]

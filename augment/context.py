@@ -13,8 +13,8 @@ from .caption import Caption, cached, cached_on_context, read_only
 from .cloze.model import Reading, cloze_model
 from .cloze.surrogate import surrogate_of
 from .edits import Kind
-from .judgement import KINDS, MAX_P_BOTH, MAX_P_ODD, judge_of, place_of, scores_of, terms
-from .language.coreference import Coreferent, says_less
+from .judgement import KINDS, MAX_P_BOTH, MAX_P_ODD, judge_of, places_of, scores_of, terms
+from .language.coreference import Coreferent, entry_numbers, says_less
 from .lexicon.lexicon import Lexicon
 from .mentions import Mentions
 from .plausibility import CACHED, WINDOW, entry_units, entry_vectors, head_units, log_probabilities, read
@@ -32,7 +32,8 @@ class Batch:
     """Captions that the cloze model has read together, with the lexicon, and what was computed for all of them at once:
     `known`, by function. max_odd, max_both: the highest probabilities that readers call a negative odd, and that they
     say that it may be true of the same photo as its caption. excluded: whether operators also propose what is not drawn
-    since it may be true or is too odd.
+    since it may be true or is too odd. false_only: whether nouns that may be true of the image are left out, whatever
+    else speaks for them, which saves the time to judge them; contexts: needed for that, of the captions.
     """
 
     lexicon: Lexicon
@@ -41,6 +42,8 @@ class Batch:
     max_odd: float = MAX_P_ODD
     max_both: float = MAX_P_BOTH
     excluded: bool = False
+    false_only: bool = False
+    contexts: list[Context] = field(default_factory=list)
     known: dict[Callable[..., Any], Sequence[Any] | None] = field(default_factory=dict)
 
     @classmethod
@@ -63,8 +66,8 @@ class Batch:
                 self.known[function] = None
         known = self.known[function]
         if known is None:
-            one = self.captions[number : number + 1], self.readings[number : number + 1]
-            return function(replace(self, captions=one[0], readings=one[1], known={}))[0]
+            one = {its: getattr(self, its)[number : number + 1] for its in ("captions", "readings", "contexts")}
+            return function(replace(self, **one, known={}))[0]
         return known[number]
 
     def log_probabilities(self, kind: str, slots: Sequence[tuple[int, Slot]], form: str = "") -> np.ndarray:
@@ -99,8 +102,8 @@ class Batch:
         readings = [self.readings[slots[slot][0]] for slot in asked.tolist()]
         changes = np.stack(surrogate.estimate(readings, np.array(at), of, units, WINDOW), axis=1)
         network = judge_of(readings[0].model)
-        beside = network.of_places(np.stack([place_of(*its) for its in zip(readings, at, strict=True)]))[of]
-        olds = np.array([min(one.scores[place[0] : place[1] - 1]) for one, place in zip(readings, at, strict=True)])
+        beside, olds = places_of(readings, at)
+        beside = network.of_places(beside)[of]
         shares = unit_shares(self.lexicon, kind, form)[new[known]]
         sizes, means = scores_of(readings)
         judged = network.judge(KINDS.index(kind), terms(changes, sizes[of], means[of], olds[of]), beside, shares)
@@ -172,10 +175,14 @@ class Context:
         several = {noun for noun, count in self.siblings.quantities if count != 1}
         return frozenset(noun for noun in self.siblings.nouns if noun in several or not says_less(noun, replaced))
 
-    @cached_on_context
-    def coreferent_in_siblings(self, replaced: str) -> Coreferent:
-        """The nouns of the lexicon that may name the same thing as one that is `heard` of sibling captions."""
-        return self.lexicon.coreference.with_any(self.heard(replaced))
+    def may_be_true(self, replaced: str) -> np.ndarray:
+        """Which nouns of the lexicon may be true of the image in place of the noun `replaced`, since a caption has one
+        that may name the same thing, or by the estimates: (nouns,).
+        """
+        bits = self.coreferent_in_caption.all | self.lexicon.coreference.with_any(self.heard(replaced)).all
+        true = np.zeros(len(self.lexicon.nouns.names), bool)
+        true[entry_numbers(bits)] = True
+        return true if self.image is None else true | self.image.likely_nouns
 
 
 def contexts(
@@ -184,11 +191,11 @@ def contexts(
     """The contexts of the captions of some images, in order; the cloze model reads all captions together.
 
     images: the captions of each, one of the `batches` of a larger number. truth: the estimates of the corpus; None:
-    nothing is estimated. settings: max_odd, max_both and excluded, see `Batch`.
+    nothing is estimated. settings: max_odd, max_both, excluded and false_only, see `Batch`.
     """
     images = list(images)
     batch = Batch.read([caption for captions in images for caption in captions], lexicon, **settings)
-    contexts: list[Context] = []
+    contexts = batch.contexts if batch.false_only else []
     for captions in map(tuple, images):
         known: dict[Any, tuple[frozenset[Any], frozenset[Any]]] = {}
         estimates = truth.of_image(captions) if truth is not None else None

@@ -150,14 +150,12 @@ def generate_for_images(
     read = contexts(
         images, lexicon, truth, **{name: getattr(settings, name) for name in ("max_odd", "max_both", "excluded")}
     )
-    generated = [
-        {name: try_operator(name, context.caption, context, settings) for name in settings.operators}
-        for context in read
-    ]
-    left = reject_implausible(read, generated, settings, scorer)
-    for context, of_caption in zip(read, left, strict=True) if explain else ():
-        for made in of_caption.values():
+    generated: list[dict[str, Generated]] = []
+    for context in read:
+        generated.append({name: try_operator(name, context.caption, context, settings) for name in settings.operators})
+        for made in generated[-1].values() if explain else ():
             made.rejected[:] = [explained(rejected, context) for rejected in made.rejected]
+    left = reject_implausible(read, generated, settings, scorer)
     return [
         {name: made._replace(accepted=made.accepted[: settings.quota(name)]) for name, made in of_caption.items()}
         for of_caption in left
@@ -250,9 +248,9 @@ def reject_implausible(
     compared_now = zip((change.log_odds for change in changes), odd.tolist(), both.tolist(), strict=True)
     left: list[tuple[Caption, Generated, Judged]] = []
     for context, kept, negative in read:
-        its = negative.candidate
+        its, text, p_true, *_ = negative
         log_odds, p_odd, p_both = next(compared_now) if its.judged is None else (its.plausibility, *its.judged)
-        negative = negative._replace(plausibility=log_odds, p_odd=p_odd, p_both=p_both)
+        negative = Judged(its, text, p_true, log_odds, p_odd, p_both)
         if p_odd <= settings.max_odd and p_both <= settings.max_both:
             left.append((context.caption, kept, negative))
         else:
@@ -270,7 +268,7 @@ def reject_implausible(
             detail = f"plausibility must be >= {minimum:g}"
             kept.rejected.append(negative._replace(plausibility=log_odds, reason=IMPLAUSIBLE, detail=detail))
         else:
-            kept.accepted.append(negative._replace(plausibility=log_odds))
+            kept.accepted.append(negative if scorer is None else negative._replace(plausibility=log_odds))
     return results
 
 

@@ -16,6 +16,7 @@ vectors are others: v and e are then 0, as they were for some of the negatives o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple, get_args
 
 import numpy as np
@@ -61,7 +62,7 @@ class Judge:
         self._own = own
 
     def of_places(self, places: np.ndarray) -> np.ndarray:
-        """P v and R v, as of the equation of the module, of places (`place_of`): (places, hidden units + products)."""
+        """P v and R v, as of the equation of the module, of places (`places_of`): (places, hidden units + products)."""
         return self._shares(places, self._place)
 
     def of_units(self, units: np.ndarray) -> np.ndarray:
@@ -78,8 +79,9 @@ class Judge:
         size = len(self._bias)
         hidden = places[:, :size] + units[:, :size] + terms @ self._terms
         hidden += self._kinds[kinds] + self._bias
-        both = np.concatenate([np.maximum(hidden, 0.0), places[:, size:] * units[:, size:]], axis=1)
-        return Judgements(*sigmoid(_exact(both) @ self._output + self._last).round(4).T)
+        np.maximum(hidden, 0.0, out=hidden)
+        products = _exact(places[:, size:] * units[:, size:]) @ self._output[size:]
+        return Judgements(*sigmoid(_exact(hidden) @ self._output[:size] + products + self._last).round(4).T)
 
 
 def preference(odd: np.ndarray, both: np.ndarray) -> np.ndarray:
@@ -92,12 +94,18 @@ def preference(odd: np.ndarray, both: np.ndarray) -> np.ndarray:
     return np.nan_to_num(((1 - bad) / bad) ** PREFERENCE, nan=1.0)
 
 
-def place_of(reading: Reading, place: Place) -> np.ndarray:
-    """A place in a caption as the judge is given it: the cloze model's vector of the place, followed by the mean word
-    vector of the words that stand there now: (2 * width,).
+def places_of(readings: Sequence[Reading], places: Sequence[Place]) -> tuple[np.ndarray, np.ndarray]:
+    """Places in captions as the judge is given them: the cloze model's vector of the place, followed by the mean word
+    vector of the units that stand there now, at least one, (places, 2 * width); and the lowest log p of these units,
+    (places,).
     """
-    old = reading.model.embedding[list(reading.units[place[0] + 1 : place[1]])]
-    return np.concatenate([reading.at(place), _exact(old.sum(axis=0) / max(len(old), 1))])
+    olds = [min(its.scores[before : after - 1]) for its, (before, after) in zip(readings, places, strict=True)]
+    units = [its.units[before + 1 : after] for its, (before, after) in zip(readings, places, strict=True)]
+    counts = np.array([len(its) for its in units])
+    words = readings[0].model.embedding[np.fromiter(chain.from_iterable(units), np.int64)]
+    means = _exact(np.add.reduceat(words, np.cumsum(counts) - counts) / counts.astype(np.float32)[:, None])
+    vectors = np.stack([reading.at(place) for reading, place in zip(readings, places, strict=True)])
+    return np.concatenate([vectors, means], axis=1), np.array(olds)
 
 
 def terms(changes: np.ndarray, sizes: np.ndarray, means: np.ndarray, olds: np.ndarray) -> np.ndarray:
@@ -120,7 +128,7 @@ def _exact(numbers: np.ndarray) -> np.ndarray:
 
 class Inputs(NamedTuple):
     """What the network is given of negatives: the numbers of their kinds in KINDS, (negatives,); the `terms`; the mean
-    vector of the places whose words are replaced (`place_of`), (negatives, 2 * width), and that of the new units,
+    vector of the places whose words are replaced (`places_of`), (negatives, 2 * width), and that of the new units,
     (negatives, width), 0 if there are none.
     """
 
@@ -139,20 +147,26 @@ def inputs(
 ) -> Inputs:
     """The inputs of negatives: for each its caption, how the model has read that, the change, and how they compare."""
     embedding = readings[0].model.embedding
-    units = np.zeros((len(candidates), embedding.shape[1]))
-    places = np.zeros((len(candidates), 2 * embedding.shape[1]))
-    olds, counts = np.zeros(len(candidates)), np.zeros(len(candidates))
-    for i, (caption, reading, candidate) in enumerate(zip(captions, readings, candidates, strict=True)):
-        for place, unit in replacements(caption, reading, candidate):
-            places[i] += place_of(reading, place)
-            units[i] += 0.0 if unit is None else embedding[unit]
-            counts[i] += 1
-            olds[i] = min(olds[i], *reading.scores[place[0] : place[1] - 1])
-    counts = np.maximum(counts, 1.0)[:, None]
+    units, places = np.zeros((len(candidates), embedding.shape[1])), np.zeros((len(candidates), 2 * embedding.shape[1]))
+    olds, counts = np.zeros(len(candidates)), np.ones(len(candidates))
+    every = enumerate(zip(captions, readings, candidates, strict=True))
+    if found := [(i, *replaced) for i, its in every for replaced in replacements(*its)]:
+        slots: dict[tuple[int, Place], tuple[int, Reading, Place]] = {}  # of each place, its number
+        of = [slots.setdefault((id(readings[i]), at), (len(slots), readings[i], at))[0] for i, at, _ in found]
+        _, asked, at = zip(*slots.values(), strict=True)
+        beside, lowest = places_of(asked, at)
+        new = np.array([-1 if unit is None else unit for *_, unit in found])
+        words = np.where(new[:, None] < 0, 0.0, embedding[new]).astype(float)
+        which, first, number = np.unique([i for i, *_ in found], return_index=True, return_counts=True)
+        places[which], units[which] = np.add.reduceat(beside.astype(float)[of], first), np.add.reduceat(words, first)
+        olds[which], counts[which] = np.minimum.reduceat(lowest[of], first), number
     kinds = np.array([KINDS.index(candidate.change) for candidate in candidates])
     sizes, means = scores_of(readings)
     return Inputs(
-        kinds, terms(np.array(changes, float), sizes, means, olds), _exact(places / counts), _exact(units / counts)
+        kinds,
+        terms(np.array(changes, float), sizes, means, olds),
+        _exact(places / counts[:, None]),
+        _exact(units / counts[:, None]),
     )
 
 
@@ -169,7 +183,7 @@ def judge(
 def scores_of(readings: Sequence[Reading]) -> tuple[np.ndarray, np.ndarray]:
     """The number of units of each text, but at least 1, and the mean log p(unit | rest); both (texts,)."""
     sizes = np.array([max(len(reading.scores), 1) for reading in readings])
-    return sizes, np.array([sum(reading.scores) for reading in readings]) / sizes
+    return sizes, np.array([reading.total for reading in readings]) / sizes
 
 
 @cached(8)

@@ -262,10 +262,10 @@ def read_and_compare(
         likely = dict(zip(others, model.scores(vectors, units).tolist(), strict=True))
     changes: list[Change] = []
     for i, (old, candidate) in enumerate(zip(readings, candidates, strict=True)):
-        (new, loss), odds, total = read_as[same[i]], candidate.plausibility, sum(read_as[same[i]][0].scores)
+        (new, loss), odds, total = read_as[same[i]], candidate.plausibility, read_as[same[i]][0].total
         if i in likely:  # only its number differs from the text that was read
             total = total - new.scores[places[i]] + likely[i]
-        whole = total - sum(old.scores)
+        whole = total - old.total
         lowest = changes[same[i]].lowest if i in likely else _lowest(new, edited[i])
         changes.append(Change(whole if odds is None else odds, loss, lowest, whole))
     return changes

@@ -19,7 +19,7 @@ import numpy as np
 from ..caption import read_only
 from ..data import data_path
 from .file import read_model
-from .network import Network, Read, single_threaded, singles
+from .network import Network, Read, singles
 from .states import SPECIAL, Place, Units
 
 EDITED = 12_000  # number of units of edited texts that are read together, about: their states take 70 MB
@@ -149,6 +149,11 @@ class Reading:
     states: Read | None = None
     number: int = 0
 
+    @cached_property
+    def total(self) -> float:
+        """The sum of the scores: the pseudo-log-likelihood of the text."""
+        return sum(self.scores)
+
     def at(self, place: Place) -> np.ndarray:
         """The vector of a place: (width,). It is that of a unit, or was asked for when the text was read."""
         before, after = place
@@ -175,14 +180,6 @@ class Reading:
         The tokens are those of a single unit, or a span that was given to `ClozeModel.read`, else KeyError.
         """
         return self.at(_place(self.units, self.place_of, start, end))
-
-    @single_threaded()
-    def log_probabilities(self, start: int, end: int, units: np.ndarray) -> np.ndarray:
-        """log p(unit | rest) of any units in place of the tokens from `start` to `end` (exclusive), as of `vector`:
-        (units,), -inf for -1.
-        """
-        scores = self.model.embedding[units] @ self.vector(start, end) + self.model.bias[units]
-        return np.where(units < 0, -np.inf, np.minimum(scores, 0.0))
 
     def is_unit(self, token: int) -> bool:
         """Whether a token is a unit of its own, not part of a phrase."""

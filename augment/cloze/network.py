@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
 
 ATTENDED = 10_000  # numbers of attention weights of a head that are computed together: they fit into a core's cache
+ROOM = 2  # times the states of captions are allocated; what is never written takes no memory
 LENGTHS = 64  # number of lengths of captions for which the biases of the attention are cached
 UNSEEN = -1e4  # added to the attention to a state that has seen the place
 
@@ -64,12 +65,13 @@ def _libraries() -> ThreadpoolController:
 
 class Read(NamedTuple):
     """The states of captions that were read together: the prefixes of the captions, of the captions reversed, and their
-    states.
+    states, which are the first `used` rows; the others have room for the states of edited texts.
     """
 
     ahead: Trie
     behind: Trie
     states: States
+    used: int
 
 
 class Network:
@@ -108,18 +110,18 @@ class Network:
         first = (np.cumsum(lengths) - lengths)[:, None]
         units = [flat[np.where(inside, at, 0)] for at in (first + column, first + lengths[:, None] - 1 - column)]
         units = [np.where(inside, of_side, -1) for of_side in units]
-        used = 0 if known is None else len(known.states.state)
+        used = 0 if known is None else known.used
         ahead, levels = trie(units[0], used, None if known is None else known.ahead)
         middle = used + sum(len(level.unit) for level in levels)
         behind, levels_behind = trie(units[1], middle, None if known is None else known.behind)
         total, hidden = middle + sum(len(level.unit) for level in levels_behind), len(self.arrays["hidden.bias"])
-        shapes = {"state": self._size, "memory": 2 * self._size, "around": self._size + hidden}
-        if known is None:
-            states = States(*(np.empty((total, width), np.float32) for width in shapes.values()))
+        if known is not None and total <= len(known.states.state):
+            states = known.states
         else:
-            states = States(*(buffer(name, (total, width)) for name, width in shapes.items()))
-            for rows, values in zip(states, known.states, strict=True):
-                rows[:used] = values
+            widths = self._size, 2 * self._size, self._size + hidden
+            states = States(*(np.empty((ROOM * total, width), np.float32) for width in widths))
+            for rows, values in zip(states, () if known is None else known.states, strict=False):
+                rows[:used] = values[:used]
         for side, new, row in zip(self.sides, (levels, levels_behind), (used, middle), strict=True):
             run(side, new, states, row)
         vectors = np.empty((len(beside), self._output.shape[1]), np.float32)
@@ -137,7 +139,7 @@ class Network:
                 rows = np.concatenate([ahead.rows[own, wide], behind.rows[own, wide][:, ::-1]], 1)
                 vectors[at.ravel()] = self._vectors(int(lengths[own[0]]), rows, beside[at], states)
         return [vectors[end - size : end] for end, size in zip(ends.tolist(), counts.tolist(), strict=True)], Read(
-            ahead, behind, states
+            ahead, behind, states, total
         )
 
     def _vectors(self, units: int, rows: np.ndarray, beside: np.ndarray, states: States) -> np.ndarray:

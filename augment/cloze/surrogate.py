@@ -23,7 +23,7 @@ import numpy as np
 
 from ..caption import cached
 from .file import FARTHEST, NAMES, PREFIX
-from .fixed_point import GELU, HIDDEN, STATE, rounded
+from .fixed_point import GELU, HIDDEN, STATE, buffer, rounded
 from .model import ClozeModel, Reading
 from .network import Network
 from .states import TOGETHER, transposed
@@ -149,8 +149,9 @@ def state_changes(
 ) -> np.ndarray:
     """How replacements change the states of the two GRUs, h' - h: (2, replacements, states), of the backward GRU first.
 
-    In multiples of 2^-(STATE - 1), see `fixed_point`. network: of the model that has made the readings; the other
-    arguments are those of `Surrogate.estimate`. Raises ValueError for a reading that `ClozeModel.read` has not made.
+    In multiples of 2^-(STATE - 1), see `fixed_point`; 0 where no other unit of the text sees them. network: of the
+    model that has made the readings; the other arguments are those of `Surrogate.estimate`. Raises ValueError for a
+    reading that `ClozeModel.read` has not made.
     """
     read = readings[0].states
     if read is None:
@@ -158,18 +159,24 @@ def state_changes(
     numbers = np.array([reading.number for reading in readings])
     lengths = np.array([len(reading.units) for reading in readings])
     before, after = places.T
-    changes = np.empty((2, len(units), read.states.state.shape[1]), np.float32)
-    sides = ((read.behind, lengths - 1 - after, lengths - 2 - before), (read.ahead, before, after - 1))
-    for side, new, (trie, parent, old) in zip(network.sides[::-1], changes, sides, strict=True):
-        # At the ends of a text there is no other unit on this side, and no state.
-        parents, olds = (trie.rows[numbers, np.minimum(at, trie.rows.shape[1] - 1)] for at in (parent, old))
-        for at in range(0, len(units), TOGETHER):
-            block = slice(at, at + TOGETHER)
-            first, last = of[block][0], of[block][-1] + 1
-            side.step(read.states.state[parents[first:last]], units[block], new[block], of[block] - first)
-        new -= read.states.state[olds[of]]
-        new *= np.float32(0.5)
-        rounded(new)
+    changes = np.zeros((2, len(units), read.states.state.shape[1]), np.float32)
+    sides = (
+        (read.behind, lengths - 1 - after, lengths - 2 - before, before > 0),
+        (read.ahead, before, after - 1, after < lengths - 1),
+    )
+    for side, new, (trie, parent, old, seen) in zip(network.sides[::-1], changes, sides, strict=True):
+        # Where a text ends, no other unit sees the state.
+        parents, olds = (trie.rows[numbers[seen], at[seen]] for at in (parent, old))
+        rows = np.flatnonzero(seen[of])
+        slot = (np.cumsum(seen) - 1)[of[rows]]
+        for at in range(0, len(rows), TOGETHER):
+            row, its = rows[at : at + TOGETHER], slot[at : at + TOGETHER]
+            first, last = its[0], its[-1] + 1
+            changed = buffer("changed", (len(row), new.shape[1]))
+            side.step(read.states.state[parents[first:last]], units[row], changed, its - first)
+            changed -= read.states.state[olds[its]]
+            changed *= np.float32(0.5)
+            new[row] = rounded(changed)
     return changes
 
 

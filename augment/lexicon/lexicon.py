@@ -6,11 +6,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
+from itertools import accumulate, chain
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -192,20 +193,29 @@ def _surfaces(rows: pa.Table) -> tuple[dict[str, dict[str, str]], frozenset[str]
     return forms, frozenset(countable | set(forms["nns"]))
 
 
-def sample(slot_weights: Sequence[np.ndarray], rng: Random, limit: int) -> Iterator[tuple[int, int]]:
+def sample(
+    slot_weights: Sequence[np.ndarray], rng: Random, limit: int, refused: np.ndarray | None = None
+) -> Iterator[tuple[int, int]]:
     """Yield at most `limit` distinct (slot, entry) index pairs, sampled by weight without replacement.
 
     slot_weights: for each slot, non-negative weights of shape (entries,). They are not normalised per slot: a slot is
     chosen in proportion to the sum of its weights, so a word that is nearly certain in its place is replaced less
     often. Exchanges of x for y are then about as frequent as exchanges of y for x (detailed balance),
-    which gives a text-only model few cues; negcap.augment.balance corrects for rejections.
+    which gives a text-only model few cues; negcap.augment.balance corrects for rejections. refused: the pairs, of all
+    slots in turn, that are drawn but not yielded.
 
     Uses exponential keys (Efraimidis and Spirakis 2006).
     """
-    pairs = [(slot, n) for slot, its in enumerate(slot_weights) for n, weight in enumerate(its.tolist()) if weight]
-    if not pairs:
+    weights = np.concatenate([np.zeros(0), *slot_weights])
+    pairs = np.flatnonzero(weights)
+    if not len(pairs):
         return
-    weights = np.concatenate(slot_weights)
-    noise = np.random.Generator(np.random.PCG64(rng.getrandbits(64))).standard_exponential(len(pairs))
-    order = (noise / weights[weights > 0]).argsort()[:limit].tolist()
-    yield from map(pairs.__getitem__, order)
+    seed, left = rng.getrandbits(64), pairs if refused is None else pairs[~refused[pairs]]
+    if len(pairs) > limit or len(left) > 1:  # else there is nothing to order
+        noise = np.random.Generator(np.random.PCG64(seed)).standard_exponential(len(pairs))
+        left = pairs[(noise / weights[pairs]).argsort()[:limit]]
+        left = left if refused is None else left[~refused[left]]
+    starts = [0, *accumulate(map(len, slot_weights))]
+    for pair in left.tolist():
+        slot = bisect_right(starts, pair) - 1
+        yield slot, pair - starts[slot]

@@ -90,22 +90,22 @@ def draw(choices: Sequence[Choice], rng: Random, limit: int, *, excluded: bool =
     """
     if excluded:
         yield from _compatible_ones(choices)
-    for slot, number in sample([choice.weights for choice in choices], rng, limit):
+    refused = [np.zeros(len(choice.weights), bool) if choice.refused is None else choice.refused for choice in choices]
+    out = None if excluded or not choices else np.concatenate(refused)
+    for slot, number in sample([choice.weights for choice in choices], rng, limit, out):
         choice = choices[slot]
-        refused = choice.refused is not None and choice.refused[number]
-        candidate = None if refused and not excluded else choice.candidate(choice.names[number])
-        if candidate is not None:
-            if refused:
-                candidate = candidate._replace(rejected=candidate.rejected or "implausible")
-            if choice.log_odds is not None:
-                odds, judged = float(choice.log_odds[number]), None
-                if choice.judged is not None and _is_alone(candidate.edits):
-                    judged = float(choice.judged[0, number]), float(choice.judged[1, number])
-                candidate = candidate._replace(
-                    plausibility=odds if odds == odds else None,
-                    judged=judged if judged is not None and judged[0] == judged[0] else None,
-                )
-            yield candidate
+        candidate = choice.candidate(choice.names[number])
+        if candidate is None:
+            continue
+        rejected, odds, judged = candidate.rejected, None, None
+        if refused[slot][number]:
+            rejected = rejected or "implausible"
+        if choice.log_odds is not None and (known := float(choice.log_odds[number])) == known:
+            odds = known
+        if odds is not None and choice.judged is not None and _is_alone(candidate.edits):
+            odd, both = choice.judged[:, number].tolist()
+            judged = (odd, both) if odd == odd else None
+        yield Candidate(*candidate[:7], rejected, odds, candidate.absent, judged)
 
 
 def _is_alone(edits: Sequence[Edit]) -> bool:
@@ -219,13 +219,15 @@ def open_nouns(
     same: list[list[int]] = []
     for row, (_, slot) in zip(likely, slots, strict=True):
         row[nouns.without_form(slot.form)] = -np.inf
-        same.append(take_out(row, batch.lexicon.may_corefer(slot.entry), FLOORS["noun"]))
+        same.append(take_out(batch, row, batch.lexicon.may_corefer(slot.entry), "noun"))
     some = Open.of(likely, FLOORS["noun"])
     parts = zip(slots, some.parts(len(slots)), strict=True)
     lifts = [nouns.lift(slot.contexts[:2])[some.new[part]] for (_, slot), part in parts]
     lift = log(np.concatenate([np.zeros(0), *lifts]) + 1e-9)
     scores = (some.score + LIFT * np.minimum(lift, MAX_LIFT)).astype(likely.dtype)
     good = scores >= MIN_SCORE
+    for (number, slot), part in zip(slots, some.parts(len(slots)), strict=True) if batch.false_only else ():
+        good[part] &= ~batch.contexts[number].may_be_true(slot.entry)[some.new[part]]
     log_odds = (some.score - of_old[some.slot])[good]
     return Open(some.slot[good], some.new[good], scores[good]), log_odds, same
 
@@ -238,12 +240,13 @@ def _by_caption(batch: Batch, slots: Sequence[tuple[int, Slot]], choices: Mappin
     return found
 
 
-def take_out(row: np.ndarray, numbers: np.ndarray, floor: float) -> list[int]:
-    """Make the log p of entries -inf, in place; returns the numbers of those that were plausible.
+def take_out(batch: Batch, row: np.ndarray, numbers: np.ndarray, kind: Kind) -> list[int]:
+    """Make the log p of entries -inf, in place; returns the numbers of those that were plausible, if they are recorded.
 
-    row: of all entries. numbers: of those that may be true of the same thing as the word that they would replace.
+    row: of all entries of a kind. numbers: of those that may be true of the same thing as the word that they would
+    replace.
     """
-    plausible = numbers[row[numbers] >= floor].tolist()
+    plausible = numbers[row[numbers] >= FLOORS[kind]].tolist() if batch.excluded else []
     row[numbers] = -np.inf
     return plausible
 
@@ -312,8 +315,9 @@ def preposition_choices(batch: Batch) -> list[list[Choice]]:
         caption = batch.captions[number]
         object = caption.tokens[slot.noun]
         several = object.tag == "NNS" or caption.has(slot.noun, "conj")
-        unfit = np.flatnonzero(~_exchanged(slot.entry, object.lemma, several, entries.names))
-        left = take_out(row, unfit, FLOORS["preposition"])
+        place = object.lemma if object.lemma in table.places else ""
+        unfit = np.flatnonzero(~_exchanged(slot.entry, *_sort(object.lemma), place, several, entries.names))
+        left = take_out(batch, row, unfit, "preposition")
         same.append([n for n in left if not table.may_replace(slot.entry, entries.names[n], object.lemma)])
         for contexts in (slot.contexts[:2], slot.contexts[2:4]):
             row[holding & (entries.lift(contexts) < MIN_LIFT)] = -np.inf
@@ -344,18 +348,24 @@ def _is_visible(caption: Caption, slot: Slot, lexicon: Lexicon) -> bool:
 
 
 @cached(1 << 13)
-def _exchanged(entry: str, noun: str, several: bool, names: tuple[str, ...]) -> np.ndarray:
+def _sort(noun: str) -> tuple[str, bool]:
+    """The sort of thing that a noun names, for `Prepositions.unfit`, and whether it is worn."""
+    sorts = ("person", is_person), ("animal", is_animal), ("building", is_building), ("place", is_location)
+    return next((name for name, is_one in sorts if is_one(noun)), ""), is_worn(noun) or noun in prepositions().worn
+
+
+@cached(1 << 11)
+def _exchanged(entry: str, sort: str, worn: bool, place: str, several: bool, names: tuple[str, ...]) -> np.ndarray:
     """A read-only mask of the entries that are incompatible with `entry` before a noun and may replace it.
 
-    None may in "a man in a hat", nor "between" and "among" before one thing; several: whether the noun is more.
+    None may in "a man in a hat", nor "between" and "among" before one thing; several: whether the noun is more. sort,
+    worn: see `_sort`. place: the noun, if the table has its name.
     """
     table = prepositions()
-    if entry == "in" and (is_worn(noun) or noun in table.worn):
+    if entry == "in" and worn:
         return read_only(np.zeros(len(names), bool))
-    sorts = ("person", is_person), ("animal", is_animal), ("building", is_building), ("place", is_location)
-    sort = next((name for name, is_one in sorts if is_one(noun)), "")
     unfit = {WITHOUT, *table.unfit.get(sort, ()), *(() if several else ("between", "among"))}
-    return read_only(np.array([name not in unfit and table.may_replace(entry, name, noun) for name in names], bool))
+    return read_only(np.array([name not in unfit and table.may_replace(entry, name, place) for name in names], bool))
 
 
 def preposition_candidate(caption: Caption, start: int, end: int, object: int, old: str, new: str) -> Candidate:
@@ -411,7 +421,7 @@ def _choices_of_words(
         likely = batch.log_probabilities(kind, slots, form)
         own = [batch.readings[number].log_probability(slot.start) for number, slot in slots]
         same = [
-            take_out(row, _compatible(kind, slot.entry, entries.names, slot.form), FLOORS[kind])
+            take_out(batch, row, _compatible(kind, slot.entry, entries.names, slot.form), kind)
             for row, (_, slot) in zip(likely, slots, strict=True)
         ]
         if kind == "attribute":  # most others describe something else: "large" and "red"

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from itertools import combinations, pairwise
+from itertools import chain, combinations, pairwise
 from random import Random
+
+import numpy as np
 
 from ..caption import Caption, Chunk
 from ..context import Context
@@ -62,8 +64,8 @@ def shuffle(caption: Caption, context: Context, rng: Random, draws: int) -> Iter
         if one.entry != other.entry
         and is_location(one.entry) == is_location(other.entry)
         and not (is_worn(one.entry) and is_worn(other.entry))
-        and _log_odds(caption, context, one, other) >= FLOORS["shuffle"]
     ]
+    pairs = _plausible(caption, context, pairs)
     rng.shuffle(pairs)
     for one, other in pairs[:draws]:
         edits = _edits(caption, chunks, one, other)
@@ -75,16 +77,22 @@ def shuffle(caption: Caption, context: Context, rng: Random, draws: int) -> Iter
         yield Candidate("swap", edits, roots, *words, *senses, rejected)
 
 
-def _log_odds(caption: Caption, context: Context, one: Slot, other: Slot) -> float:
-    """The log-odds of two nouns in each other's place to where they are, each given the caption as it is."""
-    reading = context.reading
-    words = [" ".join(caption.lowered[slot.start : slot.end]) for slot in (one, other)]
-    units = reading.model.numbers(words)
-    if (units < 0).any():
-        return -math.inf
-    here = reading.log_probabilities(one.start, one.end, units)
-    there = reading.log_probabilities(other.start, other.end, units)
-    return float(here[1] - here[0] + there[0] - there[1])
+def _plausible(caption: Caption, context: Context, pairs: list[tuple[Slot, Slot]]) -> list[tuple[Slot, Slot]]:
+    """The pairs of nouns that the model knows, and whose log-odds in each other's place to where they are, each given
+    the caption as it is, are at least the floor.
+    """
+    if not pairs:
+        return []
+    reading, slots = context.reading, [*dict.fromkeys(chain.from_iterable(pairs))]
+    words = [" ".join(caption.lowered[slot.start : slot.end]) for slot in slots]
+    units, number = reading.model.numbers(words), {slot: i for i, slot in enumerate(slots)}
+    vectors = np.stack([reading.vector(slot.start, slot.end) for slot in slots])
+    scores = np.minimum(vectors @ reading.model.embedding[units].T + reading.model.bias[units], 0.0)
+
+    def log_odds(a: int, b: int) -> float:
+        return scores[a, b] - scores[a, a] + scores[b, a] - scores[b, b] if min(units[a], units[b]) >= 0 else -math.inf
+
+    return [pair for pair in pairs if log_odds(*map(number.__getitem__, pair)) >= FLOORS["shuffle"]]
 
 
 def _pronouns_change(caption: Caption, old: Slot, new: Slot) -> bool:

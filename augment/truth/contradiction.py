@@ -79,22 +79,24 @@ def check_noun(candidate: Candidate, caption: Caption, context: Context) -> Iter
     place replaces the thing in it where somebody is (`overlap_in_caption`).
     """
     old, new = candidate.replaced, candidate.replacement
-    number = context.lexicon.nouns.number.get(new)
-    index = CoreferenceIndex((new,)) if number is None else context.lexicon.coreference
+    number, index = context.lexicon.nouns.number.get(new), context.lexicon.coreference
+    if number is None:
+        number, index = 0, CoreferenceIndex((new,))
 
-    def coreferent(where: str, mentions: Mentions, nouns: frozenset[str]) -> Iterator[Finding]:
-        if reason := index.with_any(nouns).reason(number or 0):
+    def finding(reason: str, where: str, mentions: Mentions, nouns: frozenset[str]) -> Finding:
+        def is_one(noun: str) -> bool:
+            return noun in nouns and index.with_noun(noun).reason(number) == reason
 
-            def is_one(noun: str) -> bool:
-                return noun in nouns and index.with_noun(noun).reason(number or 0) == reason
+        return Finding(f"{reason}_in_{where}", partial(_first_said, context, mentions, "nouns", is_one))
 
-            yield Finding(f"{reason}_in_{where}", partial(_first_said, context, mentions, "nouns", is_one))
-
-    yield from coreferent("caption", context.own, context.own.nouns)
+    if reason := index.with_any(context.own.nouns).reason(number):
+        yield finding(reason, "caption", context.own, context.own.nouns)
     if candidate.slots and caption.tokens[candidate.slots[0]].dep == "pobj" and is_furnishing(old):
         if is_location(new):  # "at a table", "at a restaurant"
             yield Finding("overlap_in_caption", lambda: (old, None))
-    yield from coreferent("sibling", context.siblings, context.heard(old))
+    heard = context.heard(old)
+    if reason := index.with_any(heard).reason(number):
+        yield finding(reason, "sibling", context.siblings, heard)
 
 
 def check_quantity(candidate: Candidate, caption: Caption, context: Context) -> Iterator[Finding]:

@@ -58,6 +58,7 @@ EXPECTED: dict[str, tuple[float, ...]] = {
 }
 DIGITS = 4
 TRANSITIONS = 1 << 16  # number of transitions whose probabilities are cached
+THINGS = 1 << 10  # number of things in captions for which it is cached whether they are mentioned once
 IMAGES = 64  # number of images whose results are cached
 Assertion = tuple[str, str]  # thing and value
 Transition = tuple[str, str, str]  # old value, thing and new value; "" for any
@@ -89,6 +90,7 @@ def values_of(kind: str, thing: str, assertions: Iterable[Assertion]) -> set[str
     return {value for other, value in assertions if is_same_thing(kind, thing, other)}
 
 
+@cached(THINGS)
 def is_mentioned_once(kind: str, thing: str, caption: Caption) -> bool:
     """Whether a caption mentions a thing in one place, so that its number there is its number in the image.
 
@@ -279,18 +281,18 @@ class ImageTruth:
         if kind not in self.truth.calibration:
             return None
         if kind not in ASSERTIONS:
-            return self._p_words(kind)[self.truth.associations[kind].entries[candidate.replacement]]
+            return float(self._p_words(kind)[self.truth.associations[kind].entries[candidate.replacement]])
         change = _change(kind, candidate, caption)
         if change is None:
             return None
         return self.truth.p_transition(kind, change, self._agreeing(kind, change), len(self.captions))
 
     @cached_property
-    def likely_nouns(self) -> frozenset[int]:
-        """The numbers of the lexicon's nouns whose probability of being true is above the limit."""
+    def likely_nouns(self) -> np.ndarray:
+        """Which of the lexicon's nouns are true with a probability above the limit: (nouns,)."""
         if "noun" not in self.truth.calibration:
-            return frozenset()
-        return frozenset(np.flatnonzero(np.array(self._p_words("noun")) > self.truth.max_p_true).tolist())
+            return np.zeros(1, bool)
+        return self._p_words("noun") > self.truth.max_p_true
 
     def expected_nouns(self, caption: Caption) -> np.ndarray | None:
         """The log-odds that another caption mentions each noun of the lexicon, given this caption alone: (entries,).
@@ -301,11 +303,11 @@ class ImageTruth:
         return None if known is None else known.log_odds + known.score(mentioned_nouns(caption))
 
     @cached(IMAGES)
-    def _p_words(self, kind: str) -> list[float]:
-        """The calibrated probability of each entry of a kind of word."""
+    def _p_words(self, kind: str) -> np.ndarray:
+        """The calibrated probability of each entry of a kind of word: (entries,), read-only."""
         known, (bias, odds, score, person, number) = self.truth.associations[kind], self.truth.calibration[kind]
         logits = odds * known.log_odds + score * self._score(kind) + person * known.is_person
-        return reproducible.sigmoid(logits + (bias + number * log(len(self.captions)))).round(DIGITS).tolist()
+        return read_only(reproducible.sigmoid(logits + (bias + number * log(len(self.captions)))).round(DIGITS))
 
     def features(self, candidate: Candidate, caption: Caption) -> list[float] | None:
         """The features of the calibration for a candidate (see EXPECTED); None if there is no estimate."""

@@ -179,17 +179,22 @@ def count_pairs(images: Iterable[Sequence[tuple[np.ndarray, np.ndarray]]], words
     pairs = np.zeros((1 + words, 1 + entries))
     for captions in images:
         others = len(captions) - 1
-        said, entailed = map(np.concatenate, zip(*captions, strict=True))
-        word, word_captions = np.unique(said, return_counts=True)
-        entry, entry_captions = np.unique(entailed, return_counts=True)
-        both = word_captions[:, None] * entry_captions
-        for first, second in captions:
-            both[np.searchsorted(word, first)[:, None], np.searchsorted(entry, second)] -= 1
+        (word, saying), (entry, entailing) = map(_incidence, zip(*captions, strict=True))
+        word_captions, entry_captions = saying.sum(axis=0), entailing.sum(axis=0)
+        both = word_captions[:, None] * entry_captions - saying.T @ entailing
         pairs[1 + word[:, None], 1 + entry] += both
         pairs[1 + word, 0] += word_captions * others
         pairs[0, 1 + entry] += entry_captions * others
         pairs[0, 0] += len(captions) * others
     return pairs
+
+
+def _incidence(ids: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct ids of some captions, ascending, and 1.0 where a caption has one, else 0.0: (captions, ids)."""
+    distinct, number = np.unique(np.concatenate(ids), return_inverse=True)
+    has = np.zeros((len(ids), len(distinct)))
+    has[np.repeat(np.arange(len(ids)), [len(its) for its in ids]), number] = 1.0
+    return distinct, has
 
 
 def count_transitions(kind: str, images: Iterable[Sequence[set[Assertion]]]) -> dict[Transition, int]:

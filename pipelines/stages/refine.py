@@ -311,7 +311,11 @@ def _part(table: pa.Table, first: int, kept: np.ndarray, config: RefineConfig) -
         table = table.filter(pc.field("split").isin(stored_splits(config.splits)))
     negative = pc.field("family") != POSITIVE
     other = ~pc.field("operator").isin(config.operators) if config.operators else pc.scalar(False)
-    found = {"captions": table, "kept": some, "more": table.filter(negative & other & ~pc.field("caption_id").isin(left))}
+    found = {
+        "captions": table,
+        "kept": some,
+        "more": table.filter(negative & other & ~pc.field("caption_id").isin(left)),
+    }
     for name, rows in found.items():
         of_captions = rows.group_by(["operator", "caption_id"]).aggregate([]) if name != "kept" else rows
         for entry in pc.value_counts(of_captions["operator"]).to_pylist():

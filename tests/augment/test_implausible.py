@@ -21,7 +21,7 @@ from negcap.augment.generate import (
     generate_tables,
     reject_implausible,
 )
-from negcap.augment.judgement import inputs, judge, judge_of, place_of
+from negcap.augment.judgement import inputs, judge, judge_of, places_of
 from negcap.augment.language.parse import parse
 from negcap.augment.operators import OPERATORS, PRESETS
 from negcap.augment.plausibility import compare
@@ -76,7 +76,7 @@ def test_a_model_without_a_judge_of_its_own_has_that_of_the_shipped_one_without_
     own = context()
     arrays = {name: its for name, its in own.reading.model.network.arrays.items() if "judgement" not in name}
     other = judge_of(ClozeModel(own.reading.model.units, Network(arrays)))
-    places = np.stack([place_of(own.reading, (at, at + 2)) for at in (0, 1)])
+    places, _ = places_of([own.reading] * 2, [(at, at + 2) for at in (0, 1)])
     units = own.reading.model.embedding[10:12].astype(float)
     assert not other.of_places(places).any() and not other.of_units(units).any()
     assert judge_of(own.reading.model).of_places(places).all(1).any()

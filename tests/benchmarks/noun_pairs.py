@@ -88,9 +88,9 @@ def drawn(run: str, images: list[list[Caption]], groups: dict[str, set[str]]) ->
         for context in contexts(batch, lexicon, truth):
             for choice in noun_choices(context.caption, context):
                 said = {choice.entry} | context.own.nouns | context.heard(choice.entry)
-                same = context.coreferent_in_caption.all | context.coreferent_in_siblings(choice.entry).all
-                for entry in {lexicon.nouns.number[name] for name in choice.names} - context.image.likely_nouns:
-                    if not same >> entry & 1:
+                true = context.may_be_true(choice.entry)
+                for entry in {lexicon.nouns.number[name] for name in choice.names}:
+                    if not true[entry]:
                         pairs = product({*said, *map(head, said)}, {names[entry], head(names[entry])})
                         found.update({frozenset(pair) for pair in pairs if pair[1] in groups.get(pair[0], ())})
     return found

@@ -115,7 +115,7 @@ def test_what_captions_share_is_computed_once() -> None:
     prefixes = {
         (side, *one[::side][:end]) for one in [*captions, *edited] for side in (1, -1) for end in range(1, len(one) - 1)
     }
-    assert len(read.states.state) == len(prefixes | {(1, 0), (-1, 1)})
+    assert read.used == len(prefixes | {(1, 0), (-1, 1)})
 
 
 def threads() -> set[int]:

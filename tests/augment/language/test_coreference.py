@@ -73,7 +73,7 @@ def test_siblings_mention_what_each_of_them_mentions() -> None:
     assert context.siblings.attributes == {("red", "car")}
     assert context.siblings.verbs >= {"surf"}
     index = sample_lexicon().coreference
-    assert context.coreferent_in_siblings("") == union(map(index.with_noun, context.siblings.nouns))
+    assert index.with_any(context.heard("")) == union(map(index.with_noun, context.siblings.nouns))
 
 
 def test_a_more_general_word_of_a_sibling_says_nothing_of_another_thing() -> None:
@@ -85,7 +85,7 @@ def test_a_more_general_word_of_a_sibling_says_nothing_of_another_thing() -> Non
     for texts, refused in ((["A dog runs.", "An animal runs."], False), (["A dog runs.", "Some animals run."], True)):
         context = contexts([parse(texts)], sample_lexicon())[0]
         cat = context.lexicon.nouns.number["cat"]
-        assert bool(context.coreferent_in_siblings("dog").reason(cat)) is refused
+        assert bool(context.lexicon.coreference.with_any(context.heard("dog")).reason(cat)) is refused
 
 
 def evidence() -> dict[frozenset[str], tuple[int, float, float]]:
