@@ -154,11 +154,11 @@ def fit_to(labels: Path, model: Path, output: Path, config: JudgementConfig) -> 
     """Give a cloze model a judge, fitted to what readers said, and write the model to `output`; returns its record.
 
     labels: a tab-separated file with the columns COLUMNS, a row for what a reader said of a caption and its negative;
-    shown is one of SHOWN, weight a number, odd and both are 1, 0 or empty. The network judges as readers of pairs do, and
-    learns from those of lists as well. The record has the number of labels, the area under the ROC curve (None if all
-    said the same), and by predicted probability the number of negatives and the share of which it was said, all of pairs
-    (of lists, if there are no pairs) with captions of folds that were left out. Raises OSError or ValueError for bad
-    input.
+    shown is one of SHOWN, weight a number, odd and both are 1, 0 or empty. The network judges as readers of pairs do,
+    and learns from those of lists as well. The record has the number of labels, the area under the ROC curve (None if
+    all said the same), and by predicted probability the number of negatives and the share of which it was said, all of
+    pairs (of lists, if there are no pairs) with captions of folds that were left out. Raises OSError or ValueError for
+    bad input.
     """
     from sklearn.metrics import roc_auc_score
 
