@@ -69,7 +69,7 @@ class Augmenter:
                 cloze model does.
             min_plausibility: the lowest plausibility of a negative (its log-odds to the text, in nats) by the scorer or
                 else the cloze model; None: no limit.
-            max_odd: the highest estimated probability that a reader calls a negative odd; None: 0.2. Lower ones give
+            max_odd: the highest estimated probability that a reader calls a negative odd; None: 0.25. Lower ones give
                 fewer and less odd negatives.
 
         Raises:
