@@ -17,13 +17,13 @@ import pandas as pd
 FOLDER = Path(__file__).parent / "pages" / "assets"
 IMAGE = "sample_0029"
 MADE = (  # operator, replacement, beginning of the caption
-    ("noun", "truck", "A large red bus"),
+    ("noun", "pickup truck", "A large red bus"),
     ("noun", "trail", "A red double-decker"),
     ("numeral", "two", "A red bus with two"),
     ("noun", "van", "A double-decker bus"),
 )
 REFUSED = (
-    ("noun", "river", "A red double-decker", "another caption of the image says so"),
+    ("noun", "taxi", "A red bus with two", "another caption of the image says so"),
     ("shuffle", "bridge | taxi", "A double-decker bus", "hardly ever seen or said"),
     ("preposition", "beside", "The bus on the bridge", "another caption: the bus is over the bridge"),
 )
