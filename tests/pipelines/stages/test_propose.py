@@ -207,7 +207,7 @@ def test_refinement_takes_only_what_readers_accept(sample_run: Path, tmp_path: P
     with serving(refuses_much) as server:
         assert vet(run, server, "--operator", "attribute", "--sample", "60") == 0
         assert len(server.bodies) > 40
-    flags = ["--operator", "attribute", "--scheduler", "synchronous", "--quiet", "--vetted", "--set", "max_odd=1"]
+    flags = ["--operator", "attribute", "--scheduler", "synchronous", "--quiet", "--vetted"]
     assert main(["refine", str(run), *flags]) == 0
     verdicts = rows(run, "verdicts")
     refused = {row["negative_id"] for row in verdicts if row["both_true"]}
