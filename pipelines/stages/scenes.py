@@ -78,7 +78,6 @@ def make_scenes(run: Path, config: ScenesConfig, *, progress: Progress, overwrit
 
 def draw_scenes(run: Path, config: ScenesConfig, numbers: range, progress: Progress) -> StageResult:
     """Make the scenes with these numbers, one shard: compose, draw, caption and encode them, and write their images."""
-
     from ..scenes.draw import draw, encode, png
 
     scenes, lines, pictures = [], [], []
