@@ -32,8 +32,8 @@ class Batch:
     """Captions that the cloze model has read together, with the lexicon, and what was computed for all of them at once:
     `known`, by function. max_odd, max_both: the highest probabilities that readers call a negative odd, and that they
     say that it may be true of the same photo as its caption. excluded: whether operators also propose what is not drawn
-    since it may be true or is too odd. false_only: whether nouns that may be true of the image are left out, whatever
-    else speaks for them, which saves the time to judge them; contexts: needed for that, of the captions.
+    since it may be true or is too odd. false_only: whether nouns of which `Context.may_be_true` holds are never
+    proposed, which saves the time to judge them; contexts: one for each caption, in order, needed for this.
     """
 
     lexicon: Lexicon
@@ -176,8 +176,9 @@ class Context:
         return frozenset(noun for noun in self.siblings.nouns if noun in several or not says_less(noun, replaced))
 
     def may_be_true(self, replaced: str) -> np.ndarray:
-        """Which nouns of the lexicon may be true of the image in place of the noun `replaced`, since a caption has one
-        that may name the same thing, or by the estimates: (nouns,).
+        """Boolean mask of the lexicon's nouns that may be true of the image in place of the noun `replaced`: (nouns,).
+
+        These may name the same thing as a noun of one of the image's captions, or are `ImageTruth.likely_nouns`.
         """
         bits = self.coreferent_in_caption.all | self.lexicon.coreference.with_any(self.heard(replaced)).all
         true = np.zeros(len(self.lexicon.nouns.names), bool)

@@ -85,19 +85,19 @@ class Judge:
 
 
 def preference(odd: np.ndarray, both: np.ndarray) -> np.ndarray:
-    """How much more often negatives are drawn than others that are as probable in their place: the odds that a negative
-    is neither odd nor true of the same photo, to the power PREFERENCE.
+    """The factor of each negative's weight in drawing: (p / (1 - p)) ** PREFERENCE, where p = (1 - odd)(1 - both), at
+    most 1 - SURE, is the probability that readers find it sensible and false.
 
-    odd, both: the probabilities; what is not known counts as one half. All have the same shape.
+    odd, both: the `Judgements`, NaN where they are not known yet: then the factor is 1. The result has their shape.
     """
     bad = np.maximum(1 - (1 - odd) * (1 - both), SURE)
     return np.nan_to_num(((1 - bad) / bad) ** PREFERENCE, nan=1.0)
 
 
 def places_of(readings: Sequence[Reading], places: Sequence[Place]) -> tuple[np.ndarray, np.ndarray]:
-    """Places in captions as the judge is given them: the cloze model's vector of the place, followed by the mean word
-    vector of the units that stand there now, at least one, (places, 2 * width); and the lowest log p of these units,
-    (places,).
+    """Places in captions as `Judge` is given them: the cloze model's context vector of each place, followed by the mean
+    word vector of the units that the caption has there, (places, 2 * width); and the lowest log p(unit | rest) of these
+    units, (places,). A place has at least one unit; there is a reading for each, that of its caption.
     """
     olds = [min(its.scores[before : after - 1]) for its, (before, after) in zip(readings, places, strict=True)]
     units = [its.units[before + 1 : after] for its, (before, after) in zip(readings, places, strict=True)]

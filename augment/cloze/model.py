@@ -151,7 +151,7 @@ class Reading:
 
     @cached_property
     def total(self) -> float:
-        """The sum of the scores: the pseudo-log-likelihood of the text."""
+        """The pseudo-log-likelihood of the text: the sum of log p(unit | rest) over its units."""
         return sum(self.scores)
 
     def at(self, place: Place) -> np.ndarray:

@@ -64,8 +64,8 @@ def _libraries() -> ThreadpoolController:
 
 
 class Read(NamedTuple):
-    """The states of captions that were read together: the prefixes of the captions, of the captions reversed, and their
-    states, which are the first `used` rows; the others have room for the states of edited texts.
+    """The states of captions that were read together. ahead, behind: the prefixes of the captions, and of the captions
+    reversed. states: of both; the first `used` rows are filled, the others are room for the states of edited texts.
     """
 
     ahead: Trie

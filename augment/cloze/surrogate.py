@@ -149,9 +149,9 @@ def state_changes(
 ) -> np.ndarray:
     """How replacements change the states of the two GRUs, h' - h: (2, replacements, states), of the backward GRU first.
 
-    In multiples of 2^-(STATE - 1), see `fixed_point`; 0 where no other unit of the text sees them. network: of the
-    model that has made the readings; the other arguments are those of `Surrogate.estimate`. Raises ValueError for a
-    reading that `ClozeModel.read` has not made.
+    In multiples of 2^-(STATE - 1), see `fixed_point`; 0 where the text has no further unit in that direction. network:
+    of the model that has made the readings; the other arguments are those of `Surrogate.estimate`. Raises ValueError
+    for a reading that `ClozeModel.read` has not made.
     """
     read = readings[0].states
     if read is None:

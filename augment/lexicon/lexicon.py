@@ -201,8 +201,8 @@ def sample(
     slot_weights: for each slot, non-negative weights of shape (entries,). They are not normalised per slot: a slot is
     chosen in proportion to the sum of its weights, so a word that is nearly certain in its place is replaced less
     often. Exchanges of x for y are then about as frequent as exchanges of y for x (detailed balance),
-    which gives a text-only model few cues; negcap.augment.balance corrects for rejections. refused: the pairs, of all
-    slots in turn, that are drawn but not yielded.
+    which gives a text-only model few cues; negcap.augment.balance corrects for rejections. refused: boolean mask of
+    the pairs, the entries of all slots one after the other; such a pair is drawn, and counts, but is not yielded.
 
     Uses exponential keys (Efraimidis and Spirakis 2006).
     """

@@ -289,7 +289,9 @@ class ImageTruth:
 
     @cached_property
     def likely_nouns(self) -> np.ndarray:
-        """Which of the lexicon's nouns are true with a probability above the limit: (nouns,)."""
+        """Boolean mask of the lexicon's nouns that are true of the image with a probability above `Truth.max_p_true`:
+        (nouns,), or (1,) if none is estimated.
+        """
         if "noun" not in self.truth.calibration:
             return np.zeros(1, bool)
         return self._p_words("noun") > self.truth.max_p_true

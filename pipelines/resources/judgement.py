@@ -96,7 +96,7 @@ class Network(nn.Module):
 
 @torch.random.fork_rng(devices=[])
 def fit(given: Inputs, asked: Labels, config: JudgementConfig) -> Network:
-    """The network, fitted to what readers said of negatives, whose inputs are `given`."""
+    """The network, fitted to what readers said of negatives. given: its inputs. asked: the answers, one for each."""
     torch.manual_seed(config.seed)
     tensors, target = tensors_of(given, asked.lists), torch.from_numpy(asked.said).float()
     weights = torch.from_numpy(asked.weights * np.where(asked.lists, 1.0, config.pair_weight)).float()[:, None]
