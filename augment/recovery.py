@@ -21,13 +21,14 @@ from .context import Context
 from .edits import Candidate, Edit, Judged, exchanged
 from .language.coreference import may_corefer
 from .language.grammar import article
+from .language.semantic_classes import prepositions
 from .language.wordnet import first_sense
 from .mentions import Mentions
 from .plausibility import SentenceScorer, compare
 from .settings import Cloze, LeastPlausibility, MaxTrue, Scorer, Settings, SpacyModel
 from .slots.nouns import Slot, attribute_slots, noun_slots, quantity_slots
 from .slots.verbs import preposition_uses
-from .truth.contradiction import assess, check, check_preposition
+from .truth.contradiction import assess, check, relation_said
 from .truth.entailment import follows, is_kind_of, meaning
 from .truth.estimates import KIND_OF_CHANGE, MAX_P_TRUE
 from .truth.evidence import explained
@@ -362,7 +363,10 @@ def _doubt(candidate: Candidate, context: Context) -> tuple[str | None, float | 
     if candidate.change == "noun" and candidate.replacement not in known:
         return check(candidate, caption, context), None
     if candidate.change == "preposition":
-        if found := next(check_preposition(candidate, caption, context), None):
+        object = caption.tokens[candidate.slots[1]].lemma
+        if prepositions().overlap(candidate.replaced, candidate.replacement):
+            return "preposition_overlap", None
+        if found := next(relation_said(candidate, object, context), None):
             return found.reason, None
         p_true = image.p_true(candidate, caption)
         return ("likely_true" if p_true is not None and p_true > image.truth.max_p_true else None), p_true

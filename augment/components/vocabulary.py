@@ -28,6 +28,7 @@ from ..lexicon.lexicon import is_concrete, scaled_min_count
 from ..mentions import mentioned_attributes, mentioned_nouns, mentioned_quantities
 from ..scene_graph import SceneGraph
 from ..slots import verbs
+from ..slots.verbs import OBJECT
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -82,13 +83,13 @@ def relations_are_incompatible(one: str, other: str) -> bool:
         return False
     if not preposition:
         known = all(WordNet.load().senses(word, "v") for word in (verb, verb2))
-        return known and verbs.are_incompatible(verb, verb2)
+        return known and verbs.are_incompatible(verb, verb2, OBJECT)
     apart = not prepositions().overlap(preposition, preposition2)
     if not verb:
         return apart
     if verb == verb2:
-        return apart and verb in verbs.verbs().postures
-    return verbs.are_incompatible(verb, verb2)
+        return apart and verb in verbs.verbs().body
+    return verbs.are_incompatible(verb, verb2, f"prep:{preposition}")
 
 
 @cache

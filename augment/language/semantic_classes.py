@@ -245,7 +245,7 @@ class Prepositions:
     idioms, adverbs, governors, owned: words that form a set phrase with a preposition. visible: nouns that WordNet
     fails to class as things. beside: entries of neighbourhood. symmetric: entries that hold in both directions.
     synonyms: pairs that mean the same. sets: the numbers of the sets in VSE-C's Table 8 that contain an entry.
-    overlaps: pairs that are synonyms or share such a set.
+    overlaps: pairs that may both be true.
     """
 
     entries: frozenset[str]
@@ -262,8 +262,13 @@ class Prepositions:
     sets: dict[str, tuple[int, ...]]
     overlaps: frozenset[tuple[str, str]]
 
+    def may_replace(self, old: str, new: str) -> bool:
+        """Whether `new` is neither a synonym of `old` nor in one of its sets in VSE-C's Table 8."""
+        same = old == new or (old, new) in self.synonyms
+        return not same and set(self.sets.get(old, ())).isdisjoint(self.sets.get(new, ()))
+
     def overlap(self, a: str, b: str) -> bool:
-        """Whether two prepositions are equal, mean the same or share a set of VSE-C's Table 8."""
+        """Whether two prepositions may both be true of the same two things."""
         return a == b or (a, b) in self.overlaps
 
 
@@ -277,10 +282,11 @@ def prepositions() -> Prepositions:
     for number, words in enumerate(table8, start=1):
         for word in words:
             sets[word] += (number,)
+    overlaps = ([word, other] for word, others in table["overlaps"].items() for other in others)
     computed = {
         "phrases": by_first_word(phrases),
         "synonyms": pairs(table["synonyms"]),
         "sets": dict(sets),
-        "overlaps": pairs(table8, table["synonyms"]),
+        "overlaps": pairs(table8, overlaps),
     }
     return Prepositions(**table | computed)

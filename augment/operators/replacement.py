@@ -47,12 +47,6 @@ LOWEST = -1e30  # below all scores
 LIFT = 2.0
 MAX_LIFT = 1.0
 WITHOUT = "without"  # never put in: readers called all of 10 odd
-# Which two words of a kind exclude each other, as far as is known without the caption.
-INCOMPATIBLE: dict[str, Callable[[str, str], bool]] = {
-    "attribute": semantic_classes.are_incompatible,
-    "verb": verbs.are_incompatible,
-    "preposition": lambda new, old: new != WITHOUT and not prepositions().overlap(new, old),
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -308,10 +302,11 @@ def preposition_choices(batch: Batch) -> list[list[Choice]]:
         if slot.entry in entries.number and _is_visible(caption, slot, batch.lexicon)
     ]
     likely = batch.log_probabilities("preposition", slots)
-    same = [
-        take_out(batch, row, _compatible("preposition", slot.entry, entries.names), "preposition")
-        for row, (_, slot) in zip(likely, slots, strict=True)
-    ]
+    same: list[list[int]] = []
+    for row, (number, slot) in zip(likely, slots, strict=True):
+        caption = batch.captions[number]
+        several = caption.tokens[slot.noun].tag == "NNS" or caption.has(slot.noun, "conj")
+        same.append(take_out(batch, row, _kept_out(slot.entry, entries.names, several), "preposition"))
     candidates = (
         partial(preposition_candidate, batch.captions[number], slot.start, slot.end, slot.noun, slot.entry)
         for number, slot in slots
@@ -336,6 +331,16 @@ def _is_visible(caption: Caption, slot: Slot, lexicon: Lexicon) -> bool:
         return False
     known = noun in nouns.number or semantic_class(noun) != ABSTRACT or noun in prepositions().visible
     return known and not is_body_part(noun)
+
+
+@cached(1 << 11)
+def _kept_out(entry: str, names: tuple[str, ...], several: bool) -> np.ndarray:
+    """The numbers of the prepositions that never replace `entry`: those of `Prepositions.may_replace`, "without", and
+    before one thing (not `several`) also "between" and "among".
+    """
+    never = {WITHOUT, *(() if several else ("between", "among"))}
+    may_replace = prepositions().may_replace
+    return read_only(np.flatnonzero([name in never or not may_replace(entry, name) for name in names]))
 
 
 def preposition_candidate(caption: Caption, start: int, end: int, object: int, old: str, new: str) -> Candidate:
@@ -391,7 +396,7 @@ def _choices_of_words(
         likely = batch.log_probabilities(kind, slots, form)
         own = [batch.readings[number].log_probability(slot.start) for number, slot in slots]
         same = [
-            take_out(batch, row, _compatible(kind, slot.entry, entries.names), kind)
+            take_out(batch, row, _compatible(kind, slot.entry, entries.names, slot.form), kind)
             for row, (_, slot) in zip(likely, slots, strict=True)
         ]
         if kind == "attribute":  # most others describe something else: "large" and "red"
@@ -408,9 +413,13 @@ def _choices_of_words(
 
 
 @cached(8192)
-def _compatible(kind: str, entry: str, names: tuple[str, ...]) -> np.ndarray:
-    """The numbers of the attributes, prepositions or verbs that may be true of the same thing as `entry`."""
-    return read_only(np.flatnonzero([not INCOMPATIBLE[kind](name, entry) for name in names]))
+def _compatible(kind: str, entry: str, names: tuple[str, ...], form: str) -> np.ndarray:
+    """The entry numbers of the attributes or verbs that may be true of the same thing as `entry`; form: of its slot."""
+    if kind == "attribute":
+        excluded = [not semantic_classes.are_incompatible(name, entry) for name in names]
+    else:
+        excluded = [not verbs.are_incompatible(name, entry, form) for name in names]
+    return read_only(np.flatnonzero(excluded))
 
 
 def attribute_candidate(caption: Caption, slot: Slot, name: str) -> Candidate:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cache
+from itertools import chain, product
 from typing import NamedTuple
 
 from ..caption import Caption, Token, cached_on_caption
 from ..data import data_path, word_lists
 from ..language.grammar import third_person
-from ..language.semantic_classes import LIVING, prepositions, semantic_class
+from ..language.semantic_classes import LIVING, pairs, prepositions, semantic_class
 from ..language.wordnet import WordNet
 from .nouns import Slot, after, before, broader
 
@@ -21,30 +22,60 @@ ARGUMENTS = {"prt", "dative", "xcomp", "ccomp", "acomp", "oprd", "attr", "auxpas
 
 
 class Verbs(NamedTuple):
-    """The table of verbs. vague: those that are never replaced. postures: only replaced if their subject is alive."""
+    """The table of verbs.
+
+    vague: verbs that are never replaced. postures: verbs that are only replaced if their subject is alive. body:
+    intransitive verbs of the whole body; two of them are incompatible unless in `body_pairs`. objects: transitive
+    verbs; two of them are incompatible unless in `object_pairs`.
+    """
 
     vague: frozenset[str]
     postures: frozenset[str]
+    body: frozenset[str]
+    objects: frozenset[str]
+    body_pairs: frozenset[tuple[str, str]]
+    object_pairs: frozenset[tuple[str, str]]
 
 
 @cache
 def verbs() -> Verbs:
     """The shipped table data/verbs.toml, read once per process."""
-    return Verbs(**word_lists(data_path("verbs.toml")))
+    table = word_lists(data_path("verbs.toml"))
+    holding, held, body, objects = table["holding"], table["held"], table["body"], table["object"]
+    return Verbs(
+        table["vague"],
+        table["postures"],
+        frozenset(chain.from_iterable(body)),
+        frozenset(chain(*objects, holding, held)),
+        pairs(body, map(str.split, table["together"])),
+        pairs(objects, [holding], product(holding, held)),
+    )
 
 
 @cache
-def are_incompatible(one: str, other: str) -> bool:
-    """Whether neither of two verbs entails the other (WordNet's troponymy, entailment and cause), and neither is vague:
-    sit~stand, throw~eat; not sit~rest.
+def are_incompatible(one: str, other: str, pattern: str) -> bool:
+    """Whether two verbs cannot both be true of a subject (and object): sit~stand, throw~eat; not sit~rest.
+
+    pattern: as `Slot.form`. Both must be in the table and not listed as compatible, and neither may entail the other
+    (WordNet's troponymy, entailment and cause).
     """
-    return verbs().vague.isdisjoint((one, other)) and not may_be_same(one, other)
+    table, wordnet = verbs(), WordNet.load()
+    if one == other or not table.vague.isdisjoint((one, other)):
+        return False
+    known = table.objects if pattern == OBJECT else table.body
+    if one not in known or other not in known:
+        return False
+    if (one, other) in (table.object_pairs if pattern == OBJECT else table.body_pairs):
+        return False
+    return not (wordnet.entails(one, other) or wordnet.entails(other, one))
 
 
+@cache
 def may_be_same(one: str, other: str) -> bool:
-    """Whether `one` may be true where a caption says `other`: equal verbs, or one entails the other."""
-    wordnet = WordNet.load()
-    return one == other or wordnet.entails(one, other) or wordnet.entails(other, one)
+    """Whether `one` may be true where a caption says `other`: compatible by the table, or one entails the other."""
+    table, wordnet = verbs(), WordNet.load()
+    listed = any((one, other) in pairs for pairs in (table.body_pairs, table.object_pairs))
+    return one == other or listed or wordnet.entails(one, other) or wordnet.entails(other, one)
 
 
 def verb_slots(caption: Caption) -> tuple[Slot, ...]:

@@ -122,10 +122,10 @@ def check_quantity(candidate: Candidate, caption: Caption, context: Context) -> 
 
 
 def check_preposition(candidate: Candidate, caption: Caption, context: Context) -> Iterator[Finding]:
-    """Reject if the prepositions overlap, or a caption of the image has the new one, or one that overlaps it, with the
-    same object (`sibling_says_so`).
+    """Reject if the prepositions mean the same or share a set of VSE-C's Table 8, or a caption of the image has the new
+    one, or one that overlaps it, with the same object (`sibling_says_so`).
     """
-    if prepositions().overlap(candidate.replaced, candidate.replacement):
+    if not prepositions().may_replace(candidate.replaced, candidate.replacement):
         yield Finding("preposition_overlap")
     yield from relation_said(candidate, caption.tokens[candidate.slots[1]].lemma, context)
 
