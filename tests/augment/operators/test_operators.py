@@ -150,6 +150,7 @@ def replacements(kind: str, text: str) -> dict[str, set[str]]:
     return {choice.entry: {choice.names[at] for at in choice.weights.nonzero()[0]} for choice in choices}
 
 
+@pytest.mark.parametrize(("text", "replaced"), CASES["replaced"].items())
 def test_a_noun_is_replaced_where_another_thing_would_exclude_it(text: str, replaced: str) -> None:
     assert set(replacements("noun", text)) == set(replaced.split())
 
