@@ -242,11 +242,10 @@ class Prepositions:
     """The table of prepositions, augment/data/prepositions.toml, which explains its lists.
 
     entries: those that may be replaced. phrases: by first word, prepositions of several words. same: variant -> entry.
-    idioms, adverbs, governors, owned: words that form a set phrase with a preposition. worn, visible: nouns that
-    WordNet fails to class as clothing or things. directional: entries of direction ("into"), which are only exchanged
-    for their opposites. synonyms: pairs that mean the same. unfit: by class of object, entries that do not fit it.
-    sets: the numbers of the sets in VSE-C's Table 8 that contain an entry. overlaps: pairs that may both be true. only:
-    entry -> the only entries that it may be exchanged with. places: noun -> entries that may all be true of it at once.
+    idioms, adverbs, governors, owned: words that form a set phrase with a preposition. visible: nouns that WordNet
+    fails to class as things. beside: entries of neighbourhood. symmetric: entries that hold in both directions.
+    synonyms: pairs that mean the same. sets: the numbers of the sets in VSE-C's Table 8 that contain an entry.
+    overlaps: pairs that may both be true.
     """
 
     entries: frozenset[str]
@@ -256,31 +255,17 @@ class Prepositions:
     adverbs: frozenset[str]
     governors: frozenset[str]
     owned: dict[str, frozenset[str]]
-    worn: frozenset[str]
     visible: frozenset[str]
-    directional: frozenset[str]
     beside: frozenset[str]
-    holding: frozenset[str]
     symmetric: frozenset[str]
     synonyms: frozenset[tuple[str, str]]
-    opposites: frozenset[tuple[str, str]]
-    unfit: dict[str, frozenset[str]]
     sets: dict[str, tuple[int, ...]]
     overlaps: frozenset[tuple[str, str]]
-    only: dict[str, frozenset[str]]
-    places: dict[str, frozenset[str]]
 
-    def may_replace(self, old: str, new: str, noun: str) -> bool:
-        """Whether `new` is incompatible with `old` before this noun and may replace it there."""
-        if not self.directional.isdisjoint((old, new)) and (old, new) not in self.opposites:
-            return False
-        if new not in self.only.get(old, {new}) or old not in self.only.get(new, {old}):
-            return False
-        return not self.may_both_hold(old, new, noun)
-
-    def may_both_hold(self, one: str, other: str, noun: str) -> bool:
-        """Whether both prepositions may be true of the same thing and this noun."""
-        return self.overlap(one, other) or self.places.get(noun, frozenset()).issuperset((one, other))
+    def may_replace(self, old: str, new: str) -> bool:
+        """Whether `new` is neither a synonym of `old` nor in one of its sets in VSE-C's Table 8."""
+        same = old == new or (old, new) in self.synonyms
+        return not same and set(self.sets.get(old, ())).isdisjoint(self.sets.get(new, ()))
 
     def overlap(self, a: str, b: str) -> bool:
         """Whether two prepositions may both be true of the same two things."""
@@ -300,10 +285,8 @@ def prepositions() -> Prepositions:
     overlaps = ([word, other] for word, others in table["overlaps"].items() for other in others)
     computed = {
         "phrases": by_first_word(phrases),
-        "opposites": pairs(table["opposites"]),
         "synonyms": pairs(table["synonyms"]),
         "sets": dict(sets),
         "overlaps": pairs(table8, overlaps),
-        "places": {noun: frozenset(place["overlaps"]) for place in table["places"] for noun in place["nouns"]},
     }
     return Prepositions(**table | computed)

@@ -25,11 +25,7 @@ from ..language.semantic_classes import (
     ABSTRACT,
     gender,
     head,
-    is_animal,
     is_body_part,
-    is_building,
-    is_location,
-    is_person,
     is_worn,
     prepositions,
     semantic_class,
@@ -50,9 +46,6 @@ MIN_SCORE = -6.5
 LOWEST = -1e30  # below all scores
 LIFT = 2.0
 MAX_LIFT = 1.0
-# Whether one thing can be in, on, under or behind another depends on both more than the cloze model knows: these need a
-# lift of at least MIN_LIFT, given the governor and given the object. Readers called half of the others odd.
-MIN_LIFT = 1.0
 WITHOUT = "without"  # never put in: readers called all of 10 odd
 
 
@@ -301,8 +294,7 @@ def preposition_choices(batch: Batch) -> list[list[Choice]]:
     Prepositions of several words ("in front of") are one unit; particles, agents and set phrases are not replaced. The
     negatives are read as a whole to know how plausible they are.
     """
-    entries, table = batch.lexicon.prepositions, prepositions()
-    holding = np.array([name in table.holding for name in entries.names], bool)
+    entries = batch.lexicon.prepositions
     slots = [
         (number, slot)
         for number, caption in enumerate(batch.captions)
@@ -313,14 +305,8 @@ def preposition_choices(batch: Batch) -> list[list[Choice]]:
     same: list[list[int]] = []
     for row, (number, slot) in zip(likely, slots, strict=True):
         caption = batch.captions[number]
-        object = caption.tokens[slot.noun]
-        several = object.tag == "NNS" or caption.has(slot.noun, "conj")
-        place = object.lemma if object.lemma in table.places else ""
-        unfit = np.flatnonzero(~_exchanged(slot.entry, *_sort(object.lemma), place, several, entries.names))
-        left = take_out(batch, row, unfit, "preposition")
-        same.append([n for n in left if not table.may_replace(slot.entry, entries.names[n], object.lemma)])
-        for contexts in (slot.contexts[:2], slot.contexts[2:4]):
-            row[holding & (entries.lift(contexts) < MIN_LIFT)] = -np.inf
+        several = caption.tokens[slot.noun].tag == "NNS" or caption.has(slot.noun, "conj")
+        same.append(take_out(batch, row, _kept_out(slot.entry, entries.names, several), "preposition"))
     candidates = (
         partial(preposition_candidate, batch.captions[number], slot.start, slot.end, slot.noun, slot.entry)
         for number, slot in slots
@@ -347,25 +333,14 @@ def _is_visible(caption: Caption, slot: Slot, lexicon: Lexicon) -> bool:
     return known and not is_body_part(noun)
 
 
-@cached(1 << 13)
-def _sort(noun: str) -> tuple[str, bool]:
-    """The sort of thing that a noun names, for `Prepositions.unfit`, and whether it is worn."""
-    sorts = ("person", is_person), ("animal", is_animal), ("building", is_building), ("place", is_location)
-    return next((name for name, is_one in sorts if is_one(noun)), ""), is_worn(noun) or noun in prepositions().worn
-
-
 @cached(1 << 11)
-def _exchanged(entry: str, sort: str, worn: bool, place: str, several: bool, names: tuple[str, ...]) -> np.ndarray:
-    """A read-only mask of the entries that are incompatible with `entry` before a noun and may replace it.
-
-    None may in "a man in a hat", nor "between" and "among" before one thing; several: whether the noun is more. sort,
-    worn: see `_sort`. place: the noun, if the table has its name.
+def _kept_out(entry: str, names: tuple[str, ...], several: bool) -> np.ndarray:
+    """The numbers of the prepositions that never replace `entry`: those of `Prepositions.may_replace`, "without", and
+    before one thing (not `several`) also "between" and "among".
     """
-    table = prepositions()
-    if entry == "in" and worn:
-        return read_only(np.zeros(len(names), bool))
-    unfit = {WITHOUT, *table.unfit.get(sort, ()), *(() if several else ("between", "among"))}
-    return read_only(np.array([name not in unfit and table.may_replace(entry, name, place) for name in names], bool))
+    never = {WITHOUT, *(() if several else ("between", "among"))}
+    may_replace = prepositions().may_replace
+    return read_only(np.flatnonzero([name in never or not may_replace(entry, name) for name in names]))
 
 
 def preposition_candidate(caption: Caption, start: int, end: int, object: int, old: str, new: str) -> Candidate:

@@ -122,13 +122,12 @@ def check_quantity(candidate: Candidate, caption: Caption, context: Context) -> 
 
 
 def check_preposition(candidate: Candidate, caption: Caption, context: Context) -> Iterator[Finding]:
-    """Reject if both prepositions may be true, or a caption of the image has the new one, or one that overlaps it, with
-    the same object (`sibling_says_so`).
+    """Reject if the prepositions mean the same or share a set of VSE-C's Table 8, or a caption of the image has the new
+    one, or one that overlaps it, with the same object (`sibling_says_so`).
     """
-    object, old, new = caption.tokens[candidate.slots[1]].lemma, candidate.replaced, candidate.replacement
-    if not prepositions().may_replace(old, new, object):
+    if not prepositions().may_replace(candidate.replaced, candidate.replacement):
         yield Finding("preposition_overlap")
-    yield from relation_said(candidate, object, context)
+    yield from relation_said(candidate, caption.tokens[candidate.slots[1]].lemma, context)
 
 
 def relation_said(candidate: Candidate, object: str, context: Context) -> Iterator[Finding]:

@@ -12,7 +12,6 @@ from negcap.augment.operators import replacement
 @pytest.fixture
 def without_floors(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let operators propose implausible replacements too, so that a test does not depend on the cloze model."""
-    monkeypatch.setattr(replacement, "MIN_LIFT", 0.0)
     monkeypatch.setattr(replacement, "MIN_SCORE", -math.inf)
     for name in replacement.FLOORS:
         monkeypatch.setitem(replacement.FLOORS, name, -math.inf)

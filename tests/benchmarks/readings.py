@@ -2,15 +2,16 @@
 
     python -m tests.benchmarks.readings DATA > labels.tsv
 
-DATA: the folder with the captions of COCO and Multi30K. The file `readings.parquet` beside this one has no text of a
-caption, but says where it stands, `file` in DATA and `line`, from 0. It also has the operator, the edits that make the
-negative, whether the reader (a language model that knew nothing of the program) called the negative odd, and said that
-one photo could be rightly described by both, each 1 or 0; and what the reader had before them:
+DATA: the folder with the captions of COCO, Multi30K and others. The file `readings.parquet` beside this one has no text
+of a caption, but says where it stands, `file` in DATA and `line`, from 0. It also has the operator, the edits that make
+the negative, whether the reader (a language model that knew nothing of the program) called the negative odd, and said
+that one photo could be rightly described by both, each 1 or 0; `refused`, whether rules of negcap keep such a negative
+from the judge, so that what was said of both is left out of the labels; and what the reader had before them:
 
 list: a caption with some 14 changes to it, among them also such that rules of negcap refuse.
-pair: the caption and the negative, in random order, without being told which is which. Half of the pairs are of
-negatives of the lists, more often of those that were neither odd nor both true there; the others were drawn among those
-that earlier fits called sensible and false. weight: how many negatives each stands for.
+pair: the caption and the negative, in random order, without being told which is which. A fifth are of negatives of the
+lists, more often of those that were neither odd nor both true there; the others were drawn among those that earlier
+fits called sensible and false, or nearly so. weight: how many negatives each stands for.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def main(data: Path) -> None:
     for row in pq.read_table(READINGS).to_pylist():
         caption = captions(row["file"])[row["line"]]
         edits = [Edit(its["start"], its["end"], its["new"]) for its in row["edits"]]
-        said = row["shown"], round(row["weight"], 3), int(row["odd"]), int(row["both"])
+        said = row["shown"], round(row["weight"], 3), int(row["odd"]), "" if row["refused"] else int(row["both"])
         out.writerow([caption, apply(caption, edits), *said])
 
 

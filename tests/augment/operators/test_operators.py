@@ -139,16 +139,8 @@ def test_which_prepositions_may_replace_which() -> None:
     pairs = "towards/to behind/past under/below on/over in/at by/with".split()  # of VSE-C's Table 8
     assert all(table.overlap(*pair.split("/")) and table.overlap(*pair.split("/")[::-1]) for pair in pairs)
     assert not table.overlap("on", "under")
-    for old, new, noun, other in (  # true of one noun and not of the other
-        ("on", "in front of", "table", "beach"), ("in", "on top of", "box", "chair"),
-    ):  # fmt: skip
-        assert table.may_replace(old, new, noun) and not table.may_replace(old, new, other)
-    assert table.may_replace("with", "without", "hat") and table.may_replace("without", "with", "hat")
-    assert not table.may_replace("with", "under", "hat") and not table.may_replace("under", "with", "hat")
-    assert all(one in table.directional or other in table.directional for one, other in table.opposites)
-    assert not table.may_replace("into", "under", "box") and not table.may_replace("in front of", "past", "box")
-    assert table.may_replace("up", "down", "box") and not table.may_replace("up", "down", "hill")
-    assert not table.may_replace("in", "out of", "box") and not table.may_replace("up", "into", "box")
+    assert table.may_replace("on", "under") and table.may_replace("near", "in") and table.may_replace("up", "down")
+    assert not any(table.may_replace(*pair.split("/")) for pair in (*pairs, "next to/near", "on/on", "inside/in"))
 
 
 def replacements(kind: str, text: str) -> dict[str, set[str]]:
@@ -156,15 +148,6 @@ def replacements(kind: str, text: str) -> dict[str, set[str]]:
     (caption,) = parse([text])
     choices = CHOICES[kind](caption, contexts([[caption]], sample_lexicon())[0])
     return {choice.entry: {choice.names[at] for at in choice.weights.nonzero()[0]} for choice in choices}
-
-
-def test_prepositions_fit_the_class_of_their_object() -> None:
-    ((_, found),) = replacements("preposition", "A dog stands behind a man.").items()
-    assert found and not found & {"in", "down", "on", "up"}
-    for text in ("A dog stands next to a car.", "A dog with a ball sits on a car.", "A man in a hat."):
-        assert all("without" not in found for found in replacements("preposition", text).values())
-    assert replacements("preposition", "A man in a red hat.")["in"] <= {"without"}  # clothes
-    assert any("next to" in text for text in accepted("preposition", "A man in a car."))
 
 
 @pytest.mark.parametrize(("text", "replaced"), CASES["replaced"].items())
