@@ -212,14 +212,17 @@ def sample(
                 pairs.append((slot, entry))
                 weights.append(weight)
                 left += out is None or not out[slot][entry]
-    while pairs and left and limit:
+    all_drawn = len(pairs) <= limit
+    # As many numbers in any case, so that what is drawn later does not depend on what is refused.
+    for point in [rng.random() for _ in range(min(limit, len(pairs)))]:
+        if not left:
+            return
         number = 0
-        if len(pairs) > limit or left > 1:  # else there is nothing to order
+        if left > 1 or not all_drawn:  # else there is nothing to order
             upto = list(accumulate(weights))
-            number = min(bisect_right(upto, rng.random() * upto[-1]), len(pairs) - 1)
+            number = min(bisect_right(upto, point * upto[-1]), len(pairs) - 1)
         del weights[number]
         slot, entry = pairs.pop(number)
-        limit -= 1
         if out is None or not out[slot][entry]:
             left -= 1
             yield slot, entry

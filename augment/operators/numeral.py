@@ -58,11 +58,12 @@ def numeral_choices(batch: Batch) -> list[list[Choice]]:
     single = np.array([_may_be_one(batch.captions[number], slot) for number, slot in slots], bool)
     likely[(values == 1) & ~single[:, None]] = 0.0
     weights = likely * (entries.balance[0] / entries.factors(names)[:, None])
-    open = Open(*weights.nonzero(), weights[weights.nonzero()])
-    refused = batch.judged("numeral", slots, open.slot, open.new, given=LENIENT)[1] > batch.max_odd
+    of, new = weights.nonzero()
+    open = Open(of, new, weights[of, new])
+    refused = batch.judged("numeral", slots, of, new, given=LENIENT)[1] > batch.max_odd
     for (number, slot), part in zip(slots, open.parts(len(slots)), strict=True):
         candidate = partial(_candidate, batch.captions[number], batch.lexicon, slot)
-        words = [entries.names[entry] for entry in open.new[part].tolist()]
+        words = [entries.names[entry] for entry in new[part].tolist()]
         known = open.score[part], None, candidate
         choices[number].append(Choice((slot.noun,), slot.entry, words, *known, refused=refused[part]))
     return choices
