@@ -12,12 +12,11 @@ import numpy as np
 from .caption import Caption, cached, cached_on_context, read_only
 from .cloze.model import Reading, cloze_model
 from .cloze.surrogate import surrogate_of
-from .edits import Kind
 from .judgement import KINDS, MAX_P_BOTH, MAX_P_ODD, judge_of, places_of, scores_of, terms
-from .language.coreference import Coreferent, entry_numbers, says_less
+from .language.coreference import Coreferent, entry_numbers, more_general
 from .lexicon.lexicon import Lexicon
 from .mentions import Mentions
-from .plausibility import CACHED, WINDOW, entry_units, entry_vectors, head_units, log_probabilities, read
+from .plausibility import CACHED, WINDOW, Change, entry_units, entry_vectors, head_units, log_probabilities, read
 from .slots.nouns import Slot
 
 if TYPE_CHECKING:
@@ -80,17 +79,24 @@ class Batch:
         return log_probabilities(asked, self.lexicon.entries(kind), units, vectors)
 
     def judged(
-        self, kind: Kind, slots: Sequence[tuple[int, Slot]], of: np.ndarray, new: np.ndarray, form: str = ""
+        self,
+        kind: str,
+        slots: Sequence[tuple[int, Slot]],
+        of: np.ndarray,
+        new: np.ndarray,
+        form: str = "",
+        given: Change | None = None,
     ) -> np.ndarray:
         """How each replacement compares with its caption, from estimates of the cloze model's surrogate: `whole`, as of
         `plausibility.Change`, and the probabilities that readers would call it odd, and true of the same photo as well
         (`negcap.augment.judgement`): (3, replacements).
 
         NaN where it has to be read as a whole, and everywhere if there is no surrogate. of: for each replacement, the
-        number of its slot, ascending; new: and that of the entry. Other arguments as of `log_probabilities`.
+        number of its slot, ascending; new: and that of the entry. given: what is taken for the change of each, instead
+        of estimates. Other arguments as of `log_probabilities`.
         """
         found = np.full((3, len(of)), np.nan)
-        if not len(of) or (surrogate := surrogate_of(self.readings[0].model)) is None:
+        if not len(of) or ((surrogate := surrogate_of(self.readings[0].model)) is None and given is None):
             return found
         places = [self.readings[number].place(slot.start, slot.end) for number, slot in slots]
         units = head_units(self.lexicon, kind, form)[new]
@@ -100,13 +106,18 @@ class Batch:
         asked, of = np.unique(of[known], return_inverse=True)
         units, at = units[known], [places[slot] for slot in asked.tolist()]
         readings = [self.readings[slots[slot][0]] for slot in asked.tolist()]
-        changes = np.stack(surrogate.estimate(readings, np.array(at), of, units, WINDOW), axis=1)
+        if given is not None:
+            changes = np.tile(given, (len(of), 1))
+        else:
+            assert surrogate is not None
+            changes = np.stack(surrogate.estimate(readings, np.array(at), of, units, WINDOW), axis=1)
         network = judge_of(readings[0].model)
         beside, olds = places_of(readings, at)
         beside = network.of_places(beside)[of]
         shares = unit_shares(self.lexicon, kind, form)[new[known]]
         sizes, means = scores_of(readings)
-        judged = network.judge(KINDS.index(kind), terms(changes, sizes[of], means[of], olds[of]), beside, shares)
+        number = KINDS.index("quantity" if kind == "numeral" else kind)
+        judged = network.judge(number, terms(changes, sizes[of], means[of], olds[of]), beside, shares)
         found[:, known] = changes[:, 3], *judged
         return found
 
@@ -172,18 +183,27 @@ class Context:
         """The nouns of sibling captions, without those that say less of what the noun `replaced` names and are not in
         the plural: "animal" for a dog does not make a cat likely.
         """
-        several = {noun for noun, count in self.siblings.quantities if count != 1}
-        return frozenset(noun for noun in self.siblings.nouns if noun in several or not says_less(noun, replaced))
+        less = more_general(self.siblings.nouns, replaced)
+        return self.siblings.nouns - (less - self._several) if less else self.siblings.nouns
+
+    @cached_property
+    def _several(self) -> frozenset[str]:
+        """The nouns of sibling captions that are in the plural, or counted."""
+        return frozenset(noun for noun, count in self.siblings.quantities if count != 1)
 
     def may_be_true(self, replaced: str) -> np.ndarray:
         """Boolean mask of the lexicon's nouns that may be true of the image in place of the noun `replaced`: (nouns,).
 
         These may name the same thing as a noun of one of the image's captions, or are `ImageTruth.likely_nouns`.
         """
-        bits = self.coreferent_in_caption.all | self.lexicon.coreference.with_any(self.heard(replaced)).all
+        return self._may_be_true(self.heard(replaced))
+
+    @cached_on_context
+    def _may_be_true(self, heard: frozenset[str]) -> np.ndarray:
+        bits = self.coreferent_in_caption.all | self.lexicon.coreference.with_any(heard).all
         true = np.zeros(len(self.lexicon.nouns.names), bool)
         true[entry_numbers(bits)] = True
-        return true if self.image is None else true | self.image.likely_nouns
+        return read_only(true if self.image is None else true | self.image.likely_nouns)
 
 
 def contexts(

@@ -28,6 +28,7 @@ Key = TypeVar("Key")
 CAPTIONS = 64
 NOUNS = 4096  # number of nouns whose results are cached; a large corpus has far more
 PAIRS = 1 << 14  # number of pairs of nouns whose results are cached
+COMPARED = 512  # number of nouns for which it is cached which others say less
 
 
 class Meaning(NamedTuple):
@@ -87,6 +88,21 @@ def says_less(general: str, noun: str) -> bool:
 def may_corefer(one: str, other: str) -> bool:
     """Whether two nouns may name the same thing in an image: dog and animal, couch and sofa, man and player."""
     return related_or_same_person(one, other) or not meaning(one).words.isdisjoint(meaning(other).same)
+
+
+def more_general(nouns: frozenset[str], noun: str) -> frozenset[str]:
+    """Those of some nouns that say less than `noun` of what it names, see `says_less`."""
+    asked, less = _compared(noun)
+    if new := nouns - asked:
+        less.update(one for one in new if says_less(one, noun))
+        asked.update(new)
+    return nouns & less
+
+
+@lru_cache(maxsize=COMPARED)
+def _compared(noun: str) -> tuple[set[str], set[str]]:
+    """The nouns that `more_general` has compared with a noun, and those of them that say less; both grow."""
+    return set(), set()
 
 
 class Coreferent(NamedTuple):

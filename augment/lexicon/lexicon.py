@@ -194,28 +194,35 @@ def _surfaces(rows: pa.Table) -> tuple[dict[str, dict[str, str]], frozenset[str]
 
 
 def sample(
-    slot_weights: Sequence[np.ndarray], rng: Random, limit: int, refused: np.ndarray | None = None
+    slot_weights: Sequence[np.ndarray], rng: Random, limit: int, refused: Sequence[np.ndarray] | None = None
 ) -> Iterator[tuple[int, int]]:
     """Yield at most `limit` distinct (slot, entry) index pairs, sampled by weight without replacement.
 
     slot_weights: for each slot, non-negative weights of shape (entries,). They are not normalised per slot: a slot is
     chosen in proportion to the sum of its weights, so a word that is nearly certain in its place is replaced less
     often. Exchanges of x for y are then about as frequent as exchanges of y for x (detailed balance),
-    which gives a text-only model few cues; negcap.augment.balance corrects for rejections. refused: boolean mask of
-    the pairs, the entries of all slots one after the other; such a pair is drawn, and counts, but is not yielded.
-
-    Uses exponential keys (Efraimidis and Spirakis 2006).
+    which gives a text-only model few cues; negcap.augment.balance corrects for rejections. refused: for each slot, a
+    boolean mask of its entries; such a pair is drawn, and counts, but is not yielded.
     """
-    weights = np.concatenate([np.zeros(0), *slot_weights])
-    pairs = np.flatnonzero(weights)
-    if not len(pairs):
-        return
-    seed, left = rng.getrandbits(64), pairs if refused is None else pairs[~refused[pairs]]
-    if len(pairs) > limit or len(left) > 1:  # else there is nothing to order
-        noise = np.random.Generator(np.random.PCG64(seed)).standard_exponential(len(pairs))
-        left = pairs[(noise / weights[pairs]).argsort()[:limit]]
-        left = left if refused is None else left[~refused[left]]
-    starts = [0, *accumulate(map(len, slot_weights))]
-    for pair in left.tolist():
-        slot = bisect_right(starts, pair) - 1
-        yield slot, pair - starts[slot]
+    out = [its.tolist() for its in refused] if refused is not None else None
+    pairs, weights, left = list[tuple[int, int]](), list[float](), 0
+    for slot, its in enumerate(slot_weights):
+        for entry, weight in enumerate(its.tolist()):
+            if weight:
+                pairs.append((slot, entry))
+                weights.append(weight)
+                left += out is None or not out[slot][entry]
+    all_drawn = len(pairs) <= limit
+    # As many numbers in any case, so that what is drawn later does not depend on what is refused.
+    for point in [rng.random() for _ in range(min(limit, len(pairs)))]:
+        if not left:
+            return
+        number = 0
+        if left > 1 or not all_drawn:  # else there is nothing to order
+            upto = list(accumulate(weights))
+            number = min(bisect_right(upto, point * upto[-1]), len(pairs) - 1)
+        del weights[number]
+        slot, entry = pairs.pop(number)
+        if out is None or not out[slot][entry]:
+            left -= 1
+            yield slot, entry

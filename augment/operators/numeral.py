@@ -12,8 +12,9 @@ from ..edits import Candidate, Edit, cased_like, replace
 from ..language.grammar import agreement_edits, article, is_negated, plural, pronoun_edits
 from ..language.semantic_classes import gender, overlaps
 from ..lexicon.lexicon import Lexicon
+from ..plausibility import Change
 from ..slots.nouns import Slot, quantity_slots, quantity_value
-from .replacement import Choice
+from .replacement import Choice, Open
 
 # Words next to a noun that also count it, so that the quantity is not replaced: "a single dog".
 COUNTING = frozenset(
@@ -28,6 +29,8 @@ COLLECTIVE = frozenset(
 # Words that need several things: "three zebras standing together".
 MUTUAL = frozenset("together each both another others".split())
 MIN_RATIO = 0.02  # quantities below this ratio to the likeliest one in a slot are not tried
+# What readers would call odd even if it changed its caption as little as the best fifth of numerals do is not read.
+LENIENT = Change(log_odds=0.0, loss=0.73, lowest=-3.9, whole=-1.9)
 
 
 @computed_together
@@ -36,7 +39,7 @@ def numeral_choices(batch: Batch) -> list[list[Choice]]:
 
     "a"/"an"/"one", number words and digits are quantities; digits are replaced by digits. Mass nouns, set phrases ("a
     lot of") and predicates ("the man is a doctor") are not counted. Since other words have to agree with a quantity,
-    negatives are read as a whole to know how plausible they are.
+    negatives are read as a whole to know how plausible they are, unless they are odd in any case (LENIENT).
     """
     entries = batch.lexicon.numerals
     choices: list[list[Choice]] = [[] for _ in batch.captions]
@@ -55,11 +58,14 @@ def numeral_choices(batch: Batch) -> list[list[Choice]]:
     single = np.array([_may_be_one(batch.captions[number], slot) for number, slot in slots], bool)
     likely[(values == 1) & ~single[:, None]] = 0.0
     weights = likely * (entries.balance[0] / entries.factors(names)[:, None])
-    for (number, slot), its in zip(slots, weights, strict=True):
-        (new,) = its.nonzero()
+    of, new = weights.nonzero()
+    open = Open(of, new, weights[of, new])
+    refused = batch.judged("numeral", slots, of, new, given=LENIENT)[1] > batch.max_odd
+    for (number, slot), part in zip(slots, open.parts(len(slots)), strict=True):
         candidate = partial(_candidate, batch.captions[number], batch.lexicon, slot)
-        words = [entries.names[entry] for entry in new.tolist()]
-        choices[number].append(Choice((slot.noun,), slot.entry, words, its[new], None, candidate))
+        words = [entries.names[entry] for entry in new[part].tolist()]
+        known = open.score[part], None, candidate
+        choices[number].append(Choice((slot.noun,), slot.entry, words, *known, refused=refused[part]))
     return choices
 
 

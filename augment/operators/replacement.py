@@ -83,22 +83,22 @@ def draw(choices: Sequence[Choice], rng: Random, limit: int, *, excluded: bool =
     """
     if excluded:
         yield from _compatible_ones(choices)
-    refused = [np.zeros(len(choice.weights), bool) if choice.refused is None else choice.refused for choice in choices]
-    out = None if excluded or not choices else np.concatenate(refused)
-    for slot, number in sample([choice.weights for choice in choices], rng, limit, out):
+    nothing = np.zeros(max([len(choice.weights) for choice in choices], default=0), bool)
+    refused = [nothing if choice.refused is None else choice.refused for choice in choices]
+    for slot, number in sample([choice.weights for choice in choices], rng, limit, None if excluded else refused):
         choice = choices[slot]
         candidate = choice.candidate(choice.names[number])
         if candidate is None:
             continue
-        rejected, odds, judged = candidate.rejected, None, None
-        if refused[slot][number]:
-            rejected = rejected or "implausible"
-        if choice.log_odds is not None and (known := float(choice.log_odds[number])) == known:
-            odds = known
-        if odds is not None and choice.judged is not None and _is_alone(candidate.edits):
-            odd, both = choice.judged[:, number].tolist()
-            judged = (odd, both) if odd == odd else None
-        yield Candidate(*candidate[:7], rejected, odds, candidate.absent, judged)
+        if refused[slot][number] and not candidate.rejected:
+            candidate = candidate._replace(rejected="implausible")
+        if choice.log_odds is not None and (odds := float(choice.log_odds[number])) == odds:
+            judged = None
+            if choice.judged is not None and _is_alone(candidate.edits):
+                odd, both = choice.judged[:, number].tolist()
+                judged = (odd, both) if odd == odd else None
+            candidate = candidate._replace(plausibility=odds, judged=judged)
+        yield candidate
 
 
 def _is_alone(edits: Sequence[Edit]) -> bool:

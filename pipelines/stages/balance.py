@@ -30,7 +30,7 @@ class BalanceConfig(Settings):
     kinds: those of the words, by default all of negcap.augment.balance.BALANCED.
     """
 
-    sample: AtLeastOne = Field(10_000, description="captions on which the weights that balance words are fitted")
+    sample: AtLeastOne = Field(5_000, description="captions on which the weights that balance words are fitted")
     max_true: MaxTrue = MAX_P_TRUE
     lexicon: OwnOrGiven = "own"
     backoff: Place | None = None  # a balance table to use if fewer than MIN_OWN_CAPTIONS are in the sample

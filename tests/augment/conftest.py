@@ -15,4 +15,6 @@ def without_floors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replacement, "MIN_SCORE", -math.inf)
     for name in replacement.FLOORS:
         monkeypatch.setitem(replacement.FLOORS, name, -math.inf)
-    monkeypatch.setattr(Batch, "judged", lambda self, kind, slots, of, new, form="": np.full((3, len(of)), np.nan))
+    monkeypatch.setattr(
+        Batch, "judged", lambda self, kind, slots, of, new, form="", given=None: np.full((3, len(of)), np.nan)
+    )

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from negcap.augment.caption import by_image, from_parses
 from negcap.augment.cloze.file import PARTS
 from negcap.augment.cloze.model import ClozeModel
 from negcap.augment.cloze.network import Network
@@ -21,9 +22,10 @@ from negcap.augment.generate import (
     generate_tables,
     reject_implausible,
 )
-from negcap.augment.judgement import inputs, judge, judge_of, places_of
+from negcap.augment.judgement import MAX_P_ODD, inputs, judge, judge_of, places_of
 from negcap.augment.language.parse import parse
 from negcap.augment.operators import OPERATORS, PRESETS
+from negcap.augment.operators.numeral import numeral_choices
 from negcap.augment.plausibility import compare
 from tests.augment.fixtures import sample_lexicon, sample_parses
 
@@ -160,3 +162,17 @@ def test_odd_candidates_are_counted_and_a_lower_limit_keeps_the_least_odd() -> N
     assert texts[2] < texts[1] < texts[0]
     with pytest.raises(ValueError, match="max_odd must be >= 0, was: -1"):
         config.changed(max_odd=-1.0)
+
+
+def test_numbers_that_are_refused_unread_would_be_refused_when_read() -> None:
+    lexicon, pairs = sample_lexicon(), []
+    for own in contexts(by_image(from_parses(sample_parses())), lexicon):
+        for choice in numeral_choices(own.caption, own):
+            assert choice.refused is not None
+            made = ((choice.candidate(choice.names[number]), out) for number, out in enumerate(choice.refused))
+            pairs += [(own, candidate, out) for candidate, out in made if candidate and candidate.edits]
+    read, candidates, out = zip(*pairs, strict=True)
+    captions, readings = [own.caption for own in read], [own.reading for own in read]
+    odd = judge(compare(captions, readings, candidates), captions, readings, candidates).odd > MAX_P_ODD
+    assert sum(out) > 0.2 * len(out)
+    assert (odd & out).sum() >= 0.98 * sum(out)
