@@ -364,7 +364,7 @@ def _doubt(candidate: Candidate, context: Context) -> tuple[str | None, float | 
         return check(candidate, caption, context), None
     if candidate.change == "preposition":
         object = caption.tokens[candidate.slots[1]].lemma
-        if prepositions().overlap(candidate.replaced, candidate.replacement):
+        if prepositions().may_both_hold(candidate.replaced, candidate.replacement, object):
             return "preposition_overlap", None
         if found := next(relation_said(candidate, object, context), None):
             return found.reason, None

@@ -245,7 +245,7 @@ class Prepositions:
     idioms, adverbs, governors, owned: words that form a set phrase with a preposition. visible: nouns that WordNet
     fails to class as things. beside: entries of neighbourhood. symmetric: entries that hold in both directions.
     synonyms: pairs that mean the same. sets: the numbers of the sets in VSE-C's Table 8 that contain an entry.
-    overlaps: pairs that may both be true.
+    overlaps: pairs that may both be true. places: noun -> entries that may all be true of it at once.
     """
 
     entries: frozenset[str]
@@ -261,11 +261,21 @@ class Prepositions:
     synonyms: frozenset[tuple[str, str]]
     sets: dict[str, tuple[int, ...]]
     overlaps: frozenset[tuple[str, str]]
+    places: dict[str, frozenset[str]]
 
-    def may_replace(self, old: str, new: str) -> bool:
-        """Whether `new` is neither a synonym of `old` nor in one of its sets in VSE-C's Table 8."""
-        same = old == new or (old, new) in self.synonyms
+    def may_replace(self, old: str, new: str, noun: str) -> bool:
+        """Whether `new` is neither a synonym of `old` nor in one of its sets in VSE-C's Table 8, and not both may be
+        true of this noun.
+        """
+        same = old == new or (old, new) in self.synonyms or self._both_fit(old, new, noun)
         return not same and set(self.sets.get(old, ())).isdisjoint(self.sets.get(new, ()))
+
+    def may_both_hold(self, one: str, other: str, noun: str) -> bool:
+        """Whether both prepositions may be true of the same thing and this noun."""
+        return self.overlap(one, other) or self._both_fit(one, other, noun)
+
+    def _both_fit(self, one: str, other: str, noun: str) -> bool:
+        return self.places.get(noun, frozenset()).issuperset((one, other))
 
     def overlap(self, a: str, b: str) -> bool:
         """Whether two prepositions may both be true of the same two things."""
@@ -288,5 +298,6 @@ def prepositions() -> Prepositions:
         "synonyms": pairs(table["synonyms"]),
         "sets": dict(sets),
         "overlaps": pairs(table8, overlaps),
+        "places": {noun: frozenset(place["overlaps"]) for place in table["places"] for noun in place["nouns"]},
     }
     return Prepositions(**table | computed)

@@ -305,8 +305,10 @@ def preposition_choices(batch: Batch) -> list[list[Choice]]:
     same: list[list[int]] = []
     for row, (number, slot) in zip(likely, slots, strict=True):
         caption = batch.captions[number]
-        several = caption.tokens[slot.noun].tag == "NNS" or caption.has(slot.noun, "conj")
-        same.append(take_out(batch, row, _kept_out(slot.entry, entries.names, several), "preposition"))
+        object = caption.tokens[slot.noun]
+        several = object.tag == "NNS" or caption.has(slot.noun, "conj")
+        place = object.lemma if object.lemma in prepositions().places else ""
+        same.append(take_out(batch, row, _kept_out(slot.entry, entries.names, several, place), "preposition"))
     candidates = (
         partial(preposition_candidate, batch.captions[number], slot.start, slot.end, slot.noun, slot.entry)
         for number, slot in slots
@@ -334,13 +336,13 @@ def _is_visible(caption: Caption, slot: Slot, lexicon: Lexicon) -> bool:
 
 
 @cached(1 << 11)
-def _kept_out(entry: str, names: tuple[str, ...], several: bool) -> np.ndarray:
-    """The numbers of the prepositions that never replace `entry`: those of `Prepositions.may_replace`, "without", and
-    before one thing (not `several`) also "between" and "among".
+def _kept_out(entry: str, names: tuple[str, ...], several: bool, place: str) -> np.ndarray:
+    """The numbers of the prepositions that never replace `entry`: those that `Prepositions.may_replace` excludes,
+    "without", and before one thing (not `several`) also "between" and "among". place: the noun, if the table has it.
     """
     never = {WITHOUT, *(() if several else ("between", "among"))}
     may_replace = prepositions().may_replace
-    return read_only(np.flatnonzero([name in never or not may_replace(entry, name) for name in names]))
+    return read_only(np.flatnonzero([name in never or not may_replace(entry, name, place) for name in names]))
 
 
 def preposition_candidate(caption: Caption, start: int, end: int, object: int, old: str, new: str) -> Candidate:

@@ -122,12 +122,13 @@ def check_quantity(candidate: Candidate, caption: Caption, context: Context) -> 
 
 
 def check_preposition(candidate: Candidate, caption: Caption, context: Context) -> Iterator[Finding]:
-    """Reject if the prepositions mean the same or share a set of VSE-C's Table 8, or a caption of the image has the new
-    one, or one that overlaps it, with the same object (`sibling_says_so`).
+    """Reject if both prepositions may be true of the object, see `Prepositions.may_replace`, or a caption of the image
+    has the new one, or one that overlaps it, with the same object (`sibling_says_so`).
     """
-    if not prepositions().may_replace(candidate.replaced, candidate.replacement):
+    object = caption.tokens[candidate.slots[1]].lemma
+    if not prepositions().may_replace(candidate.replaced, candidate.replacement, object):
         yield Finding("preposition_overlap")
-    yield from relation_said(candidate, caption.tokens[candidate.slots[1]].lemma, context)
+    yield from relation_said(candidate, object, context)
 
 
 def relation_said(candidate: Candidate, object: str, context: Context) -> Iterator[Finding]:

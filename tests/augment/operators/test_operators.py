@@ -139,8 +139,13 @@ def test_which_prepositions_may_replace_which() -> None:
     pairs = "towards/to behind/past under/below on/over in/at by/with".split()  # of VSE-C's Table 8
     assert all(table.overlap(*pair.split("/")) and table.overlap(*pair.split("/")[::-1]) for pair in pairs)
     assert not table.overlap("on", "under")
-    assert table.may_replace("on", "under") and table.may_replace("near", "in") and table.may_replace("up", "down")
-    assert not any(table.may_replace(*pair.split("/")) for pair in (*pairs, "next to/near", "on/on", "inside/in"))
+    for old, new, noun, other in (  # true of one noun and not of the other
+        ("on", "in front of", "table", "beach"), ("in", "on top of", "box", "chair"), ("up", "down", "box", "hill"),
+    ):  # fmt: skip
+        assert table.may_replace(old, new, noun) and not table.may_replace(old, new, other)
+    assert not any(
+        table.may_replace(*pair.split("/"), "box") for pair in (*pairs, "next to/near", "on/on", "inside/in")
+    )
 
 
 def replacements(kind: str, text: str) -> dict[str, set[str]]:
