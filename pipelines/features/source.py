@@ -80,9 +80,8 @@ class FeaturesConfig(Settings):
 
 
 class SourceImage(NamedTuple):
-    """An image of a source; `reason` and `detail` say why it has no feature, if that is known before it is read.
-
-    file: of a photo, its path in the folder.
+    """An image of a source; `reason` and `detail` say why it has no feature, if that is known before it is read. file:
+    of a photo, its path in the folder.
     """
 
     image_id: str
@@ -172,9 +171,8 @@ class Arrays:
 
 
 def find_arrays(source: Path, array: str) -> dict[str, Path]:
-    """The array files by split, in reading order: all `{split}_{array}.npy` of a folder, or `source` itself.
-
-    Raises ValueError for a wrong name, FileNotFoundError when there are no arrays.
+    """The array files by split, in reading order: all `{split}_{array}.npy` of a folder, or `source` itself. Raises
+    ValueError for a wrong name, FileNotFoundError when there are no arrays.
     """
     if not _NAME.fullmatch(array):
         raise ValueError(f"array must be letters and digits, as ims in train_ims.npy, was: {array}")

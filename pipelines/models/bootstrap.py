@@ -1,7 +1,7 @@
 """95 % bootstrap intervals of shares over images and trainings: pairs of one image are no independent evidence.
 
-All draws are of one generator (MT19937, modulo n), so that they are the same on every machine and for every call with
-the same n and seed: samples of two models may be subtracted one by one (a paired bootstrap).
+All draws are of one generator (MT19937, modulo n): the same on every machine and for every call with the same n and
+seed, so that samples of two models may be subtracted one by one (a paired bootstrap).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def draws(n: int, seed: int, resamples: int = RESAMPLES) -> Iterator[np.ndarray]
 def bootstrap(counts: np.ndarray, sizes: np.ndarray, seed: int, resamples: int = RESAMPLES) -> np.ndarray:
     """Samples (resamples, k) of the k ratios of the sums of counts and sizes over I images and S trainings, in %.
 
-    counts: (I, k) or (S, I, k). sizes: of the same shape, or with k = 1. Every sample draws I images and S trainings
+    counts: (I, k) or (S, I, k). sizes: of the same shape, or with k = 1. Each sample draws I images and S trainings
     with replacement; NaN where it has nothing to count.
     """
     counts, sizes = (part if part.ndim == 3 else part[None] for part in (counts, sizes))

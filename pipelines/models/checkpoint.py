@@ -35,12 +35,11 @@ def prepare_folder(
 ) -> None:
     """Prepare the folder config.output for a training; one that holds this very training is left as it is.
 
-    What distinguishes trainings is written to config.json. config: a Settings with the fields `run` and `output`.
-    resumable: its fields that may change when a training is resumed, and are left out. features, backbone: the size D
-    of an image's feature vector, and the network that computed it. tables: the names of the run's tables that the
-    training reads; a hash of each is included. vocabularies: by language, see `read_vocabularies`. Raises ValueError if
-    the folder holds another training (the message names the first difference) or anything else. With `overwrite`, the
-    files of another training are deleted.
+    config.json gets what distinguishes trainings: config, a Settings with `run` and `output`, less its fields
+    `resumable`; hashes of those tables of the run that the training reads; features, the size D of an image's features,
+    and backbone, the network that made them. vocabularies: by language, see `read_vocabularies`. Raises ValueError,
+    naming the first difference, if the folder holds another training, whose files `overwrite` deletes, or anything
+    else.
     """
     folder = config.output
     hashes = {name: hash_table(config.run, name) for name in tables if has_table(config.run, name)}
@@ -81,10 +80,11 @@ def save(
     state: Mapping[str, Any],
     optimizers: Mapping[str, torch.optim.Optimizer] = MappingProxyType({}),
 ) -> None:
-    """Write `name`.safetensors, then `name`.json; each file is replaced atomically.
+    """Write `name`.safetensors, whose metadata have the state as JSON, then `name`.json, which is the state; both
+    atomically.
 
-    `state` is stored as JSON both in the metadata of the former and in the latter. Tensors are named `<key of
-    models>/<parameter>`, those of an optimizer `<key of optimizers>/<index of the parameter>/<entry>`.
+    Tensors are `<key of models>/<parameter>`, those of an optimizer `<key of optimizers>/<index of the
+    parameter>/<entry>`.
     """
     from safetensors.torch import save as to_bytes
 
@@ -107,7 +107,7 @@ def restore(
     """Load what `save` wrote into these models and optimizers, in place; returns the saved state.
 
     entries: names that the state must have, with the types of their values. Raises FileNotFoundError for a missing
-    file, ValueError for a damaged one, for weights of other names or shapes, or for another state.
+    file, ValueError for a damaged one, weights of other names or shapes, or another state.
     """
     from safetensors import SafetensorError
 
@@ -146,10 +146,8 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
 
 
 def read_identity(folder: Path, verb: str) -> Any:
-    """What distinguishes the training of a model, see `prepare_folder`.
-
-    verb: the command that creates such a folder, for the error message. Raises FileNotFoundError if the folder has no
-    config.json, ValueError for damaged JSON.
+    """What distinguishes the training of a model, see `prepare_folder`; verb: the command that makes such folders.
+    Raises FileNotFoundError if the folder has no config.json, ValueError for damaged JSON.
     """
     if not (folder / CONFIG).is_file():
         raise FileNotFoundError(
@@ -160,7 +158,6 @@ def read_identity(folder: Path, verb: str) -> Any:
 
 def read_vocabularies(folder: Path, languages: Sequence[str]) -> dict[str, WordVocabulary]:
     """The vocabularies of a model by language: vocabulary.json of the first one, and files such as vocabulary.de.json.
-
     Raises FileNotFoundError for a missing file, ValueError for a damaged one.
     """
     found = {}
@@ -197,9 +194,8 @@ def epoch_seed(seed: int, epoch: int) -> int:
 
 
 def read_history(path: Path, epochs: float = inf) -> list[dict[str, Any]]:
-    """The lines of metrics.jsonl for the first `epochs` epochs: later ones may not yet be in the weights.
-
-    Raises ValueError for a damaged file.
+    """The lines of metrics.jsonl for the first `epochs` epochs: later ones may not yet be in the weights. Raises
+    ValueError for a damaged file.
     """
     try:
         lines = path.read_text("utf-8").splitlines() if path.exists() and epochs else []
@@ -224,8 +220,8 @@ def cached_arrays(
 ) -> tuple[dict[str, Tensor], dict[str, str]]:
     """Read the tensors and metadata of a safetensors file in the run's cache; if it does not exist, write it first.
 
-    prefix: the start of the file's name. identity: JSON-compatible data from which the content follows; its hash
-    completes the name. make: computes the file's bytes. Raises ValueError for a damaged file.
+    prefix: of the file's name, which a hash of identity, JSON-compatible data from which the content follows,
+    completes. make: computes the file's bytes. Raises ValueError for a damaged file.
     """
     from safetensors import SafetensorError
 

@@ -347,10 +347,9 @@ PAPER: dict[str, dict[str, Any]] = {
 
 
 def configure(run: Path, output: Path, model: str = "vse++", recipe: str = "house", **given: Any) -> Any:
-    """The settings of a training: the class of CONFIGS for the model, with its defaults or its paper's settings.
-
-    given: other fields to set. Similarities other than the cosine have defaults of their own, too, see OF_SIMILARITY.
-    Raises ValueError for an unknown model, recipe or field, or a value out of its range.
+    """The settings of a training: the class of CONFIGS for the model, with its defaults or its paper's settings, those
+    of its similarity (see OF_SIMILARITY), and `given`. Raises ValueError for what is unknown, or a value out of its
+    range.
     """
     kind = CONFIGS[word("model", model, MODELS)]
     settings = {

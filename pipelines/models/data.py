@@ -26,12 +26,11 @@ HELD_OUT = 500  # images, at most, that are held out for validation
 
 
 class Captions(NamedTuple):
-    """The C captions of a run in some languages, in the run's order.
+    """The C captions of a run in some languages, in the run's order; captions are chosen as indices (n,) into these.
 
-    ids, texts, splits: one entry per caption. image_ids: one per image (I). image: (C,) the index into image_ids of
-    each caption's image. human: (C,) bool, True for a caption written by a person. language: (C,) the index into
-    `languages`, ISO 639 codes, of each caption's language. extra: the number of captions, at the end, that come from
-    the table `extra` (see `read_captions`). Captions are chosen as indices (n,) into these.
+    ids, texts, splits: one entry per caption. image_ids: one per image (I). image, language: (C,) indices into
+    image_ids and `languages`, ISO 639 codes. human: (C,) bool, True for a caption written by a person. extra: the
+    number of captions, at the end, that come from the table `extra` (see `read_captions`).
     """
 
     ids: list[str]
@@ -49,10 +48,7 @@ class Captions(NamedTuple):
         return captions[self.language[captions] == self.languages.index(language)]
 
     def require_every_language(self, captions: Tensor, what: str) -> None:
-        """Raise ValueError, naming the first such image, if the captions of an image lack one of the languages.
-
-        what: the role of the captions, for the message.
-        """
+        """Raise ValueError, naming the first such image, if the captions of an image lack a language; what: their role."""
         present = torch.zeros(len(self.image_ids), len(self.languages), dtype=torch.bool)
         present[self.image[captions], self.language[captions]] = True
         lacking = (present.any(1) & ~present.all(1)).nonzero()[:, 0]
@@ -87,8 +83,8 @@ class Captions(NamedTuple):
     ) -> Tensor:
         """The captions in a language that an evaluation on a split uses.
 
-        available: (I,) bool, images with features. limit: of the first images; per_image: of the first captions of each
-        image; None: all. Raises ValueError for an unknown split, or one without captions of images with features.
+        available: (I,) bool, images with features. limit: of the first images, per_image: of the first captions of
+        each; None: all. Raises ValueError for an unknown split, or one without captions of images with features.
         """
         chosen = self.for_metrics(self.in_language(self.of_split(split), language))
         chosen = chosen[available[self.image[chosen]]]
@@ -111,8 +107,8 @@ class Captions(NamedTuple):
 def read_captions(run: Path, extra: str = "", languages: tuple[str, ...] = (LANGUAGE,)) -> Captions:
     """Read the captions of a run in these languages, followed by those of its table `extra` if the name is not empty.
 
-    Raises FileNotFoundError for a missing table, ValueError for an extra table without the columns of captions, or a
-    language of which the run has no captions.
+    Raises FileNotFoundError for a missing table, ValueError for one without the columns of captions, or a language of
+    which the run has no captions.
     """
     columns = ["caption_id", "image_id", "split", "language", "origin", "text"]
     for shard in shards_of(run, extra)[:1] if extra else ():
@@ -145,12 +141,10 @@ def read_captions(run: Path, extra: str = "", languages: tuple[str, ...] = (LANG
 def split_captions(
     captions: Captions, train: Sequence[str], validation: str, held_out: int | None, available: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The indices of the captions to train on, and of those to validate on.
+    """The indices of the captions to train on, and of those to validate on, of images that are available (I,), bool.
 
-    train: the splits to train on. validation: the split to validate on; if the run has no captions in it, `held_out`
-    images of the train splits (None: a tenth, at most 500) are validated on instead, chosen by a hash of their ids.
-    available: (I,) bool, images with features; captions of other images are left out. Raises ValueError if either
-    result is empty.
+    If the run has no captions in the split `validation`, `held_out` images of the splits `train` (None: a tenth, at
+    most 500), chosen by a hash of their ids, are validated on instead. Raises ValueError if either result is empty.
     """
     train_rows, validation_rows = (
         rows[available[captions.image[rows]]]
@@ -178,10 +172,8 @@ def split_captions(
 
 
 class Phrase(NamedTuple):
-    """An object, attributed object or triple, used as a query.
-
-    words: the object ("dog",), attribute and object ("black", "dog"), or subject, relation and object ("dog", "run on",
-    "grass"), as the tables of components spell them. text: the phrase as people write it: "dog running on grass".
+    """An object, attributed object or triple, used as a query: its words as the tables of components spell them,
+    ("dog",), ("black", "dog") or ("dog", "run on", "grass"), and its text as people write it: "dog running on grass".
     """
 
     words: tuple[str, ...]
@@ -189,18 +181,16 @@ class Phrase(NamedTuple):
 
 
 class ComponentLists(NamedTuple):
-    """The components of one kind in n texts; those of text i are `words[offsets[i]:offsets[i + 1]]`.
-
-    words: (total, k) word ids; k is 1 for objects, 2 for pairs, 3 for triples. offsets: (n + 1,).
+    """The components of one kind in n texts; those of text i are `words[offsets[i]:offsets[i + 1]]`: words (total, k),
+    ids, k = 1 for objects, 2 for pairs, 3 for triples; offsets (n + 1,).
     """
 
     words: Tensor
     offsets: Tensor
 
     def known_components(self, texts: Tensor) -> tuple[Tensor, Tensor]:
-        """The components of texts (B,), without those that have an unknown word.
-
-        Returns rows of `words` (m,), and for each the position in `texts` of its text (m,).
+        """The components of texts (B,) without an unknown word: rows of `words` (m,), and the position in `texts` of
+        each (m,).
         """
         rows, owner = ragged_rows(self.offsets, texts)
         known = (self.words[rows] != UNKNOWN_ID).all(1).cpu()
@@ -215,9 +205,8 @@ class SceneGraphs(NamedTuple):
     triples: ComponentLists
 
     def thinned(self, texts: Tensor, share: float, seed: int) -> SceneGraphs:
-        """These scene graphs without a share of the pairs and of the triples of some texts, chosen at random by `seed`.
-
-        texts: (B,). What is left out stays in its place, as an unknown word, which `known_components` leaves out.
+        """These scene graphs without a random share of the pairs and of the triples of some texts (B,); in the place of
+        what is left out stays an unknown word, which `known_components` leaves out.
         """
         generator = Generator().manual_seed(seed)
         parts = {}
@@ -245,7 +234,6 @@ def places_in_groups(groups: Tensor) -> Tensor:
 
 def ragged_rows(offsets: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
     """The indices of all entries in rows (B,) of a ragged array, and the position in `rows` of each; both (m,).
-
     offsets: (n + 1,), where each row starts and the last one ends.
     """
     counts = offsets[rows + 1] - offsets[rows]
@@ -274,18 +262,16 @@ def image_files(run: Path) -> dict[str, str]:
 
 
 def component_names(run: Path) -> list[str]:
-    """The nouns, attributes and relations in a run's component_vocabulary: "dog", "tennis racket", "sit on".
-
-    Raises FileNotFoundError if the run lacks that table.
+    """The nouns, attributes and relations in a run's component_vocabulary: "dog", "tennis racket", "sit on". Raises
+    FileNotFoundError if the run lacks that table.
     """
     vocabulary = read_whole_table(run, "component_vocabulary").select(["kind", "words"]).to_pylist()
     return [row["words"][0] for row in vocabulary if row["kind"] in KINDS]
 
 
 def read_caption_rows(run: Path, name: str, caption_ids: Sequence[str]) -> pa.Table:
-    """The rows of a table with one row per caption, for these captions and in their order.
-
-    Raises FileNotFoundError for a missing table, ValueError for a caption without a row.
+    """The rows of a table with one row per caption, for these captions and in their order. Raises FileNotFoundError for
+    a missing table, ValueError for a caption without a row.
     """
     rows = read_whole_table(run, name)
     ids = pa.array(caption_ids, pa.string())
@@ -315,10 +301,8 @@ def encode_components(components: pa.Table, vocabulary: WordVocabulary, device: 
 
 
 def component_ids(vocabulary: WordVocabulary, names: Iterable[str]) -> list[int]:
-    """The word id of each name of an object, attribute or relation.
-
-    A name that is not in the vocabulary gets the id of its last word ("soccer game": that of "game"), or else that of
-    <unk>.
+    """The word id of each name of an object, attribute or relation; of an unknown name, that of its last word ("soccer
+    game": "game"), or else that of <unk>.
     """
     ids = vocabulary.ids
     return [ids.get(name, ids.get(name.rpartition(" ")[2], UNKNOWN_ID)) for name in names]
@@ -331,8 +315,8 @@ class Texts(NamedTuple):
     """A run's captions followed by its negatives, n texts; text i is `tokens[offsets[i]:offsets[i + 1]]`.
 
     tokens: (total,) word ids, on the device, each by the vocabulary of its text's language. offsets: (n + 1,), on the
-    CPU. captions: how many of the n texts are captions. graphs: the components of the texts; None for models that do
-    not use them. language: (n,) the index of each text's language among those of the model; None: all 0.
+    CPU. captions: how many texts are captions. graphs: the components of the texts; None for models that do not use
+    them. language: (n,) the index of each text's language among those of the model; None: all 0.
     """
 
     tokens: Tensor
@@ -345,8 +329,8 @@ class Texts(NamedTuple):
 class PackedSentences(NamedTuple):
     """B sentences in the layout of torch's PackedSequence: all first words, then all second words, …; longest first.
 
-    positions: (total,) indices of the words in the flat array of word ids. sizes: (T,) how many sentences have a word
-    at each step. inverse: (B,) the position of each sentence in the packed order. All on the CPU.
+    positions: (total,) of the words in the flat array of word ids. sizes: (T,) how many sentences have a word at each
+    step. inverse: (B,) the position of each sentence in the packed order. All on the CPU.
     """
 
     positions: Tensor
@@ -356,7 +340,6 @@ class PackedSentences(NamedTuple):
 
 def pack_sentences(offsets: Tensor, rows: Tensor, longest: int | None = None) -> PackedSentences:
     """The packed layout of sentences `rows` (B,) of a flat array of word ids; offsets: (n + 1,), where each starts.
-
     longest: how many of a sentence's words are used, at most; None: all.
     """
     starts = offsets[rows]
@@ -380,11 +363,10 @@ class Corpus:
     """The C captions of a run and their M negatives, as word ids, and the features of its images.
 
     vocabularies: by language, in the order of the captions' languages. texts: captions, then negatives, which are
-    English. negative_caption: (M,) the caption index of each negative. operator, family: (M,) indices into
-    `operators` and `families`. draw: (M,) from 0, the position of a negative among those of its caption and operator.
-    was_plural, is_plural: (M,) bool, whether the quantity that a numeral negative replaces, or puts in its place, is
-    above one; False for negatives of other operators. concreteness: (M,) float32, that of the noun which a negative
-    puts in, from 0 to 1; 0 if it puts in none. All tensors but the words of texts are on the CPU.
+    English. negative_caption: (M,) the caption of each negative. operator, family: (M,) indices into `operators`,
+    `families`. draw: (M,) from 0, its position among those of its caption and operator. was_plural, is_plural: (M,)
+    bool, whether the quantity that a numeral negative replaces, or puts in, is above one. concreteness: (M,) float32,
+    see `Drawn`. All tensors but the words of texts are on the CPU.
     """
 
     captions: Captions
@@ -433,8 +415,8 @@ def encode_run(
 ) -> Corpus:
     """Encode the captions and negatives of a run, with their words on a device.
 
-    vocabularies: of each language of the captions. features: of the images, if they are embedded. A run without
-    negatives has M = 0, and so have captions of which none are English. Raises ValueError for a negative of an unknown
+    vocabularies: of each language of the captions. features: of the images, if they are embedded. M = 0 for a run
+    without negatives, and for captions of which none are English. Raises ValueError for a negative of an unknown
     caption.
     """
     shards = read_table(run, "negatives", COLUMNS) if has_table(run, "negatives") and LANGUAGE in vocabularies else ()

@@ -34,9 +34,8 @@ def place(values: Tensor, device: torch.device) -> Tensor:
 
 
 def take(values: Tensor, rows: Tensor, device: torch.device) -> Tensor:
-    """The features `rows` (B,), a CPU tensor, of values (I, …), on the device.
-
-    Those that are not there yet are read to pinned memory and copied asynchronously.
+    """The features `rows` (B,), a CPU tensor, of values (I, …), on the device; they are copied asynchronously, from
+    pinned memory.
     """
     if values.device.type != "cpu":
         return values[to_device(rows, values.device)]
@@ -62,8 +61,8 @@ def ahead(batches: Iterable[Tensor], load: Callable[[Tensor], Tensor]) -> Iterat
 def deterministic(device: torch.device) -> Iterator[None]:
     """A context in which the same computation on a GPU gives the same bits; on a CPU it changes nothing.
 
-    On a GPU, sums over indices (`index_add`, `scatter_add`) use atomic operations, in an order that changes from run to
-    run. Here torch uses deterministic algorithms in their place, and warns of an operation for which it has none.
+    There, sums over indices (`index_add`, `scatter_add`) are atomic operations in no fixed order. Here torch takes
+    deterministic algorithms in their place, and warns of an operation for which it has none.
     """
     if device.type == "cpu":
         yield

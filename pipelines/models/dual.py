@@ -18,9 +18,8 @@ from .similarities import SIMILARITIES
 
 
 class DualEncoder(nn.Module):
-    """Encoders of images and texts into one space, whose similarity is that of the config.
-
-    features: the size of an image's feature vector. words: the size of the vocabulary. vectors: see `word_embedding`.
+    """Encoders of images and texts into one space, whose similarity is that of the config. features: the size of an
+    image's feature vector. words: the size of the vocabulary. vectors: see `word_embedding`.
     """
 
     def __init__(self, config: DualConfig, features: int, words: int, vectors: Tensor | None = None) -> None:
@@ -54,9 +53,8 @@ class ContrastiveEncoder(DualEncoder, losses.Contrast):
 def embed(
     model: DualEncoder, batch: Batch, drawn: Drawn | None, config: DualConfig, epoch: int
 ) -> tuple[Tensor, Tensor, Tensor, Drawn]:
-    """The images (B, d) of a batch, its captions (B, d), the negatives (P, d) drawn for it, and which these are.
-
-    epoch: from 1; the first config.negatives_after do without negatives.
+    """The images (B, d) of a batch, its captions (B, d), the negatives (P, d) drawn for it, and which these are. epoch:
+    from 1; the first config.negatives_after do without negatives.
     """
     drawn = NONE if drawn is None or epoch <= config.negatives_after else drawn
     rows = torch.cat([batch.captions, batch.texts.captions + drawn.rows])

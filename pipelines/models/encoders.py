@@ -49,7 +49,7 @@ class ImageEncoder(nn.Module):
 
     size: D. joint: the dimension of the result. transform: a key of TRANSFORMS. pooling, over regions: average, before
     the linear layer, as is crop, over crops; max or max-k, after it and per dimension (max-k: the mean of the 10
-    highest values; UniVSE, supplement A). finish: see Similarity; unit vectors by default.
+    highest values; UniVSE, supplement A). finish: see Similarity.
     """
 
     def __init__(
@@ -109,10 +109,10 @@ class WordEmbedding(nn.Embedding):
 
 
 def word_embedding(words: int, size: int, generator: Generator, vectors: Tensor | None, tune: bool) -> WordEmbedding:
-    """A word embedding, initialized uniformly in [-0.1, 0.1], or from `vectors`.
+    """A word embedding (words, size), initialized uniformly in [-0.1, 0.1], or from `vectors`.
 
-    words: the size of the vocabulary. size: the dimension. vectors: (words, size), with NaN rows for words to
-    initialize at random, which are always trained; None: all are. tune: whether the words with a vector are trained.
+    vectors: (words, size), with NaN rows for words to initialize at random, which are always trained; None: all are.
+    tune: whether the words with a vector are trained.
     """
     embedding = WordEmbedding(words, size)
     nn.init.uniform_(embedding.weight, -0.1, 0.1, generator=generator)
@@ -149,9 +149,8 @@ class TwoPartEmbedding(nn.Module):
 
 
 class Attended(NamedTuple):
-    """The result of K attention heads over N states of size H, for each of B sequences.
-
-    weights: (B, K, N), 0 for padding; those of a head sum to 1. vectors: (B, K, H), the weighted sums of the states.
+    """The result of K attention heads over N states of size H, for each of B sequences. weights: (B, K, N), 0 for
+    padding; those of a head sum to 1. vectors: (B, K, H), the weighted sums of the states.
     """
 
     weights: Tensor
@@ -159,10 +158,9 @@ class Attended(NamedTuple):
 
 
 class AttentionHeads(nn.Module):
-    """K attention heads, each with a learned context vector c and two matrices W_c and W (Huang et al. 2019).
-
-    A head gives state g_i the weight softmax_i(tanh(W_c c) · tanh(W g_i)). size: H, of states and context vectors.
-    width: the number of rows of the matrices.
+    """K attention heads, each with a learned context vector c and matrices W_c and W, (width, size) (Huang et al.
+    2019). A head gives state g_i the weight softmax_i(tanh(W_c c) · tanh(W g_i)). size: H, of states and context
+    vectors.
     """
 
     def __init__(self, size: int, width: int, heads: int, generator: Generator) -> None:
@@ -192,9 +190,8 @@ def _init_recurrent(net: nn.Module, hidden: int, generator: Generator) -> None:
 class SentenceEncoder(nn.Module):
     """Maps sentences of one language to vectors (B, joint): word vectors, bidirectional LSTM, K attention heads.
 
-    embedding: word ids (n,) to (n, word_dim). joint: the size of the heads' vectors together, a multiple of 2 K; a
-    state has joint / K numbers, half of them per reading direction. heads: K. attention_dim: rows of their matrices; 0:
-    joint / K. finish: see Similarity.
+    embedding: word ids (n,) to (n, word_dim). joint: a multiple of 2 K; a state has joint / K numbers, half of them per
+    reading direction. attention_dim: rows of the heads' matrices; 0: joint / K. finish: see Similarity.
     """
 
     def __init__(
@@ -233,9 +230,9 @@ class SentenceEncoder(nn.Module):
 class TextEncoder(nn.Module):
     """A GRU or LSTM over word vectors, whose states are pooled and finished.
 
-    embedding: word ids (n,) to (n, word_dim). joint: the dimension of the result. finish: see Similarity; unit vectors
-    by default. bidirectional: two nets of joint / 2 units, one per reading direction. pooling: of the states, "max",
-    per dimension over all words, or "last". kind: of the net, whose weights begin uniformly in ±1 / √(its units).
+    embedding: word ids (n,) to (n, word_dim). joint: the dimension of the result. finish: see Similarity.
+    bidirectional: two nets of joint / 2 units, one per reading direction. pooling: of the states, "max", per dimension
+    over all words, or "last". kind: of the net, whose weights begin uniformly in ±1 / √(its units).
     """
 
     def __init__(
@@ -283,8 +280,8 @@ def run_prefix_tree(
 ) -> Tensor:
     """The same as `run_packed`, where the state after a common prefix is computed once, however many sentences have it.
 
-    A negative shares with its caption all words before the first edit and, read backwards, all words after the last.
-    The input's part of the gates is computed once per distinct word. On a CPU, captions with 8 negatives each take a
+    A negative shares with its caption all words before the first edit and, read backwards, all after the last. The
+    input's part of the gates is computed once per distinct word. On a CPU, captions with 8 negatives each take a
     quarter of the time.
     """
     pooled, vectors, size = [], None, net.hidden_size
@@ -350,9 +347,8 @@ def build_encoders(
     similarity: Similarity,
 ) -> tuple[ImageEncoder, Any]:
     """New encoders of images, and of texts as the config names it, whose initial weights depend only on the config.
-
-    features: the size of an image's feature vector. embedding: called with a torch generator, makes the word embedding.
-    word_dim: the size of its vectors.
+    features: the size of an image's features. embedding: makes the word embedding (…, word_dim), given a torch
+    generator.
     """
     generator = Generator().manual_seed(config.seed)
     with torch.random.fork_rng(devices=[]):  # the layers' default initialization must not change the global state

@@ -1,7 +1,5 @@
-"""Language models of Hugging Face in a local folder.
-
-A masked one proposes words, as NegCLIP and CE-CLIP do; a causal one is asked as an endpoint is, and its answers are
-kept in the same cache.
+"""Language models of Hugging Face in a local folder: a masked one proposes words, as NegCLIP and CE-CLIP do; a causal
+one is asked as an endpoint is, and its answers are kept in the same cache.
 """
 
 from __future__ import annotations
@@ -27,9 +25,8 @@ MAX_NEW_TOKENS = 256  # of an answer, where the request sets no limit
 
 
 class _LocalFolder:
-    """A language model and its tokenizer, with the name and the fingerprint (a hash of its files) of the folder.
-
-    Loading it raises as `read_parts`, and ValueError for a model that is not of the class's kind.
+    """A language model and its tokenizer, with the name and the fingerprint (a hash of its files) of the folder. Raises
+    as `read_parts`, and ValueError for a model that is not of the class's kind.
     """
 
     role: ClassVar[str]
@@ -51,7 +48,6 @@ class Filler(_LocalFolder):
 
     def propose(self, parses: pa.Table, wanted: Collection[str], k: int) -> Iterator[tuple[str, str, str]]:
         """Yield (caption_id, text, kind of the word) for the k likeliest other words in each place of wanted captions.
-
         Places are nouns, attributes, prepositions, verbs and numbers of one word. Words are whole tokens of letters.
         """
         for caption in from_parses(parses):
@@ -89,10 +85,8 @@ def _filled(caption: Caption, index: int, word: str) -> str:
 
 
 class LocalModel(_LocalFolder):
-    """A causal language model; used as `negcap.pipelines.endpoint.client.Endpoint`.
-
-    The budget does not apply: it costs nothing but time. With temperature 0 or None it answers greedily, else it
-    samples with the seed of the request.
+    """A causal language model, used as an `Endpoint` whose budget does not apply. With temperature 0 or None it answers
+    greedily, else it samples with the seed of the request.
     """
 
     role, kind = "local model", CAUSAL

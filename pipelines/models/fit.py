@@ -22,9 +22,8 @@ Line = dict[str, Any]  # what is known of an epoch: a line of metrics.jsonl
 
 
 class Step(NamedTuple):
-    """What a model makes of a batch. loss: the scalar to minimize; terms: scalars to log, such as the loss's parts.
-
-    size: what loss and terms are sums over, such as pairs; 1 if they are means. optimizer: the one that moves.
+    """What a model makes of a batch: the loss to minimize and terms to log, scalars; size: what they are sums over,
+    such as pairs, 1 if they are means; optimizer: the one that moves.
     """
 
     loss: Tensor
@@ -139,7 +138,7 @@ def fit(
 
 def progress(epoch: int, epochs: int, share: float, seconds: float) -> str:
     """How far a training is, when a share of an epoch took so many seconds: `epoch 3 of 12: 40 %, 2 min left of it, 31
-    min in all`. What is left includes no evaluation.
+    min in all`, evaluations apart.
     """
     share = min(share, 1.0)
     left = seconds * (1 / share - 1)
@@ -156,18 +155,15 @@ def minutes(seconds: float) -> str:
 
 @torch.no_grad()
 def move_average(mean: nn.Module, model: nn.Module, step: int, decay: float) -> None:
-    """Move averaged weights towards those of the model, after training step `step`, which counts from 1.
-
-    They move by the fraction 1 - decay of the difference, or by 1 / step if that is more: during the first 1 / (1 -
-    decay) steps, the average is the plain mean of all weights so far.
+    """Move averaged weights towards those of the model after training step `step`, from 1, by 1 - decay of the
+    difference, or by 1 / step if that is more: at first the average is the plain mean of all weights so far.
     """
     torch._foreach_lerp_(list[Tensor](mean.parameters()), list[Tensor](model.parameters()), max(1 - decay, 1 / step))
 
 
 def epoch_figures(results: Sequence[Step], epoch: int, began: float) -> Line:
-    """What the steps of an epoch say, per item: `loss`; `terms`, by name; `losses` of up to LOSS_POINTS parts.
-
-    Also `steps`, `seconds` since `began`, and `per_second`, items. Raises as `fit`.
+    """What the steps of an epoch say, per item: `loss`; `terms`, by name; `losses` of up to LOSS_POINTS parts. Also
+    `steps`, `seconds` since `began`, and `per_second`, items. Raises as `fit`.
     """
     if not results:
         raise ValueError(f"an epoch must have batches of at least two captions, epoch {epoch} has none")

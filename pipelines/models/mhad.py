@@ -21,8 +21,7 @@ from .similarities import COSINE, unit
 
 class RegionEncoder(nn.Module):
     """Maps the regions of images (B, R, D) to unit vectors (B, K · joint): transform, linear layer, K attention heads.
-
-    size: D. Regions whose features are all 0 are padding. Features (B, D) without regions count as one region.
+    Regions of zeros are padding; features (B, D) count as one region. size: D.
     """
 
     def __init__(self, config: MhadConfig, size: int, generator: Generator) -> None:
@@ -49,9 +48,8 @@ class MultiHeadAttention(nn.Module):
     """An encoder of image regions and one of sentences per language, each with K attention heads of its own.
 
     The vector of an image or sentence is the L2-normalized concatenation of its heads' vectors; similarity is the
-    cosine. Images and sentences are encoded apart from each other. features: the size of a region's feature vector.
-    words, vectors: the size of the first language's vocabulary, and initial word vectors, see `word_embedding`. others:
-    both for each further language.
+    cosine. features: the size of a region's features. words, vectors: the size of the first language's vocabulary, and
+    initial word vectors, see `word_embedding`. others: both for each further language.
     """
 
     def __init__(
@@ -100,9 +98,8 @@ HINGES: Mapping[str, Callable[[Tensor, float], Tensor]] = {
 
 
 def head_cosines(heads: Tensor, others: Tensor | None = None) -> Tensor:
-    """The cosines (B, K · (K - 1)) of all pairs of different heads of the same instance; heads: (B, K, H).
-
-    others: (B, K, H), the second head of each pair; None: `heads`, too.
+    """The cosines (B, K · (K - 1)) of all pairs of different heads of the same instance; heads: (B, K, H). others: (B,
+    K, H), the second head of each pair; None: `heads`, too.
     """
     cosines = unit(heads) @ unit(heads if others is None else others).transpose(1, 2)
     return cosines[:, ~torch.eye(heads.shape[1], dtype=torch.bool, device=heads.device)]
@@ -111,18 +108,16 @@ def head_cosines(heads: Tensor, others: Tensor | None = None) -> Tensor:
 def diversity_loss(views: Sequence[Tensor], margin: float, reading: str) -> Tensor:
     """The sum of the hinges of all pairs of different heads of the same instance, in all pairs of views; a scalar.
 
-    views: each (B, K, H), the heads' vectors of the images, and of their captions in each language. Pairs of views are
-    unordered and include a view with itself; pairs of heads (k, r), k ≠ r, are ordered. margin: α_D. reading: a key of
-    HINGES.
+    views: each (B, K, H), the heads of the images, and of their captions in each language. Pairs of views are unordered
+    and include a view with itself; pairs of heads k ≠ r are ordered. margin: α_D. reading: a key of HINGES.
     """
     pairs = combinations_with_replacement(views, 2)
     return torch.stack([HINGES[reading](head_cosines(*pair), margin).sum() for pair in pairs]).sum()
 
 
 class Sample(NamedTuple):
-    """What joins the B captions of the first language in a batch.
-
-    captions: (B,) by further language, of the same images. negatives: of the batch's English captions, or None.
+    """What joins the B captions of the first language in a batch. captions: (B,) by further language, of the same
+    images. negatives: of the batch's English captions, or None.
     """
 
     captions: Mapping[str, Tensor]
@@ -132,7 +127,7 @@ class Sample(NamedTuple):
 class CaptionPool:
     """The captions `train` (n,) by image and language, from which the further captions of each batch are drawn.
 
-    In an epoch, the captions of an image in one language are paired with a random permutation of those in another one
+    In an epoch, the captions of an image in one language are paired with a random permutation of those in another
     (repeated if there are fewer). Raises ValueError if negatives are wanted and there are none.
     """
 
@@ -154,9 +149,8 @@ class CaptionPool:
         return str(self.negatives or "")
 
     def sample(self, captions: Tensor, generator: Generator) -> Sample:
-        """The further captions of a batch, given those of the first language (B,), and negatives of the English ones.
-
-        generator: of the epoch; the permutations depend on the seed it began with.
+        """The further captions of a batch, given those of the first language (B,), and negatives of the English ones;
+        the permutations depend on the seed with which the generator, that of the epoch, began.
         """
         if self.epoch[0] != generator.initial_seed():
             chance, order = Generator().manual_seed(generator.initial_seed()), {}
@@ -178,8 +172,8 @@ def mhad_losses(
     """The terms of the loss on a batch by name, each a weighted scalar summed over the batch.
 
     `en`, `de`, …: images with the captions of a language. `en-de`, …: captions of two languages, times gamma.
-    `diversity`: of the heads, see `diversity_loss`. `negatives`: of images with the negatives of their English
-    captions, as in VSE-C. epoch: from 1; the first config.warm_up epochs sum the hinges.
+    `diversity`: see `diversity_loss`. `negatives`: of images with the negatives of their English captions, as in VSE-C.
+    epoch: from 1.
     """
     size, device = len(batch.captions), batch.features.device
     negatives = sampled.negatives if epoch > config.negatives_after else None

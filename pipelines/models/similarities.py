@@ -22,11 +22,9 @@ BLOCK = {"cpu": 1 << 18, "cuda": 1 << 25}  # differences of coordinates computed
 
 
 class Similarity(NamedTuple):
-    """How the vectors of images and texts are made and compared; a larger score is more similar.
-
-    finish: an encoder's output (…, d) to the vectors (…, d) that are stored and compared. pairs: images (n, d) and
-    texts (n, d), row by row, to scores (n,). matrix: images (I, d) and texts (C, d) to the scores (I, C) of all pairs.
-    All are differentiable.
+    """How vectors are made and compared, differentiably; a larger score is more similar. finish: an encoder's output
+    (…, d) to vectors (…, d). pairs: images (n, d) and texts (n, d) to scores (n,). matrix: images (I, d) and texts (C,
+    d) to (I, C).
     """
 
     finish: Callable[[Tensor], Tensor]
@@ -54,9 +52,8 @@ def order_penalty(below: Tensor, above: Tensor) -> Tensor:
 
 
 def order_penalties(below: Tensor, above: Tensor) -> Tensor:
-    """E of all pairs, (m, n), of vectors below (m, d) and above (n, d).
-
-    The (m, n, d) differences are computed in blocks, and again for the gradient, so that they are never all in memory.
+    """E of all pairs, (m, n), of vectors below (m, d) and above (n, d). The (m, n, d) differences are computed in
+    blocks, and again for the gradient, so that they are never all in memory.
     """
     return _OrderPenalties.apply(below, above)
 

@@ -29,9 +29,8 @@ PAD_ID, START_ID, END_ID, UNKNOWN_ID = range(len(SPECIALS))
 
 
 class EncodedTexts(NamedTuple):
-    """n texts as word ids: text i, from <start> to <end>, is `tokens[offsets[i]:offsets[i + 1]]`.
-
-    tokens: (total,) int32. offsets: (n + 1,) int64.
+    """n texts as word ids: text i, from <start> to <end>, is `tokens[offsets[i]:offsets[i + 1]]`. tokens: (total,)
+    int32. offsets: (n + 1,) int64.
     """
 
     tokens: npt.NDArray[np.int32]
@@ -56,9 +55,8 @@ def tokenize(text: str) -> list[str]:
 
 
 def word_spans(text: str) -> list[tuple[int, int]]:
-    """Where the words that `tokenize` makes of a text are in it, as (start, end) in characters, the end exclusive.
-
-    A word that is not written as its token (a quotation mark becomes two) gets what is left of its piece.
+    """Where the words that `tokenize` makes of a text are in it, as (start, end) in characters, the end exclusive. A
+    word that is not written as its token (a quotation mark becomes two) gets what is left of its piece.
     """
     spans, lower = [], text.lower()
     if len(lower) != len(text):
@@ -75,9 +73,8 @@ def word_spans(text: str) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class WordVocabulary:
-    """The words that a model knows; a word's id is its index. The first four are <pad>, <start>, <end>, <unk>.
-
-    Raises ValueError if these four do not come first, or a word occurs twice.
+    """The words that a model knows; a word's id is its index. Raises ValueError if <pad>, <start>, <end>, <unk> do not
+    come first, or a word occurs twice.
     """
 
     words: tuple[str, ...]
@@ -143,9 +140,9 @@ def read_vectors(path: Path, vocabulary: WordVocabulary, size: int) -> Tensor:
     """Read the vectors of a vocabulary's words, (V, size); the row of a word that the file lacks is NaN.
 
     A name of several words ("tennis racket") that the file lacks gets the mean of those of its words that have a
-    vector. A text file holds one word and its numbers per line, separated by spaces; an npz file two arrays of any
-    names, words (n,) and vectors (n, size). Raises ValueError, naming the file and line, for another format or size, or
-    if the file has none of the words.
+    vector. A text file holds a word and its numbers per line, separated by spaces; an npz file two arrays of any names,
+    words (n,) and vectors (n, size). Raises ValueError, naming file and line, for another format or size, or none of
+    the words.
     """
     found = torch.full((len(vocabulary), size), torch.nan)
     for word, values in _npz(path, size) if _is_zip(path) else _text(path, size):

@@ -157,7 +157,6 @@ def licence(source: Path) -> str:
 
 def build(source: Path, output: Path) -> None:
     """Write the taxonomy of the WordNet in the folder `source` to the Parquet file `output`, its licence beside it.
-
     Raises FileNotFoundError with the first file that `source` lacks.
     """
     with tempfile.TemporaryDirectory() as folder:

@@ -208,9 +208,8 @@ def write_captions(
     decoding: str,
     config: CaptionerEvaluateConfig,
 ) -> tuple[pa.Array, float]:
-    """Write config.n captions per image, each with its own noise; none is rejected.
-
-    Returns them, those of an image together, and the mean of the discriminator's r for the first ones.
+    """Write config.n captions per image, each with its own noise; none is rejected. Returns them, those of an image
+    together, and the mean of the discriminator's r for the first ones.
     """
     discriminator = captioner.nets.discriminator
     images, device = len(reference.ids), discriminator.image.weight.device

@@ -37,7 +37,6 @@ def caption_noise(
     keys: npt.NDArray[np.uint64], numbers: npt.NDArray[np.uint64], noise: int, words: int
 ) -> tuple[Tensor, Tensor]:
     """Normal numbers (n, noise) for the generator's z, and uniform ones (n, words) to sample its words, by splitmix64.
-
     They are those of captions number `numbers` (n,) of the images with `keys` (n,).
     """
     with np.errstate(over="ignore"):
@@ -139,9 +138,8 @@ def empty_sentences(rows: int, max_words: int, device: torch.device) -> PaddedSe
 
 @torch.no_grad()
 def sample_sentences(generator: Generator, features: Tensor, noise: Tensor, uniforms: Tensor) -> PaddedSentences:
-    """One sampled sentence per image of up to T words, <end> included.
-
-    features: (B, D). noise: (B, z). uniforms: (B, T), in (0, 1).
+    """One sampled sentence per image of up to T words, <end> included. features: (B, D). noise: (B, z). uniforms: (B,
+    T), in (0, 1).
     """
     empty = empty_sentences(len(features), uniforms.shape[1], features.device)
     return complete(generator, generator.first_state(features, noise), empty, uniforms)[0]
@@ -195,10 +193,8 @@ def write_sentences(
     wanted: tuple[np.ndarray, np.ndarray],
     config: WritingConfig,
 ) -> PaddedSentences:
-    """Write n captions, AT_ONCE at a time; the result is on the CPU.
-
-    features: (I, D), transformed. keys: (I,) `stream_keys` of the images. wanted: the image index and the number of
-    each caption, both (n,).
+    """Write n captions, AT_ONCE at a time; the result is on the CPU. features: (I, D), transformed. keys: (I,)
+    `stream_keys` of the images. wanted: the image index and the number of each caption, both (n,).
     """
     sizes, device = captioner.config, features.device
     generator = captioner.nets.generator

@@ -21,9 +21,8 @@ Reward = Callable[[PaddedSentences, Tensor], Tensor]  # sentences, the batch row
 
 
 def likelihood_loss(log_probs: Tensor, sentences: PaddedSentences) -> Tensor:
-    """The mean negative log-likelihood per word, a scalar; <unk> is not counted.
-
-    log_probs: (B, T) of the words of sentences.
+    """The mean negative log-likelihood per word, a scalar; <unk> is not counted. log_probs: (B, T) of the words of
+    sentences.
     """
     counted = sentences.mask & (sentences.words != UNKNOWN_ID)
     return -log_probs.sum() / counted.sum()
@@ -45,17 +44,15 @@ def discriminator_loss(
 
 
 def policy_loss(log_probs: Tensor, values: Tensor, baseline: Tensor) -> Tensor:
-    """A scalar whose gradient is that of the policy, -E[Σ_t ∇ log π(w_t | …) (V(S_1:t) - b_t)] (eq. 2).
-
-    log_probs: (B, T) log π of the sampled words w_t. values: (B, T) the values V. baseline: (B, T) the baselines b_t.
+    """A scalar whose gradient is that of the policy, -E[Σ_t ∇ log π(w_t | …) (V(S_1:t) - b_t)] (eq. 2). log_probs: (B,
+    T) log π of the sampled words w_t. values: (B, T) the values V. baseline: (B, T) the baselines b_t.
     """
     return -(log_probs * (values - baseline).detach()).sum() / len(values)
 
 
 def mean_of_others(values: Tensor) -> Tensor:
-    """Baselines b_t (B, T) for values (B, T): the mean of the other rows' values at t; 0 for a single row.
-
-    As rows are sampled independently, this does not change the expectation of the gradient.
+    """Baselines b_t (B, T) for values (B, T): the mean of the other rows' values at t; 0 for a single row. As rows are
+    sampled independently, this does not change the expectation of the gradient.
     """
     return (values.sum(0) - values) / max(len(values) - 1, 1)
 

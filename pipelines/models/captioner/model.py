@@ -76,9 +76,8 @@ class Generator(nn.Module):
         return LSTMState(*self.first(torch.cat([features, noise], 1)).tanh().chunk(2, 1))
 
     def step(self, state: LSTMState, words: Tensor) -> tuple[Tensor, LSTMState]:
-        """Read one word per sentence (B,); returns the logits (B, V) of the next word and the new state.
-
-        Without dropout. The LSTM's equations are written out, which is faster for one step than a call of `lstm`.
+        """Read one word per sentence (B,); returns the logits (B, V) of the next word and the new state. Without
+        dropout. The LSTM's equations are written out, which is faster for one step than a call of `lstm`.
         """
         input_weight, hidden_weight, input_bias, hidden_bias = self.lstm.all_weights[0]
         gates = linear(self.embedding(words), input_weight, input_bias)
@@ -93,9 +92,8 @@ class Generator(nn.Module):
         return linear(hidden, self.out.weight, self.out.bias + self.forbidden)
 
     def forward(self, state: LSTMState, sentences: PaddedSentences) -> Tensor:
-        """The log-probability log π (B, T) of each word of sentences, starting from `state`.
-
-        That of padding and of forbidden words is 0.
+        """The log-probability log π (B, T) of each word of sentences, starting from `state`. That of padding and of
+        forbidden words is 0.
         """
         words, lengths = sentences
         start = torch.full_like(words[:, :1], START_ID)
@@ -151,9 +149,8 @@ class Nets(NamedTuple):
 
 
 def build_nets(config: CaptionerConfig, features: int, words: int) -> Nets:
-    """New nets, whose initial weights depend only on the config.
-
-    features: the size of an image's feature vector. words: the size of the vocabulary.
+    """New nets, whose initial weights depend only on the config. features: the size of an image's feature vector.
+    words: the size of the vocabulary.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
@@ -166,7 +163,6 @@ def build_nets(config: CaptionerConfig, features: int, words: int) -> Nets:
 
 def transform_features(features: Tensor, transform: str) -> Tensor:
     """Features for both nets, (I, D) float32: transformed; a grid (I, R, D) is first averaged over its regions.
-
     transform: a key of TRANSFORMS. A block of images is read at a time.
     """
     parts = (part.float() for part in features.split(IMAGES))
@@ -174,9 +170,8 @@ def transform_features(features: Tensor, transform: str) -> Tensor:
 
 
 def weights_file(folder: Path, phase: str) -> Path:
-    """The weights file of a phase, "mle" or "gan".
-
-    Raises ValueError for another phase, FileNotFoundError if the folder holds no captioner or not yet this file.
+    """The weights file of a phase, "mle" or "gan". Raises ValueError for another phase, FileNotFoundError if the folder
+    holds no captioner or not yet this file.
     """
     if phase not in PHASES:
         raise ValueError(f"phase must be one of {', '.join(PHASES)}, was: {phase}")

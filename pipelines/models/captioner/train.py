@@ -114,9 +114,8 @@ class Training:
         return sum(count * loss for count, loss in zip(words, losses, strict=True)) / sum(words)
 
     def discriminator_step(self, rows: Tensor, generated: PaddedSentences) -> Step:
-        """The discriminator on captions `rows` (B,), generated ones of the same images, and those of other images.
-
-        Its terms: the loss, and the accuracies on the three kinds, from 0 to 1.
+        """The discriminator on captions `rows` (B,), generated ones of the same images, and those of other images. Its
+        terms: the loss, and the accuracies on the three kinds, from 0 to 1.
         """
         discriminator = self.nets.discriminator
         images = discriminator.images(self.features_of(rows))
@@ -132,10 +131,8 @@ class Training:
         return Step(loss, terms, optimizer="discrimination")
 
     def policy_step(self, rows: Tensor, noise: Generator) -> Step:
-        """The policy gradient on captions sampled for the images of captions `rows` (B,).
-
-        Its terms: the mean reward, the policy's mean entropy per word in nats, estimated from the sampled words, and
-        the mean number of words.
+        """The policy gradient on captions sampled for the images of captions `rows` (B,). Its terms: the mean reward,
+        the policy's mean entropy per word in nats, estimated from the sampled words, and the mean number of words.
         """
         (generator, discriminator), config = self.nets, self.config
         features = self.features_of(rows)
@@ -280,7 +277,6 @@ def train(config: CaptionerConfig, *, overwrite: bool = False, say: Callable[[st
 
 def draw_curves(history: Sequence[Mapping[str, Any]], path: Path) -> None:
     """Draw likelihood, reward and entropy, the discriminator's accuracy, and distinct-2 over the epochs as a PNG.
-
     history: the lines of metrics.jsonl.
     """
     figure = new_figure(14, 3.4)

@@ -64,7 +64,6 @@ class Pairs:
 
 def read_counterparts(config: ClipConfig, ids: Sequence[str]) -> tuple[list[Path], list[str], Tensor]:
     """The pictures (N) in which negatives of captions are true, these negatives (N), and the caption of each, (N,).
-
     ids: the caption_ids. The captions are in ascending order. Raises ValueError if there are none.
     """
     number = {id: at for at, id in enumerate(ids)}
@@ -80,7 +79,6 @@ def read_counterparts(config: ClipConfig, ids: Sequence[str]) -> tuple[list[Path
 
 def draw_counterparts(owner: Tensor, captions: Tensor, generator: Generator) -> tuple[Tensor, Tensor]:
     """One counterpart of each caption of a batch (B,) that has any: their numbers (n,), and where in the batch (n,).
-
     owner: (N,) the caption of each counterpart, in ascending order.
     """
     first, last = torch.searchsorted(owner, captions), torch.searchsorted(owner, captions, right=True)

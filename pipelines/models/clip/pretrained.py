@@ -64,9 +64,8 @@ def cached(repository: str, *names: str) -> Path | None:
 
 
 def read_hugging_face(folder: Path) -> Loaded:
-    """Load a dual encoder from a folder, in float32; code in it is never run.
-
-    Raises ValueError for what cannot be read, lacks weights, or has no vectors of images and texts.
+    """Load a dual encoder from a folder, in float32; code in it is never run. Raises ValueError for what cannot be
+    read, lacks weights, or has no vectors of images and texts.
     """
     import transformers
 

@@ -91,7 +91,6 @@ def unified_retrieval(
     queries: Mapping[str, Queries], embed: Embed, images: Tensor, similarity: Similarity = COSINE
 ) -> dict[str, dict[str, float]]:
     """For each kind of query: the number of queries, mAP in %, and the mean share of true images (of (I, d)) in %.
-
     Kinds without queries are left out.
     """
     found = {}

@@ -66,9 +66,8 @@ def choose_attacks(corpus: Corpus, captions: Tensor, config: EvaluateConfig) -> 
 
 
 def complete_captions(corpus: Corpus, captions: Tensor, least: int) -> Tensor:
-    """Those of the captions (n,) whose image's captions all have `least` negatives of each family in FAMILIES.
-
-    Raises ValueError if no image has such captions only.
+    """Those of the captions (n,) whose image's captions all have `least` negatives of each family in FAMILIES. Raises
+    ValueError if no image has such captions only.
     """
     image, few = corpus.captions.image, torch.zeros(corpus.texts.captions, dtype=torch.bool)
     for made in FAMILIES.values():
@@ -83,9 +82,8 @@ def complete_captions(corpus: Corpus, captions: Tensor, least: int) -> Tensor:
 
 
 def first_negatives(corpus: Corpus, captions: Tensor, wanted: Tensor, limit: int) -> Tensor:
-    """The indices (P,) of up to `limit` negatives per caption (n,), of those that are `wanted` (M,), a mask.
-
-    The first negative of each operator comes before the second ones, and so on.
+    """The indices (P,) of up to `limit` negatives per caption (n,), of those that are `wanted` (M,), a mask. The first
+    negative of each operator comes before the second ones, and so on.
     """
     chosen = torch.zeros(corpus.texts.captions, dtype=torch.bool)
     chosen[captions] = True

@@ -37,9 +37,8 @@ class Ranks(NamedTuple):
 
 
 def own_scores(images: Tensor, sentences: Tensor, owner: Tensor, similarity: Similarity = COSINE) -> Tensor:
-    """The similarity (C,) of each sentence (C, d) with its image; owner: (C,) its index among images (I, d).
-
-    Raises ValueError for vectors that are not finite.
+    """The similarity (C,) of each sentence (C, d) with its image; owner: (C,) its index among images (I, d). Raises
+    ValueError for vectors that are not finite.
     """
     blocks = max(1, BLOCK // images.shape[1])
     pairs = zip(sentences.split(blocks), owner.split(blocks), strict=True)
@@ -52,10 +51,8 @@ def own_scores(images: Tensor, sentences: Tensor, owner: Tensor, similarity: Sim
 
 
 def rank(images: Tensor, captions: Tensor, owner: Tensor, similarity: Similarity = COSINE) -> Ranks:
-    """Rank all captions (C, d) for every image (I, d), and all images for every caption.
-
-    owner: (C,) the index of each caption's image; every image must have a caption. Raises ValueError for vectors that
-    are not finite.
+    """Rank all captions (C, d) for every image (I, d), and all images for every caption. owner: (C,) the index of each
+    caption's image; every image must have a caption. Raises ValueError for vectors that are not finite.
     """
     own = own_scores(images, captions, owner, similarity)
     best = own.new_full((len(images),), -torch.inf).scatter_reduce(0, owner, own, "amax")
@@ -76,9 +73,8 @@ def ranks_in_rows(scores: Tensor, true: Tensor) -> Tensor:
 
 
 def count_outranking(images: Tensor, best: Tensor, sentences: Tensor, similarity: Similarity = COSINE) -> Tensor:
-    """For each image (I, d), how many false sentences (n, d) score at least as high as its best caption: (I,).
-
-    best: (I,) the score of each image's best caption; scores within TIE of it count as equal.
+    """For each image (I, d), how many false sentences (n, d) score at least as high as its best caption: (I,). best:
+    (I,) the score of each image's best caption; scores within TIE of it count as equal.
     """
     above = torch.zeros(len(images), dtype=torch.long, device=images.device)
     for part in sentences.split(max(1, BLOCK // len(images))):
@@ -119,9 +115,8 @@ def mean_over_folds(
 
 
 def count_hits(ranks: Tensor, owner: Tensor, images: int) -> tuple[np.ndarray, np.ndarray]:
-    """Per image, the number of its queries with rank <= 1, <= 5 and <= 10, (I, 3), and that of all, (I, 1).
-
-    ranks: (n,) of queries, from 1. owner: (n,) the image index of each query. images: I.
+    """Per image, the number of its queries with rank <= 1, <= 5 and <= 10, (I, 3), and that of all, (I, 1). ranks: (n,)
+    of queries, from 1. owner: (n,) the image index of each query. images: I.
     """
     own, of = ranks.cpu().numpy(), owner.cpu().numpy()
     counts = [np.bincount(of, own <= k, images) for k in TOP]

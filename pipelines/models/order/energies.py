@@ -19,9 +19,8 @@ VARIANCES = (0.05, 5.0)  # bounds of a Gaussian's variances
 
 
 class Energy(nn.Module):
-    """The penalties E, and free vectors of any sign for N concepts, uniform in [-0.1, 0.1] at first.
-
-    concepts: N. dim: of the vectors.
+    """The penalties E, and free vectors of any sign for N concepts, uniform in [-0.1, 0.1] at first. concepts: N. dim:
+    of the vectors.
     """
 
     def __init__(self, concepts: int, dim: int, generator: Generator) -> None:
@@ -71,9 +70,8 @@ class Order(Energy):
 
 
 class Gaussians(Energy):
-    """word2gauss (Vilnis and McCallum 2015): E = KL(below ‖ above) of Gaussians with diagonal covariances.
-
-    The variances are kept in [0.05, 5]; they are 1 at first, and the means uniform in [-0.1, 0.1].
+    """word2gauss (Vilnis and McCallum 2015): E = KL(below ‖ above) of Gaussians with diagonal covariances. The
+    variances are kept in [0.05, 5]; they are 1 at first, and the means uniform in [-0.1, 0.1].
     """
 
     def __init__(self, concepts: int, dim: int, generator: Generator) -> None:
@@ -98,9 +96,8 @@ def _table(vectors: Tensor) -> nn.Embedding:
 
 
 def pair_loss(true: Tensor, false: Tensor, margin: float) -> Tensor:
-    """Σ_true E + Σ_false max(0, α - E): the loss of Vendrov et al. (2016), eq. 3, a scalar.
-
-    true, false: (n,) and (m,) penalties E of related and of unrelated pairs. margin: α.
+    """Σ_true E + Σ_false max(0, α - E): the loss of Vendrov et al. (2016), eq. 3, a scalar. true, false: (n,) and (m,)
+    penalties E of related and of unrelated pairs. margin: α.
     """
     return true.sum() + (margin - false).clamp(min=0).sum()
 
@@ -122,9 +119,8 @@ ENERGIES: Mapping[str, tuple[type[Energy], Loss, float]] = {
 
 
 def best_threshold(penalties: Tensor, related: Tensor) -> float:
-    """The threshold t with the highest accuracy of "related if E <= t"; halfway between two penalties.
-
-    penalties: (n,). related: (n,) bool. Among equal accuracies the lowest threshold is taken; -inf relates no pair.
+    """The threshold t with the highest accuracy of "related if E <= t"; halfway between two penalties. penalties: (n,).
+    related: (n,) bool. Among equal accuracies the lowest threshold is taken; -inf relates no pair.
     """
     values, order = penalties.double().sort(stable=True)
     right = torch.cat([values.new_zeros(1), (2 * related[order].double() - 1).cumsum(0)])  # of the first k as related

@@ -104,9 +104,8 @@ Say = Callable[[str], None]
 
 
 class EncodedPairs(NamedTuple):
-    """n pairs as word ids: the premise of pair i is sentence i, its hypothesis sentence n + i of a flat array.
-
-    tokens: (total,), on the device. offsets: (2 n + 1,), entailed: (n,) bool, both on the CPU.
+    """n pairs as word ids: the premise of pair i is sentence i, its hypothesis sentence n + i of a flat array. tokens:
+    (total,), on the device. offsets: (2 n + 1,), entailed: (n,) bool, both on the CPU.
     """
 
     tokens: Tensor
@@ -115,9 +114,8 @@ class EncodedPairs(NamedTuple):
 
 
 class SentencePairs(nn.Module):
-    """A GRU over word vectors whose last states, finished as the similarity has it, are compared.
-
-    words: the size of the vocabulary. vectors: see `word_embedding`.
+    """A GRU over word vectors whose last states, finished as the similarity has it, are compared. words: the size of
+    the vocabulary. vectors: see `word_embedding`.
     """
 
     def __init__(

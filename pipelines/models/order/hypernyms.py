@@ -212,7 +212,6 @@ def fit_plane(related: Tensor) -> tuple[Tensor, Tensor]:
 
 def draw_plane(taxonomy: Taxonomy, concepts: Sequence[str], path: Path) -> None:
     """Draw concepts as points of a plane, and as lines the pairs that their order gets right, misses or adds, as a PNG.
-
     The more general a concept, the nearer it lies to the origin.
     """
     chosen = [taxonomy.names.index(name) for name in concepts]

@@ -100,7 +100,6 @@ def named_objects(
     objects: Sequence[set[str]], owner: Sequence[int], images: int, least: int
 ) -> tuple[list[str], Tensor, Tensor]:
     """Objects that captions of at least `least` images name, sorted: N names, and (N, I) bool, which images these are.
-
     Also the pairs (Q, 2) of them that as many images have together. objects: of each caption. owner: its image.
     """
     rows = pd.DataFrame({"image": owner, "object": [sorted(words) for words in objects]}).explode("object").dropna()

@@ -21,7 +21,6 @@ Pairs = npt.NDArray[np.int64]  # (n, 2): a concept and one above it
 
 class Taxonomy(NamedTuple):
     """Concepts by number. names: such as "dog.n.01". closure: (P, 2), each with all above it, in ascending order.
-
     chains: (P,), by how many chains of hypernyms a pair is connected.
     """
 
@@ -75,9 +74,8 @@ def read_taxonomy(path: Path | None = None) -> Taxonomy:
 
 
 def count_chains(edges: Pairs, concepts: int) -> tuple[Pairs, npt.NDArray[np.int64]]:
-    """The closure (P, 2) of edges (E, 2), see `transitive_closure`, and how many chains connect each pair, (P,).
-
-    Raises ValueError for a circle of edges.
+    """The closure (P, 2) of edges (E, 2), see `transitive_closure`, and how many chains connect each pair, (P,). Raises
+    ValueError for a circle of edges.
     """
     longer = direct = csr_array((np.ones(len(edges), np.int64), edges.T), shape=(concepts, concepts))
     counts = direct

@@ -96,9 +96,8 @@ class Step(NamedTuple):
 
 
 def steps(settings: PapersConfig) -> list[Step]:
-    """Everything that the parts of `settings` need, all parts if it names none; a step is behind those that it needs.
-
-    A step needs those before it that write to a folder that its command names; `caption` writes to a run.
+    """Everything that the parts of `settings` need, all parts if it names none; a step is behind those that it needs. A
+    step needs those before it that write to a folder that its command names; `caption` writes to a run.
     """
     jobs = dict[str, Sequence[str]]()
     for part in settings.parts or PARTS:
@@ -140,9 +139,8 @@ def _run(settings: PapersConfig) -> Jobs:
 def _training(
     name: str, model: str, flags: str, run: str = "{run}", evaluations: Mapping[str, str] = ONCE
 ) -> tuple[str, list[str]]:
-    """The job that trains a model and evaluates it.
-
-    flags: of the training. evaluations: flags by the name of the folder for the results.
+    """The job that trains a model and evaluates it. flags: of the training. evaluations: flags by the name of the
+    folder for the results.
     """
     folder = f"{{models}}/{name}"
     return name, [

@@ -64,9 +64,8 @@ def read_probe(settings: PapersConfig, task: str) -> dict[str, Any]:
 
 
 def difference(settings: PapersConfig, table: str, one: str, other: str, recipe: str) -> Mapping[str, Figure]:
-    """The differences of the metrics of two models of a table, by a recipe, see VariantResult.minus.
-
-    Over the seeds that both are evaluated with; empty if there is no such seed.
+    """The differences of the metrics of two models of a table, by a recipe, see VariantResult.minus. Over the seeds
+    that both are evaluated with; empty if there is no such seed.
     """
     run = settings.captions if table in OF_CAPTIONS else settings.run
     pairs = zip(settings.trained(one, recipe), settings.trained(other, recipe), strict=True)
@@ -98,9 +97,8 @@ def _value(metrics: Mapping[str, Any], place: str) -> float:
 
 
 def _cells(seeds: Sequence[Mapping[str, Any]], places: Iterable[str], without_span: Sequence[int] = ()) -> list[str]:
-    """Means over seeds, to one decimal; with the least and the greatest value if there are several seeds.
-
-    without_span: the numbers of the places that have the mean only.
+    """Means over seeds, to one decimal; with the least and the greatest value if there are several seeds. without_span:
+    the numbers of the places that have the mean only.
     """
     columns = ([_value(metrics, place) for metrics in seeds] for place in places)
     return [
@@ -114,9 +112,8 @@ def _reported(values: Iterable[float]) -> list[str]:
 
 
 def _compared(name: str, settings: PapersConfig, more: Callable[[PapersConfig], Rows] = lambda settings: []) -> str:
-    """A table of COMPARED: what the paper reports, what each recipe and model has, and the differences of models.
-
-    more: further rows, before the differences.
+    """A table of COMPARED: what the paper reports, what each recipe and model has, and the differences of models. more:
+    further rows, before the differences.
     """
     its, rows = COMPARED[name], more(settings)
     reported, pairs = its["reported"], its.get("differences", ())

@@ -18,9 +18,8 @@ TASKS = {"words": image_to_word, "blanks": fill_blanks}
 def probe(
     task: str, run: Path, config: ProbeConfig, output: Path, say: Callable[[str], None] = lambda line: None
 ) -> str:
-    """Run a task of TASKS; writes TASK.json and TASK.md to `output`, and returns the tables as Markdown.
-
-    Raises FileNotFoundError or ValueError for a run without what the task needs, and as `word_tables`.
+    """Run a task of TASKS; writes TASK.json and TASK.md to `output`, and returns the tables as Markdown. Raises
+    FileNotFoundError or ValueError for a run without what the task needs, and as `word_tables`.
     """
     torch.set_num_threads(config.threads)
     metrics, text = TASKS[task](Task(run, config, say))

@@ -99,7 +99,6 @@ class BlankFiller(nn.Module):
 
     def forward(self, blanks: Blanks, captions: Tensor, which: Tensor, owner: Tensor, features: Tensor) -> Tensor:
         """Vectors (b, e) for the blanks `which` (b,), of captions (B,); owner: (b,) the index of each one's caption.
-
         features: (I, D) of all images. The state of either GRU beside the blank does not depend on the blank itself.
         """
         packed = pack_sentences(blanks.offsets, captions)
@@ -152,9 +151,8 @@ def train_filler(
 
 
 def blank_ranks(filler: BlankFiller, features: Tensor, blanks: Blanks, choices: Tensor, size: int = 256) -> Tensor:
-    """The rank (m,), from 1, of each blank's word among `choices` (k,), word ids, by cosine with the prediction.
-
-    size: captions at a time. A word as near as the right one counts as nearer.
+    """The rank (m,), from 1, of each blank's word among `choices` (k,), word ids, by cosine with the prediction. size:
+    captions at a time. A word as near as the right one counts as nearer.
     """
     vectors = functional.normalize(filler.words[choices], dim=1)
     place = torch.full((len(filler.words),), -1)
@@ -174,9 +172,8 @@ def blank_ranks(filler: BlankFiller, features: Tensor, blanks: Blanks, choices: 
 
 
 def frequency_ranks(train: Blanks, test: Blanks) -> Tensor:
-    """The rank (m,), from 1, of each test blank's word by how often train blanks of its kind hold it.
-
-    A tie counts against it. A baseline that reads neither caption nor image.
+    """The rank (m,), from 1, of each test blank's word by how often train blanks of its kind hold it. A tie counts
+    against it. A baseline that reads neither caption nor image.
     """
     size = int(max(train.words.max(), test.words.max())) + 1
     ranks = []
@@ -197,9 +194,8 @@ def recalls(ranks: Tensor, kind: Tensor) -> dict[str, dict[str, float]]:
 
 
 def fill_blanks(task: Task) -> tuple[dict[str, Any], str]:
-    """VSE-C's Table 7: how well blanked words are found with each table of word vectors, and without the image.
-
-    Returns the metrics, and their table as Markdown.
+    """VSE-C's Table 7: how well blanked words are found with each table of word vectors, and without the image. Returns
+    the metrics, and their table as Markdown.
     """
     config, captions, features = task.config, task.captions, task.features
     vocabulary = build_vocabulary((captions.texts[int(n)].as_py() for n in task.train), config.min_count or 4)

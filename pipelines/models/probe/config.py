@@ -20,8 +20,7 @@ class ProbeConfig(Settings):
     train_splits: tuple[str, ...] = Field(("train", "restval"), description="words, blanks: split to train on")
     features: str = Field(TABLE, description="words, blanks: table of features: features, or NAME for features_NAME")
     min_count: AtLeastOne | None = Field(
-        None,
-        description="occurrences that an object (words) or a word (blanks) needs; none: by corpus size, and 4",
+        None, description="occurrences that an object (words) or a word (blanks) needs; none: by corpus size, and 4"
     )
     epochs: AtLeastOne | None = Field(None, description="epochs of training; none: 15 (words), 10 (blanks)")
     hidden: AtLeastOne | None = Field(None, description="blanks: units of each GRU; none: 512")

@@ -27,10 +27,8 @@ EPOCHS = 15  # of VSE-C
 
 
 class Objects(NamedTuple):
-    """O frequent objects, and which of them I images have.
-
-    words: the objects. present, absent: (I, O) bool; an object that is neither is a direct hypernym or hyponym of one
-    that is present.
+    """O frequent objects, and which of them I images have. words: the objects. present, absent: (I, O) bool; an object
+    that is neither is a direct hypernym or hyponym of one that is present.
     """
 
     words: list[str]
@@ -179,9 +177,8 @@ def mean_average_precision(
 
 
 def image_to_word(task: Task) -> tuple[dict[str, Any], str]:
-    """VSE-C's Table 6: how well each table of word vectors tells which objects an image shows.
-
-    Returns the metrics, and their table as Markdown.
+    """VSE-C's Table 6: how well each table of word vectors tells which objects an image shows. Returns the metrics, and
+    their table as Markdown.
     """
     config, captions, features = task.config, task.captions, task.features
     objects = frequent_objects(task.run, captions.image_ids, config.min_count)

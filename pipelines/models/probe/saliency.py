@@ -40,7 +40,6 @@ AT_ONCE = 512  # negatives whose gradients are computed together
 
 def saliency(model: Path, run: Path, photos: Path | None, output: Path, config: SaliencyConfig) -> str:
     """VSE-C's Figure 2 with a measure: writes saliency.json, .md and .png to `output`; returns the table as Markdown.
-
     photos: the folder of the run's photos, to draw beside the negatives. Raises as `find_saliency`.
     """
     negatives, features = find_saliency(model, run, config)
@@ -141,9 +140,8 @@ def gradients(
 
 
 def edited_words(spans: list[tuple[int, int]], edits: list[dict[str, Any]]) -> list[bool]:
-    """For each word of a negative, whether an edit put it in.
-
-    spans: of the words, as (start, end) in the negative. edits: of the negative; their places are in the caption.
+    """For each word of a negative, whether an edit put it in. spans: of the words, as (start, end) in the negative.
+    edits: of the negative; their places are in the caption.
     """
     put, shift = [], 0
     for edit in edits:
@@ -154,9 +152,8 @@ def edited_words(spans: list[tuple[int, int]], edits: list[dict[str, Any]]) -> l
 
 
 def summarize(negatives: pd.DataFrame, seed: int) -> dict[str, dict[str, Any]]:
-    """By operator: the mean share of the saliency on edited words, and the share that chance gives, in %.
-
-    With the number of negatives, and intervals of the share and of its difference from chance.
+    """By operator: the mean share of the saliency on edited words, and the share that chance gives, in %. With the
+    number of negatives, and intervals of the share and of its difference from chance.
     """
     metrics = {}
     for name, rows in negatives.assign(beyond=negatives["share"] - negatives["chance"]).groupby("operator"):

@@ -22,9 +22,8 @@ FILE, RANDOM = "vectors of the file", "with random numbers"  # the first rows of
 
 
 class Task:
-    """The data of a task: features (I, D) of a run's images; the captions, as indices, to train and to test on.
-
-    Raises FileNotFoundError or ValueError for a run without captions of images.
+    """The data of a task: features (I, D) of a run's images; the captions, as indices, to train and to test on. Raises
+    FileNotFoundError or ValueError for a run without captions of images.
     """
 
     def __init__(self, run: Path, config: ProbeConfig, say: Callable[[str], None]) -> None:
@@ -76,10 +75,8 @@ def word_tables(vectors: Path, models: Sequence[Path], words: Sequence[str], see
 
 
 def learned_vectors(embedding: nn.Module) -> Tensor:
-    """The vectors (V, e) that a model has learned for the words of its vocabulary.
-
-    The grounded part of two-part vectors, the basic embeddings of UniVSE's φ, or the whole table. Raises ValueError for
-    an embedding of another kind.
+    """The vectors (V, e) that a model has learned for the words of its vocabulary. The grounded part of two-part
+    vectors, the basic embeddings of UniVSE's φ, or the whole table. Raises ValueError for an embedding of another kind.
     """
     part = {TwoPartEmbedding: "learned", WordEncoder: "basic"}.get(type(embedding))
     table = getattr(embedding, part) if part else embedding

@@ -64,9 +64,8 @@ class Variant(NamedTuple):
         return cls(name, model, families, similarity, recipe)
 
     def config(self, seed: int, output: Path, settings: Mapping[str, Any]) -> TrainConfig:
-        """The config of this variant's training with a seed; the model's folder is `output/<name>-<seed>`.
-
-        settings: fields to set, of this model or of others, `run` among them, and the recipe of the comparison.
+        """The config of this variant's training with a seed; the model's folder is `output/<name>-<seed>`. settings:
+        fields to set, of this model or of others, `run` among them, and the recipe of the comparison.
         """
         known = (*CONFIGS[self.model].model_fields, "recipe")
         of_model = {name: value for name, value in settings.items() if name in known}
@@ -76,9 +75,8 @@ class Variant(NamedTuple):
 
 
 class Sampled(NamedTuple):
-    """A metric's mean over seeds, or a difference of two, and its bootstrap samples (n,) over images and seeds.
-
-    The samples of all variants are of the same images and seeds.
+    """A metric's mean over seeds, or a difference of two, and its bootstrap samples (n,) over images and seeds. The
+    samples of all variants are of the same images and seeds.
     """
 
     value: float
@@ -183,7 +181,6 @@ def compare(
 
 def summarize(name: str, evaluations: Sequence[Evaluation], image: Mapping[str, str], seed: int) -> VariantResult:
     """The means of the metrics over the evaluations of a variant, one per seed of its training, with their bootstrap.
-
     image: the image_id of each caption_id. seed: the seed of the bootstrap.
     """
     ranks = pd.concat([one.ranks.assign(training=number) for number, one in enumerate(evaluations)])
@@ -249,9 +246,8 @@ def cells(result: VariantResult) -> dict[str, str]:
 
 
 def to_markdown(results: Sequence[VariantResult], setting: str) -> str:
-    """VSE-C's Tables 2 to 4 and UniVSE's Table 2, one row per variant; tables that lack data are left out.
-
-    setting: a first paragraph, see `describe_settings`.
+    """VSE-C's Tables 2 to 4 and UniVSE's Table 2, one row per variant; tables that lack data are left out. setting: a
+    first paragraph, see `describe_settings`.
     """
     parts, shown = [setting], {result.name: cells(result) for result in results}
     of_some, of_all = set[str]().union(*shown.values()), set.intersection(*map(set, shown.values()))

@@ -42,10 +42,8 @@ PANELS = {  # by kind of `component_vocabulary`: title, number of phrases, and t
 
 
 class Subject:
-    """A UniVSE or MHA-D model, and what is drawn of a run.
-
-    features: None if only words are drawn. files: the photo of each image that has one, and features, by the image's
-    index; None if no photos are drawn.
+    """A UniVSE or MHA-D model, and what is drawn of a run. features: None if only words are drawn. files: the photo of
+    each image that has one, and features, by the image's index; None if no photos are drawn.
     """
 
     def __init__(self, model_folder: Path, run: Path, photos: Path | None) -> None:
@@ -179,9 +177,8 @@ def read_query(text: str, spacy_model: str | None = None) -> data.Phrase:
 def common_phrases(
     run: Path, captions: data.Captions, images: set[int], vocabulary: WordVocabulary
 ) -> Sequence[data.Phrase]:
-    """The COMMON most frequent components of each kind, of known words only, in the captions of these images.
-
-    images: indices among the run's images. Raises ValueError if there are none.
+    """The COMMON most frequent components of each kind, of known words only, in the captions of these images. images:
+    indices among the run's images. Raises ValueError if there are none.
     """
     ids = [caption for caption, image in zip(captions.ids, captions.image.tolist(), strict=True) if image in images]
     rows = data.read_caption_rows(run, "components", ids)

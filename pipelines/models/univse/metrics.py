@@ -22,9 +22,8 @@ ALPHAS = tuple(n / 10 for n in range(11))
 
 
 def alpha_curve(model: UniVSE, split: EmbeddedSplit, attacks: Attacks) -> dict[str, dict[str, float]]:
-    """By α from "0.0" to "1.0": rsum without attack, and image-to-text R@1 under each attack, in %.
-
-    The entry `attacked` is the sum of R@1, R@5 and R@10 over all attacks. Every text is embedded only once.
+    """By α from "0.0" to "1.0": rsum without attack, and image-to-text R@1 under each attack, in %. The entry
+    `attacked` is the sum of R@1, R@5 and R@10 over all attacks. Every text is embedded only once.
     """
     images, texts, d = split.images, split.corpus.texts, split.images.shape[1]
 

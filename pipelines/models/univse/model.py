@@ -39,7 +39,6 @@ class WordEncoder(nn.Module):
 
     def distinct(self, words: Tensor, modifiers: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The vectors (u, joint) of the distinct pairs of a word and a modifier, and which of them each pair is (n,).
-
         Arguments as those of `forward`. Every distinct word, modifier and pair is computed only once.
         """
         basic, modifier = self.linear.weight.split([self.basic.embedding_dim, self.modifier.embedding_dim], 1)
@@ -159,9 +158,8 @@ class UniVSE(nn.Module):
         return vectors[: len(rows)], vectors[len(rows) :]
 
     def sentences_and_components(self, texts: Texts, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Sentence vectors u_sent and component vectors u_comp of texts `rows` (B,), both (B, d), and a mask (B,).
-
-        The mask is True for texts with components of the kinds that the model composes.
+        """Sentence vectors u_sent and component vectors u_comp of texts `rows` (B,), both (B, d), and a mask (B,). The
+        mask is True for texts with components of the kinds that the model composes.
         """
         graphs = require_graphs(texts)
         triples, of_triples = graphs.triples.known_components(rows)
@@ -217,7 +215,6 @@ class UniVSE(nn.Module):
 
 def blend(sentences: Tensor, components: Tensor, present: Tensor, alpha: Tensor | float) -> Tensor:
     """Caption vectors u_cap = Norm(α u_sent + (1 - α) u_comp), (B, d); u_sent for captions without components.
-
     sentences, components: u_sent and u_comp, both (B, d). present: (B,) bool, captions with components. alpha: α.
     """
     mixed = torch.where(present[:, None], alpha * sentences + (1 - alpha) * components, sentences)

@@ -40,10 +40,8 @@ def relevance_hinges(true: Tensor, false: Tensor, margin: float, temperature: fl
 
 
 def triple_hinges(true: Tensor, false: Tensor, margin: float) -> Tensor:
-    """The hinges of ℓ_rel, [α + s(v, t⁻_n) - s(v, t⁺)]₊.
-
-    true: (m,) scores of m triples with their images. false: (m, N) scores of N false triples with the same images.
-    Returns (m, N).
+    """The hinges of ℓ_rel, [α + s(v, t⁻_n) - s(v, t⁺)]₊. true: (m,) scores of m triples with their images. false: (m,
+    N) scores of N false triples with the same images. Returns (m, N).
     """
     return (margin + false - true[:, None]).clamp(min=0)
 
@@ -99,9 +97,8 @@ class ComponentBatch(NamedTuple):
 
 
 class ComponentSource:
-    """Samples components of captions, and false ones of the words of the run's component_vocabulary.
-
-    Raises FileNotFoundError or ValueError if tables are missing or incomplete.
+    """Samples components of captions, and false ones of the words of the run's component_vocabulary. Raises
+    FileNotFoundError or ValueError if tables are missing or incomplete.
     """
 
     def __init__(self, config: UniVseConfig, corpus: Corpus, train: Tensor) -> None:
@@ -196,9 +193,8 @@ def univse_losses(
 def _word_encoder_inputs(
     graphs: SceneGraphs, sampled: ComponentBatch, config: UniVseConfig, device: torch.device
 ) -> list[tuple[Tensor, Tensor]]:
-    """The input of φ as (words, modifiers): objects, pairs, absent nouns (B · 16,), false pairs (m · 24,).
-
-    A missing word (-1) is replaced by word 0; who adds the costs leaves it out. m: number of pairs, B: of captions.
+    """The input of φ as (words, modifiers): objects, pairs, absent nouns (B · 16,), false pairs (m · 24,). A missing
+    word (-1) is replaced by word 0; who adds the costs leaves it out. m: number of pairs, B: of captions.
     """
     nouns = graphs.objects.words[to_device(sampled.objects.rows, device), 0]
     pairs = graphs.pairs.words[to_device(sampled.pairs.rows, device)]
@@ -214,9 +210,8 @@ def _word_encoder_inputs(
 
 
 def _replace_words(words: Tensor, triples: SampledComponents, device: torch.device) -> Tensor:
-    """The N negatives of each of m sampled triples, (m · N, 3), with one word replaced; words: (t, 3), all triples.
-
-    A negative that is not present equals the triple, whose states the text encoder then computes only once.
+    """The N negatives of each of m sampled triples, (m · N, 3), with one word replaced; words: (t, 3), all triples. A
+    negative that is not present equals the triple, whose states the text encoder then computes only once.
     """
     true = words[to_device(triples.rows, device)][:, None].repeat(1, len(REPLACED_WORD), 1)
     places, false = (
@@ -228,9 +223,8 @@ def _replace_words(words: Tensor, triples: SampledComponents, device: torch.devi
 
 
 def _region_scores(vectors: Tensor, which: Tensor, owner: Tensor, regions: Tensor) -> Tensor:
-    """Scores (m, N, R) of N words with each of the R regions of an image.
-
-    vectors: (u, d), distinct words. which: (m, N), the words. owner: (m,), their image in regions (B, R, d).
+    """Scores (m, N, R) of N words with each of the R regions of an image. vectors: (u, d), distinct words. which: (m,
+    N), the words. owner: (m,), their image in regions (B, R, d).
     """
     if regions.shape[1] == 1:  # one product of all words with all images costs less than a copy of each word's vector
         return (vectors @ regions[:, 0].T)[which, owner[:, None]][:, :, None]
@@ -246,7 +240,6 @@ def _loss(
     others: Tensor | None = None,
 ) -> Tensor:
     """The sum over a batch of `size` captions of the mean of what `sum_over_kinds` makes of their components' costs.
-
     others: (m, N - n) bool, which there are of the negatives behind those that were sampled (m, n).
     """
     present, owner = (to_device(part, costs.device) for part in (components.false >= 0, components.owner))
@@ -258,7 +251,6 @@ def _relation_loss(
     images: Tensor, true: Tensor, false: Tensor, sampled: ComponentBatch, batch: Batch, config: UniVseConfig
 ) -> Tensor:
     """ℓ_rel, a scalar: each triple against its own negatives, and against a triple of each other image's caption.
-
     images: (B, d). true: (m, d), all triples of the batch. false: (m, N, d), the negatives made of them.
     """
     owner, others = (to_device(part, images.device) for part in (sampled.triples.owner, sampled.one_each))

@@ -26,7 +26,6 @@ class Sizes(Settings):
 
 def has_bfloat16() -> bool:
     """Whether the processor has instructions for products in bfloat16; without them it is slower than single precision.
-
     False with a version of PyTorch that cannot tell.
     """
     import torch
@@ -57,8 +56,7 @@ class TrainingConfig(Settings):
     )
     average: float = Field(0.999, description="decay of the moving average of the weights")
     fixed_point: NotNegative = Field(
-        1,
-        description="last epochs that are trained with the rounding of the file in the loop, in single precision",
+        1, description="last epochs that are trained with the rounding of the file in the loop, in single precision"
     )
     half: bool = Field(
         default_factory=has_bfloat16,

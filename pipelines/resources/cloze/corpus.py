@@ -26,7 +26,6 @@ MAX_UNITS = 40  # longer captions are cut into pieces of this length
 
 class Source(NamedTuple):
     """What was read from a source. name: its file or folder, without the path. texts: its distinct captions in order.
-
     left_out, rejected: how many captions were left out for their image, and could not be read.
     """
 
@@ -116,9 +115,8 @@ def vocabulary(
 
 
 def encode(captions: Iterable[Sequence[str]], units: Units) -> list[np.ndarray]:
-    """Each tokenised caption as the numbers of its units, with START and END: int32.
-
-    Captions without a word are left out, those of more than MAX_UNITS units are cut into several.
+    """Each tokenised caption as the numbers of its units, with START and END: int32. Captions without a word are left
+    out, those of more than MAX_UNITS units are cut into several.
     """
     encoded = []
     for words in captions:

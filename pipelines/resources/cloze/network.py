@@ -73,9 +73,8 @@ class Cloze(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def contexts(self, units: Tensor) -> Tensor:
-        """The context vectors of all places but START and END.
-
-        units: (captions, length), captions of equal length with START and END. Returns (captions, length - 2, words).
+        """The context vectors of all places but START and END. units: (captions, length), captions of equal length with
+        START and END. Returns (captions, length - 2, words).
         """
         sizes, length = self.sizes, units.shape[1]
         vectors = self.dropout(self.vectors[units])
@@ -242,10 +241,8 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
 
 
 def load(path: Path, dropout: float = 0.0) -> tuple[Units, Cloze]:
-    """The units (vocabulary) and the network, in fixed point, of a model file, without its surrogate.
-
-    dropout: of the network, in training. Raises FileNotFoundError or ValueError, naming the file, if it is missing or
-    damaged.
+    """The units (vocabulary) and the network, in fixed point, of a model file, without its surrogate. dropout: of the
+    network, in training. Raises FileNotFoundError or ValueError, naming the file, if it is missing or damaged.
     """
     units, arrays = read_model(path)
     words, states = arrays["embedding.weight"].shape[1], len(arrays["query.bias"])

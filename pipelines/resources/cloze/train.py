@@ -47,9 +47,8 @@ def sampled_loss(
 
 
 class Drawing(NamedTuple):
-    """How the words are drawn that a batch's targets are told from: each by itself, with a chance of its own.
-
-    rates: (units,), float64. The chance of a unit is 1 - exp(-rate); log_chance, (units,), is its logarithm.
+    """How the words are drawn that a batch's targets are told from: each by itself, with a chance of its own. rates:
+    (units,), float64. The chance of a unit is 1 - exp(-rate); log_chance, (units,), is its logarithm.
     """
 
     rates: Tensor
@@ -62,9 +61,8 @@ class Drawing(NamedTuple):
 
 
 def drawing(counts: np.ndarray, samples: int) -> Drawing:
-    """Draw units in proportion to count^0.75, such that `samples` of them are expected; never the special ones.
-
-    counts: of each unit, (units,); a unit without occurrences is drawn as one that occurs once.
+    """Draw units in proportion to count^0.75, such that `samples` of them are expected; never the special ones. counts:
+    of each unit, (units,); a unit without occurrences is drawn as one that occurs once.
     """
     weights = torch.from_numpy(np.maximum(counts, 1).astype(np.float64) ** 0.75)
     weights[: len(SPECIAL)] = 0.0
@@ -79,9 +77,8 @@ def drawing(counts: np.ndarray, samples: int) -> Drawing:
 
 
 def batches(captions: list[np.ndarray], size: int, generator: np.random.Generator) -> list[np.ndarray]:
-    """Captions of equal length in batches of about `size` times MEAN_LENGTH units, in random order.
-
-    Each batch is (captions, length).
+    """Captions of equal length in batches of about `size` times MEAN_LENGTH units, in random order. Each batch is
+    (captions, length).
     """
     order = generator.permutation(len(captions))
     order = order[np.argsort([len(captions[i]) for i in order], kind="stable")]
@@ -94,9 +91,8 @@ def batches(captions: list[np.ndarray], size: int, generator: np.random.Generato
 
 @torch.random.fork_rng(devices=[])
 def new_network(counts: np.ndarray, sizes: Sizes, config: TrainingConfig) -> Cloze:
-    """A network with random weights, whose biases are the logs of the units' relative frequencies.
-
-    counts: of each unit, (units,).
+    """A network with random weights, whose biases are the logs of the units' relative frequencies. counts: of each
+    unit, (units,).
     """
     torch.manual_seed(config.seed)
     net = Cloze(len(counts), sizes, config.dropout)

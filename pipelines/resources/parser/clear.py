@@ -35,9 +35,8 @@ def read_clear(path: Path, hosts: tuple[str, ...] | None = None) -> Iterator[Tre
 
 
 def convert(ud: Tree) -> Tree | None:
-    """Return a UD sentence in the labels of `en_core_web_*`, or None if these cannot express it.
-
-    That is the case for words split in two (goeswith), speech repairs, gapping and two copulas on one predicate.
+    """Return a UD sentence in the labels of `en_core_web_*`, or None if these cannot express it. That is the case for
+    words split in two (goeswith), speech repairs, gapping and two copulas on one predicate.
     """
     if UNCONVERTIBLE & set(ud.deps) or "_" in ud.tags:
         return None
@@ -245,7 +244,6 @@ def _move_left_commas(tree: Tree, old: int, new: int) -> None:
 
 def _raise(tree: Tree, nominal: int, cases: list[int]) -> None:
     """Make the prepositions of a nominal its heads: the first takes over its head, each other one depends on the last.
-
     What belongs to the outer phrase (conjunctions, commas, clause-level dependents) moves to the first preposition.
     """
     outer, head, dep = cases[0], tree.heads[nominal], tree.deps[nominal]

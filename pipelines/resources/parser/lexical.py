@@ -115,9 +115,8 @@ def _is_plural(word: str, index: set[str]) -> bool:
 
 
 def _remove_shadowing(rules: list[list[str]], exceptions: dict[str, list[str]], index: set[str]) -> None:
-    """Remove lemmas from the index that spaCy's lemmatizer would find before an exception of the same form.
-
-    For the noun "leaves" (exception: leaf) that is "leave", for "bus" it is "bu".
+    """Remove lemmas from the index that spaCy's lemmatizer would find before an exception of the same form. For the
+    noun "leaves" (exception: leaf) that is "leave", for "bus" it is "bu".
     """
     for form, (wanted, *_) in exceptions.items():
         while (result := lemma(form, rules, exceptions, index)) != wanted and result in index:

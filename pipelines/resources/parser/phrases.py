@@ -21,9 +21,8 @@ IRREGULAR = {tag: dict(pair.split(":") for pair in pairs) for tag, pairs in WORD
 
 
 def inflected(word: str, tag: str) -> str:
-    """Return the form of a noun or verb that has a Penn tag.
-
-    NNS: man -> men. VBZ: watch -> watches. VBG: ride -> riding, run -> running. VBN: cover -> covered, make -> made.
+    """Return the form of a noun or verb that has a Penn tag. NNS: man -> men. VBZ: watch -> watches. VBG: ride ->
+    riding, run -> running. VBN: cover -> covered, make -> made.
     """
     if word in IRREGULAR.get(tag, {}):
         return IRREGULAR[tag][word]
@@ -157,9 +156,8 @@ def weighted(rng: Random, weights: dict[T, float]) -> T:
 
 
 def noun(rng: Random, word: str, many: bool = False) -> Node:
-    """Return a vocabulary entry as a noun with its modifiers: tennis_racket, hot_dog, t-shirt, slice_of_pizza.
-
-    many: in the plural.
+    """Return a vocabulary entry as a noun with its modifiers: tennis_racket, hot_dog, t-shirt, slice_of_pizza. many: in
+    the plural.
     """
     if "_of_" in word:
         head, inner = word.split("_of_")
@@ -258,9 +256,8 @@ def determined(rng: Random, node: Node, many: bool, bare: float) -> Node:
 
 
 def noun_phrase(rng: Random, kind: str, many: bool | None = None, bare: float = 0.04) -> Node:
-    """Return a base noun phrase of a kind: person, animal, vehicle, thing, place, food, clothes.
-
-    many: plural, None for a random choice; bare: probability of no determiner.
+    """Return a base noun phrase of a kind: person, animal, vehicle, thing, place, food, clothes. many: plural, None for
+    a random choice; bare: probability of no determiner.
     """
     if many is None:
         many = chance(rng, 0.22) and kind not in ("place", "clothes")
@@ -296,9 +293,8 @@ def body_part(rng: Random) -> Node:
 
 
 def object_of(rng: Random, kind: str) -> Node:
-    """Return an object for a transitive verb, sometimes two coordinated.
-
-    kind: "body", one of the kinds of nouns or of objects in the vocabulary, or a noun itself.
+    """Return an object for a transitive verb, sometimes two coordinated. kind: "body", one of the kinds of nouns or of
+    objects in the vocabulary, or a noun itself.
     """
     if kind == "body":
         return body_part(rng)
@@ -320,9 +316,8 @@ def object_of(rng: Random, kind: str) -> Node:
 
 
 def location(rng: Random, name: str = "") -> Node:
-    """Return a prepositional phrase of place: simple, complex, or "at the edge of NP", "in the background".
-
-    name: the preposition, "" for a random one.
+    """Return a prepositional phrase of place: simple, complex, or "at the edge of NP", "in the background". name: the
+    preposition, "" for a random one.
     """
     if not name and chance(rng, 0.08):
         first, *before, head = rng.choice(WORDS["settings"]).split("_")

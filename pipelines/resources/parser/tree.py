@@ -25,10 +25,8 @@ REDISTRIBUTABLE_HOSTS = ("en.wikinews.org", "en.wikipedia.org", "en.wikivoyage.o
 
 @dataclass
 class Tree:
-    """A sentence with one entry per word in every list.
-
-    forms, lemmas: texts; spaces: whether a space follows; tags: Penn tags; pos: UPOS; heads: index of the head from 0,
-    -1 for the root; deps: dependency labels.
+    """A sentence with one entry per word in every list. forms, lemmas: texts; spaces: whether a space follows; tags:
+    Penn tags; pos: UPOS; heads: index of the head from 0, -1 for the root; deps: dependency labels.
     """
 
     forms: list[str]
