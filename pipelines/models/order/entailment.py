@@ -25,7 +25,7 @@ from ..fit import Line, Step, fit
 from ..similarities import SIMILARITIES
 from ..vocabulary import build_vocabulary, read_vectors
 from .config import EntailConfig
-from .energies import accuracy, best_threshold, pair_loss
+from .hypernyms import accuracy, best_threshold, pair_loss
 
 # The names of the premise, the hypothesis and the gold label
 COLUMNS = (
