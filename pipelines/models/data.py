@@ -48,7 +48,7 @@ class Captions(NamedTuple):
         return captions[self.language[captions] == self.languages.index(language)]
 
     def require_every_language(self, captions: Tensor, what: str) -> None:
-        """Raise ValueError, naming the first such image, if the captions of an image lack a language; what: their role."""
+        """Raise ValueError, naming the first image whose captions lack a language; what: the role of the captions."""
         present = torch.zeros(len(self.image_ids), len(self.languages), dtype=torch.bool)
         present[self.image[captions], self.language[captions]] = True
         lacking = (present.any(1) & ~present.all(1)).nonzero()[:, 0]

@@ -19,9 +19,9 @@ from ..device import choose_device
 from ..evaluation.retrieval import embed_images, embed_texts, rank, retrieval_metrics
 from ..features import Features, read_features
 from ..figures import markdown_table, write_results
+from ..settings import CaptionerEvaluateConfig, WritingConfig
+from ..trainer import OBJECTIVES, load_model
 from ..trainer.evaluate import features_for
-from ..trainer.objectives import OBJECTIVES, load_model
-from .config import CaptionerEvaluateConfig, WritingConfig
 from .generate import detokenize, join_words, normalize, stream_keys, write_sentences
 from .model import GAN, MLE, Captioner, PaddedSentences, transform_features, weights_file
 

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from ....schemas.captions import CAPTION_REASONS
 from ..data import starts_of
+from ..settings import WritingConfig
 from ..vocabulary import END_ID, PAD_ID, START_ID, UNKNOWN_ID, WordVocabulary
-from .config import WritingConfig
 from .model import Captioner, Generator, LSTMState, PaddedSentences
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)  # of splitmix64 (Steele et al. 2014)

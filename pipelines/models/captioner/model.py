@@ -14,8 +14,8 @@ from ....schemas.captions import LANGUAGE
 from ...readers.files import first_line
 from .. import checkpoint
 from ..encoders import TRANSFORMS
+from ..settings import CAPTIONER_RESUMABLE, CaptionerConfig
 from ..vocabulary import PAD_ID, START_ID, UNKNOWN_ID
-from .config import RESUMABLE, CaptionerConfig
 
 FORBIDDEN = (PAD_ID, START_ID, UNKNOWN_ID)  # words with probability 0
 IMAGES = 1024  # whose features are transformed at a time
@@ -194,7 +194,7 @@ class Captioner:
         identity = checkpoint.read_identity(folder, "captioner")
         self.vocabulary = checkpoint.read_vocabularies(folder, [LANGUAGE])[LANGUAGE]
         try:
-            given = {name: value for name, value in identity["config"].items() if name not in RESUMABLE}
+            given = {name: value for name, value in identity["config"].items() if name not in CAPTIONER_RESUMABLE}
             self.config = CaptionerConfig(run=Path(), output=folder, **given)
             self.features, self.backbone = int(identity["features"]), identity["backbone"]
             self.nets = build_nets(self.config, self.features, len(self.vocabulary))

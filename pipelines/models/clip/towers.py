@@ -17,9 +17,9 @@ import torch
 from torch import Tensor
 
 from ..losses import Contrast
+from ..settings import ClipConfig
 from ..similarities import unit
 from . import pretrained
-from .config import ClipConfig
 
 SPECIAL = ("<pad>", "<unk>", "<start>", "<end>")
 BESIDE = (".json", ".txt", ".model")  # files of a tokenizer in a saved folder

@@ -25,10 +25,10 @@ from torch import Tensor
 from ....augment.operators import OPERATORS, PRESETS, UNIFORM
 from ...engine.manifest import read_manifest
 from ...engine.tables import hash_table, read_table
-from ..bootstrap import bootstrap, figures, interval
 from ..checkpoint import cached_arrays
 from ..config import EvaluateConfig
 from ..data import ComponentLists, Corpus, SceneGraphs, encode_components, places_in_groups
+from ..figures import bootstrap, figures, interval
 from ..vocabulary import WordVocabulary
 from . import retrieval
 from .retrieval import EmbeddedSplit, Ranks

@@ -22,9 +22,9 @@ from ..device import choose_device
 from ..encoders import TextEncoder, word_embedding
 from ..figures import markdown_table, mean_and_range, write_results
 from ..fit import Line, Step, fit
+from ..settings import EntailConfig
 from ..similarities import SIMILARITIES
 from ..vocabulary import build_vocabulary, read_vectors
-from .config import EntailConfig
 from .hypernyms import accuracy, best_threshold, pair_loss
 
 # The names of the premise, the hypothesis and the gold label

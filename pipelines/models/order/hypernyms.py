@@ -22,21 +22,14 @@ from ...engine.storage import write_atomically, write_json
 from ..checkpoint import read_tensors
 from ..figures import markdown_table, mean_and_range, new_figure, write_png, write_results
 from ..fit import Line, Step, fit
+from ..settings import HypernymConfig
 from ..similarities import order_penalty
-from .config import HypernymConfig
 from .taxonomy import Split, Taxonomy, false_pairs, in_closure, read_taxonomy, split_pairs, transitive_closure
 
 VARIANCES = (0.05, 5.0)  # bounds of a Gaussian's variances
 EVALUATED_EVERY = 100  # batches
 PAPER = {"transitive": 88.2, "word2gauss": 86.6, "symmetric": 84.2, "bilinear": 86.3, "order": 90.6}  # Table 1, %
-NOT_LEARNED = {
-    "rows",
-    "false_pairs",
-    "seeds",
-    "wordnet",
-    "concepts",
-    "threads",
-}  # other settings decide what is learned
+NOT_LEARNED = {"rows", "false_pairs", "seeds", "wordnet", "concepts", "threads"}  # the others decide what is learned
 PLANE_STEPS, RESTARTS = 500, 5
 PLANE_RATE = 0.2  # of Adagrad
 COLOURS = {"right": "lightgray", "missing": "tab:blue", "spurious": "tab:red"}
@@ -54,6 +47,9 @@ class Energy(nn.Module):
 
     def _first(self, vectors: Tensor, generator: Generator) -> Tensor:
         return (vectors.uniform_(generator=generator) - 0.5) / 5
+
+    def _penalties(self, lower: Tensor, upper: Tensor) -> Tensor:
+        raise NotImplementedError
 
     def forward(self, below: Tensor, above: Tensor) -> Tensor:
         """The penalties (n,) of concepts (n,); looks both up at once, as a look-up's gradient has the table's size."""

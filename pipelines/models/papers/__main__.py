@@ -29,7 +29,7 @@ NEGCAP = (sys.executable, "-m", "negcap")
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run what is missing and write the tables. Returns 0, 1 if a command failed, 2 for bad input, 130 if interrupted."""
+    """Run what is missing, write the tables. Returns 0, 1 if a command failed, 2 for bad input, 130 if interrupted."""
     given = _parser().parse_args(arguments)
     try:
         settings = PapersConfig.of(vars(given))

@@ -16,10 +16,9 @@ import pandas as pd
 import pyarrow as pa
 
 from ...engine.tables import has_table, read_table
-from ..bootstrap import Figure
 from ..checkpoint import METRICS, read_history
 from ..evaluation.protocols import FAMILIES
-from ..figures import format_difference, format_interval, markdown_table, mean_and_range
+from ..figures import Figure, format_difference, format_interval, markdown_table, mean_and_range
 from ..trainer.compare import VariantResult, summarize
 from ..trainer.evaluate import Evaluation
 from .plan import PAPERS, PapersConfig

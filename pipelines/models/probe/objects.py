@@ -17,9 +17,8 @@ from torch.nn import functional
 from ....augment.language.wordnet import WordNet
 from ....augment.lexicon.lexicon import default_min_count
 from ...engine.tables import read_table
-from ..bootstrap import Figure, figures
 from ..evaluation.components import average_precision
-from ..figures import markdown_table
+from ..figures import Figure, figures, markdown_table
 from ..fit import Step, fit
 from .task import FILE, NOUNS, Task, word_tables
 

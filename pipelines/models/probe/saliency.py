@@ -20,16 +20,15 @@ import torch
 from torch import Tensor
 
 from ...tables.pairs import pair_tables
-from ..bootstrap import figures
 from ..data import pack_sentences, read_captions
 from ..encoders import run_packed
 from ..features import read_features
-from ..figures import format_interval, markdown_table, new_figure, write_png, write_results
+from ..figures import figures, format_interval, markdown_table, new_figure, write_png, write_results
+from ..settings import SaliencyConfig
 from ..similarities import Similarity
-from ..trainer.objectives import load_model
+from ..trainer import load_model
 from ..trainer.pictures import covered, draw_map, photo_files
 from ..vocabulary import word_spans
-from .config import SaliencyConfig
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -12,10 +12,10 @@ from ...tables.columns import UNSPLIT
 from ..data import read_captions
 from ..encoders import TwoPartEmbedding
 from ..features import read_features
-from ..trainer.objectives import load_model
+from ..settings import ProbeConfig
+from ..trainer import load_model
 from ..univse.model import WordEncoder
 from ..vocabulary import SPECIALS, UNKNOWN_ID, WordVocabulary, read_vectors, vector_size
-from .config import ProbeConfig
 
 NOUNS = ("NN", "NNS")
 FILE, RANDOM = "vectors of the file", "with random numbers"  # the first rows of the tables

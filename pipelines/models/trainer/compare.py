@@ -11,7 +11,6 @@ import pandas as pd
 import torch
 
 from ...engine.manifest import describe
-from ..bootstrap import Figure, bootstrap, interval
 from ..config import (
     CONFIGS,
     MODELS,
@@ -26,9 +25,8 @@ from ..config import (
 from ..data import read_captions
 from ..evaluation.protocols import FAMILIES
 from ..evaluation.retrieval import TOP, count_hits
-from ..figures import format_difference, markdown_table, write_results
-from .evaluate import Evaluation, measure, write_evaluation
-from .report import WAYS
+from ..figures import Figure, bootstrap, format_difference, interval, markdown_table, write_results
+from .evaluate import WAYS, Evaluation, measure, write_evaluation
 from .train import train
 
 RECALLS = ("R@1", "R@5", "R@10", "sum")

@@ -23,7 +23,7 @@ from ..figures import new_figure, write_png
 from ..mhad import MultiHeadAttention
 from ..univse.model import UniVSE
 from ..vocabulary import UNKNOWN_ID, WordVocabulary
-from .objectives import load_model
+from . import load_model
 
 if TYPE_CHECKING:
     from PIL.Image import Image

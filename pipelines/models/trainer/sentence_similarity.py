@@ -13,12 +13,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ..bootstrap import Figure, draws, interval
 from ..config import SimilarityConfig
 from ..device import choose_device
 from ..evaluation.retrieval import embed_texts
-from ..figures import markdown_table, write_results
-from .objectives import load_model
+from ..figures import Figure, draws, interval, markdown_table, write_results
+from . import load_model
 
 SCORES = ("score", "relatedness_score", "similarity")  # columns with a header, by their usual names
 SENTENCES = (("sentence1", "sentence_A"), ("sentence2", "sentence_B"))

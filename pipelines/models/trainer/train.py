@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,11 +21,11 @@ from ..device import ahead, choose_device, place, take, to_device
 from ..evaluation.protocols import first_negatives, ranks_with_own_negatives, score_negatives
 from ..evaluation.retrieval import TOP, embed_split, recall_metrics, retrieval_metrics
 from ..features import read_features
+from ..figures import new_figure, plot_metric, write_png
 from ..fit import Line, Step, fit
 from ..vocabulary import build_vocabulary, read_vectors
+from . import OBJECTIVES
 from .evaluate import believed, left_out
-from .objectives import OBJECTIVES
-from .report import draw_curves
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,3 +215,25 @@ def validate(model: Any, data: TrainingData) -> dict[str, float]:
         attacked = ranks_with_own_negatives(plain, own, data.attack, split.image_of_negative(data.attack))
         metrics["attacked"] = sum(recall_metrics(attacked)[f"R@{k}"] for k in TOP)
     return metrics
+
+
+def draw_curves(history: Sequence[Mapping[str, Any]], path: Path, title: str) -> None:
+    """Draw loss per pair, recalls on validation and rsum over the epochs as a PNG; history: lines of metrics.jsonl."""
+    figure = new_figure(11, 3.6)
+    left, middle, right = figure.subplots(1, 3)
+    steps, losses = [], []
+    for line in history:
+        parts = line["losses"]
+        steps += [line["epoch"] - 1 + (n + 1) / len(parts) for n in range(len(parts))]
+        losses += parts
+    left.plot(steps, losses, color="tab:gray", linewidth=1)
+    left.set(title=title, xlabel="epoch", ylabel="loss per pair", yscale="log")
+    validation = [{"epoch": line["epoch"], **line["validation"]} for line in history]
+    for way, style in (("i2t", "-"), ("t2i", "--")):
+        for k, colour in ((1, "tab:blue"), (5, "tab:orange"), (10, "tab:green")):
+            plot_metric(middle, validation, f"{way} R@{k}", f"{way} R@{k}", color=colour, linestyle=style)
+    middle.set(xlabel="epoch", ylabel="recall on validation, %", ylim=(0, None))
+    middle.legend(fontsize=7, ncols=2)
+    plot_metric(right, validation, "rsum", "rsum", color="tab:red")
+    right.set(xlabel="epoch", ylabel="rsum on validation")
+    write_png(figure, path, 120)

@@ -15,7 +15,6 @@ from torch.distributions import MultivariateNormal, kl_divergence
 
 from negcap.pipelines.cli import main
 from negcap.pipelines.models.order import hypernyms as prediction
-from negcap.pipelines.models.order.config import HypernymConfig
 from negcap.pipelines.models.order.hypernyms import (
     ENERGIES,
     Bilinear,
@@ -39,6 +38,7 @@ from negcap.pipelines.models.order.taxonomy import (
     transitive_closure,
     with_false_pairs,
 )
+from negcap.pipelines.models.settings import HypernymConfig
 from negcap.schemas.captions import TAXONOMY
 from tests.pipelines.models.golden_losses import losses_as_before
 
