@@ -35,11 +35,16 @@ def plot_metric(axes: Any, history: Sequence[Mapping[str, Any]], name: str, labe
         axes.plot(epochs, values, marker=".", label=label, **style)
 
 
-def write_png(figure: Any, path: Path, dpi: int) -> None:
-    """Write a figure as a PNG, atomically; without matplotlib's version, on which the bytes would depend."""
+def rendered(figure: Any, dpi: int) -> bytes:
+    """A figure as a PNG; matplotlib's version is not recorded, as the bytes would depend on it."""
     drawn = io.BytesIO()
     figure.savefig(drawn, format="png", dpi=dpi, metadata={"Software": None})
-    write_atomically(path, drawn.getvalue())
+    return drawn.getvalue()
+
+
+def write_png(figure: Any, path: Path, dpi: int) -> None:
+    """Write a figure as a PNG, atomically."""
+    write_atomically(path, rendered(figure, dpi))
 
 
 def format_interval(value: float, interval: Sequence[float]) -> str:

@@ -227,9 +227,12 @@ def save(
         measured, log_sum = perplexity(net, held_out)
         about |= {"perplexity": round(measured, 3), "mean_log_sum": round(log_sum, 4)}
     arrays[UNITS] = np.frombuffer("\n".join(units.names).encode(), np.uint8)
-    arrays[ABOUT] = np.frombuffer(json.dumps(about, sort_keys=True, ensure_ascii=False).encode(), np.uint8)
-    write_arrays(path, arrays)
+    write_arrays(path, {**arrays, ABOUT: _as_json(about)})
     return about
+
+
+def _as_json(about: Mapping[str, object]) -> np.ndarray:
+    return np.frombuffer(json.dumps(about, sort_keys=True, ensure_ascii=False).encode(), np.uint8)
 
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
@@ -238,6 +241,16 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     archive = io.BytesIO()
     np.savez_compressed(archive, allow_pickle=False, **arrays)  # without times: its members' date is always 1980
     write_atomically(path, archive.getbuffer())
+
+
+def write_part(
+    model: Path, output: Path, prefix: str, part: Mapping[str, np.ndarray], facts: Mapping[str, object]
+) -> None:
+    """Write a model's file to `output` with another part, whose arrays' names begin with `prefix`, and more facts."""
+    with np.load(model) as archive:
+        arrays = {name: archive[name] for name in archive.files if not name.startswith(prefix)}
+    about = json.loads(arrays[ABOUT].tobytes()) | facts
+    write_arrays(output, {**arrays, **part, ABOUT: _as_json(about)})
 
 
 def load(path: Path, dropout: float = 0.0) -> tuple[Units, Cloze]:

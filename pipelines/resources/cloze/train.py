@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import copy
 import sys
-import time
-from collections.abc import Callable, Sequence
-from itertools import groupby
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count, groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,13 +16,13 @@ from torch import Tensor, nn
 from ....augment.cloze.file import read_about
 from ....augment.cloze.states import SPECIAL
 from ....augment.data import data_path
+from ...models.fit import Line, Step, fit
 from . import corpus, network
-from .config import Sizes, TrainingConfig
+from .config import JudgementConfig, Sizes, SurrogateConfig, TrainingConfig
 from .network import UNKNOWN_UNIT, Cloze, log_frequencies
 
 MEAN_LENGTH = 13  # of a caption in units, with START and END: what turns a batch of captions into one of words
 SMALLEST_BATCH = 8
-REPORT_EVERY = 200  # steps
 
 
 def sampled_loss(
@@ -118,39 +117,45 @@ def train(
     """
     torch.manual_seed(config.seed)  # of dropout, which takes no generator
     order, generator = np.random.default_rng(config.seed), torch.Generator().manual_seed(config.seed)
-    sampling = drawing(counts, config.samples)
-    optimizer = torch.optim.AdamW(
-        net.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay, betas=(0.9, 0.98)
-    )
-    steps = config.epochs * len(batches(captions, config.batch, np.random.default_rng(0)))
-    average = copy.deepcopy(net)
-    step, started = 0, time.monotonic()
-    for epoch in range(1, config.epochs + 1):
+    sampling, average, done = drawing(counts, config.samples), copy.deepcopy(net), count(1)
+    per_epoch = len(batches(captions, config.batch, np.random.default_rng(0)))
+    optimizer = torch.optim.AdamW(net.parameters(), weight_decay=config.weight_decay, betas=(0.9, 0.98))
+
+    def epoch_batches(epoch: int) -> Iterator[Tensor]:
         net.train()
         net.fixed_point = average.fixed_point = epoch > config.epochs - config.fixed_point
-        sums = np.zeros(3)  # of the loss and the squared log over the targets of this epoch, and their number
-        for batch in batches(captions, config.batch, order):
-            if (batch[:, 1:-1] == UNKNOWN_UNIT).all():
-                continue  # nothing to predict
-            optimizer.param_groups[0]["lr"] = config.learning_rate * rate(step, steps, config.warm_up)
-            loss, normal, words = _losses(net, torch.from_numpy(batch).long(), sampling, config, generator)
-            optimizer.zero_grad(set_to_none=True)
-            (loss + config.normalise * normal).backward()
-            nn.utils.clip_grad_norm_(net.parameters(), 1.0)
-            optimizer.step()
-            step += 1
-            decay = min(config.average, (1 + step) / (10 + step))
-            with torch.no_grad():
-                for mean, value in zip(average.parameters(), net.parameters(), strict=True):
-                    mean.lerp_(value, 1 - decay)
-            sums += np.array([loss.item() * words, normal.item() * words, words])
-            if step % REPORT_EVERY == 0:
-                minutes = (time.monotonic() - started) / step * (steps - step) / 60
-                report(
-                    f"epoch {epoch}, step {step}/{steps}: loss {sums[0] / sums[2]:.3f}, squared log of the sum "
-                    f"{sums[1] / sums[2]:.3f}, {minutes:.0f} min left"
-                )
-        after_epoch(average, epoch)
+        told = (batch for batch in batches(captions, config.batch, order) if (batch[:, 1:-1] != UNKNOWN_UNIT).any())
+        return (torch.from_numpy(batch).long() for batch in told)
+
+    def step(units: Tensor, epoch: int) -> Step:
+        loss, normal = _losses(net, units, sampling, config, generator)
+        return Step(loss + config.normalise * normal, {"loss": loss, "squared log of the sum": normal})
+
+    def after_step(units: Tensor) -> None:
+        number = next(done)
+        decay = min(config.average, (1 + number) / (10 + number))
+        with torch.no_grad():
+            torch._foreach_lerp_([*average.parameters()], [*net.parameters()], 1 - decay)
+
+    def after(line: Line) -> Line:
+        terms = ", ".join(f"{name} {value:.3f}" for name, value in line["terms"].items())
+        report(f"epoch {line['epoch']} of {config.epochs}: {terms}")
+        after_epoch(average, line["epoch"])
+        return {}
+
+    fit(
+        {"net": net},
+        {"optimizer": optimizer},
+        epoch_batches,
+        step,
+        config.epochs,
+        clip=1.0,
+        rate=lambda epoch, before: config.learning_rate * rate(before, config.epochs * per_epoch, config.warm_up),
+        after_step=after_step,
+        evaluate=after,
+        say=report,
+        length=per_epoch,
+    )
     net.load_state_dict(average.state_dict())
     return net
 
@@ -163,8 +168,8 @@ def rate(step: int, steps: int, warm_up: int) -> float:
 
 def _losses(
     net: Cloze, units: Tensor, sampling: Drawing, config: TrainingConfig, generator: torch.Generator
-) -> tuple[Tensor, Tensor, int]:
-    """What `sampled_loss` returns for a batch of captions, (captions, length), and the number of targets."""
+) -> tuple[Tensor, Tensor]:
+    """What `sampled_loss` returns for a batch of captions, (captions, length)."""
     read = units
     if config.forget:
         forgotten = torch.rand(units.shape, generator=generator) < config.forget
@@ -175,8 +180,7 @@ def _losses(
     drawn = sampling.draw(generator)
     with torch.autocast("cpu", torch.bfloat16, enabled=config.half and not net.fixed_point):
         contexts = net.contexts(read).flatten(0, 1)
-        loss, normal = sampled_loss(net, contexts[known], targets[known], drawn, sampling.log_chance)
-    return loss, normal, int(known.sum())
+        return sampled_loss(net, contexts[known], targets[known], drawn, sampling.log_chance)
 
 
 SHIPPED = "shipped"
@@ -263,3 +267,26 @@ def train_on(
 def report(line: str) -> None:
     """Print a line of progress."""
     print(line, file=sys.stderr, flush=True)
+
+
+def one_cycle(
+    net: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    rows: int,
+    error: Callable[[np.ndarray], Tensor],
+    config: SurrogateConfig | JudgementConfig,
+    say: Callable[[str], None] = lambda line: None,
+) -> None:
+    """Train a network on random batches of `rows` rows in one cycle of the learning rate; error: of a batch's rows."""
+    steps = max(1, rows // config.batch)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, config.learning_rate, total_steps=config.epochs * steps)
+    order = np.random.default_rng(config.seed)
+    fit(
+        {"net": net},
+        {"optimizer": optimizer},
+        lambda epoch: np.array_split(order.permutation(rows), steps),
+        lambda numbers, epoch: Step(error(numbers)),
+        config.epochs,
+        after_step=lambda numbers: schedule.step(),
+        report=lambda past: say(f"epoch {len(past)} of {config.epochs}: error {past[-1]['loss']:.4f}"),
+    )
