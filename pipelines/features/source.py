@@ -92,10 +92,9 @@ class SourceImage(NamedTuple):
 
 
 def source_images(images: Iterable[tuple[str, str]]) -> list[SourceImage]:
-    """The images of (image_id, image) pairs; those with an unsafe path or a repeated id get a reason.
-
-    An empty id is replaced by one from the image's name. Ids and rules are those of captions, so that the tables of
-    features and captions can be joined.
+    """The images of (image_id, image) pairs; those with an unsafe path or a repeated id get a reason. An empty id is
+    replaced by one from the image's name. Ids and rules are those of captions, so that the tables of features and
+    captions can be joined.
     """
     checked: list[SourceImage] = []
     first_with: dict[str, str] = {}
@@ -219,7 +218,6 @@ def read_scale(path: Path, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarr
 
 def image_names(split: str, rows: int, array: Path) -> list[str]:
     """The names of the images of an array: the lines of `{split}_images.txt`, or else `{split}_{index}` from index 0.
-
     rows: of the array; there must be one, or five, per image (per five lines of `{split}_caps.txt` if only that file
     exists). Otherwise raises ValueError.
     """

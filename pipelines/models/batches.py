@@ -72,10 +72,9 @@ NONE = Drawn(_EMPTY, _EMPTY, _EMPTY, torch.empty(0))
 
 
 class NegativePool:
-    """Negatives to sample from, grouped by caption: those of caption c are `rows[starts[c]:starts[c + 1]]`.
-
-    caption, family, concreteness: (M,) of each negative, see `Drawn`. wanted: (M,) bool, those to sample from.
-    captions: C. n: how many are sampled per caption. balanced: whether families, not negatives, are equally likely.
+    """Negatives to sample from, grouped by caption: those of caption c are `rows[starts[c]:starts[c + 1]]`. caption,
+    family, concreteness: (M,) of each negative, see `Drawn`. wanted: (M,) bool, those to sample from. captions: C. n:
+    how many are sampled per caption. balanced: whether families, not negatives, are equally likely.
     """
 
     def __init__(

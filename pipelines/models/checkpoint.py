@@ -81,9 +81,7 @@ def save(
     optimizers: Mapping[str, torch.optim.Optimizer] = MappingProxyType({}),
 ) -> None:
     """Write `name`.safetensors, whose metadata have the state as JSON, then `name`.json, which is the state; both
-    atomically.
-
-    Tensors are `<key of models>/<parameter>`, those of an optimizer `<key of optimizers>/<index of the
+    atomically. Tensors are `<key of models>/<parameter>`, those of an optimizer `<key of optimizers>/<index of the
     parameter>/<entry>`.
     """
     from safetensors.torch import save as to_bytes
@@ -104,10 +102,9 @@ def restore(
     optimizers: Mapping[str, torch.optim.Optimizer] = MappingProxyType({}),
     entries: Mapping[str, type] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """Load what `save` wrote into these models and optimizers, in place; returns the saved state.
-
-    entries: names that the state must have, with the types of their values. Raises FileNotFoundError for a missing
-    file, ValueError for a damaged one, weights of other names or shapes, or another state.
+    """Load what `save` wrote into these models and optimizers, in place; returns the saved state. entries: names that
+    the state must have, with the types of their values. Raises FileNotFoundError for a missing file, ValueError for a
+    damaged one, weights of other names or shapes, or another state.
     """
     from safetensors import SafetensorError
 
@@ -219,7 +216,6 @@ def cached_arrays(
     run: Path, prefix: str, identity: Any, make: Callable[[], bytes]
 ) -> tuple[dict[str, Tensor], dict[str, str]]:
     """Read the tensors and metadata of a safetensors file in the run's cache; if it does not exist, write it first.
-
     prefix: of the file's name, which a hash of identity, JSON-compatible data from which the content follows,
     completes. make: computes the file's bytes. Raises ValueError for a damaged file.
     """

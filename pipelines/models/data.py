@@ -81,10 +81,9 @@ class Captions(NamedTuple):
     def to_evaluate(
         self, split: str, available: Tensor, limit: int | None, per_image: int | None = None, language: str = LANGUAGE
     ) -> Tensor:
-        """The captions in a language that an evaluation on a split uses.
-
-        available: (I,) bool, images with features. limit: of the first images, per_image: of the first captions of
-        each; None: all. Raises ValueError for an unknown split, or one without captions of images with features.
+        """The captions in a language that an evaluation on a split uses. available: (I,) bool, images with features.
+        limit: of the first images, per_image: of the first captions of each; None: all. Raises ValueError for an
+        unknown split, or one without captions of images with features.
         """
         chosen = self.for_metrics(self.in_language(self.of_split(split), language))
         chosen = chosen[available[self.image[chosen]]]
@@ -106,7 +105,6 @@ class Captions(NamedTuple):
 
 def read_captions(run: Path, extra: str = "", languages: tuple[str, ...] = (LANGUAGE,)) -> Captions:
     """Read the captions of a run in these languages, followed by those of its table `extra` if the name is not empty.
-
     Raises FileNotFoundError for a missing table, ValueError for one without the columns of captions, or a language of
     which the run has no captions.
     """
@@ -141,10 +139,9 @@ def read_captions(run: Path, extra: str = "", languages: tuple[str, ...] = (LANG
 def split_captions(
     captions: Captions, train: Sequence[str], validation: str, held_out: int | None, available: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The indices of the captions to train on, and of those to validate on, of images that are available (I,), bool.
-
-    If the run has no captions in the split `validation`, `held_out` images of the splits `train` (None: a tenth, at
-    most 500), chosen by a hash of their ids, are validated on instead. Raises ValueError if either result is empty.
+    """The indices of the captions to train on, and of those to validate on, of images that are available (I,), bool. If
+    the run has no captions in the split `validation`, `held_out` images of the splits `train` (None: a tenth, at most
+    500), chosen by a hash of their ids, are validated on instead. Raises ValueError if either result is empty.
     """
     train_rows, validation_rows = (
         rows[available[captions.image[rows]]]
@@ -328,7 +325,6 @@ class Texts(NamedTuple):
 
 class PackedSentences(NamedTuple):
     """B sentences in the layout of torch's PackedSequence: all first words, then all second words, …; longest first.
-
     positions: (total,) of the words in the flat array of word ids. sizes: (T,) how many sentences have a word at each
     step. inverse: (B,) the position of each sentence in the packed order. All on the CPU.
     """
@@ -413,11 +409,9 @@ def encode_run(
     features: Features = NO_FEATURES,
     device: torch.device = CPU,
 ) -> Corpus:
-    """Encode the captions and negatives of a run, with their words on a device.
-
-    vocabularies: of each language of the captions. features: of the images, if they are embedded. M = 0 for a run
-    without negatives, and for captions of which none are English. Raises ValueError for a negative of an unknown
-    caption.
+    """Encode the captions and negatives of a run, with their words on a device. vocabularies: of each language of the
+    captions. features: of the images, if they are embedded. M = 0 for a run without negatives, and for captions of
+    which none are English. Raises ValueError for a negative of an unknown caption.
     """
     shards = read_table(run, "negatives", COLUMNS) if has_table(run, "negatives") and LANGUAGE in vocabularies else ()
     rows = pa.concat_tables([pa.schema([NEGATIVES.field(name) for name in COLUMNS]).empty_table(), *shards])

@@ -59,10 +59,9 @@ def ahead(batches: Iterable[Tensor], load: Callable[[Tensor], Tensor]) -> Iterat
 
 @contextmanager
 def deterministic(device: torch.device) -> Iterator[None]:
-    """A context in which the same computation on a GPU gives the same bits; on a CPU it changes nothing.
-
-    There, sums over indices (`index_add`, `scatter_add`) are atomic operations in no fixed order. Here torch takes
-    deterministic algorithms in their place, and warns of an operation for which it has none.
+    """A context in which the same computation on a GPU gives the same bits; on a CPU it changes nothing. There, sums
+    over indices (`index_add`, `scatter_add`) are atomic operations in no fixed order. Here torch takes deterministic
+    algorithms in their place, and warns of an operation for which it has none.
     """
     if device.type == "cpu":
         yield

@@ -67,7 +67,6 @@ def vse_losses(
     model: DualEncoder, batch: Batch, drawn: Drawn | None, config: VseConfig, epoch: int
 ) -> dict[str, Tensor]:
     """The loss on a batch, as its only term `sent`: the hardest hinges (VSE++), or their sum (VSE, order, warm-up).
-
     drawn: VSE-C's negatives, of which the hardest ones' hinges are added, see `intra_pair_hinges`, and `shared_hinges`
     where the batch shares them. epoch: from 1; the first config.warm_up epochs warm up.
     """

@@ -109,10 +109,9 @@ class WordEmbedding(nn.Embedding):
 
 
 def word_embedding(words: int, size: int, generator: Generator, vectors: Tensor | None, tune: bool) -> WordEmbedding:
-    """A word embedding (words, size), initialized uniformly in [-0.1, 0.1], or from `vectors`.
-
-    vectors: (words, size), with NaN rows for words to initialize at random, which are always trained; None: all are.
-    tune: whether the words with a vector are trained.
+    """A word embedding (words, size), initialized uniformly in [-0.1, 0.1], or from `vectors`. vectors: (words, size),
+    with NaN rows for words to initialize at random, which are always trained; None: all are. tune: whether the words
+    with a vector are trained.
     """
     embedding = WordEmbedding(words, size)
     nn.init.uniform_(embedding.weight, -0.1, 0.1, generator=generator)
@@ -126,7 +125,6 @@ def word_embedding(words: int, size: int, generator: Generator, vectors: Tensor 
 
 class TwoPartEmbedding(nn.Module):
     """A word as a fixed distributional vector joined with a learned, visually grounded one (VSE-C, section 3.1).
-
     vectors: (words, fixed) from a file, NaN for words that it lacks, whose fixed part is 0; None: all 0, to be loaded.
     The learned parts (words, grounded) are drawn from N(0, 0.3785²), as in VSE-C's released code.
     """
@@ -189,7 +187,6 @@ def _init_recurrent(net: nn.Module, hidden: int, generator: Generator) -> None:
 
 class SentenceEncoder(nn.Module):
     """Maps sentences of one language to vectors (B, joint): word vectors, bidirectional LSTM, K attention heads.
-
     embedding: word ids (n,) to (n, word_dim). joint: a multiple of 2 K; a state has joint / K numbers, half of them per
     reading direction. attention_dim: rows of the heads' matrices; 0: joint / K. finish: see Similarity.
     """
@@ -318,11 +315,9 @@ ABOVE_ANY_WORD = 1 << 31  # ids of words are less
 def prefix_tree(
     tokens: Tensor, offsets: Tensor, rows: Tensor, *, backwards: bool = False
 ) -> tuple[list[Tensor], list[Tensor], Tensor]:
-    """The distinct prefixes (nodes) of B sentences, none of them empty; backwards: read them from their ends.
-
-    By step, one per length: the id of the last word of each prefix, and the position in the step before of the prefix
-    that is one word shorter, ascending, 0 in the first step. Also (B,) the node of each whole sentence, counted over
-    all steps.
+    """The distinct prefixes (nodes) of B sentences, none of them empty; backwards: read them from their ends. By step,
+    one per length: the id of the last word of each prefix, and the position in the step before of the prefix that is
+    one word shorter, ascending, 0 in the first step. Also (B,) the node of each whole sentence, counted over all steps.
     """
     lengths, order = (offsets[rows + 1] - offsets[rows]).sort(descending=True, stable=True)
     first, step = (offsets[rows + 1][order] - 1, -1) if backwards else (offsets[rows][order], 1)

@@ -102,7 +102,6 @@ def draws(n: int, seed: int, resamples: int = RESAMPLES) -> Iterator[np.ndarray]
 
 def bootstrap(counts: np.ndarray, sizes: np.ndarray, seed: int, resamples: int = RESAMPLES) -> np.ndarray:
     """Samples (resamples, k) of the k ratios of the sums of counts and sizes over I images and S trainings, in %.
-
     counts: (I, k) or (S, I, k). sizes: of the same shape, or with k = 1. Each sample draws I images and S trainings
     with replacement; NaN where it has nothing to count.
     """

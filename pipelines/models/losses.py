@@ -121,9 +121,8 @@ def rank_loss(true: Tensor, false: Tensor, owner: Tensor, thresholds: Tensor) ->
 
 
 def next_thresholds(thresholds: Tensor, true: Tensor, false: Tensor, owner: Tensor, family: Tensor) -> Tensor:
-    """CE-CLIP's thresholds after a batch, (families,): by family, the mean of l(i, c) - l(i, c'') over its negatives.
-
-    A family without negatives in the batch keeps its own. family: (P,) of each negative; else as in `rank_loss`.
+    """CE-CLIP's thresholds after a batch, (families,): by family, the mean of l(i, c) - l(i, c'') over its negatives. A
+    family without negatives in the batch keeps its own. family: (P,) of each negative; else as in `rank_loss`.
     """
     gaps = (true[owner] - false).detach().to(thresholds.dtype)
     counts = torch.bincount(family, minlength=len(thresholds))
@@ -150,7 +149,6 @@ class Contrast(nn.Module):
 
 def negative_scores(images: Tensor, negatives: Tensor, drawn: Drawn, margin: float = 0.0) -> tuple[Tensor, Tensor]:
     """The cosines of images (B, d) with all negatives (P, d), (B, P), and of each negative with its own image, (P,).
-
     margin: times a negative's concreteness, added to the latter in both: what a concrete noun names can be seen to be
     missing (after the concreteness-scaled margin of ConcretePlant, Im et al. 2026; its form is negcap's own).
     """

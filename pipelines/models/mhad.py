@@ -107,7 +107,6 @@ def head_cosines(heads: Tensor, others: Tensor | None = None) -> Tensor:
 
 def diversity_loss(views: Sequence[Tensor], margin: float, reading: str) -> Tensor:
     """The sum of the hinges of all pairs of different heads of the same instance, in all pairs of views; a scalar.
-
     views: each (B, K, H), the heads of the images, and of their captions in each language. Pairs of views are unordered
     and include a view with itself; pairs of heads k ≠ r are ordered. margin: α_D. reading: a key of HINGES.
     """
@@ -125,10 +124,9 @@ class Sample(NamedTuple):
 
 
 class CaptionPool:
-    """The captions `train` (n,) by image and language, from which the further captions of each batch are drawn.
-
-    In an epoch, the captions of an image in one language are paired with a random permutation of those in another
-    (repeated if there are fewer). Raises ValueError if negatives are wanted and there are none.
+    """The captions `train` (n,) by image and language, from which the further captions of each batch are drawn. In an
+    epoch, the captions of an image in one language are paired with a random permutation of those in another (repeated
+    if there are fewer). Raises ValueError if negatives are wanted and there are none.
     """
 
     def __init__(self, config: MhadConfig, corpus: Corpus, train: Tensor) -> None:
@@ -169,11 +167,9 @@ class CaptionPool:
 def mhad_losses(
     model: MultiHeadAttention, batch: Batch, sampled: Sample, config: MhadConfig, epoch: int
 ) -> dict[str, Tensor]:
-    """The terms of the loss on a batch by name, each a weighted scalar summed over the batch.
-
-    `en`, `de`, …: images with the captions of a language. `en-de`, …: captions of two languages, times gamma.
-    `diversity`: see `diversity_loss`. `negatives`: of images with the negatives of their English captions, as in VSE-C.
-    epoch: from 1.
+    """The terms of the loss on a batch by name, each a weighted scalar summed over the batch. `en`, `de`, …: images
+    with the captions of a language. `en-de`, …: captions of two languages, times gamma. `diversity`: see
+    `diversity_loss`. `negatives`: of images with the negatives of their English captions, as in VSE-C. epoch: from 1.
     """
     size, device = len(batch.captions), batch.features.device
     negatives = sampled.negatives if epoch > config.negatives_after else None

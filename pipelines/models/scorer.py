@@ -104,7 +104,6 @@ class LanguageModelScorer:
 
 def causal_queries(tokenizer: Any, texts: list[str], limit: int) -> list[list[Query]]:
     """One query for each text: log p(text) = sum over i of log p(token i | tokens before i); limit: of its tokens.
-
     Before the first token stands the start token of the tokenizer, or its end token if it has no other; after the last,
     the end token is scored too, if there is one.
     """
@@ -119,10 +118,8 @@ def causal_queries(tokenizer: Any, texts: list[str], limit: int) -> list[list[Qu
 
 def masked_queries(tokenizer: Any, texts: list[str], limit: int) -> list[list[Query]]:
     """For each text, one query of at most `limit` tokens per token: the pseudo-log-likelihood is the sum of log p(token
-    | rest).
-
-    That of Salazar et al. (2020), equation 1, as changed by Kauf and Ivanova (2023), PLL-word-l2r: while a token of a
-    word is predicted, the later tokens of the word are masked too, because they would give it away.
+    | rest). That of Salazar et al. (2020), equation 1, as changed by Kauf and Ivanova (2023), PLL-word-l2r: while a
+    token of a word is predicted, the later tokens of the word are masked too, because they would give it away.
     """
     encoded = tokenizer(texts, truncation=True, max_length=limit)
     queries = []
@@ -141,10 +138,9 @@ def masked_queries(tokenizer: Any, texts: list[str], limit: int) -> list[list[Qu
 
 
 def load_scorer(path: Path, device: str | None = None) -> LanguageModelScorer:
-    """The scorer for a model folder, in float32; loaded once per process, and again if the folder has changed.
-
-    device: cpu, cuda, or auto (also None). Raises as `check_scorer`, and ValueError for weights that cannot be read or
-    lack a part of the model.
+    """The scorer for a model folder, in float32; loaded once per process, and again if the folder has changed. device:
+    cpu, cuda, or auto (also None). Raises as `check_scorer`, and ValueError for weights that cannot be read or lack a
+    part of the model.
     """
     files = sorted(path.iterdir()) if path.is_dir() else []
     return _load(path, device or "auto", tuple((file.name, file.stat().st_mtime_ns) for file in files))
@@ -170,10 +166,9 @@ def _load(path: Path, device: str, files: tuple[tuple[str, int], ...]) -> Langua
 
 
 def check_scorer(path: Path) -> Path:
-    """The absolute path of a model folder, checked without reading the weights.
-
-    Raises FileNotFoundError if the folder or a file is missing, ValueError for a model that is neither causal nor
-    masked or has an unsuitable tokenizer, ImportError if a library is missing.
+    """The absolute path of a model folder, checked without reading the weights. Raises FileNotFoundError if the folder
+    or a file is missing, ValueError for a model that is neither causal nor masked or has an unsuitable tokenizer,
+    ImportError if a library is missing.
     """
     read_parts(path)
     return path.absolute()

@@ -84,9 +84,8 @@ def parser(treebanks: Path, captions: Path | None, output: Path, evaluate: bool,
 @click.option("--source", required=True, help="What captions the run was built from, for the metadata.")
 @click.option("--output", type=Path, default=DATA / "reference_lexicon", help="Folder of the files.")
 def reference(run: Path, source: str, output: Path) -> None:
-    """Make a run's lexicon, truth estimates and balance the reference lexicon of corpora too small for their own.
-
-    RUN: made by `negcap build CAPTIONS --output RUN --set lexicon=own`. The same run gives the same bytes. The tables
+    """Make a run's lexicon, truth estimates and balance the reference lexicon of corpora too small for their own. RUN:
+    made by `negcap build CAPTIONS --output RUN --set lexicon=own`. The same run gives the same bytes. The tables
     contain words and counts, but no sentences.
     """
     from .reference import ship

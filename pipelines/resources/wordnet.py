@@ -39,11 +39,9 @@ RELATIONS = {
 
 
 def open_wordnet(source: Path, folder: Path) -> WordNetCorpusReader:
-    """Open the WordNet files in the folder `source` with NLTK's reader.
-
-    folder: an empty folder; the files are copied to `folder`/corpora, where NLTK can read them, with that of the
-    lexicographer files' names (lexnames.txt), which Debian's package lacks. Raises FileNotFoundError with the first
-    file that `source` lacks.
+    """Open the WordNet files in the folder `source` with NLTK's reader. folder: an empty folder; the files are copied
+    to `folder`/corpora, where NLTK can read them, with that of the lexicographer files' names (lexnames.txt), which
+    Debian's package lacks. Raises FileNotFoundError with the first file that `source` lacks.
     """
 
     class English(WordNetCorpusReader):

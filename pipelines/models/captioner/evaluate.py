@@ -91,7 +91,6 @@ def bleu(candidates: Sequence[Words], references: Sequence[Sequence[Words]]) -> 
 
 def self_bleu(groups: Sequence[Sequence[Words]]) -> float:
     """The mean BLEU-4, in %, of each sentence against the others of its group (Zhu et al. 2018); low means diverse.
-
     Smoothed by adding 1 to the counts of 2- to 4-grams, as captions are short. Groups of one sentence are ignored; 0 if
     there are no others.
     """
@@ -108,11 +107,9 @@ def self_bleu(groups: Sequence[Sequence[Words]]) -> float:
 
 
 def cider_d(candidates: Sequence[Words], references: Sequence[Sequence[Words]]) -> list[float]:
-    """CIDEr-D of each candidate against its references, 0 to 10 (Vedantam et al. 2015, eq. 3 and section 7).
-
-    n-grams of 1 to 4 words are weighted by inverse document frequency, where a document is all references of one
-    candidate. A candidate's counts are clipped to the reference's; a length difference of l words multiplies by exp(-l²
-    / 72).
+    """CIDEr-D of each candidate against its references, 0 to 10 (Vedantam et al. 2015, eq. 3 and section 7). n-grams of
+    1 to 4 words are weighted by inverse document frequency, where a document is all references of one candidate. A
+    candidate's counts are clipped to the reference's; a length difference of l words multiplies by exp(-l² / 72).
     """
     frequency: Counter[tuple[str, ...]] = Counter()
     for group in references:
@@ -148,11 +145,9 @@ def to_markdown(result: Mapping[str, Any]) -> str:
 
 
 class ReferenceCaptions:
-    """The I images of a split and their human captions, as normalized words.
-
-    rows: (I,) indices among the run's images. ids: their image ids. captions: of each image; the first one is compared
-    with, the others are references. train: all captions of the splits `train`, as normalized texts. Raises ValueError
-    if no image of the split has features.
+    """The I images of a split and their human captions, as normalized words. rows: (I,) indices among the run's images.
+    ids: their image ids. captions: of each image; the first one is compared with, the others are references. train: all
+    captions of the splits `train`, as normalized texts. Raises ValueError if no image of the split has features.
     """
 
     def __init__(
@@ -169,11 +164,9 @@ class ReferenceCaptions:
 
 
 def evaluate(folder: Path, run: Path, config: CaptionerEvaluateConfig, output: Path | None = None) -> str:
-    """Evaluate a captioner on a run; returns the table as Markdown.
-
-    Writes measures.json and measures.md to `output` (None: `<folder>/evaluation`). Raises FileNotFoundError or
-    ValueError for a folder without a captioner, a run without the split, or features of another size or backbone than
-    the captioner or the judge was trained on.
+    """Evaluate a captioner on a run; returns the table as Markdown. Writes measures.json and measures.md to `output`
+    (None: `<folder>/evaluation`). Raises FileNotFoundError or ValueError for a folder without a captioner, a run
+    without the split, or features of another size or backbone than the captioner or the judge was trained on.
     """
     torch.set_num_threads(config.threads)
     device = choose_device(config.device)

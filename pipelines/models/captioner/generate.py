@@ -70,11 +70,9 @@ def normalize(texts: pa.Array) -> pa.Array:
 
 
 def degeneracy(sentences: PaddedSentences) -> Tensor:
-    """(B,): 0 for an acceptable sentence, k for the first of CAPTION_REASONS that applies, counted from 1.
-
-    unfinished: no <end>. unknown_word: contains <unk>. too_short: fewer than MIN_WORDS words. repeated_word: the same
-    word twice in succession. repeated_phrase: 2 to PHRASE - 1 words twice in succession, or PHRASE words twice
-    anywhere.
+    """(B,): 0 for an acceptable sentence, k for the first of CAPTION_REASONS that applies, counted from 1. unfinished:
+    no <end>. unknown_word: contains <unk>. too_short: fewer than MIN_WORDS words. repeated_word: the same word twice in
+    succession. repeated_phrase: 2 to PHRASE - 1 words twice in succession, or PHRASE words twice anywhere.
     """
     words, lengths = sentences
     mask = sentences.mask & (words != END_ID)
@@ -147,10 +145,9 @@ def sample_sentences(generator: Generator, features: Tensor, noise: Tensor, unif
 
 @torch.no_grad()
 def beam_search(generator: Generator, features: Tensor, noise: Tensor, max_words: int, width: int) -> PaddedSentences:
-    """Per image, the sentence of its beam with the highest mean log-probability per word.
-
-    features: (B, D). noise: (B, z). max_words: <end> included. The beam holds the `width` likeliest prefixes; a
-    finished sentence stays in it while it is among them. A width of 1 is greedy decoding.
+    """Per image, the sentence of its beam with the highest mean log-probability per word. features: (B, D). noise: (B,
+    z). max_words: <end> included. The beam holds the `width` likeliest prefixes; a finished sentence stays in it while
+    it is among them. A width of 1 is greedy decoding.
     """
     rows, device = len(features), features.device
     state = generator.first_state(features, noise)

@@ -50,11 +50,9 @@ class PaddedSentences(NamedTuple):
 
 
 class Generator(nn.Module):
-    """The policy π(word | image, noise z, previous words): an LSTM that starts from image features and noise.
-
-    Its first state is tanh of a linear map of the concatenated features and z, which is standard normal. features: the
-    size of an image's feature vector. words: the size V of the vocabulary. word_dim, hidden, noise, dropout: see
-    CaptionerConfig.
+    """The policy π(word | image, noise z, previous words): an LSTM that starts from image features and noise. Its first
+    state is tanh of a linear map of the concatenated features and z, which is standard normal. features: the size of an
+    image's feature vector. words: the size V of the vocabulary. word_dim, hidden, noise, dropout: see CaptionerConfig.
     """
 
     forbidden: Tensor
@@ -184,7 +182,6 @@ def weights_file(folder: Path, phase: str) -> Path:
 
 class Captioner:
     """A trained captioner: the generator in the file `weights` (see `weights_file`), its folder's latest discriminator.
-
     nets, vocabulary, config; features, backbone: the size of an image's feature vector and the network it is from.
     Raises FileNotFoundError or ValueError for a folder without a captioner, or damaged files.
     """

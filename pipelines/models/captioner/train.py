@@ -48,10 +48,9 @@ def likelihood_loss(log_probs: Tensor, sentences: PaddedSentences) -> Tensor:
 def discriminator_loss(
     real: Tensor, generated: Tensor, mismatched: Tensor, alpha: float = 1.0, beta: float = 1.0
 ) -> Tensor:
-    """-E[log r(I, S)] - α E[log(1 - r(I, S_generated))] - β E[log(1 - r(I, S_other_image))], a scalar (eq. 4).
-
-    r(I, S) is the probability that a person wrote sentence S about image I. real, generated, mismatched: its logits, of
-    any shape. In equation 4, α = β = 1, and S_other_image is printed as "semantic-matched", surely meant as mismatched.
+    """-E[log r(I, S)] - α E[log(1 - r(I, S_generated))] - β E[log(1 - r(I, S_other_image))], a scalar (eq. 4). r(I, S)
+    is the probability that a person wrote sentence S about image I. real, generated, mismatched: its logits, of any
+    shape. In equation 4, α = β = 1, and S_other_image is printed as "semantic-matched", surely meant as mismatched.
     """
     return (
         functional.softplus(-real).mean()

@@ -40,7 +40,6 @@ def require_hugging_face() -> None:
 
 def locate_hugging_face(rest: str) -> Path:
     """The folder of a model: `rest` itself, or that of a name on the hub (`openai/clip-vit-base-patch32`) in its cache.
-
     Raises ImportError if a library is missing, FileNotFoundError for a folder that lacks a file of a model, and for a
     name that is not in the cache.
     """
@@ -102,10 +101,8 @@ class OpenClipModel(NamedTuple):
 
 def locate_open_clip(rest: str) -> OpenClipModel:
     """The model that `ARCHITECTURE:WEIGHTS` or `FOLDER` names. WEIGHTS are a file, or weights by OpenCLIP's name for
-    them (`ViT-B-32:openai`) in the hub's cache.
-
-    Raises FileNotFoundError for files that are not there, ValueError for an unknown architecture, ImportError if
-    open_clip cannot be imported.
+    them (`ViT-B-32:openai`) in the hub's cache. Raises FileNotFoundError for files that are not there, ValueError for
+    an unknown architecture, ImportError if open_clip cannot be imported.
     """
     folder = Path(rest)
     if folder.is_dir():

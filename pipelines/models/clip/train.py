@@ -237,9 +237,8 @@ LEFT_OUT = ("run", "images", "output", "threads")  # of training.json
 @torch.inference_mode()
 def evaluate(model: Towers, pairs: Pairs, data: Encoded, config: ClipConfig, device: torch.device) -> dict[str, Any]:
     """Retrieval metrics (see `retrieval_metrics`), and `pairs`: by operator the percentage of captions that are nearer
-    to their image than the first negative that the operator made of them, and the mean of these percentages.
-
-    Operators with fewer than LEAST_PAIRS such captions are left out of the mean, unless all have so few.
+    to their image than the first negative that the operator made of them, and the mean of these percentages. Operators
+    with fewer than LEAST_PAIRS such captions are left out of the mean, unless all have so few.
     """
     model.eval()
     images = torch.cat([model.images(part.to(device).float()) for part in data.pixels.split(config.batch_size)])

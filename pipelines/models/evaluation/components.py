@@ -43,7 +43,6 @@ def frequent_queries(
     components: pa.Table, vocabulary: pa.Table, image: Sequence[int], images: int, written: Mapping[str, str]
 ) -> dict[str, Queries]:
     """The components of a vocabulary that captions of enough images have, by kind as in QUERIES, sorted by their words.
-
     components: one row per caption of the split. vocabulary: the table component_vocabulary, counted on train captions.
     image: (n,) the image index of each caption. images: I. written: see `written_forms`.
     """
@@ -107,7 +106,6 @@ DETECTED = "detected object"  # the kind of these queries
 
 def detected_queries(instances: Path, images: Sequence[str]) -> Queries:
     """The names of all categories that some image has a box of, in the file's order; true: images with such a box.
-
     instances: COCO's instances_*.json. images: (I,) the files of the images, of which only the names count. Raises
     ValueError for a file of another kind, or one that has none of the images.
     """
@@ -138,10 +136,9 @@ Score = Callable[[Sequence[Words], Tensor], Tensor]  # candidates (m), their ima
 
 
 class Question(NamedTuple):
-    """The question to which noun, or pair of nouns, of a caption one of its attributes or relations belongs.
-
-    image: the index of the caption's image. candidates: (attribute, noun) or (subject, relation, object). right: per
-    candidate, whether its noun is right, or whether its subject and its object are.
+    """The question to which noun, or pair of nouns, of a caption one of its attributes or relations belongs. image: the
+    index of the caption's image. candidates: (attribute, noun) or (subject, relation, object). right: per candidate,
+    whether its noun is right, or whether its subject and its object are.
     """
 
     image: int
@@ -208,10 +205,9 @@ def read_questions(
 
 
 def accuracy(questions: Sequence[Question], score: Score) -> dict[str, Any]:
-    """The accuracy, in %, of the candidates with the highest scores, and ", random" of a uniform choice.
-
-    The parser's reading counts as right. For triples: of the subject, of the object, of `either`, half a point each,
-    which is the score of the paper's Table 4, and of both together.
+    """The accuracy, in %, of the candidates with the highest scores, and ", random" of a uniform choice. The parser's
+    reading counts as right. For triples: of the subject, of the object, of `either`, half a point each, which is the
+    score of the paper's Table 4, and of both together.
     """
     words = [candidate for question in questions for candidate in question.candidates]
     image = torch.tensor([question.image for question in questions for _ in question.candidates])

@@ -97,7 +97,6 @@ def first_negatives(corpus: Corpus, captions: Tensor, wanted: Tensor, limit: int
 def score_negatives(split: EmbeddedSplit, attacks: Attacks, best: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
     """The similarity (M,) of each negative with the image of its caption, NaN for those of no attack; and by attack of
     UniVSE, for each image (I,) the number of its negatives that score at least as high as the image's best caption.
-
     Every negative is embedded once, and only its scores are kept. best: (I,) the score of each image's best caption.
     """
     corpus, images, similarity = split.corpus, split.images, split.model.similarity
@@ -119,10 +118,9 @@ def score_negatives(split: EmbeddedSplit, attacks: Attacks, best: Tensor) -> tup
 
 
 def ranks_with_own_negatives(ranks: Ranks, own: Tensor, negatives: Tensor, owner: Tensor) -> Tensor:
-    """The rank (I,), from 1, of each image's best caption when the image's own negatives join its candidates.
-
-    ranks: without these negatives. own: (M,) score of every negative with the image of its caption. negatives: (P,)
-    indices of those that join. owner: (P,) the image of each.
+    """The rank (I,), from 1, of each image's best caption when the image's own negatives join its candidates. ranks:
+    without these negatives. own: (M,) score of every negative with the image of its caption. negatives: (P,) indices of
+    those that join. owner: (P,) the image of each.
     """
     outranks = (own[negatives] > ranks.best.cpu()[owner] - retrieval.TIE).long()
     return ranks.images.cpu() + torch.zeros(len(ranks.images), dtype=torch.long).index_add(0, owner, outranks)
@@ -136,7 +134,6 @@ def with_negatives(
     run: Path, graphs: SceneGraphs, negatives: Tensor, corpus: Corpus, spacy_model: str | None = None
 ) -> SceneGraphs:
     """The components of a run's C captions followed by those of its M negatives; only `negatives` (P,) have any.
-
     graphs: of the captions. spacy_model: the pipeline that parsed the run, needed if the run's manifest names none that
     can be loaded; None: the one it names. Raises ValueError for a pipeline that is not installed, or a damaged cache.
     """
@@ -204,9 +201,8 @@ FOLD, FOLDED_FROM = 1000, 5000  # images per fold; folds are used for splits of 
 
 
 def rank_rows(candidates: str, direction: str, queries: list[str], ranks: Tensor) -> pd.DataFrame:
-    """The ranks (n,) of the n queries of one retrieval, counted from 1, as rows of the table `ranks`.
-
-    candidates: "plain", "plain:de" for captions of a further language, or the attack whose negatives are added, such as
+    """The ranks (n,) of the n queries of one retrieval, counted from 1, as rows of the table `ranks`. candidates:
+    "plain", "plain:de" for captions of a further language, or the attack whose negatives are added, such as
     "vse-c:noun". direction: "i2t" (an image queries captions) or "t2i". queries: n image ids or caption ids.
     """
     values = ranks.cpu().numpy().astype(np.int32)

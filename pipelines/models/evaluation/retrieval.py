@@ -25,10 +25,9 @@ TOP = (1, 5, 10)  # the k of R@k
 
 
 class Ranks(NamedTuple):
-    """The ranks, from 1, of a retrieval in both directions.
-
-    images: (I,) the rank of each image's best caption among all captions. captions: (C,) the rank of each caption's
-    image among all images. best: (I,) the score of each image's best caption.
+    """The ranks, from 1, of a retrieval in both directions. images: (I,) the rank of each image's best caption among
+    all captions. captions: (C,) the rank of each caption's image among all images. best: (I,) the score of each image's
+    best caption.
     """
 
     images: Tensor
@@ -102,7 +101,6 @@ def mean_over_folds(
     images: Tensor, captions: Tensor, owner: Tensor, size: int = 1000, similarity: Similarity = COSINE
 ) -> dict[str, float]:
     """The means of the metrics over consecutive folds of `size` images, as is customary on COCO's 5,000 test images.
-
     images: (I, d), at least `size`. captions: (C, d). owner: (C,) the index of each caption's image. Images beyond the
     last full fold are left out.
     """
@@ -159,10 +157,9 @@ def embed_texts(
 
 
 def embed_in_batches(embed: EmbedTexts, texts: Texts, rows: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Embed texts `rows` (n,), a CPU tensor, in batches: yields indices into `rows` (b,) and vectors (b, d).
-
-    On a GPU, a batch holds texts of similar length; on a CPU, consecutive texts, so that a caption's negatives share
-    the computation of common prefixes.
+    """Embed texts `rows` (n,), a CPU tensor, in batches: yields indices into `rows` (b,) and vectors (b, d). On a GPU,
+    a batch holds texts of similar length; on a CPU, consecutive texts, so that a caption's negatives share the
+    computation of common prefixes.
     """
     lengths = texts.offsets[rows + 1] - texts.offsets[rows]
     order = lengths.argsort(descending=True, stable=True) if texts.tokens.is_cuda else torch.arange(len(rows))
@@ -174,11 +171,9 @@ def embed_in_batches(embed: EmbedTexts, texts: Texts, rows: Tensor) -> Iterator[
 
 @dataclass(frozen=True)
 class EmbeddedSplit:
-    """The I images and n captions of a split as vectors of a model, see `Objective`.
-
-    captions: (n,) indices into the corpus. image: (I,) indices into its images. owner: (n,) the image of each caption,
-    0 … I - 1. All are on the CPU. images: (I, d). vectors: (n, d), of the captions. Both are on the device. seed: the
-    seed of the bootstrap.
+    """The I images and n captions of a split as vectors of a model, see `Objective`. captions: (n,) indices into the
+    corpus. image: (I,) indices into its images. owner: (n,) the image of each caption, 0 … I - 1. All are on the CPU.
+    images: (I, d). vectors: (n, d), of the captions. Both are on the device. seed: the seed of the bootstrap.
     """
 
     model: Any

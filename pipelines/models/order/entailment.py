@@ -48,10 +48,9 @@ class LabelledPairs(NamedTuple):
 
 
 def read_pairs(path: Path) -> LabelledPairs:
-    """Read a file of pairs, JSON lines if its name ends with `.jsonl`, else tab-separated with a header.
-
-    Pairs whose gold label is "-" are dropped, as is customary with SNLI. Raises FileNotFoundError for a missing file,
-    ValueError, naming file and line, for other columns or labels, or if no pair has a label.
+    """Read a file of pairs, JSON lines if its name ends with `.jsonl`, else tab-separated with a header. Pairs whose
+    gold label is "-" are dropped, as is customary with SNLI. Raises FileNotFoundError for a missing file, ValueError,
+    naming file and line, for other columns or labels, or if no pair has a label.
     """
     pairs = LabelledPairs([], [], [], 0)
     for line, row in _rows(path):
@@ -191,10 +190,9 @@ def train_pairs(
     words: int,
     vectors: Tensor | None,
 ) -> tuple[SentencePairs, dict[str, Any]]:
-    """Train a model; the epoch and the threshold are those with the highest accuracy on the validation pairs.
-
-    parts: pairs to train on, to validate and to test. words: the size of the vocabulary. Returns the model, and what
-    is known of its epoch: `threshold`, and the accuracies in % on the pairs `validation` and `test`.
+    """Train a model; the epoch and the threshold are those with the highest accuracy on the validation pairs. parts:
+    pairs to train on, to validate and to test. words: the size of the vocabulary. Returns the model, and what is known
+    of its epoch: `threshold`, and the accuracies in % on the pairs `validation` and `test`.
     """
     train, validation, test = parts
     device = train.tokens.device

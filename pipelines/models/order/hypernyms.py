@@ -216,10 +216,9 @@ def train_energy(
     *,
     clean: bool = True,
 ) -> tuple[Energy, Shares]:
-    """Train a penalty of ENERGIES; returns it as it was at its best on the validation pairs, and its test.
-
-    False pairs to train on are drawn anew in every epoch; clean: see `false_pairs`. Evaluated every 100 batches, and at
-    the end of an epoch.
+    """Train a penalty of ENERGIES; returns it as it was at its best on the validation pairs, and its test. False pairs
+    to train on are drawn anew in every epoch; clean: see `false_pairs`. Evaluated every 100 batches, and at the end of
+    an epoch.
     """
     kind, loss, usual = ENERGIES[row]
     energy = kind(len(taxonomy.names), config.dim, Generator().manual_seed(seed))
@@ -295,7 +294,6 @@ def to_markdown(results: Results, config: HypernymConfig) -> str:
 
 def fit_plane(related: Tensor) -> tuple[Tensor, Tensor]:
     """Points (n, 2) of the order, trained on all pairs of n concepts, and (n, n) bool, the pairs that they relate.
-
     related: (n, n) bool. The threshold is that with the highest accuracy on the same pairs; of several trainings with
     other initial points, that with the highest accuracy is taken.
     """

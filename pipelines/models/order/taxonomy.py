@@ -46,11 +46,9 @@ class Split(NamedTuple):
 
 
 def read_taxonomy(path: Path | None = None) -> Taxonomy:
-    """The nouns of WordNet with their hypernyms, those of instances included (Rome is a city).
-
-    path: a Parquet file with the schema `negcap.schemas.captions`; None: the shipped WordNet 3.0. Raises ValueError for
-    a file without the columns or without hypernyms of nouns, or with a circle of them; FileNotFoundError if it is
-    missing.
+    """The nouns of WordNet with their hypernyms, those of instances included (Rome is a city). path: a Parquet file
+    with the schema `negcap.schemas.captions`; None: the shipped WordNet 3.0. Raises ValueError for a file without the
+    columns or without hypernyms of nouns, or with a circle of them; FileNotFoundError if it is missing.
     """
     place = data_path("wordnet.parquet") if path is None else path
     try:
@@ -128,10 +126,9 @@ def with_false_pairs(true: Pairs, taxonomy: Taxonomy, rng: np.random.Generator, 
 
 
 def false_pairs(pairs: Pairs, taxonomy: Taxonomy, rng: np.random.Generator, *, clean: bool = True) -> Pairs:
-    """Each of the pairs (n, 2) with one end, either with equal chance, replaced by a random concept.
-
-    clean: draw again what is in the closure, or relates a concept to itself. Else some 14 % of WordNet's are true:
-    whatever replaces the concept of (concept, entity) lies below entity, too.
+    """Each of the pairs (n, 2) with one end, either with equal chance, replaced by a random concept. clean: draw again
+    what is in the closure, or relates a concept to itself. Else some 14 % of WordNet's are true: whatever replaces the
+    concept of (concept, entity) lies below entity, too.
     """
     concepts = len(taxonomy.names)
     made = pairs.copy()

@@ -235,11 +235,9 @@ class Taken(NamedTuple):
 
 
 def times(steps: Iterable[Step], source: Path, output: Path) -> dict[str, Taken]:
-    """What those of the steps took that are done, by their names; a step is behind those that it needs.
-
-    As with make, a step is done if its mark has its command, and is not older than the marks of the steps that it needs
-    or, if it needs none, than the files of `source`. The code is not compared: after a change of it that matters,
-    delete OUTPUT/done.
+    """What those of the steps took that are done, by their names; a step is behind those that it needs. As with make, a
+    step is done if its mark has its command, and is not older than the marks of the steps that it needs or, if it needs
+    none, than the files of `source`. The code is not compared: after a change of it that matters, delete OUTPUT/done.
     """
     found, made = dict[str, Taken](), dict[str, int]()
     newest = max((file.stat().st_mtime_ns for file in source.glob("*")), default=0)

@@ -50,11 +50,9 @@ class Blanks(NamedTuple):
 
 
 def read_blanks(run: Path, ids: Sequence[str], image: Tensor, vocabulary: WordVocabulary, known: Tensor) -> Blanks:
-    """The blanks of captions: heads of noun phrases, and prepositions that are in Table 8.
-
-    ids: caption_ids. image: (n,) the row of the features of each. known: (V,) bool, the words that may be blanked, if
-    they are in the vocabulary. Captions without a blank are left out. Raises FileNotFoundError for a run without
-    parses.
+    """The blanks of captions: heads of noun phrases, and prepositions that are in Table 8. ids: caption_ids. image:
+    (n,) the row of the features of each. known: (V,) bool, the words that may be blanked, if they are in the
+    vocabulary. Captions without a blank are left out. Raises FileNotFoundError for a run without parses.
     """
     parses, sets = read_caption_rows(run, "parses", ids), prepositions().sets
     tokens, offsets = map(torch.from_numpy, vocabulary.encode(parses["text"]))

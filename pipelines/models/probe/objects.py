@@ -37,7 +37,6 @@ class Objects(NamedTuple):
 
 def frequent_objects(run: Path, image_ids: Sequence[str], min_count: int | None = None) -> Objects:
     """The objects that head at least `min_count` noun phrases of a run's captions, and the images that have them.
-
     min_count: None: more than 200 in all of COCO, scaled to the run. An image has the objects of all its captions.
     Raises FileNotFoundError for a run without parses, ValueError if no object is frequent.
     """
@@ -158,10 +157,9 @@ def train_classifier(
 def mean_average_precision(
     scores: Callable[[Tensor], Tensor], features: Tensor, objects: Objects, seed: int
 ) -> tuple[Figure, int]:
-    """How well objects are ranked by image (I, D); objects that are neither shown nor absent are left out.
-
-    scores: maps features (n, D) to scores (n, O). The interval is by the bootstrap over images. Images without either
-    kind of objects are left out; ties count against. Returns the mean in %, and how many images.
+    """How well objects are ranked by image (I, D); objects that are neither shown nor absent are left out. scores: maps
+    features (n, D) to scores (n, O). The interval is by the bootstrap over images. Images without either kind of
+    objects are left out; ties count against. Returns the mean in %, and how many images.
     """
     usable = (objects.present.any(1) & objects.absent.any(1)).nonzero()[:, 0]
     with torch.inference_mode():

@@ -182,10 +182,9 @@ def choose_shown(negatives: pd.DataFrame, photos: Collection[int]) -> pd.DataFra
 
 
 def draw_saliency(negatives: pd.DataFrame, photos: Mapping[int, Image], path: Path) -> None:
-    """Draw the negatives, one below the other: the darker a word, the more the score depends on it.
-
-    Below each word stands its share in %, in bold below those that an edit put in. photos: by the image's number; with
-    regions on a square grid the photo is brighter where the score depends on it more, otherwise as it is.
+    """Draw the negatives, one below the other: the darker a word, the more the score depends on it. Below each word
+    stands its share in %, in bold below those that an edit put in. photos: by the image's number; with regions on a
+    square grid the photo is brighter where the score depends on it more, otherwise as it is.
     """
     rows: list[Any] = list(negatives.itertuples())
     lines = [_lines(one.words) for one in rows]

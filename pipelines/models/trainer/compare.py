@@ -34,10 +34,9 @@ OWN_SETTINGS = ("model", "negative_families", "seed", *RESUMABLE)  # differ betw
 
 
 class Variant(NamedTuple):
-    """A model by its name: `vse++`, or `vse-c+noun` for VSE-C trained with negatives of the family noun only.
-
-    families: the families after the +; empty: those of the config's default. similarity: that after a ~, as in
-    `vse-c~order`; recipe: that after an @, as in `vse-c~order@paper`; empty: those of the comparison.
+    """A model by its name: `vse++`, or `vse-c+noun` for VSE-C trained with negatives of the family noun only. families:
+    the families after the +; empty: those of the config's default. similarity: that after a ~, as in `vse-c~order`;
+    recipe: that after an @, as in `vse-c~order@paper`; empty: those of the comparison.
     """
 
     name: str
@@ -206,7 +205,6 @@ def summarize(name: str, evaluations: Sequence[Evaluation], image: Mapping[str, 
 
 def describe_settings(configs: Mapping[str, TrainConfig], seeds: int, split: str) -> str:
     """The text above a comparison: the split, the number of seeds, and which settings differ from the defaults.
-
     configs: one for each kind of model and recipe, by its name. Settings that every training has of its own (seed,
     folders …) are left out.
     """

@@ -55,11 +55,9 @@ def write_evaluation(evaluation: Evaluation, folder: Path) -> str:
 
 
 def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation:
-    """Compute all metrics of a model on a split of a run.
-
-    Raises FileNotFoundError or ValueError for a folder without a trained model; a run without the split, its captions,
-    features of the model's size, or images as config.complete asks for; or config.components or config.alpha for a
-    model other than UniVSE.
+    """Compute all metrics of a model on a split of a run. Raises FileNotFoundError or ValueError for a folder without a
+    trained model; a run without the split, its captions, features of the model's size, or images as config.complete
+    asks for; or config.components or config.alpha for a model other than UniVSE.
     """
     torch.set_num_threads(config.threads)
     model, trained, corpus = load_with_corpus(model_folder, run, choose_device(config.device), **config.changes)

@@ -157,7 +157,6 @@ def _draw_univse(subject: Subject, output: Path, config: PictureConfig) -> list[
 
 def read_query(text: str, spacy_model: str | None = None) -> data.Phrase:
     """The component that a query names: its first relation, or else its first attributed object, or its first object.
-
     "a dog running on grass" -> ("dog", "run on", "grass"). spacy_model: the pipeline that parses the query; None: the
     one shipped with negcap. Raises ValueError for a query without an object.
     """

@@ -39,11 +39,9 @@ class Pair(NamedTuple):
 
 
 def read_pairs(path: Path) -> list[Pair]:
-    """Read pairs of sentences from a tab-separated file: the STS benchmark's, SICK's, or one with a header.
-
-    With a header, the columns `file`, `year` and `dataset`, those that are there, name the part of a pair. Raises
-    ValueError, naming file and line, for a line with too few columns, a score that is not a number, or an empty
-    sentence.
+    """Read pairs of sentences from a tab-separated file: the STS benchmark's, SICK's, or one with a header. With a
+    header, the columns `file`, `year` and `dataset`, those that are there, name the part of a pair. Raises ValueError,
+    naming file and line, for a line with too few columns, a score that is not a number, or an empty sentence.
     """
     try:
         with path.open(encoding="utf-8", newline="") as file:
@@ -102,10 +100,9 @@ def correlation(values: Tensor, scores: Tensor, seed: int) -> Figure:
 
 
 def sentence_cosines(model_folder: Path, pairs: Sequence[Pair], config: SimilarityConfig) -> tuple[Tensor, str]:
-    """The cosine (n,) of the two sentences of each pair by a trained model, and the name of the model.
-
-    A model that also encodes components (UniVSE) encodes the sentence without them. Raises FileNotFoundError for a
-    folder without a model, ValueError for a language that is not the model's.
+    """The cosine (n,) of the two sentences of each pair by a trained model, and the name of the model. A model that
+    also encodes components (UniVSE) encodes the sentence without them. Raises FileNotFoundError for a folder without a
+    model, ValueError for a language that is not the model's.
     """
     device = choose_device(config.device)
     model, vocabularies, trained = load_model(model_folder, device)
@@ -121,10 +118,9 @@ def sentence_cosines(model_folder: Path, pairs: Sequence[Pair], config: Similari
 
 
 def similarity(model_folder: Path, file: Path, config: SimilarityConfig, output: Path | None = None) -> str:
-    """Pearson's r of a model's cosines with people's scores, as a Markdown table by part of the data.
-
-    file: see `read_pairs`. output: a folder to which similarity.md and similarity.json are written; None: none. Raises
-    as `read_pairs` and `sentence_cosines`, and ValueError for fewer than 3 pairs, or scores that are all equal.
+    """Pearson's r of a model's cosines with people's scores, as a Markdown table by part of the data. file: see
+    `read_pairs`. output: a folder to which similarity.md and similarity.json are written; None: none. Raises as
+    `read_pairs` and `sentence_cosines`, and ValueError for fewer than 3 pairs, or scores that are all equal.
     """
     torch.set_num_threads(config.threads)
     pairs = read_pairs(file)

@@ -30,10 +30,9 @@ from .evaluate import believed, left_out
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingData(Corpus):
-    """A corpus, and what is chosen of it for a training. The features are placed as `place` does.
-
-    train, validation: (n,) captions; those to train on are in the first language. attack: (P,) the negatives of
-    validation captions that join the candidates if the config selects by `attacked`. sampler: see Objective.
+    """A corpus, and what is chosen of it for a training. The features are placed as `place` does. train, validation:
+    (n,) captions; those to train on are in the first language. attack: (P,) the negatives of validation captions that
+    join the candidates if the config selects by `attacked`. sampler: see Objective.
     """
 
     train: Tensor
@@ -182,7 +181,6 @@ def epoch_batches(data: TrainingData, config: Any, epoch: int) -> Iterator[tuple
 
 def make_batch(data: TrainingData, captions: Tensor, features: Tensor, config: Any, noise: Generator) -> Batch:
     """A batch of captions (B,) and the features (B, …) of their images, a share `config.dropout` of which is set to 0.
-
     Of several crops (B, R, D) of each image, a random one is used if the config pools by crop. noise: a generator, on
     the data's device, that decides which.
     """

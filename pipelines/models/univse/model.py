@@ -76,10 +76,9 @@ class Composition(nn.Module):
             nn.init.uniform_(parameter, -bound, bound, generator=generator)
 
     def forward(self, vectors: Tensor, owner: Tensor, captions: int, order: Tensor | None = None) -> Tensor:
-        """The composed vectors (B, d) of B captions; 0 for those without components.
-
-        vectors: (m, d). owner: (m,) the caption of each, on the CPU. order: (m,) numbers by which a GRU reads the
-        components of a caption in ascending order; None: as they come.
+        """The composed vectors (B, d) of B captions; 0 for those without components. vectors: (m, d). owner: (m,) the
+        caption of each, on the CPU. order: (m,) numbers by which a GRU reads the components of a caption in ascending
+        order; None: as they come.
         """
         if self.kind in ("self-attention", "gru"):
             by = torch.arange(len(owner)) if order is None else order.argsort(stable=True)

@@ -48,7 +48,6 @@ def triple_hinges(true: Tensor, false: Tensor, margin: float) -> Tensor:
 
 def sum_over_kinds(costs: Tensor, present: Tensor, kinds: tuple[int, ...], reduction: str) -> Tensor:
     """The sum (m,) over the kinds of negatives of the hardest, mean or summed cost of a kind; 0 for one without any.
-
     costs: (m, N) >= 0. present: (m, N) bool, which negatives there are. kinds: how many consecutive columns belong to
     each kind.
     """
@@ -69,10 +68,9 @@ REPLACED_WORD = (0,) * FALSE_ENDS + (1,) * FALSE_RELATIONS + (2,) * FALSE_ENDS
 
 
 class SampledComponents(NamedTuple):
-    """m components of a batch, with up to N words for each; a word put into the component makes it false.
-
-    rows: (m,) indices in the lists of the scene graphs. owner: (m,) the index in the batch of the caption of each.
-    false: (m, N) word ids, -1 where there are fewer words. All on the CPU.
+    """m components of a batch, with up to N words for each; a word put into the component makes it false. rows: (m,)
+    indices in the lists of the scene graphs. owner: (m,) the index in the batch of the caption of each. false: (m, N)
+    word ids, -1 where there are fewer words. All on the CPU.
     """
 
     rows: Tensor

@@ -51,9 +51,8 @@ def log_frequencies(counts: np.ndarray) -> Tensor:
 
 
 class Cloze(nn.Module):
-    """A cloze model of `units` units. Its parameters' names are those of the arrays in the shipped file.
-
-    fixed_point: whether weights and activations are rounded as in the file and by its reader (see
+    """A cloze model of `units` units. Its parameters' names are those of the arrays in the shipped file. fixed_point:
+    whether weights and activations are rounded as in the file and by its reader (see
     `negcap.augment.cloze.fixed_point`); gradients are those without rounding.
     """
 
@@ -171,10 +170,9 @@ BATCH = 256  # captions whose perplexity is measured at once
 
 @torch.no_grad()
 def perplexity(net: Cloze, captions: list[np.ndarray]) -> tuple[float, float]:
-    """The perplexity of encoded captions, and the mean log of the sum of all probabilities, which is 0 at best.
-
-    The perplexity is exp of the mean of -log p(word | the rest of its caption), over the words that are units and with
-    p normalised over the whole vocabulary. Switches dropout off. Raises ValueError if no word is a unit.
+    """The perplexity of encoded captions, and the mean log of the sum of all probabilities, which is 0 at best. The
+    perplexity is exp of the mean of -log p(word | the rest of its caption), over the words that are units and with p
+    normalised over the whole vocabulary. Switches dropout off. Raises ValueError if no word is a unit.
     """
     net.eval()
     loss, log_sum, words = 0.0, 0.0, 0

@@ -195,10 +195,9 @@ def correlation(net: Surrogate, slots: Sequence[Slot], embedding: Tensor) -> flo
 
 
 def fit_to(captions: Sequence[str], model: Path, output: Path, leave_out: Path | None, config: SurrogateConfig) -> None:
-    """Give a cloze model a surrogate, fitted to captions of some sources, and write the model to `output`.
-
-    captions, leave_out: as of `negcap.pipelines.resources.cloze.train.train_on`. A surrogate that the model has is
-    replaced. Raises OSError or ValueError for bad input.
+    """Give a cloze model a surrogate, fitted to captions of some sources, and write the model to `output`. captions,
+    leave_out: as of `negcap.pipelines.resources.cloze.train.train_on`. A surrogate that the model has is replaced.
+    Raises OSError or ValueError for bad input.
     """
     torch.set_num_threads(1)
     left_out = corpus.read_photo_ids(leave_out) if leave_out else frozenset[str]()

@@ -109,11 +109,9 @@ def train(
     report: Callable[[str], None],
     after_epoch: Callable[[Cloze, int], None] = lambda net, epoch: None,
 ) -> Cloze:
-    """Train `net` in place on encoded captions, and return it with the moving average of its weights.
-
-    counts: of each unit, (units,). report: called with lines of progress. after_epoch(net, epoch): called with the
-    average after each epoch. The same arguments give the same weights on the same machine with the same number of
-    threads.
+    """Train `net` in place on encoded captions, and return it with the moving average of its weights. counts: of each
+    unit, (units,). report: called with lines of progress. after_epoch(net, epoch): called with the average after each
+    epoch. The same arguments give the same weights on the same machine with the same number of threads.
     """
     torch.manual_seed(config.seed)  # of dropout, which takes no generator
     order, generator = np.random.default_rng(config.seed), torch.Generator().manual_seed(config.seed)

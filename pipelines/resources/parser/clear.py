@@ -50,10 +50,9 @@ def convert(ud: Tree) -> Tree | None:
 
 
 def expand_fixed(tree: Tree) -> None:
-    """Replace the flat analysis of fixed expressions by a structure.
-
-    "because of", "due to": a chain of prepositions; "as well as" (cc): well -> as, as -> well; "more than 20": more ->
-    20 (amod), than -> 20 (quantmod); "each other": each -> other (det); "of course": course -> of.
+    """Replace the flat analysis of fixed expressions by a structure. "because of", "due to": a chain of prepositions;
+    "as well as" (cc): well -> as, as -> well; "more than 20": more -> 20 (amod), than -> 20 (quantmod); "each other":
+    each -> other (det); "of course": course -> of.
     """
     for first in range(len(tree)):
         rest = tree.children(first, "fixed")
@@ -206,9 +205,8 @@ def raise_prepositions(tree: Tree) -> None:
 
 
 def raise_gerund_markers(tree: Tree) -> None:
-    """Convert preposition + V-ing to prep + pcomp, and "with" + subject + predicate to prep + pobj + acl.
-
-    "before opening it": before -> main verb (prep), opening -> before (pcomp); "while V-ing" remains mark. "with a dog
+    """Convert preposition + V-ing to prep + pcomp, and "with" + subject + predicate to prep + pobj + acl. "before
+    opening it": before -> main verb (prep), opening -> before (pcomp); "while V-ing" remains mark. "with a dog
     running": with (prep), dog -> with (pobj), running -> dog (acl).
     """
     for mark in range(len(tree)):

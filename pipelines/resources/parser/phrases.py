@@ -99,10 +99,9 @@ def flatten(root: Node) -> Tree:
 
 
 def coordinate(parts: list[Node], oxford: bool = False) -> Node:
-    """Coordinate noun or verb phrases (a, b and c) in place, and return the first.
-
-    Each conjunct, with the conjunction and the comma before it, becomes a dependent of the previous conjunct. oxford:
-    with a comma before the conjunction, if there are more than two.
+    """Coordinate noun or verb phrases (a, b and c) in place, and return the first. Each conjunct, with the conjunction
+    and the comma before it, becomes a dependent of the previous conjunct. oxford: with a comma before the conjunction,
+    if there are more than two.
     """
     for index in range(len(parts) - 1, 0, -1):
         previous, last = parts[index - 1], index == len(parts) - 1
@@ -115,11 +114,9 @@ def coordinate(parts: list[Node], oxford: bool = False) -> Node:
 
 
 def preposition(name: str, complement: Node, dep: str = "prep") -> Node:
-    """Return a preposition with the node `complement` as its object; dep: the preposition's label.
-
-    The words of a complex preposition are joined by "_". "on": on -> object (pobj). "next_to", "close_to": an adverb
-    (advmod), then "to" below it. "in_front_of": in -> front (pobj) -> of. "out_of", "down_at": a chain of two
-    prepositions.
+    """Return a preposition with the node `complement` as its object; dep: the preposition's label. The words of a
+    complex preposition are joined by "_". "on": on -> object (pobj). "next_to", "close_to": an adverb (advmod), then
+    "to" below it. "in_front_of": in -> front (pobj) -> of. "out_of", "down_at": a chain of two prepositions.
     """
     first, *words = name.split("_")
     complement.labelled("pobj")
