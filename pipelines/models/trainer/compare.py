@@ -71,62 +71,43 @@ class Variant(NamedTuple):
         return configure(**{**of_model, "model": self.model, "seed": seed, "output": output / f"{self.name}-{seed}"})
 
 
-class Sampled(NamedTuple):
-    """A metric's mean over seeds, or a difference of two, and its bootstrap samples (n,) over images and seeds. The
-    samples of all variants are of the same images and seeds.
-    """
-
-    value: float
-    samples: np.ndarray
-
-    @property
-    def figure(self) -> Figure:
-        """The value with its interval."""
-        return Figure(self.value, interval(self.samples))
-
-
-def total(parts: Sequence[Sampled]) -> Sampled:
-    """The sum of several metrics."""
-    return Sampled(sum(part.value for part in parts), np.sum([part.samples for part in parts], axis=0))
+def figure(metric: np.ndarray) -> Figure:
+    """A metric of a variant, see VariantResult, with its interval."""
+    return Figure(float(metric[0]), interval(metric[1:]))
 
 
 class VariantResult(NamedTuple):
     """The metrics of a variant, as means over its seeds.
 
-    metrics: by name, of each retrieval R@1, R@5, R@10 and their sum in %, and the mean rank, such as "plain i2t R@1",
-    "vse-c:noun i2t sum" and "plain i2t mean rank"; `rsum`, the sum without attack; and "univse", that of UniVSE's
-    attacks. accuracy: by operator, how often in % a caption scores above its negative.
+    metrics: by name (1 + n,), the value, then its n bootstrap samples, which are of the same images and seeds for all
+    variants. Of each retrieval R@1, R@5, R@10 and their sum in %, and the mean rank, such as "plain i2t R@1" and
+    "vse-c:noun i2t sum"; `rsum`, the sum without attack; and "univse", that of UniVSE's attacks. accuracy: by operator,
+    how often in % a caption scores above its negative.
     """
 
     name: str
     seeds: int
-    metrics: Mapping[str, Sampled]
+    metrics: Mapping[str, np.ndarray]
     accuracy: Mapping[str, float]
-
-    @property
-    def retrievals(self) -> list[str]:
-        """The retrievals: "plain i2t" …"""
-        return [name.removesuffix(" mean rank") for name in self.metrics if name.endswith(" mean rank")]
 
     def minus(self, other: VariantResult) -> dict[str, Figure]:
         """The differences of the metrics to another variant's, by the name of the metric."""
-        both = {name: (one, other.metrics[name]) for name, one in self.metrics.items() if name in other.metrics}
-        return {name: Sampled(a.value - b.value, a.samples - b.samples).figure for name, (a, b) in both.items()}
+        known = other.metrics
+        return {name: figure(metric - known[name]) for name, metric in self.metrics.items() if name in known}
 
     def as_json(self, first: VariantResult) -> dict[str, Any]:
         """The metrics as comparison.json holds them, with their differences to those of the first variant."""
+        figures = {name: figure(metric)._asdict() for name, metric in self.metrics.items()}
+        keys = [name.removesuffix(" mean rank") for name in figures if name.endswith(" mean rank")]
         retrieval = {
             key: {
-                **{name: self.metrics[f"{key} {name}"].figure._asdict() for name in RECALLS},
-                "mean rank": self.metrics[f"{key} mean rank"].value,
+                **{name: figures[f"{key} {name}"] for name in RECALLS},
+                "mean rank": figures[f"{key} mean rank"]["value"],
             }
-            for key in self.retrievals
+            for key in keys
         }
         return {
-            "seeds": self.seeds,
-            "rsum": self.metrics["rsum"].figure._asdict(),
-            "retrieval": retrieval,
-            "pairwise": dict(self.accuracy),
+            **{"seeds": self.seeds, "rsum": figures["rsum"], "retrieval": retrieval, "pairwise": dict(self.accuracy)},
             f"difference from {first.name}": {name: one._asdict() for name, one in self.minus(first).items()},
         }
 
@@ -181,7 +162,7 @@ def summarize(name: str, evaluations: Sequence[Evaluation], image: Mapping[str, 
     image: the image_id of each caption_id. seed: the seed of the bootstrap.
     """
     ranks = pd.concat([one.ranks.assign(training=number) for number, one in enumerate(evaluations)])
-    metrics: dict[str, Sampled] = {}
+    metrics: dict[str, np.ndarray] = {}
     for (candidates, direction), rows in ranks.groupby(["candidates", "direction"], sort=False):
         key = f"{candidates} {direction}"
         images = rows["query"] if direction == "i2t" else rows["query"].map(image)
@@ -189,15 +170,13 @@ def summarize(name: str, evaluations: Sequence[Evaluation], image: Mapping[str, 
         parts = [(owner[part], rows["rank"].to_numpy()[part]) for part in rows.groupby("training").indices.values()]
         hits = [count_hits(torch.tensor(rank), torch.tensor(of), len(names)) for of, rank in parts]
         counts, sizes = (np.stack(parts) for parts in zip(*hits, strict=True))
-        values, samples = 100 * counts.sum((0, 1)) / sizes.sum((0, 1)), bootstrap(counts, sizes, seed)
-        tops = [Sampled(value, drawn) for value, drawn in zip(values.tolist(), samples.T, strict=True)]
-        metrics |= {f"{key} {top}": one for top, one in zip(RECALLS, [*tops, total(tops)], strict=True)}
+        tops = np.vstack([100 * counts.sum((0, 1)) / sizes.sum((0, 1)), bootstrap(counts, sizes, seed)]).T
+        metrics |= {f"{key} {top}": one for top, one in zip(RECALLS, [*tops, tops.sum(0)], strict=True)}
         sums = np.stack([np.bincount(of, rank, len(names))[:, None] for of, rank in parts])
-        mean_rank = Sampled(float(sums.sum() / sizes.sum()), bootstrap(sums, sizes, seed)[:, 0] / 100)
-        metrics[f"{key} mean rank"] = mean_rank
+        metrics[f"{key} mean rank"] = np.append(sums.sum() / sizes.sum(), bootstrap(sums, sizes, seed)[:, 0] / 100)
     attacks = [one for name, one in metrics.items() if name.startswith("univse:") and name.endswith(" sum")]
-    totals = {"rsum": total([metrics[f"plain {way} sum"] for way in WAYS])}
-    totals |= {"univse": total(attacks)} if attacks else {}
+    totals = {"rsum": np.sum([metrics[f"plain {way} sum"] for way in WAYS], 0)}
+    totals |= {"univse": np.sum(attacks, 0)} if attacks else {}
     pairs = [evaluation.metrics.get("pairwise", {}) for evaluation in evaluations]
     accuracy = {name: sum(entry[name]["accuracy"] for entry in pairs) / len(pairs) for name in sorted(pairs[0])}
     return VariantResult(name, len(evaluations), {**totals, **metrics}, accuracy)
@@ -231,12 +210,12 @@ def cells(result: VariantResult) -> dict[str, str]:
     ranks; the rsum of each language, as "plain:de rsum"; and "noun, accuracy".
     """
     metrics = result.metrics
-    plain = {key.partition(" ")[0] for key in result.retrievals if key.startswith("plain")}
-    values = {name: f"{one.value:.1f}" for name, one in metrics.items()}
+    plain = {name.partition(" ")[0] for name in metrics if name.startswith("plain")}
+    values = {name: f"{one[0]:.1f}" for name, one in metrics.items()}
     return {
-        **{name: values[name] if "mean rank" in name else str(one.figure) for name, one in metrics.items()},
+        **{name: values[name] if "mean rank" in name else str(figure(one)) for name, one in metrics.items()},
         **{f"{name}, value": value for name, value in values.items()},
-        **{f"{name} rsum": str(total([metrics[f"{name} {way} sum"] for way in WAYS]).figure) for name in plain},
+        **{f"{name} rsum": str(figure(sum(metrics[f"{name} {way} sum"] for way in WAYS))) for name in plain},  # type: ignore[arg-type]
         **{f"{name}, accuracy": f"{share:.1f}" for name, share in result.accuracy.items()},
     }
 
