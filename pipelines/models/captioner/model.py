@@ -74,16 +74,9 @@ class Generator(nn.Module):
         return LSTMState(*self.first(torch.cat([features, noise], 1)).tanh().chunk(2, 1))
 
     def step(self, state: LSTMState, words: Tensor) -> tuple[Tensor, LSTMState]:
-        """Read one word per sentence (B,); returns the logits (B, V) of the next word and the new state. Without
-        dropout. The LSTM's equations are written out, which is faster for one step than a call of `lstm`.
-        """
-        input_weight, hidden_weight, input_bias, hidden_bias = self.lstm.all_weights[0]
-        gates = linear(self.embedding(words), input_weight, input_bias)
-        gates = gates + linear(state.hidden, hidden_weight, hidden_bias)
-        enter, forget, new, show = gates.chunk(4, 1)
-        cell = forget.sigmoid() * state.cell + enter.sigmoid() * new.tanh()
-        hidden = show.sigmoid() * cell.tanh()
-        return self._logits(hidden), LSTMState(hidden, cell)
+        """Read a word per sentence (B,), without dropout; returns the logits (B, V) of the next one and the new state."""
+        state = LSTMState(*torch.lstm_cell(self.embedding(words), state, *self.lstm.all_weights[0]))
+        return self._logits(state.hidden), state
 
     def _logits(self, hidden: Tensor) -> Tensor:
         """Of the next word, (b, V), for hidden states (b, hidden)."""
