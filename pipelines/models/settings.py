@@ -67,16 +67,11 @@ class CaptionerConfig(Settings):
     noise: AtLeastOne = Field(64, description="dimensions of the noise vector")
     dropout: BelowOne = Field(0.3, description="dropout of words and states in maximum likelihood")
     transform: Transform = Field("root", description="applied to image features")
-    min_count: AtLeastOne = Field(
-        4, description="occurrences in the train captions that a word of the vocabulary needs"
-    )
+    min_count: AtLeastOne = Field(4, description="occurrences in train captions that a word of the vocabulary needs")
     learning_rate: AboveZero = Field(1e-4, description="learning rate of the policy gradient (Adam)")
     supervised_rate: AboveZero = Field(1e-4, description="learning rate of likelihood and discriminator")
     clip: AboveZero = Field(5.0, description="maximum norm of the gradients")
-    collapse: BelowOne = Field(
-        0.5,
-        description="stop when distinct-2 (the share of distinct 2-grams) falls below this share of its first value",
-    )
+    collapse: BelowOne = Field(0.5, description="stop when distinct-2 (of 2-grams) is below this share of its first")
     device: Device = "auto"
     threads: Threads = Field(default_factory=cores)
 
@@ -95,9 +90,7 @@ class CaptionerEvaluateConfig(Settings):
     """How a captioner is evaluated."""
 
     split: str = Field("test", description="split on which to evaluate")
-    ranker: Path | None = Field(
-        None, description="captioner: model made by negcap train, which ranks the images for each caption"
-    )
+    ranker: Path | None = Field(None, description="captioner: model of negcap train that ranks images for each caption")
     n: AtLeastOne = Field(3, description="captioner: captions per image, for self-BLEU")
     width: AtLeastOne = Field(3, description="captioner: width of the beam")
     seed: Seed = 0
@@ -202,9 +195,7 @@ class HypernymConfig(Settings):
     epochs: AtLeastOne = Field(15, description="passes over the true pairs")
     batch_size: AtLeastOne = Field(500, description="true pairs per batch, each with a false one")
     learning_rate: AboveZero = Field(0.01, description="learning rate of Adam")
-    margin: NotNegativeNumber | None = Field(
-        None, description="margin α of false pairs; none: 7 for word2gauss, else 1"
-    )
+    margin: NotNegativeNumber | None = Field(None, description="margin α of false pairs; none: 1, word2gauss 7")
     concepts: tuple[str, ...] = Field(CONCEPTS, description="concept in the picture, such as dog.n.01")
     threads: Threads = Field(default_factory=cores)
 
@@ -223,9 +214,7 @@ class EntailConfig(Settings):
 
     similarities: tuple[Similarities, ...] = Field(("order", "cosine"), description="how sentences are compared")
     seeds: AtLeastOne = Field(1, description="trainings of each, with seeds 0, 1, …")
-    margin: AboveZero | None = Field(
-        None, description="margin α of pairs that are not entailed; none: the best of four on the validation pairs"
-    )
+    margin: AboveZero | None = Field(None, description="margin α of pairs not entailed; none: the best of four")
     epochs: AtLeastOne = Field(10, description="passes over the pairs")
     batch_size: AtLeastOne = Field(128, description="pairs per batch")
     learning_rate: AboveZero = Field(1e-3, description="learning rate of Adam")
