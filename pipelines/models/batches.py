@@ -13,6 +13,8 @@ from torch import Generator, Tensor
 from .config import NegativesConfig
 from .data import Corpus, Texts
 
+Terms = dict[str, Tensor]  # of a loss, by name: scalars
+
 
 class Batch(NamedTuple):
     """B pairs of an image and a caption: captions (B,), indices into `texts`, all captions and negatives of the run, on
@@ -39,7 +41,7 @@ class Objective:
     """
 
     build: Callable[..., Any]
-    losses: Callable[[Any, Batch, Any, Any, int], dict[str, Tensor]]
+    losses: Callable[[Any, Batch, Any, Any, int], Terms]
     sampler: Callable[[Any, Corpus, Tensor], Any] = lambda config, corpus, train: None
     needs_components: bool = False
 
@@ -72,28 +74,20 @@ NONE = Drawn(_EMPTY, _EMPTY, _EMPTY, torch.empty(0))
 
 
 class NegativePool:
-    """Negatives to sample from, grouped by caption: those of caption c are `rows[starts[c]:starts[c + 1]]`. caption,
-    family, concreteness: (M,) of each negative, see `Drawn`. wanted: (M,) bool, those to sample from. captions: C. n:
-    how many are sampled per caption. balanced: whether families, not negatives, are equally likely.
+    """Negatives to sample from, grouped by caption: those of caption c are `rows[starts[c]:starts[c + 1]]`. owner,
+    family, concrete: (M,) the caption of each, and as in `Drawn`. wanted: (M,) bool, those to sample from. captions: C.
+    n: how many are sampled per caption. even: whether families, not negatives, are equally likely.
     """
 
     def __init__(
-        self,
-        caption: Tensor,
-        family: Tensor,
-        concreteness: Tensor,
-        wanted: Tensor,
-        captions: int,
-        n: int,
-        *,
-        balanced: bool = True,
+        self, owner: Tensor, family: Tensor, concrete: Tensor, wanted: Tensor, captions: int, n: int, even: bool = True
     ) -> None:
         rows = wanted.nonzero()[:, 0]
-        self.rows = rows = rows[caption[rows].argsort(stable=True)]
-        self.starts = torch.searchsorted(caption[rows], torch.arange(captions + 1))
-        kind = caption[rows] * (int(family.max()) + 1 if len(family) else 1) + family[rows]
-        self.weights = 1.0 / torch.bincount(kind, minlength=1)[kind].float() if balanced else torch.ones(len(rows))
-        self.family, self.concreteness, self.n = family, concreteness, n
+        self.rows = rows = rows[owner[rows].argsort(stable=True)]
+        self.starts = torch.searchsorted(owner[rows], torch.arange(captions + 1))
+        kind = owner[rows] * (int(family.max()) + 1 if len(family) else 1) + family[rows]
+        self.weights = 1.0 / torch.bincount(kind, minlength=1)[kind].float() if even else torch.ones(len(rows))
+        self.family, self.concreteness, self.n = family, concrete, n
 
     def __str__(self) -> str:
         return f"{len(self.rows):,} negatives"
@@ -124,7 +118,7 @@ def negative_pool(config: NegativesConfig, corpus: Corpus, train: Tensor) -> Neg
     positions = {name: position for position, name in enumerate(config.negative_families)}
     family = torch.tensor([positions.get(name, 0) for name in corpus.families], dtype=torch.long)[corpus.family]
     given = corpus.negative_caption, family, corpus.concreteness, wanted, corpus.texts.captions, config.negatives
-    pool = NegativePool(*given, balanced=config.balance_families)
+    pool = NegativePool(*given, config.balance_families)
     if not len(pool.rows):
         known = ", ".join(corpus.families) or "none: run negcap build first"
         raise ValueError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple, Self
@@ -20,7 +20,7 @@ from ..engine.tables import has_table, read_table, shards_of
 from ..tables.columns import UNSPLIT, check_splits, stored_splits
 from .device import to_device
 from .features import Features
-from .vocabulary import UNKNOWN_ID, WordVocabulary
+from .vocabulary import UNKNOWN_ID, Vocabularies, WordVocabulary
 
 HELD_OUT = 500  # images, at most, that are held out for validation
 
@@ -366,7 +366,7 @@ class Corpus:
     """
 
     captions: Captions
-    vocabularies: Mapping[str, WordVocabulary]
+    vocabularies: Vocabularies
     texts: Texts
     negative_caption: Tensor
     operator: Tensor
@@ -403,32 +403,28 @@ class Corpus:
 
 
 def encode_run(
-    run: Path,
-    captions: Captions,
-    vocabularies: Mapping[str, WordVocabulary],
-    features: Features = NO_FEATURES,
-    device: torch.device = CPU,
+    run: Path, captions: Captions, words: Vocabularies, features: Features = NO_FEATURES, device: torch.device = CPU
 ) -> Corpus:
-    """Encode the captions and negatives of a run, with their words on a device. vocabularies: of each language of the
+    """Encode the captions and negatives of a run, with their words on a device. words: of each language of the
     captions. features: of the images, if they are embedded. M = 0 for a run without negatives, and for captions of
     which none are English. Raises ValueError for a negative of an unknown caption.
     """
-    shards = read_table(run, "negatives", COLUMNS) if has_table(run, "negatives") and LANGUAGE in vocabularies else ()
+    shards = read_table(run, "negatives", COLUMNS) if has_table(run, "negatives") and LANGUAGE in words else ()
     rows = pa.concat_tables([pa.schema([NEGATIVES.field(name) for name in COLUMNS]).empty_table(), *shards])
     owner = pc.index_in(rows["caption_id"], pa.array(captions.ids, pa.string()))
     if owner.null_count:
         first = rows["caption_id"].filter(pc.is_null(owner))[0]
         raise ValueError(f"negatives of {run} must belong to its captions, one belongs to: {first}")
-    english = captions.languages.index(LANGUAGE) if LANGUAGE in vocabularies else 0
+    english = captions.languages.index(LANGUAGE) if LANGUAGE in words else 0
     language = torch.cat([captions.language, torch.full((len(rows),), english)])
     texts = pa.chunked_array([captions.texts, *rows["text"].chunks])
     encoded = [
-        words.encode(texts if len(vocabularies) == 1 else texts.filter(pa.array((language == number).numpy())))
-        for number, words in enumerate(vocabularies.values())
+        known.encode(texts if len(words) == 1 else texts.filter(pa.array((language == number).numpy())))
+        for number, known in enumerate(words.values())
     ]
     tokens = torch.from_numpy(np.concatenate([part.tokens for part in encoded]))
     lengths = torch.from_numpy(np.concatenate([np.diff(part.offsets) for part in encoded]))
-    if len(vocabularies) > 1:  # they are sorted by language, and go back to their order
+    if len(words) > 1:  # they are sorted by language, and go back to their order
         place = language.argsort(stable=True).argsort()
         tokens, lengths = tokens[ragged_rows(starts_of(lengths), place)[0]], lengths[place]
     operator, family = (rows[name].combine_chunks().dictionary_encode() for name in ("operator", "family"))
@@ -438,7 +434,7 @@ def encode_run(
     }
     return Corpus(
         captions=captions,
-        vocabularies=vocabularies,
+        vocabularies=words,
         texts=Texts(tokens.to(device), starts_of(lengths), len(captions.ids), None, language),
         negative_caption=torch.from_numpy(owner.to_numpy().astype(np.int64)),
         operator=torch.from_numpy(operator.indices.to_numpy().astype(np.int64)),

@@ -9,7 +9,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from . import losses
-from .batches import NONE, Batch, Drawn, Objective, autocast, negative_pool
+from .batches import NONE, Batch, Drawn, Objective, Terms, autocast, negative_pool
 from .config import ContrastiveConfig, DualConfig, VseConfig
 from .data import Texts
 from .device import to_device
@@ -63,9 +63,7 @@ def embed(
     return images, texts[: len(batch.captions)], texts[len(batch.captions) :], drawn
 
 
-def vse_losses(
-    model: DualEncoder, batch: Batch, drawn: Drawn | None, config: VseConfig, epoch: int
-) -> dict[str, Tensor]:
+def vse_losses(model: DualEncoder, batch: Batch, drawn: Drawn | None, config: VseConfig, epoch: int) -> Terms:
     """The loss on a batch, as its only term `sent`: the hardest hinges (VSE++), or their sum (VSE, order, warm-up).
     drawn: VSE-C's negatives, of which the hardest ones' hinges are added, see `intra_pair_hinges`, and `shared_hinges`
     where the batch shares them. epoch: from 1; the first config.warm_up epochs warm up.
@@ -88,7 +86,7 @@ def vse_losses(
 
 def contrastive_losses(
     model: ContrastiveEncoder, batch: Batch, drawn: Drawn | None, config: ContrastiveConfig, epoch: int
-) -> dict[str, Tensor]:
+) -> Terms:
     """The terms of a contrastive loss on a batch, by name; arguments as those of `vse_losses`."""
     embedded = embed(model, batch, drawn, config, epoch)
     return losses.contrastive_terms(config.model, model, *embedded, batch.same_image, config.concreteness_margin)

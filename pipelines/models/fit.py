@@ -19,6 +19,11 @@ LOSS_POINTS = 20  # per epoch in the loss curve
 SAY_AFTER, SAY_TIMES = 10, 5  # seconds, and a share of the epoch so far, between lines during an epoch
 Batch = TypeVar("Batch")
 Line = dict[str, Any]  # what is known of an epoch: a line of metrics.jsonl
+Say = Callable[[str], None]  # is called with lines of progress
+
+
+def silent(line: str) -> None:
+    """Say nothing."""
 
 
 class Step(NamedTuple):
@@ -33,8 +38,8 @@ class Step(NamedTuple):
 
 
 def fit(
-    models: Mapping[str, nn.Module],
-    optimizers: Mapping[str, torch.optim.Optimizer],
+    models: checkpoint.Models,
+    optimizers: checkpoint.Optimizers,
     batches: Callable[[int], Iterable[Batch]],
     step: Callable[[Batch, int], Step],
     epochs: int,
@@ -50,7 +55,7 @@ def fit(
     report: Callable[[Sequence[Line]], object] = lambda history: None,
     stop: Callable[[Sequence[Line]], bool] = lambda history: False,
     folder: Path | None = None,
-    say: Callable[[str], None] = lambda line: None,
+    say: Say = silent,
     about: str = "",
     length: int | None = None,
 ) -> list[Line]:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from .batches import Drawn
+from .batches import Drawn, Terms
 from .device import to_device
 
 TEXT_WEIGHT, RANK_WEIGHT = 0.2, 0.2  # factors of CE-CLIP's two terms, as in its released code
@@ -162,34 +162,24 @@ def negative_scores(images: Tensor, negatives: Tensor, drawn: Drawn, margin: flo
 
 
 def contrastive_terms(
-    kind: str,
-    model: Contrast,
-    images: Tensor,
-    captions: Tensor,
-    negatives: Tensor,
-    drawn: Drawn,
-    same_image: Tensor,
-    margin: float = 0.0,
-) -> dict[str, Tensor]:
+    kind: str, model: Contrast, images: Tensor, true: Tensor, false: Tensor, drawn: Drawn, same: Tensor, margin: float
+) -> Terms:
     """The terms of the loss `kind`, by name, on unit vectors of images and captions (B, d), and of negatives (P, d):
     infonce, siglip, negclip or ce-clip, which also moves the model's thresholds while it is trained. See `info_nce`,
     `negative_scores`.
     """
     scale = model.scale
-    logits = scale * images @ captions.T
+    logits = scale * images @ true.T
     if kind == "siglip":
-        return {"itc": sigmoid_loss(logits + model.bias, same_image)}
+        return {"itc": sigmoid_loss(logits + model.bias, same)}
     if kind == "infonce":
-        return {"itc": info_nce(logits, same_image)}
-    every_false, false = (scale * scores for scores in negative_scores(images, negatives, drawn, margin))
-    terms = {"itc": info_nce(logits, same_image, every_false)}
+        return {"itc": info_nce(logits, same)}
+    with_all, with_own = (scale * scores for scores in negative_scores(images, false, drawn, margin))
+    terms = {"itc": info_nce(logits, same, with_all)}
     if kind == "ce-clip":
-        true, owner, family = (
-            logits.diagonal(),
-            *(to_device(part, images.device) for part in (drawn.owner, drawn.family)),
-        )
-        terms["imc"] = TEXT_WEIGHT * intra_modal_loss(true, scale * captions @ negatives.T)
-        terms["cmr"] = RANK_WEIGHT * rank_loss(true, false, owner, model.thresholds[family])
+        own, (owner, family) = logits.diagonal(), (to_device(part, images.device) for part in drawn[1:3])
+        terms["imc"] = TEXT_WEIGHT * intra_modal_loss(own, scale * true @ false.T)
+        terms["cmr"] = RANK_WEIGHT * rank_loss(own, with_own, owner, model.thresholds[family])
         if model.training and len(false):
-            model.thresholds.copy_(next_thresholds(model.thresholds, true, false, owner, family))
+            model.thresholds.copy_(next_thresholds(model.thresholds, own, with_own, owner, family))
     return terms

@@ -11,7 +11,7 @@ from torch import Generator, Tensor, nn
 
 from ...schemas.captions import LANGUAGE
 from . import encoders
-from .batches import Batch, Drawn, Objective, autocast, negative_pool
+from .batches import Batch, Drawn, Objective, Terms, autocast, negative_pool
 from .config import MhadConfig
 from .data import Corpus, Texts, places_in_groups
 from .device import to_device
@@ -48,27 +48,22 @@ class MultiHeadAttention(nn.Module):
     """An encoder of image regions and one of sentences per language, each with K attention heads of its own.
 
     The vector of an image or sentence is the L2-normalized concatenation of its heads' vectors; similarity is the
-    cosine. features: the size of a region's features. words, vectors: the size of the first language's vocabulary, and
-    initial word vectors, see `word_embedding`. others: both for each further language.
+    cosine. size: of a region's features. words, vectors: the size of the first language's vocabulary, and
+    initial word vectors, see `word_embedding`. more: both for each further language.
     """
 
     def __init__(
-        self,
-        config: MhadConfig,
-        features: int,
-        words: int,
-        vectors: Tensor | None = None,
-        *others: tuple[int, Tensor | None],
+        self, config: MhadConfig, size: int, words: int, vectors: Tensor | None = None, *more: tuple[int, Tensor | None]
     ) -> None:
         super().__init__()
         generator = Generator().manual_seed(config.seed)
         self.similarity, self.languages, self.head_count = COSINE, config.languages, config.heads
         joint, heads = config.heads * config.joint, (config.heads, config.attention_dim)
         with torch.random.fork_rng(devices=[]):  # the layers' default initialization must not change the global state
-            self.image = RegionEncoder(config, features, generator)
+            self.image = RegionEncoder(config, size, generator)
             self.text: Any = nn.ModuleDict()  # a SentenceEncoder for each language
-            for language, (size, known) in zip(config.languages, [(words, vectors), *others], strict=True):
-                embedding = encoders.word_embedding(size, config.word_dim, generator, known, config.tune_vectors)
+            for language, (count, known) in zip(config.languages, [(words, vectors), *more], strict=True):
+                embedding = encoders.word_embedding(count, config.word_dim, generator, known, config.tune_vectors)
                 self.text[language] = encoders.SentenceEncoder(
                     embedding, config.word_dim, joint, generator, unit, *heads
                 )
@@ -164,9 +159,7 @@ class CaptionPool:
         return Sample(drawn, None if self.negatives is None else self.negatives.sample(english, generator))
 
 
-def mhad_losses(
-    model: MultiHeadAttention, batch: Batch, sampled: Sample, config: MhadConfig, epoch: int
-) -> dict[str, Tensor]:
+def mhad_losses(model: MultiHeadAttention, batch: Batch, sampled: Sample, config: MhadConfig, epoch: int) -> Terms:
     """The terms of the loss on a batch by name, each a weighted scalar summed over the batch. `en`, `de`, …: images
     with the captions of a language. `en-de`, …: captions of two languages, times gamma. `diversity`: see
     `diversity_loss`. `negatives`: of images with the negatives of their English captions, as in VSE-C. epoch: from 1.

@@ -114,6 +114,9 @@ class WordVocabulary:
         return EncodedTexts(tokens, text_ends + 2 * np.arange(len(text_ends)))
 
 
+Vocabularies = Mapping[str, WordVocabulary]  # by language
+
+
 def _ends(lists: pa.ListArray) -> npt.NDArray[np.int64]:
     """0, and where each of n lists ends among the values of all: (n + 1,)."""
     return np.concatenate([[0], np.cumsum(lists.value_lengths().to_numpy(zero_copy_only=False))]).astype(np.int64)

@@ -195,21 +195,17 @@ def evaluate(folder: Path, run: Path, config: CaptionerEvaluateConfig, output: P
 
 @torch.inference_mode()
 def write_captions(
-    captioner: Captioner,
-    features: Features,
-    reference: ReferenceCaptions,
-    decoding: str,
-    config: CaptionerEvaluateConfig,
+    captioner: Captioner, features: Features, people: ReferenceCaptions, decoding: str, config: CaptionerEvaluateConfig
 ) -> tuple[pa.Array, float]:
     """Write config.n captions per image, each with its own noise; none is rejected. Returns them, those of an image
     together, and the mean of the discriminator's r for the first ones.
     """
     discriminator = captioner.nets.discriminator
-    images, device = len(reference.ids), discriminator.image.weight.device
-    values = transform_features(features.values[reference.rows], captioner.config.transform).to(device)
+    images, device = len(people.ids), discriminator.image.weight.device
+    values = transform_features(features.values[people.rows], captioner.config.transform).to(device)
     wanted = np.repeat(np.arange(images), config.n), np.tile(np.arange(config.n), images)
     writing = WritingConfig.of({**vars(config), "decoding": decoding})
-    sentences = write_sentences(captioner, values, stream_keys(config.seed, reference.ids), wanted, writing)
+    sentences = write_sentences(captioner, values, stream_keys(config.seed, people.ids), wanted, writing)
     first = PaddedSentences(*(part[:: config.n].to(device) for part in sentences))
     score = discriminator(discriminator.images(values), first).sigmoid()
     return detokenize(join_words(sentences, captioner.vocabulary)), score.mean().item()

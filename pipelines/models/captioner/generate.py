@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import torch
@@ -27,15 +26,13 @@ AT_ONCE = 1024  # captions written at a time
 REASONS = np.array([None, *CAPTION_REASONS])  # by the number of `degeneracy`
 
 
-def stream_keys(seed: int, image_ids: Iterable[str]) -> npt.NDArray[np.uint64]:
+def stream_keys(seed: int, image_ids: Iterable[str]) -> np.ndarray:
     """A key (n,) per image, which selects its stream of random numbers."""
     digests = b"".join(blake2b(f"{seed}\x1fcaption\x1f{name}".encode(), digest_size=8).digest() for name in image_ids)
     return np.frombuffer(digests, "<u8").astype(np.uint64)
 
 
-def caption_noise(
-    keys: npt.NDArray[np.uint64], numbers: npt.NDArray[np.uint64], noise: int, words: int
-) -> tuple[Tensor, Tensor]:
+def caption_noise(keys: np.ndarray, numbers: np.ndarray, noise: int, words: int) -> tuple[Tensor, Tensor]:
     """Normal numbers (n, noise) for the generator's z, and uniform ones (n, words) to sample its words, by splitmix64.
     They are those of captions number `numbers` (n,) of the images with `keys` (n,).
     """
@@ -184,17 +181,13 @@ def caption_keys(image_ids: pa.Array, texts: pa.Array) -> pa.Array:
 
 @torch.inference_mode()
 def write_sentences(
-    captioner: Captioner,
-    features: Tensor,
-    keys: np.ndarray,
-    wanted: tuple[np.ndarray, np.ndarray],
-    config: WritingConfig,
+    writer: Captioner, features: Tensor, keys: np.ndarray, wanted: tuple[np.ndarray, np.ndarray], config: WritingConfig
 ) -> PaddedSentences:
     """Write n captions, AT_ONCE at a time; the result is on the CPU. features: (I, D), transformed. keys: (I,)
     `stream_keys` of the images. wanted: the image index and the number of each caption, both (n,).
     """
-    sizes, device = captioner.config, features.device
-    generator = captioner.nets.generator
+    sizes, device = writer.config, features.device
+    generator = writer.nets.generator
     parts = []
     for part in np.split(np.arange(len(wanted[0])), range(AT_ONCE, len(wanted[0]), AT_ONCE)):
         image, number = (values[part] for values in wanted)

@@ -74,7 +74,7 @@ class Generator(nn.Module):
         return LSTMState(*self.first(torch.cat([features, noise], 1)).tanh().chunk(2, 1))
 
     def step(self, state: LSTMState, words: Tensor) -> tuple[Tensor, LSTMState]:
-        """Read a word per sentence (B,), without dropout; returns the logits (B, V) of the next one and the new state."""
+        """Read a word per sentence (B,), without dropout; returns logits (B, V) of the next one, and the new state."""
         state = LSTMState(*torch.lstm_cell(self.embedding(words), state, *self.lstm.all_weights[0]))
         return self._logits(state.hidden), state
 

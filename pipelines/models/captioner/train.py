@@ -27,7 +27,7 @@ from ..data import read_captions, split_captions
 from ..device import choose_device
 from ..features import read_features
 from ..figures import new_figure, plot_metric, write_png
-from ..fit import Line, Step, fit
+from ..fit import Line, Say, Step, fit, silent
 from ..settings import CAPTIONER_RESUMABLE, CaptionerConfig
 from ..vocabulary import PAD_ID, UNKNOWN_ID, build_vocabulary
 from .evaluate import distinct
@@ -45,17 +45,15 @@ def likelihood_loss(log_probs: Tensor, sentences: PaddedSentences) -> Tensor:
     return -log_probs.sum() / counted.sum()
 
 
-def discriminator_loss(
-    real: Tensor, generated: Tensor, mismatched: Tensor, alpha: float = 1.0, beta: float = 1.0
-) -> Tensor:
+def discriminator_loss(real: Tensor, made: Tensor, other: Tensor, alpha: float = 1.0, beta: float = 1.0) -> Tensor:
     """-E[log r(I, S)] - α E[log(1 - r(I, S_generated))] - β E[log(1 - r(I, S_other_image))], a scalar (eq. 4). r(I, S)
-    is the probability that a person wrote sentence S about image I. real, generated, mismatched: its logits, of any
+    is the probability that a person wrote sentence S about image I. real, made, other: its logits, of any
     shape. In equation 4, α = β = 1, and S_other_image is printed as "semantic-matched", surely meant as mismatched.
     """
     return (
         functional.softplus(-real).mean()
-        + alpha * functional.softplus(generated).mean()
-        + beta * functional.softplus(mismatched).mean()
+        + alpha * functional.softplus(made).mean()
+        + beta * functional.softplus(other).mean()
     )
 
 
@@ -74,40 +72,34 @@ def mean_of_others(values: Tensor) -> Tensor:
 
 
 def sample_with_values(
-    generator: Generator,
-    state: LSTMState,
-    uniforms: Tensor,
-    reward: Reward,
-    positions: Sequence[int],
-    count: int,
-    noise: torch.Generator,
+    policy: Generator, state: LSTMState, chance: Tensor, reward: Reward, at: Sequence[int], n: int, rng: torch.Generator
 ) -> tuple[PaddedSentences, Tensor, Tensor]:
     """Sample one sentence per row, and estimate the value of each of its words (eq. 3).
 
-    The value V(S_1:p) of the first p words is the mean reward of `count` sampled completions, at rollout positions p.
-    Word t gets the value of the next rollout position p >= t within the sentence; words after the last such position
-    get the reward of the sentence itself. So there are fewer rollouts than words; the expectation of the gradient is
-    the same, as p does not depend on what follows it. state: of the generator before the first word, (B, hidden).
-    uniforms: (B, T) in (0, 1), on the device. noise: to sample completions. Returns the sentences, the values (B, T) of
-    their words, and the rewards (B,) of whole sentences.
+    The value V(S_1:p) of the first p words is the mean reward of `n` sampled completions, at rollout positions p
+    (`at`). Word t gets the value of the next rollout position p >= t within the sentence; words after the last one get
+    the reward of the sentence itself. So there are fewer rollouts than words; the expectation of the gradient is the
+    same, as p does not depend on what follows it. state: of the generator before the first word, (B, hidden). chance:
+    (B, T) in (0, 1), on the device. rng: to sample completions. Returns the sentences, the values (B, T) of their
+    words, and the rewards (B,) of whole sentences.
     """
-    rows, max_words = uniforms.shape
-    device = uniforms.device
-    sentences, stops = complete(generator, state, empty_sentences(rows, max_words, device), uniforms, positions)
+    rows, max_words = chance.shape
+    device = chance.device
+    sentences, stops = complete(policy, state, empty_sentences(rows, max_words, device), chance, at)
     rewards = reward(sentences, torch.arange(rows, device=device))
     values = rewards[:, None].expand(rows, max_words).clone()
-    if stops and count:
-        row = torch.cat([some.repeat(count) for _, some, _ in stops])
-        length = torch.cat([torch.full_like(some, position).repeat(count) for position, some, _ in stops])
+    if stops and n:
+        row = torch.cat([some.repeat(n) for _, some, _ in stops])
+        length = torch.cat([torch.full_like(some, position).repeat(n) for position, some, _ in stops])
         parts = zip(*(state for *_, state in stops), strict=True)
-        states = LSTMState(*(torch.cat([part.repeat(count, 1) for part in some]) for some in parts))
+        states = LSTMState(*(torch.cat([part.repeat(n, 1) for part in some]) for some in parts))
         inside = torch.arange(max_words, device=device)[None, :] < length[:, None]
         prefixes = PaddedSentences(sentences.words[row].where(inside, PAD_ID), length)
-        sampled = torch.rand(len(row), max_words, generator=noise, device=noise.device).to(device)
-        completed, _ = complete(generator, states, prefixes, sampled)
-        of_stops = reward(completed, row).split([len(some) * count for _, some, _ in stops])
+        sampled = torch.rand(len(row), max_words, generator=rng, device=rng.device).to(device)
+        completed, _ = complete(policy, states, prefixes, sampled)
+        of_stops = reward(completed, row).split([len(some) * n for _, some, _ in stops])
         for (position, some, _), its in reversed(list(zip(stops, of_stops, strict=True))):
-            values[some, :position] = its.view(count, -1).mean(0)[:, None].expand(-1, position)
+            values[some, :position] = its.view(n, -1).mean(0)[:, None].expand(-1, position)
     return sentences, values, rewards
 
 
@@ -271,7 +263,7 @@ class Training:
                     yield partial(self.discriminator_step, rows, self.sample(self.features_of(rows), noise))
 
 
-def train(config: CaptionerConfig, *, overwrite: bool = False, say: Callable[[str], None] = lambda line: None) -> Path:
+def train(config: CaptionerConfig, *, overwrite: bool = False, say: Say = silent) -> Path:
     """Train a captioner and return its folder; an interrupted training resumes after the last epoch it completed.
 
     The folder holds config.json, vocabulary.json, metrics.jsonl (one line per epoch, with captions sampled for

@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -26,7 +26,7 @@ from ..checkpoint import epoch_seed, write_history
 from ..data import concreteness
 from ..device import choose_device
 from ..evaluation.retrieval import rank, retrieval_metrics
-from ..fit import Line, Step, fit
+from ..fit import Line, Say, Step, fit
 from ..losses import contrastive_terms, info_nce
 from ..settings import NEED_NEGATIVES, TRIPLET, ClipConfig
 from .towers import Towers, towers
@@ -139,7 +139,7 @@ MAX_NORM = 1.0
 LEAST_PAIRS = 20
 
 
-def train_clip(config: ClipConfig, *, overwrite: bool = False, say: Callable[[str], None] = print) -> Path:
+def train_clip(config: ClipConfig, *, overwrite: bool = False, say: Say = print) -> Path:
     """Train a CLIP and return its folder: the weights of the epoch with the highest rsum on validation, its tokenizer
     and image processor as transformers or OpenCLIP reads them, and metrics.jsonl.
 

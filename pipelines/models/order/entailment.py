@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,7 @@ from ..checkpoint import epoch_seed
 from ..device import choose_device
 from ..encoders import TextEncoder, word_embedding
 from ..figures import markdown_table, mean_and_range, write_results
-from ..fit import Line, Step, fit
+from ..fit import Line, Say, Step, fit, silent
 from ..settings import EntailConfig
 from ..similarities import SIMILARITIES
 from ..vocabulary import build_vocabulary, read_vectors
@@ -99,7 +99,6 @@ def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
 
 PAPER = {"order": "88.6", "cosine": "79.3"}  # Table 3, on SNLI, %
 AT_ONCE = 1024  # pairs whose penalties are computed together
-Say = Callable[[str], None]
 
 
 class EncodedPairs(NamedTuple):
@@ -135,9 +134,7 @@ class SentencePairs(nn.Module):
         return self.highest - self.similarity.pairs(premises, hypotheses)
 
 
-def entail(
-    train: Path, validation: Path, test: Path, config: EntailConfig, output: Path, say: Say = lambda line: None
-) -> str:
+def entail(train: Path, validation: Path, test: Path, config: EntailConfig, output: Path, say: Say = silent) -> str:
     """Train and test entailment by each similarity of the config; returns a table as Markdown.
 
     train, validation, test: files of pairs, see `read_pairs`. Writes entailment.md, entailment.json, vocabulary.json

@@ -21,7 +21,7 @@ from ...engine.manifest import hash_value
 from ...engine.storage import write_atomically, write_json
 from ..checkpoint import read_tensors
 from ..figures import markdown_table, mean_and_range, new_figure, write_png, write_results
-from ..fit import Line, Step, fit
+from ..fit import Line, Say, Step, fit, silent
 from ..settings import HypernymConfig
 from ..similarities import order_penalty
 from .taxonomy import Split, Taxonomy, false_pairs, in_closure, read_taxonomy, split_pairs, transitive_closure
@@ -33,7 +33,6 @@ NOT_LEARNED = {"rows", "false_pairs", "seeds", "wordnet", "concepts", "threads"}
 PLANE_STEPS, RESTARTS = 500, 5
 PLANE_RATE = 0.2  # of Adagrad
 COLOURS = {"right": "lightgray", "missing": "tab:blue", "spurious": "tab:red"}
-Say = Callable[[str], None]
 Shares = dict[str, float]  # in %: the accuracy, and the shares of the true pairs found and of the false pairs refused
 Results = Mapping[str, dict[str, list[Shares]]]  # by kind of false pairs and row, one for each seed
 
@@ -156,7 +155,7 @@ def accuracy(penalties: Tensor, related: Tensor, threshold: float) -> float:
     return 100 * ((penalties.double() <= threshold) == related).double().mean().item()
 
 
-def predict_hypernyms(config: HypernymConfig, output: Path, say: Say = lambda line: None) -> str:
+def predict_hypernyms(config: HypernymConfig, output: Path, say: Say = silent) -> str:
     """Make the rows of Table 1; returns them as Markdown.
 
     Writes to `output` hypernyms.md, hypernyms.json, concepts.json (the names of the concepts), the vectors of each row,
@@ -187,7 +186,7 @@ def predict_hypernyms(config: HypernymConfig, output: Path, say: Say = lambda li
             elif known.get("settings") == settings:
                 shares = known["found"]
             else:
-                energy, shares = train_energy(row, split, taxonomy, config, seed, say, clean=clean)
+                energy, shares = train_energy(row, split, taxonomy, config, seed, say, clean)
                 result = json.dumps({"settings": settings, "found": shares})
                 write_atomically(file, save(dict(energy.state_dict()), {"result": result}))
             results[kind][row].append(shares)
@@ -207,14 +206,7 @@ def transitive(split: Split, concepts: int) -> Shares:
 
 
 def train_energy(
-    row: str,
-    split: Split,
-    taxonomy: Taxonomy,
-    config: HypernymConfig,
-    seed: int,
-    say: Say = lambda line: None,
-    *,
-    clean: bool = True,
+    row: str, split: Split, taxonomy: Taxonomy, config: HypernymConfig, seed: int, say: Say = silent, clean: bool = True
 ) -> tuple[Energy, Shares]:
     """Train a penalty of ENERGIES; returns it as it was at its best on the validation pairs, and its test. False pairs
     to train on are drawn anew in every epoch; clean: see `false_pairs`. Evaluated every 100 batches, and at the end of

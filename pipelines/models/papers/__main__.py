@@ -15,13 +15,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 from ....schemas.markdown import replaced
 from ...engine.storage import write_atomically, write_json
+from ..fit import Say
 from .plan import PapersConfig, Step, Taken, steps, times
 from .tables import TABLES, tables
 
@@ -73,7 +74,7 @@ def insert_tables(page: str, made: Mapping[str, str]) -> str:
     return page
 
 
-def run_steps(steps: Sequence[Step], source: Path, output: Path, at_once: int, say: Callable[[str], None]) -> list[str]:
+def run_steps(steps: Sequence[Step], source: Path, output: Path, at_once: int, say: Say) -> list[str]:
     """Run the commands, up to `at_once` in parallel; returns the names of the steps that failed.
 
     A step waits for those that it needs; if one of these fails, it is not run, and everything else is. A command's

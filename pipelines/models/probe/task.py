@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -12,6 +12,7 @@ from ...tables.columns import UNSPLIT
 from ..data import read_captions
 from ..encoders import TwoPartEmbedding
 from ..features import read_features
+from ..fit import Say
 from ..settings import ProbeConfig
 from ..trainer import load_model
 from ..univse.model import WordEncoder
@@ -26,7 +27,7 @@ class Task:
     FileNotFoundError or ValueError for a run without captions of images.
     """
 
-    def __init__(self, run: Path, config: ProbeConfig, say: Callable[[str], None]) -> None:
+    def __init__(self, run: Path, config: ProbeConfig, say: Say) -> None:
         self.run, self.config, self.say, self.captions = run, config, say, read_captions(run)
         captions, features = self.captions, read_features(run, self.captions.image_ids, config.features)
 

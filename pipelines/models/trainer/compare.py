@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,6 +26,7 @@ from ..data import read_captions
 from ..evaluation.protocols import FAMILIES
 from ..evaluation.retrieval import TOP, count_hits
 from ..figures import Figure, bootstrap, format_difference, interval, markdown_table, write_results
+from ..fit import Say, silent
 from .evaluate import WAYS, Evaluation, measure, write_evaluation
 from .train import train
 
@@ -121,7 +122,7 @@ def compare(
     seeds: int = 1,
     *,
     overwrite: bool = False,
-    say: Callable[[str], None] = lambda line: None,
+    say: Say = silent,
 ) -> str:
     """Train and evaluate all variants with seeds 0 … seeds - 1; writes comparison.md and comparison.json to `output`.
 

@@ -67,16 +67,14 @@ class Subject:
         return None if self.files is None else covered(self.files[image], self.run, self.trained.table)
 
 
-def draw_pictures(
-    model_folder: Path, run: Path, photos: Path | None, output: Path, config: PictureConfig
-) -> list[Path]:
+def draw_pictures(model: Path, run: Path, photos: Path | None, output: Path, config: PictureConfig) -> list[Path]:
     """Draw the figures of a UniVSE or MHA-D model; returns the files written.
 
     UniVSE: neighbours.png and, if `photos` is the folder of the run's photos, relevance.png. MHA-D: heads.png, on the
     photos if they are given, and views.png. Raises FileNotFoundError or ValueError for another model, for missing
     tables or photos, or for a query without a known object.
     """
-    subject = Subject(model_folder, run, photos)
+    subject = Subject(model, run, photos)
     output.mkdir(parents=True, exist_ok=True)
     with torch.inference_mode():
         return (_draw_univse if isinstance(subject.model, UniVSE) else _draw_mhad)(subject, output, config)
@@ -173,9 +171,7 @@ def read_query(text: str, spacy_model: str | None = None) -> data.Phrase:
     return data.Phrase(found[0], text)
 
 
-def common_phrases(
-    run: Path, captions: data.Captions, images: set[int], vocabulary: WordVocabulary
-) -> Sequence[data.Phrase]:
+def common_phrases(run: Path, captions: data.Captions, images: set[int], words: WordVocabulary) -> list[data.Phrase]:
     """The COMMON most frequent components of each kind, of known words only, in the captions of these images. images:
     indices among the run's images. Raises ValueError if there are none.
     """
@@ -184,8 +180,8 @@ def common_phrases(
     phrases = []
     for column, parts in data.PARTS.items():
         counts = Counter(tuple(item[part] for part in parts) for items in rows[column].to_pylist() for item in items)
-        known = (words for words, _ in counts.most_common() if UNKNOWN_ID not in data.component_ids(vocabulary, words))
-        phrases += [data.Phrase(words, " ".join(words)) for words in islice(known, COMMON)]
+        known = (its for its, _ in counts.most_common() if UNKNOWN_ID not in data.component_ids(words, its))
+        phrases += [data.Phrase(its, " ".join(its)) for its in islice(known, COMMON)]
     if not phrases:
         raise ValueError("captions of these photos must have components that the model knows, have none: give a query")
     return phrases

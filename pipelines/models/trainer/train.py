@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +22,7 @@ from ..evaluation.protocols import first_negatives, ranks_with_own_negatives, sc
 from ..evaluation.retrieval import TOP, embed_split, recall_metrics, retrieval_metrics
 from ..features import read_features
 from ..figures import new_figure, plot_metric, write_png
-from ..fit import Line, Step, fit
+from ..fit import Line, Say, Step, fit, silent
 from ..vocabulary import build_vocabulary, read_vectors
 from . import OBJECTIVES
 from .evaluate import believed, left_out
@@ -90,7 +90,7 @@ def read_training_data(config: Any) -> TrainingData:
     )
 
 
-def train(config: TrainConfig, *, overwrite: bool = False, say: Callable[[str], None] = lambda line: None) -> Path:
+def train(config: TrainConfig, *, overwrite: bool = False, say: Say = silent) -> Path:
     """Train a model and return its folder; an interrupted training resumes after the last epoch it completed.
 
     The folder holds config.json, vocabulary.json, metrics.jsonl (one line per epoch), curves.png, and as safetensors

@@ -10,6 +10,7 @@ from torch import Generator, Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence
 
+from ..checkpoint import Tensors
 from ..config import UniVseConfig
 from ..data import Phrase, SceneGraphs, Texts, component_ids, places_in_groups, ragged_rows, starts_of
 from ..device import to_device
@@ -174,11 +175,7 @@ class UniVSE(nn.Module):
         return sentences, *self.compose(vectors, owners, len(rows))
 
     def compose(
-        self,
-        vectors: dict[str, Tensor],
-        owners: dict[str, Tensor],
-        captions: int,
-        order: dict[str, Tensor] | None = None,
+        self, vectors: Tensors, owners: Tensors, captions: int, order: Tensors | None = None
     ) -> tuple[Tensor, Tensor]:
         """u_comp of B captions, composed of the vectors of their components as `Composition` says.
 

@@ -132,10 +132,7 @@ def slots_of(model: ClozeModel, captions: Sequence[Sequence[str]], seed: int) ->
 
 
 def _read(
-    model: ClozeModel,
-    words: Sequence[Sequence[str]],
-    readings: Sequence[Reading],
-    tried: Sequence[tuple[int, int, int]],
+    model: ClozeModel, words: Sequence[Sequence[str]], readings: Sequence[Reading], tried: list[tuple[int, int, int]]
 ) -> Iterator[Slot]:
     """What the model reads in captions after replacements (number of the caption, place, new unit), by place."""
     if not tried:

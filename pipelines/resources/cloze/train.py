@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from ....augment.cloze.file import read_about
 from ....augment.cloze.states import SPECIAL
 from ....augment.data import data_path
-from ...models.fit import Line, Step, fit
+from ...models.fit import Line, Say, Step, fit, silent
 from . import corpus, network
 from .config import JudgementConfig, Sizes, SurrogateConfig, TrainingConfig
 from .network import UNKNOWN_UNIT, Cloze, log_frequencies
@@ -25,9 +25,7 @@ MEAN_LENGTH = 13  # of a caption in units, with START and END: what turns a batc
 SMALLEST_BATCH = 8
 
 
-def sampled_loss(
-    net: Cloze, contexts: Tensor, targets: Tensor, drawn: Tensor, log_chance: Tensor
-) -> tuple[Tensor, Tensor]:
+def sampled_loss(net: Cloze, contexts: Tensor, targets: Tensor, drawn: Tensor, log_q: Tensor) -> tuple[Tensor, Tensor]:
     """The mean loss of the targets in nats, and the mean squared log of the sum of all probabilities.
 
     With s(w) for the score of unit w in a context, t for its target, D for the drawn units and q(w) for the chance that
@@ -35,11 +33,11 @@ def sampled_loss(
     t, and the loss is log Z - s(t): Jean, Cho, Memisevic and Bengio, "On Using Very Large Target Vocabulary for Neural
     Machine Translation", 2015. If D is the whole vocabulary, this is the softmax.
 
-    contexts: (n, words). targets: (n,). drawn: (samples,), distinct. log_chance: log q, (units,).
+    contexts: (n, words). targets: (n,). drawn: (samples,), distinct. log_q, (units,).
     """
     vectors = net.vectors
     true = (contexts * vectors[targets]).sum(-1) + net.bias[targets]
-    others = contexts @ vectors[drawn].T + net.bias[drawn] - log_chance[drawn]
+    others = contexts @ vectors[drawn].T + net.bias[drawn] - log_q[drawn]
     others = others.masked_fill(drawn[None] == targets[:, None], -torch.inf)
     total = torch.logaddexp(true, torch.logsumexp(others, -1))
     return (total - true).mean(), (total**2).mean()
@@ -106,7 +104,7 @@ def train(
     captions: list[np.ndarray],
     counts: np.ndarray,
     config: TrainingConfig,
-    report: Callable[[str], None],
+    report: Say,
     after_epoch: Callable[[Cloze, int], None] = lambda net, epoch: None,
 ) -> Cloze:
     """Train `net` in place on encoded captions, and return it with the moving average of its weights. counts: of each
@@ -273,7 +271,7 @@ def one_cycle(
     rows: int,
     error: Callable[[np.ndarray], Tensor],
     config: SurrogateConfig | JudgementConfig,
-    say: Callable[[str], None] = lambda line: None,
+    say: Say = silent,
 ) -> None:
     """Train a network on random batches of `rows` rows in one cycle of the learning rate; error: of a batch's rows."""
     steps = max(1, rows // config.batch)
