@@ -153,10 +153,8 @@ class Arrays:
                 rows = array.reshape(end - first, -1, *self.shape)[low:high]  # (images, 1 or 5, *shape)
                 same = ((rows == rows[:, :1]) | (rows != rows)).reshape(high - low, -1).all(axis=1)
                 if not same.all():
-                    raise ValueError(
-                        f"{path}: must have {CAPTIONS_PER_IMAGE} equal rows per image, those of image "
-                        f"{low + int(np.argmin(same))} differ"
-                    )
+                    rule = f"must have {CAPTIONS_PER_IMAGE} equal rows per image"
+                    raise ValueError(f"{path}: {rule}, those of image {low + int(np.argmin(same))} differ")
                 numbers = rows[:, 0]
                 if self._scale is not None:
                     low_value, high_value = self._scale

@@ -121,9 +121,7 @@ def negative_pool(config: NegativesConfig, corpus: Corpus, train: Tensor) -> Neg
     pool = NegativePool(*given, config.balance_families)
     if not len(pool.rows):
         known = ", ".join(corpus.families) or "none: run negcap build first"
-        raise ValueError(
-            "negative_families must have negatives of train captions, have none: "
-            f"{', '.join(config.negative_families)} by {', '.join(config.negative_operators)} "
-            f"(families in {config.run}: {known})"
-        )
+        wanted_of = f"{', '.join(config.negative_families)} by {', '.join(config.negative_operators)}"
+        rule = "negative_families must have negatives of train captions"
+        raise ValueError(f"{rule}, have none: {wanted_of} (families in {config.run}: {known})")
     return pool

@@ -133,9 +133,8 @@ def read_identity(folder: Path, verb: str) -> Any:
     Raises FileNotFoundError if the folder has no config.json, ValueError for damaged JSON.
     """
     if not (folder / CONFIG).is_file():
-        raise FileNotFoundError(
-            f"{folder} must be the folder of a trained model, has no {CONFIG}: negcap {verb} creates one"
-        )
+        lacking = f"has no {CONFIG}: negcap {verb} creates one"
+        raise FileNotFoundError(f"{folder} must be the folder of a trained model, {lacking}")
     return _read_json(folder / CONFIG)
 
 

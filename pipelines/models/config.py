@@ -285,15 +285,8 @@ RECIPES = ("house", "paper")
 # Per model, the defaults that differ from those of TrainConfig.
 DEFAULTS: dict[str, dict[str, Any]] = {
     "univse": {
-        "epochs": 13,
-        "bidirectional": False,
-        "pooling": "last",
-        "image_pooling": "max-k",
-        "tune_vectors": False,
-        "constant": 6,
-        "decay": 0.5,
-        "decay_every": 1,
-        "least_rate": 1e-5,
+        **{"bidirectional": False, "pooling": "last", "image_pooling": "max-k", "tune_vectors": False},
+        **{"epochs": 13, "constant": 6, "decay": 0.5, "decay_every": 1, "least_rate": 1e-5},
     },
     # Vendrov et al. (2016), also with --recipe paper
     "order": {
@@ -305,11 +298,8 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 # Per similarity, the defaults where the model has none of its own. While the hardest negative is mostly nearer than the
 # true pair, VSE++'s loss falls by drawing all vectors together, down to E = 0, where the gradient is 0, too. The sum of
 # hinges does not fall by that, and is trained for longer at first than with the cosine.
-OF_SIMILARITY: dict[str, dict[str, Any]] = {
-    "order": {"margin": 0.05, "warm_up": 3},
-    "order-signed": {"warm_up": 3},
-    "order-reversed": {"margin": 0.05, "warm_up": 3},
-}
+_ORDER = {"margin": 0.05, "warm_up": 3}
+OF_SIMILARITY: dict[str, dict[str, Any]] = {"order": _ORDER, "order-signed": {"warm_up": 3}, "order-reversed": _ORDER}
 # The settings of the papers where they differ from the defaults: VSE++ (Faghri et al. 2018; also for VSE), VSE-C (Shi
 # et al. 2018), UniVSE (Wu et al. 2019) and MHA-D (Huang et al. 2019). VSE-C and UniVSE begin with GloVe's vectors
 # (`vectors`).
@@ -332,10 +322,8 @@ def configure(run: Path, output: Path, model: str = "vse++", recipe: str = "hous
     range.
     """
     kind = CONFIGS[word("model", model, MODELS)]
-    settings = {
-        **DEFAULTS.get(model, {}),
-        **(PAPER.get(model, {}) if word("recipe", recipe, RECIPES) == "paper" else {}),
-    }
+    of_recipe = PAPER.get(model, {}) if word("recipe", recipe, RECIPES) == "paper" else {}
+    settings = {**DEFAULTS.get(model, {}), **of_recipe}
     if recipe == "paper" and model == "vse-c" and given.get("vectors"):
         settings["grounded_dim"] = 100
     settings.update(given)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -56,10 +56,8 @@ class Captions(NamedTuple):
             first = int(lacking[0])
             missing = self.languages[int(present[first].long().argmin())]
             count = f"{len(lacking):,} of {int(present.any(1).sum()):,} images lack a language"
-            raise ValueError(
-                f"every image {what} must have captions in {' and '.join(self.languages)}, "
-                f"{self.image_ids[first]} has none in: {missing} ({count})"
-            )
+            rule = f"every image {what} must have captions in {' and '.join(self.languages)}"
+            raise ValueError(f"{rule}, {self.image_ids[first]} has none in: {missing} ({count})")
 
     def of_splits(self, splits: Sequence[str]) -> Tensor:
         """The captions in these splits, in ascending order; empty if there are none."""
@@ -116,24 +114,16 @@ def read_captions(run: Path, extra: str = "", languages: tuple[str, ...] = (LANG
     tables = [pa.concat_tables(read_table(run, name, columns)) for name in ("captions", extra) if name]
     known = tables[0]["language"].unique().to_pylist()
     if missing := [language for language in languages if language not in known]:
-        raise ValueError(
-            f"languages must be of the captions in {run}, {', '.join(sorted(known)) or 'none'}, "
-            f"were: {', '.join(missing)}"
-        )
+        spoken = ", ".join(sorted(known)) or "none"
+        raise ValueError(f"languages must be of the captions in {run}, {spoken}, were: {', '.join(missing)}")
     tables = [rows.filter(pc.is_in(rows["language"], pa.array(languages))) for rows in tables]
     rows = pa.concat_tables(rows.replace_schema_metadata() for rows in tables).combine_chunks()
     images = rows["image_id"].combine_chunks().dictionary_encode()
-    return Captions(
-        rows["caption_id"].to_pylist(),
-        rows["text"].combine_chunks(),
-        rows["split"].combine_chunks(),
-        images.dictionary.to_pylist(),
-        torch.from_numpy(images.indices.to_numpy().astype(np.int64)),
-        torch.from_numpy(pc.equal(rows["origin"], "human").to_numpy()),
-        torch.from_numpy(pc.index_in(rows["language"], pa.array(languages)).to_numpy().astype(np.int64)),
-        languages,
-        sum(len(table) for table in tables[1:]),
-    )
+    ids, texts, splits = rows["caption_id"].to_pylist(), *(rows[name].combine_chunks() for name in ("text", "split"))
+    human = torch.from_numpy(pc.equal(rows["origin"], "human").to_numpy())
+    language = to_indices(pc.index_in(rows["language"], pa.array(languages)))
+    names, image = images.dictionary.to_pylist(), to_indices(images.indices)
+    return Captions(ids, texts, splits, names, image, human, language, languages, sum(map(len, tables[1:])))
 
 
 def split_captions(
@@ -143,10 +133,8 @@ def split_captions(
     the run has no captions in the split `validation`, `held_out` images of the splits `train` (None: a tenth, at most
     500), chosen by a hash of their ids, are validated on instead. Raises ValueError if either result is empty.
     """
-    train_rows, validation_rows = (
-        rows[available[captions.image[rows]]]
-        for rows in (captions.of_splits(train), captions.for_metrics(captions.of_splits([validation])))
-    )
+    parts = captions.of_splits(train), captions.for_metrics(captions.of_splits([validation]))
+    train_rows, validation_rows = (rows[available[captions.image[rows]]] for rows in parts)
     if not len(train_rows):
         known = ", ".join(repr(name or UNSPLIT) for name in pc.unique(captions.splits).to_pylist())
         raise ValueError(f"train_splits must have captions of images with features, have none: the splits are {known}")
@@ -186,9 +174,7 @@ class ComponentLists(NamedTuple):
     offsets: Tensor
 
     def known_components(self, texts: Tensor) -> tuple[Tensor, Tensor]:
-        """The components of texts (B,) without an unknown word: rows of `words` (m,), and the position in `texts` of
-        each (m,).
-        """
+        """The components of texts (B,) without unknown words: rows of `words` (m,), and the place in `texts` (m,)."""
         rows, owner = ragged_rows(self.offsets, texts)
         known = (self.words[rows] != UNKNOWN_ID).all(1).cpu()
         return rows[known], owner[known]
@@ -240,11 +226,8 @@ def ragged_rows(offsets: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
 
 TABLES = ("components", "component_vocabulary", "component_exclusions")
 KINDS = ("noun", "attribute", "relation")
-PARTS = {
-    "objects": ("object",),
-    "attributes": ("attribute", "object"),
-    "relations": ("subject", "relation", "object"),
-}  # columns of `components`, and the words that make up an entry of each
+# columns of `components`, and the words that make up an entry of each
+PARTS = {"objects": ("object",), "attributes": ("attribute", "object"), "relations": ("subject", "relation", "object")}
 
 
 def read_whole_table(run: Path, name: str) -> pa.Table:
@@ -418,35 +401,30 @@ def encode_run(
     english = captions.languages.index(LANGUAGE) if LANGUAGE in words else 0
     language = torch.cat([captions.language, torch.full((len(rows),), english)])
     texts = pa.chunked_array([captions.texts, *rows["text"].chunks])
-    encoded = [
-        known.encode(texts if len(words) == 1 else texts.filter(pa.array((language == number).numpy())))
-        for number, known in enumerate(words.values())
-    ]
+    one = len(words) == 1
+    own = (texts if one else texts.filter(pa.array((language == number).numpy())) for number in range(len(words)))
+    encoded = [known.encode(its) for known, its in zip(words.values(), own, strict=True)]
     tokens = torch.from_numpy(np.concatenate([part.tokens for part in encoded]))
     lengths = torch.from_numpy(np.concatenate([np.diff(part.offsets) for part in encoded]))
     if len(words) > 1:  # they are sorted by language, and go back to their order
         place = language.argsort(stable=True).argsort()
         tokens, lengths = tokens[ragged_rows(starts_of(lengths), place)[0]], lengths[place]
     operator, family = (rows[name].combine_chunks().dictionary_encode() for name in ("operator", "family"))
-    above_one = {
-        name: pc.and_(pc.equal(rows["family"], "numeral"), pc.invert(pc.is_in(rows[name], pa.array(SINGULAR))))
-        for name in ("replaced", "replacement")
-    }
-    return Corpus(
-        captions=captions,
-        vocabularies=words,
-        texts=Texts(tokens.to(device), starts_of(lengths), len(captions.ids), None, language),
-        negative_caption=torch.from_numpy(owner.to_numpy().astype(np.int64)),
-        operator=torch.from_numpy(operator.indices.to_numpy().astype(np.int64)),
-        family=torch.from_numpy(family.indices.to_numpy().astype(np.int64)),
-        draw=torch.tensor(rows["draw"].to_numpy()),
-        was_plural=torch.from_numpy(above_one["replaced"].to_numpy()),
-        is_plural=torch.from_numpy(above_one["replacement"].to_numpy()),
-        concreteness=concreteness(rows),
-        operators=tuple(operator.dictionary.to_pylist()),
-        families=tuple(family.dictionary.to_pylist()),
-        features=features,
-    )
+    numeral, one = pc.equal(rows["family"], "numeral"), pa.array(SINGULAR)
+    above_one = (pc.and_(numeral, pc.invert(pc.is_in(rows[name], one))) for name in ("replaced", "replacement"))
+    columns = {"negative_caption": owner, "operator": operator.indices, "family": family.indices}
+    of_all: dict[str, Any] = {name: to_indices(column) for name, column in columns.items()}
+    of_all |= {"draw": torch.tensor(rows["draw"].to_numpy()), "concreteness": concreteness(rows)}
+    of_all["was_plural"], of_all["is_plural"] = (torch.from_numpy(flags.to_numpy()) for flags in above_one)
+    of_all["texts"] = Texts(tokens.to(device), starts_of(lengths), len(captions.ids), None, language)
+    operators, families = (tuple(names.dictionary.to_pylist()) for names in (operator, family))
+    of_all |= {"operators": operators, "families": families, "features": features}
+    return Corpus(captions=captions, vocabularies=words, **of_all)
+
+
+def to_indices(column: pa.Array | pa.ChunkedArray) -> Tensor:
+    """(n,) whole numbers of a column, int64."""
+    return torch.from_numpy(column.to_numpy().astype(np.int64))
 
 
 def concreteness(rows: pa.Table) -> Tensor:

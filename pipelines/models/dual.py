@@ -44,9 +44,8 @@ class ContrastiveEncoder(DualEncoder, losses.Contrast):
 
     def __init__(self, config: ContrastiveConfig, features: int, words: int, vectors: Tensor | None = None) -> None:
         super().__init__(config, features, words, vectors)
-        self.log_scale = nn.Parameter(
-            torch.tensor(math.log(losses.SIGLIP_SCALE if config.model == "siglip" else losses.SCALE))
-        )
+        scale = losses.SIGLIP_SCALE if config.model == "siglip" else losses.SCALE
+        self.log_scale = nn.Parameter(torch.tensor(math.log(scale)))
         self.learn(config.model, len(config.negative_families))
 
 
@@ -69,18 +68,16 @@ def vse_losses(model: DualEncoder, batch: Batch, drawn: Drawn | None, config: Vs
     where the batch shares them. epoch: from 1; the first config.warm_up epochs warm up.
     """
     images, true, false, drawn = embed(model, batch, drawn, config, epoch)
-    hinges = (
-        losses.sum_of_hinges if config.model in ("vse", "order") or epoch <= config.warm_up else losses.max_of_hinges
-    )
+    summed = config.model in ("vse", "order") or epoch <= config.warm_up
+    hinges = losses.sum_of_hinges if summed else losses.max_of_hinges
     loss = hinges(model.similarity.matrix(images, true), config.margin, batch.same_image)
     if len(false):
         true_scores, owner = model.similarity.pairs(images, true), to_device(drawn.owner, images.device)
         if config.share_negatives:
             loss = loss + losses.shared_hinges(true_scores, model.similarity.matrix(images, false), config.margin)
         else:
-            loss = loss + losses.intra_pair_hinges(
-                true_scores, model.similarity.pairs(images[owner], false), owner, config.margin
-            )
+            own = model.similarity.pairs(images[owner], false)
+            loss = loss + losses.intra_pair_hinges(true_scores, own, owner, config.margin)
     return {"sent": loss}
 
 

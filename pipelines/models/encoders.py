@@ -257,14 +257,12 @@ class TextEncoder(nn.Module):
         return self.finish(run_prefix_tree(self.net, self.embedding, self.pooling, *texts))
 
 
-def run_packed(
-    net: nn.GRU | nn.LSTM, embedding: nn.Module, pooling: str, tokens: Tensor, offsets: Tensor, rows: Tensor
-) -> Tensor:
-    """The pooled states (B, joint) of a recurrent net over sentences, all in parallel; pooling: max or last."""
+def run_packed(net: Any, embed: nn.Module, pool: str, tokens: Tensor, offsets: Tensor, rows: Tensor) -> Tensor:
+    """The pooled states (B, joint) of a recurrent net over sentences, all in parallel; pool: max or last."""
     packed = pack_sentences(offsets, rows)
     words = tokens[to_device(packed.positions, tokens.device)]
-    states, last = net(PackedSequence(embedding(words), packed.sizes))
-    if pooling == "last":
+    states, last = net(PackedSequence(embed(words), packed.sizes))
+    if pool == "last":
         last = last if isinstance(net, nn.GRU) else last[0]  # an LSTM also has the states of its cells
         pooled = last.transpose(0, 1).flatten(1)
     else:
@@ -272,9 +270,7 @@ def run_packed(
     return pooled[to_device(packed.inverse, tokens.device)]
 
 
-def run_prefix_tree(
-    net: nn.GRU, embedding: nn.Module, pooling: str, tokens: Tensor, offsets: Tensor, rows: Tensor
-) -> Tensor:
+def run_prefix_tree(net: nn.GRU, embed: nn.Module, pool: str, tokens: Tensor, offsets: Tensor, rows: Tensor) -> Tensor:
     """The same as `run_packed`, where the state after a common prefix is computed once, however many sentences have it.
 
     A negative shares with its caption all words before the first edit and, read backwards, all after the last. The
@@ -285,10 +281,8 @@ def run_prefix_tree(
     for suffix in ("", "_reverse") if net.bidirectional else ("",):
         of_steps, all_parents, leaf = prefix_tree(tokens, offsets, rows, backwards=bool(suffix))
         words, which = torch.cat(of_steps).unique(return_inverse=True)
-        vectors = embedding(words) if vectors is None else vectors  # the distinct words are the same in both directions
-        of_input, of_state = (
-            (getattr(net, f"weight_{x}_l0{suffix}"), getattr(net, f"bias_{x}_l0{suffix}")) for x in ("ih", "hh")
-        )
+        vectors = embed(words) if vectors is None else vectors  # the distinct words are the same in both directions
+        of_input, of_state = ([getattr(net, f"{w}_{x}_l0{suffix}") for w in ("weight", "bias")] for x in ("ih", "hh"))
         # index_select, unlike [], has a gradient that is added up by rows
         inputs = functional.linear(vectors, *of_input).index_select(0, which).split([*map(len, of_steps)])
         states = highest = vectors.new_zeros(1, size)
@@ -303,7 +297,7 @@ def run_prefix_tree(
             (both, new), (both_hidden, new_hidden) = gates.split([2 * size, size], 1), hidden.split([2 * size, size], 1)
             reset, update = torch.sigmoid(both + both_hidden).chunk(2, 1)
             states = torch.lerp(torch.tanh(new.addcmul(reset, new_hidden)), before, update)
-            highest = torch.maximum(highest.index_select(0, parent), states) if steps and pooling == "max" else states
+            highest = torch.maximum(highest.index_select(0, parent), states) if steps and pool == "max" else states
             steps.append(highest)
         pooled.append(torch.cat(steps).index_select(0, leaf))
     return torch.cat(pooled, 1)
@@ -324,9 +318,8 @@ def prefix_tree(
     words, parents, leaf, nodes = [], [], torch.empty_like(order), 0
     node = torch.zeros_like(order)
     for t, longer in enumerate((len(rows) - torch.bincount(lengths).cumsum(0))[:-1].tolist()):
-        distinct, node = (node[:longer] * ABOVE_ANY_WORD + tokens[first[:longer] + t * step]).unique(
-            return_inverse=True
-        )
+        keys = node[:longer] * ABOVE_ANY_WORD + tokens[first[:longer] + t * step]
+        distinct, node = keys.unique(return_inverse=True)
         words.append(distinct % ABOVE_ANY_WORD)
         parents.append(torch.div(distinct, ABOVE_ANY_WORD, rounding_mode="floor"))
         leaf[order[:longer]] = nodes + node
@@ -347,9 +340,8 @@ def build_encoders(
     """
     generator = Generator().manual_seed(config.seed)
     with torch.random.fork_rng(devices=[]):  # the layers' default initialization must not change the global state
-        image = ImageEncoder(
-            features, config.joint, config.transform, generator, config.image_pooling, similarity.finish
-        )
+        made_as = config.joint, config.transform, generator, config.image_pooling
+        image = ImageEncoder(features, *made_as, similarity.finish)
         given = embedding(generator), word_dim, config.joint, generator, similarity.finish
         if config.text_encoder == "attention":
             return image, SentenceEncoder(*given, config.heads, config.attention_dim)

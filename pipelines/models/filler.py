@@ -132,13 +132,9 @@ class LocalModel(_LocalFolder):
         temperature = body.get("temperature")
         sampling = {"do_sample": True, "temperature": temperature} if temperature else {"do_sample": False}
         with torch.inference_mode():
-            output = self._model.generate(
-                **encoded,
-                **sampling,
-                max_new_tokens=body.get("max_tokens") or MAX_NEW_TOKENS,
-                pad_token_id=tokenizer.eos_token_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id,
-                use_cache=True,
-            )[0]
+            most, padding = body.get("max_tokens") or MAX_NEW_TOKENS, tokenizer.pad_token_id
+            ends = {"max_new_tokens": most, "pad_token_id": tokenizer.eos_token_id if padding is None else padding}
+            output = self._model.generate(**encoded, **sampling, **ends, use_cache=True)[0]
         start = encoded["input_ids"].shape[1]
         text = tokenizer.decode(output[start:], skip_special_tokens=True)
         choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}

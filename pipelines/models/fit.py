@@ -86,9 +86,8 @@ def fit(
     trained, chosen = (models, model) if mean is None else ({**models, "mean": mean}, mean)
     state: dict[str, Any] = {"epoch": 0, "steps": 0, "best": {"epoch": 0, "value": -math.inf}}
     if folder is not None and (folder / f"{checkpoint.LAST}.safetensors").exists():
-        state = checkpoint.restore(
-            folder, checkpoint.LAST, trained, optimizers, {"epoch": int, "steps": int, "best": dict}
-        )
+        kinds = {"epoch": int, "steps": int, "best": dict}
+        state = checkpoint.restore(folder, checkpoint.LAST, trained, optimizers, kinds)
     done, steps, best = state["epoch"], state["steps"], state["best"]
     history = [] if folder is None else checkpoint.read_history(folder / checkpoint.METRICS, done)
     weights: dict[str, Tensor] = {}
@@ -188,12 +187,7 @@ def epoch_figures(results: Sequence[Step], epoch: int, began: float) -> Line:
             at = int(each.isfinite().long().argmin()) + 1
             raise ValueError(f"the loss is not finite in epoch {epoch} ({name}, step {at}): lower the learning rate")
     means = {name.removeprefix("term "): each.sum().item() / sum(sizes[name]) for name, each in figures.items()}
-    parts = (figures["loss"] / torch.tensor(sizes["loss"])).chunk(LOSS_POINTS)
-    return {
-        "loss": means.pop("loss"),
-        "terms": means,
-        "losses": [part.mean().item() for part in parts],
-        "steps": len(results),
-        "seconds": round(seconds, 2),
-        "per_second": round(sum(sizes["loss"]) / seconds, 1),
-    }
+    losses = (figures["loss"] / torch.tensor(sizes["loss"])).chunk(LOSS_POINTS)
+    line = {"loss": means.pop("loss"), "terms": means, "losses": [part.mean().item() for part in losses]}
+    speed = {"seconds": round(seconds, 2), "per_second": round(sum(sizes["loss"]) / seconds, 1)}
+    return {**line, "steps": len(results), **speed}

@@ -28,9 +28,8 @@ class RegionEncoder(nn.Module):
         super().__init__()
         self.transform, self.tanh = config.transform, config.region_tanh
         self.linear = encoders.linear_layer(size, config.joint, generator)
-        self.heads = encoders.AttentionHeads(
-            config.joint, config.attention_dim or config.joint, config.heads, generator
-        )
+        width = config.attention_dim or config.joint
+        self.heads = encoders.AttentionHeads(config.joint, width, config.heads, generator)
 
     def attend(self, features: Tensor) -> encoders.Attended:
         """The heads over the regions of features (B, R, D) of any float type; an image of zeros attends to all."""
@@ -64,9 +63,8 @@ class MultiHeadAttention(nn.Module):
             self.text: Any = nn.ModuleDict()  # a SentenceEncoder for each language
             for language, (count, known) in zip(config.languages, [(words, vectors), *more], strict=True):
                 embedding = encoders.word_embedding(count, config.word_dim, generator, known, config.tune_vectors)
-                self.text[language] = encoders.SentenceEncoder(
-                    embedding, config.word_dim, joint, generator, unit, *heads
-                )
+                sizes = config.word_dim, joint, generator, unit, *heads
+                self.text[language] = encoders.SentenceEncoder(embedding, *sizes)
 
     def heads(self, joined: Tensor) -> Tensor:
         """The vectors of the K heads, (B, K, H), in joined vectors (B, K · H)."""
@@ -184,9 +182,8 @@ def mhad_losses(model: MultiHeadAttention, batch: Batch, sampled: Sample, config
         terms[language] = pair_loss(images @ vectors.T, config.margin, batch.same_image)
     if config.gamma:
         for (one, first_vectors), (other, other_vectors) in combinations(texts.items(), 2):
-            terms[f"{one}-{other}"] = config.gamma * pair_loss(
-                first_vectors @ other_vectors.T, config.margin, batch.same_image
-            )
+            loss = pair_loss(first_vectors @ other_vectors.T, config.margin, batch.same_image)
+            terms[f"{one}-{other}"] = config.gamma * loss
     if config.diversity != "none":
         views = [model.heads(vectors) for vectors in (images, *texts.values())]
         terms["diversity"] = config.diversity_weight * diversity_loss(views, config.diversity_margin, config.diversity)

@@ -85,9 +85,7 @@ class LanguageModelScorer:
         return np.round(np.bincount(owners, scores, minlength=len(texts)), DECIMALS)
 
     def _forward(self, batch: Sequence[Query], size: int) -> np.ndarray:
-        """The sums of log p over the labelled positions of each query, (size,) float64; the first stands in for those
-        missing.
-        """
+        """The sums of log p over the labelled positions of each query, (size,) float64; the first fills a batch up."""
         import torch
 
         rows = [*batch, *[batch[0]] * (size - len(batch))]
@@ -124,11 +122,8 @@ def masked_queries(tokenizer: Any, texts: list[str], limit: int) -> list[list[Qu
     encoded = tokenizer(texts, truncation=True, max_length=limit)
     queries = []
     for row, ids in enumerate(encoded["input_ids"]):
-        made, tokens, words = (
-            [],
-            np.array(ids),
-            np.array([-1 if word is None else word for word in encoded.word_ids(row)]),
-        )
+        words = np.array([-1 if word is None else word for word in encoded.word_ids(row)])
+        made, tokens = [], np.array(ids)
         for place in np.flatnonzero(words >= 0):  # not the special tokens, such as [CLS]
             hidden = (words == words[place]) & (np.arange(len(ids)) >= place)
             labels = np.where(np.arange(len(ids)) == place, tokens, IGNORED)

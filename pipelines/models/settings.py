@@ -5,7 +5,6 @@ of sentences, and probes of words. Imports no torch.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self, get_args
 
@@ -169,13 +168,9 @@ Row = Literal["transitive", "word2gauss", "symmetric", "bilinear", "order"]
 FalsePairs = Literal["as-drawn", "clean"]
 ROWS: tuple[Row, ...] = get_args(Row)
 # The concepts of the picture: Figure 2 of the paper has some 20 concepts, which it does not list.
-CONCEPTS = tuple(
-    f"{name}.n.01"
-    for name in (
-        "entity physical_entity object artifact vehicle wheeled_vehicle bicycle car train organism person child girl "
-        "athlete animal dog puppy cat bird horse"
-    ).split()
-)
+_NAMES = """entity physical_entity object artifact vehicle wheeled_vehicle bicycle car train organism person child girl
+athlete animal dog puppy cat bird horse"""
+CONCEPTS = tuple(f"{name}.n.01" for name in _NAMES.split())
 
 
 class HypernymConfig(Settings):
@@ -201,12 +196,8 @@ class HypernymConfig(Settings):
 
 
 # Margins of entailment, of which that with the highest accuracy on the validation pairs is kept
-MARGINS: Mapping[str, tuple[float, ...]] = {
-    "order": (0.02, 0.05, 0.1, 0.2),
-    "order-signed": (0.05, 0.1, 0.2, 0.4),
-    "order-reversed": (0.02, 0.05, 0.1, 0.2),
-    "cosine": (0.05, 0.1, 0.2, 0.4),
-}
+SMALLER, LARGER = (0.02, 0.05, 0.1, 0.2), (0.05, 0.1, 0.2, 0.4)
+MARGINS = {"order": SMALLER, "order-signed": LARGER, "order-reversed": SMALLER, "cosine": LARGER}
 
 
 class EntailConfig(Settings):

@@ -10,7 +10,7 @@ farther apart than orthogonal ones; `order-signed` does so, too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -81,9 +81,7 @@ class _OrderPenalties(torch.autograd.Function):
 
 
 def _blocks(below: Tensor, above: Tensor) -> Iterator[tuple[slice, slice, Tensor]]:
-    """Rows and columns of a matrix (m, n), and max(0, above - below) of these, (rows, columns, d): at most BLOCK
-    numbers each.
-    """
+    """Rows and columns of a matrix (m, n), and max(0, above - below) of these (rows, columns, d), at most BLOCK."""
     vectors = max(1, BLOCK[below.device.type] // max(1, below.shape[1]))
     width = max(1, min(len(above), vectors))
     height = max(1, vectors // width)
@@ -93,18 +91,9 @@ def _blocks(below: Tensor, above: Tensor) -> Iterator[tuple[slice, slice, Tensor
 
 
 COSINE = Similarity(unit, lambda images, texts: (images * texts).sum(-1), lambda images, texts: images @ texts.T)
-ORDER = Similarity(
-    absolute_unit,
-    lambda images, texts: -order_penalty(images, texts),
-    lambda images, texts: -order_penalties(images, texts),
+ORDER = Similarity(absolute_unit, lambda *both: -order_penalty(*both), lambda *both: -order_penalties(*both))
+REVERSED = Similarity(
+    absolute_unit, lambda *both: ORDER.pairs(*both[::-1]), lambda images, texts: ORDER.by_text(images, texts)
 )
-SIMILARITIES: Mapping[str, Similarity] = {
-    "cosine": COSINE,
-    "order": ORDER,
-    "order-signed": ORDER._replace(finish=unit),
-    "order-reversed": Similarity(
-        absolute_unit,
-        lambda images, texts: ORDER.pairs(texts, images),
-        lambda images, texts: ORDER.by_text(images, texts),
-    ),
-}
+SIGNED = ORDER._replace(finish=unit)
+SIMILARITIES = {"cosine": COSINE, "order": ORDER, "order-signed": SIGNED, "order-reversed": REVERSED}

@@ -53,9 +53,8 @@ def fit(norms: dict[str, float], held_out: Iterable[str]) -> tuple[dict[str, flo
     target = np.array([norms[word] for word, _ in known])
     folds = KFold(5, shuffle=True, random_state=0)
     weighted, models = {"sample_weight": weight}, {alpha: Ridge(alpha=alpha, solver="lsqr") for alpha in ALPHAS}
-    predictions = {
-        a: cross_val_predict(model, matrix, target, cv=folds, params=weighted) for a, model in models.items()
-    }
+    fitted = {"cv": folds, "params": weighted}
+    predictions = {a: cross_val_predict(model, matrix, target, **fitted) for a, model in models.items()}
     alpha = max(ALPHAS, key=lambda a: roc_auc_score(target > THRESHOLD, predictions[a], sample_weight=weight))
     model = models[alpha].fit(matrix, target, **weighted)
     shift = THRESHOLD - float(np.quantile(predictions[alpha][target > THRESHOLD], 1 - RECALL))

@@ -97,12 +97,9 @@ def self_bleu(groups: Sequence[Sequence[Words]]) -> float:
     from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
 
     smoothing = SmoothingFunction().method2
-    scores = [
-        sentence_bleu([other for k, other in enumerate(group) if k != at], sentence, smoothing_function=smoothing)
-        for group in groups
-        if len(group) > 1
-        for at, sentence in enumerate(group)
-    ]
+    several = (list(group) for group in groups if len(group) > 1)
+    pairs = [(group[:at] + group[at + 1 :], one) for group in several for at, one in enumerate(group)]
+    scores = [sentence_bleu(others, one, smoothing_function=smoothing) for others, one in pairs]
     return 100 * sum(scores) / len(scores) if scores else 0.0
 
 

@@ -189,10 +189,8 @@ class Captioner:
             self.features, self.backbone = int(identity["features"]), identity["backbone"]
             self.nets = build_nets(self.config, self.features, len(self.vocabulary))
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
-            why = first_line(error)
-            raise ValueError(
-                f"{folder / checkpoint.CONFIG} must be what negcap captioner wrote, lacks: {why}"
-            ) from None
+            rule = f"{folder / checkpoint.CONFIG} must be what negcap captioner wrote"
+            raise ValueError(f"{rule}, lacks: {first_line(error)}") from None
         generator = {"generator": self.nets.generator}
         state = checkpoint.restore(folder, weights.stem, generator, entries={"vocabulary": str})
         if state["vocabulary"] != self.vocabulary.sha256:
@@ -204,7 +202,5 @@ class Captioner:
     def require_features(self, values: Tensor, backbone: str) -> None:
         """Raise ValueError for features (…, D) of another size or backbone than those of the training."""
         if values.shape[-1] != self.features or backbone != self.backbone:
-            raise ValueError(
-                f"features must be {self.features} numbers of {self.backbone!r} as the captioner's, "
-                f"are {values.shape[-1]} of {backbone!r}"
-            )
+            own = f"{self.features} numbers of {self.backbone!r} as the captioner's"
+            raise ValueError(f"features must be {own}, are {values.shape[-1]} of {backbone!r}")

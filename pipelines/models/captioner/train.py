@@ -38,9 +38,7 @@ Reward = Callable[[PaddedSentences, Tensor], Tensor]  # sentences, the batch row
 
 
 def likelihood_loss(log_probs: Tensor, sentences: PaddedSentences) -> Tensor:
-    """The mean negative log-likelihood per word, a scalar; <unk> is not counted. log_probs: (B, T) of the words of
-    sentences.
-    """
+    """The mean negative log-likelihood per word, a scalar, without <unk>; log_probs: (B, T) of the sentences' words."""
     counted = sentences.mask & (sentences.words != UNKNOWN_ID)
     return -log_probs.sum() / counted.sum()
 
@@ -50,11 +48,8 @@ def discriminator_loss(real: Tensor, made: Tensor, other: Tensor, alpha: float =
     is the probability that a person wrote sentence S about image I. real, made, other: its logits, of any
     shape. In equation 4, α = β = 1, and S_other_image is printed as "semantic-matched", surely meant as mismatched.
     """
-    return (
-        functional.softplus(-real).mean()
-        + alpha * functional.softplus(made).mean()
-        + beta * functional.softplus(other).mean()
-    )
+    of_real, of_made, of_other = (functional.softplus(logits).mean() for logits in (-real, made, other))
+    return of_real + alpha * of_made + beta * of_other
 
 
 def policy_loss(log_probs: Tensor, values: Tensor, baseline: Tensor) -> Tensor:

@@ -70,13 +70,8 @@ def read_hugging_face(folder: Path) -> Loaded:
 
     local = {"local_files_only": True}
     with reading(folder, "weights"):
-        model, found = transformers.AutoModel.from_pretrained(
-            folder,
-            use_safetensors=any(folder.glob("*.safetensors")),
-            weights_only=True,
-            output_loading_info=True,
-            **local,
-        )
+        read = {"use_safetensors": any(folder.glob("*.safetensors")), "weights_only": True, "output_loading_info": True}
+        model, found = transformers.AutoModel.from_pretrained(folder, **read, **local)
     with reading(folder, "image processor"):  # the one that computes with Pillow, since others need torchvision
         processor = transformers.AutoImageProcessor.from_pretrained(folder, use_fast=False, **local)
     with reading(folder, "tokenizer"):

@@ -177,11 +177,8 @@ def towers(config: ClipConfig, words: Sequence[str]) -> Towers:
         from transformers.utils import logging
 
         logging.disable_progress_bar()
-        model = (
-            HuggingFace(pretrained.read_hugging_face(pretrained.locate_hugging_face(rest)))
-            if rest
-            else tiny(config, words)
-        )
+        folder = pretrained.locate_hugging_face(rest) if rest else None
+        model = HuggingFace(pretrained.read_hugging_face(folder)) if folder else tiny(config, words)
         if not hasattr(model.clip, "logit_scale"):
             raise ValueError(f"model must be a CLIP, {rest} has a {type(model.clip).__name__}")
     model.learn(config.objective, len(config.negative_families))

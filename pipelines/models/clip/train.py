@@ -23,7 +23,7 @@ from ...tables.images import Images
 from ...tables.pairs import earlier, pair_tables
 from ..batches import NONE, NegativePool, autocast, shuffled_batches
 from ..checkpoint import epoch_seed, write_history
-from ..data import concreteness
+from ..data import concreteness, to_indices
 from ..device import choose_device
 from ..evaluation.retrieval import rank, retrieval_metrics
 from ..fit import Line, Say, Step, fit
@@ -53,7 +53,7 @@ class Pairs:
         if not len(rows):
             raise ValueError(f"split must be one of the captions in {config.run}, have none of: {', '.join(splits)}")
         caption = rows["caption_id"].combine_chunks().dictionary_encode()
-        owner = torch.from_numpy(caption.indices.to_numpy().astype(np.int64))
+        owner = to_indices(caption.indices)
         first = rows.take(np.unique(owner.numpy(), return_index=True)[1])  # where each caption occurs first
         image = first["image"].combine_chunks().dictionary_encode()
         images = Images(config.images)
@@ -65,9 +65,8 @@ class Pairs:
         family = pc.fill_null(pc.index_in(rows["family"], pa.array(config.negative_families, pa.string())), -1)
         self.ids, self.texts = caption.dictionary.to_pylist(), first["text"].to_pylist()
         self.files = [config.images / str(file) for file in files.values()]
-        self.image = torch.from_numpy(image.indices.to_numpy().astype(np.int64))
+        self.image, self.family = to_indices(image.indices), to_indices(family)
         self.negatives, self.operators = rows["negative"].to_pylist(), rows["operator"].to_pylist()
-        self.family = torch.from_numpy(family.to_numpy().astype(np.int64))
         self.concreteness, self.first = concreteness(rows), torch.from_numpy(earlier(rows) == 0)
 
 
@@ -191,9 +190,8 @@ def train_clip(config: ClipConfig, *, overwrite: bool = False, say: Say = print)
             # TripletCLIP's second term (Patel et al. 2024): NegCLIP's loss of the pictures of negatives, where the
             # captions are the negatives
             if len(of):
-                images, texts, false = embedded(
-                    pictures.pixels[of], pictures.captions[of], data.captions[captions[places]]
-                )
+                negated = pictures.captions[of], data.captions[captions[places]]
+                images, texts, false = embedded(pictures.pixels[of], *negated)
                 same = torch.eye(len(of), dtype=torch.bool, device=device)
                 terms["counterparts"] = info_nce(model.scale * images @ texts.T, same, model.scale * images @ false.T)
         return Step(torch.stack(list(terms.values())).sum() / len(captions))
@@ -202,10 +200,8 @@ def train_clip(config: ClipConfig, *, overwrite: bool = False, say: Say = print)
         write_history(config.output / "metrics.jsonl", list(history))
         line, best = history[-1], max(its["validation"]["rsum"] for its in history)
         rsum, right = line["validation"]["rsum"], line["validation"]["pairs"]["mean"]
-        say(
-            f"epoch {line['epoch']}: loss {line['loss']:.3f}, rsum {rsum:.1f} (best {best:.1f}), pairs right "
-            f"{right:.1f} %, {line['seconds']:.0f} s"
-        )
+        shown = f"rsum {rsum:.1f} (best {best:.1f}), pairs right {right:.1f} %"
+        say(f"epoch {line['epoch']}: loss {line['loss']:.3f}, {shown}, {line['seconds']:.0f} s")
 
     def keep(line: Line) -> None:
         model.save(config.output)

@@ -119,9 +119,8 @@ def detected_queries(instances: Path, images: Sequence[str]) -> Queries:
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{instances} must be COCO's instance annotations, is not: {error}") from None
     if not place:
-        raise ValueError(
-            f"{instances} must have the images of the split by their file names, has none, e.g. {images[0]}"
-        )
+        rule = f"{instances} must have the images of the split by their file names"
+        raise ValueError(f"{rule}, has none, e.g. {images[0]}")
     true = torch.zeros(len(names), len(images), dtype=torch.bool)
     for category, image in boxes:
         if image in place:

@@ -55,11 +55,8 @@ def choose_attacks(corpus: Corpus, captions: Tensor, config: EvaluateConfig) -> 
 
     families = {f"vse-c:{name}": first(made, config.per_family) for name, made in FAMILIES.items()}
     univse = {name: (name, f"{UNIFORM}{name}") for name in PRESETS["univse"]}
-    shared = {
-        f"univse:{name}": first(made, config.per_attack)
-        for name, made in univse.items()
-        if set(made) & set(corpus.operators)
-    }
+    known = {name: made for name, made in univse.items() if set(made) & set(corpus.operators)}
+    shared = {f"univse:{name}": first(made, config.per_attack) for name, made in known.items()}
     plural = first_negatives(corpus, captions, corpus.was_plural & corpus.is_plural, config.per_family)
     pairs = {f"pairs:{name}": first([name], 1) for name in corpus.operators}
     return {"vse-c:total": torch.cat([*families.values()]), **families, **shared, "plural:numeral": plural, **pairs}
@@ -75,9 +72,8 @@ def complete_captions(corpus: Corpus, captions: Tensor, least: int) -> Tensor:
         few |= torch.bincount(owners, minlength=corpus.texts.captions) < least
     kept = captions[~torch.isin(image[captions], image[captions[few[captions]]])]
     if not len(kept):
-        raise ValueError(
-            f"complete must leave an image: none has captions with {least} negatives of {', '.join(FAMILIES)} each"
-        )
+        rule = f"{least} negatives of {', '.join(FAMILIES)} each"
+        raise ValueError(f"complete must leave an image: none has captions with {rule}")
     return kept
 
 
@@ -143,13 +139,8 @@ def with_negatives(
         return graphs
     settings = parser_settings(run, spacy_model)
     tables = [hash_table(run, "negatives"), hash_table(run, "components")]
-    identity = [
-        LAYOUT,
-        corpus.vocabulary.sha256,
-        *tables,
-        settings,
-        hashlib.sha256(negatives.numpy().tobytes()).hexdigest(),
-    ]
+    chosen = hashlib.sha256(negatives.numpy().tobytes()).hexdigest()
+    identity = [LAYOUT, corpus.vocabulary.sha256, *tables, settings, chosen]
 
     def parsed() -> bytes:
         every = pa.chunked_array([table["text"].combine_chunks() for table in read_table(run, "negatives", ["text"])])
@@ -171,11 +162,8 @@ def parser_settings(run: Path, spacy_model: str | None = None) -> dict[str, Any]
     """How a run's captions were parsed, for `parse_graphs`; spacy_model: another pipeline, None for the run's own."""
     manifests = {table: read_manifest(run / table) for table in ("parses", "components")}
     parses, components = ({} if made is None else made.identity.config for made in manifests.values())
-    return {
-        "spacy_model": spacy_model or parses.get("spacy_model"),
-        "parser": parses.get("parser"),
-        "simple": bool(components.get("simple")),
-    }
+    found = {"spacy_model": spacy_model or parses.get("spacy_model"), "parser": parses.get("parser")}
+    return {**found, "simple": bool(components.get("simple"))}
 
 
 def parse_graphs(texts: pa.Array, vocabulary: WordVocabulary, settings: Mapping[str, Any]) -> SceneGraphs:
@@ -228,18 +216,14 @@ def run_protocols(split: EmbeddedSplit, attacks: Attacks) -> tuple[dict[str, Any
             metrics["plural"], rows = _plural_split(split, negatives, own)
             tables.append(rows)
         else:
-            ranks = (
-                (plain.images + outranking[name]).cpu()
-                if name in outranking
-                else ranks_with_own_negatives(plain, own, negatives, split.image_of_negative(negatives))
-            )
+            ranks = (plain.images + outranking.get(name, 0)).cpu()
+            if name not in outranking:
+                ranks = ranks_with_own_negatives(plain, own, negatives, split.image_of_negative(negatives))
             tables.append(rank_rows(name, "i2t", split.image_ids, ranks))
-            metrics[protocol][kind] = {
-                **_recalls_with_intervals(ranks, split.seed),
-                "negatives": len(negatives),
-                "captions_with_negatives": len(split.corpus.negative_caption[negatives].unique()),
-                "negatives_a_caption": len(negatives) / len(split.captions),
-            }
+            owners = split.corpus.negative_caption[negatives].unique()
+            counts: dict[str, float] = {"negatives": len(negatives), "captions_with_negatives": len(owners)}
+            counts["negatives_a_caption"] = len(negatives) / len(split.captions)
+            metrics[protocol][kind] = {**_recalls_with_intervals(ranks, split.seed), **counts}
     return metrics, pd.concat(tables, ignore_index=True)
 
 
@@ -254,19 +238,16 @@ def plain_retrieval(split: EmbeddedSplit, plain: Ranks, candidates: str) -> tupl
     metrics["intervals"] = {name: list(both) for name, both in zip([*names, "rsum"], bounds, strict=True)}
     if len(split.images) >= FOLDED_FROM:
         owner = split.owner.to(split.images.device)
-        metrics["folds of 1000"] = retrieval.mean_over_folds(
-            split.images, split.vectors, owner, FOLD, split.model.similarity
-        )
+        parts = split.images, split.vectors, owner
+        metrics["folds of 1000"] = retrieval.mean_over_folds(*parts, FOLD, split.model.similarity)
     rows = [rank_rows(candidates, "i2t", split.image_ids, plain.images)]
     return metrics, pd.concat([*rows, rank_rows(candidates, "t2i", split.caption_ids, plain.captions)])
 
 
 def _recalls_with_intervals(ranks: Tensor, seed: int) -> dict[str, Any]:
     found = figures(*retrieval.count_hits(ranks, torch.arange(len(ranks)), len(ranks)), seed)
-    return {
-        **retrieval.recall_metrics(ranks),
-        "intervals": {f"R@{k}": list(one.interval) for k, one in zip(retrieval.TOP, found, strict=True)},
-    }
+    bounds = {f"R@{k}": list(one.interval) for k, one in zip(retrieval.TOP, found, strict=True)}
+    return {**retrieval.recall_metrics(ranks), "intervals": bounds}
 
 
 def _plural_split(split: EmbeddedSplit, numeral: Tensor, own: Tensor) -> tuple[dict[str, Any], pd.DataFrame]:
@@ -285,13 +266,9 @@ def _plural_split(split: EmbeddedSplit, numeral: Tensor, own: Tensor) -> tuple[d
     part = EmbeddedSplit(split.model, split.corpus, *places, images, vectors, split.seed)
     plain = part.rank()
     attacked = ranks_with_own_negatives(plain, own, numeral, part.image_of_negative(numeral))
-    metrics = {
-        "images": len(image),
-        "captions": int(inside.sum()),
-        "negatives": len(numeral),
-        "plain": _recalls_with_intervals(plain.images.cpu(), split.seed),
-        "numeral": _recalls_with_intervals(attacked, split.seed),
-    }
+    counts = {"images": len(image), "captions": int(inside.sum()), "negatives": len(numeral)}
+    recalls = {"plain": plain.images.cpu(), "numeral": attacked}
+    metrics = {**counts, **{name: _recalls_with_intervals(ranks, split.seed) for name, ranks in recalls.items()}}
     both = (("plural", plain.images), ("plural:numeral", attacked))
     return metrics, pd.concat([rank_rows(name, "i2t", part.image_ids, ranks) for name, ranks in both])
 

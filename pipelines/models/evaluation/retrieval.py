@@ -41,9 +41,7 @@ def own_scores(images: Tensor, sentences: Tensor, owner: Tensor, similarity: Sim
     """
     blocks = max(1, BLOCK // images.shape[1])
     pairs = zip(sentences.split(blocks), owner.split(blocks), strict=True)
-    scores = (
-        torch.cat([similarity.pairs(images[at], part) for part, at in pairs]) if len(owner) else images.new_empty(0)
-    )
+    scores = torch.cat([images.new_empty(0), *(similarity.pairs(images[at], part) for part, at in pairs)])
     if not scores.isfinite().all():
         raise ValueError("the model's vectors must be finite, hold NaN or infinity")
     return scores

@@ -28,11 +28,8 @@ from ..vocabulary import build_vocabulary, read_vectors
 from .hypernyms import accuracy, best_threshold, pair_loss
 
 # The names of the premise, the hypothesis and the gold label
-COLUMNS = (
-    ("sentence1", "sentence2", "gold_label"),  # SNLI; negcap publish --format snli
-    ("sentence_A", "sentence_B", "entailment_judgment"),  # SICK
-    ("premise", "hypothesis", "label"),
-)
+SNLI, SICK = ("sentence1", "sentence2", "gold_label"), ("sentence_A", "sentence_B", "entailment_judgment")
+COLUMNS = (SNLI, SICK, ("premise", "hypothesis", "label"))
 ENTAILED = "entailment"
 LABELS = (ENTAILED, "neutral", "contradiction")
 NO_LABEL = "-"  # SNLI: the annotators did not agree

@@ -171,9 +171,8 @@ def predict_hypernyms(config: HypernymConfig, output: Path, say: Say = silent) -
     if unknown := [name for name in config.concepts if name not in taxonomy.names]:
         raise ValueError(f"concepts must be names of nouns of WordNet (dog.n.01), was: {unknown[0]}")
     results: Results = {kind: {row: [] for row in config.rows} for kind in config.false_pairs}
-    settings = hash_value(
-        [config.model_dump(exclude=NOT_LEARNED), taxonomy.names, sha256(taxonomy.closure.tobytes()).hexdigest()]
-    )
+    closure = sha256(taxonomy.closure.tobytes()).hexdigest()
+    settings = hash_value([config.model_dump(exclude=NOT_LEARNED), taxonomy.names, closure])
     for seed, kind in product(range(config.seeds), config.false_pairs):
         clean = kind == "clean"
         split = split_pairs(taxonomy, config.held_out, np.random.default_rng(seed), clean=clean)
@@ -278,10 +277,8 @@ def to_markdown(results: Results, config: HypernymConfig) -> str:
             shares = " · ".join(f"{mean(found[name] for found in each):.1f}" for name in ("true", "false"))
             rows[row] += [mean_and_range([found["accuracy"] for found in each]), shares]
     seeds = "one seed" if config.seeds == 1 else f"means of {config.seeds} seeds, in brackets the lowest and highest"
-    return (
-        f"{config.held_out:,} true and {config.held_out:,} false test pairs; {seeds}.\n\n"
-        f"{markdown_table(head, list(rows.values()))}"
-    )
+    about = f"{config.held_out:,} true and {config.held_out:,} false test pairs; {seeds}."
+    return f"{about}\n\n{markdown_table(head, list(rows.values()))}"
 
 
 def fit_plane(related: Tensor) -> tuple[Tensor, Tensor]:

@@ -58,9 +58,8 @@ def read_taxonomy(path: Path | None = None) -> Taxonomy:
         nouns = np.flatnonzero(table["pos"].to_numpy() == "n")
         above = pa.concat_arrays([table[name].chunk(0) for name in ABOVE])
     except (pa.ArrowInvalid, KeyError, AttributeError, IndexError) as error:
-        raise ValueError(
-            f"wordnet must be a taxonomy in Parquet (negcap.schemas.captions), was: {place}: {error}"
-        ) from None
+        rule = "wordnet must be a taxonomy in Parquet (negcap.schemas.captions)"
+        raise ValueError(f"{rule}, was: {place}: {error}") from None
     number = np.full(len(table), -1)
     number[nouns] = np.arange(len(nouns))
     edges = number[np.stack([above.value_parent_indices().to_numpy() % len(table), above.flatten().to_numpy()], 1)]

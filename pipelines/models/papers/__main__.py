@@ -113,10 +113,8 @@ def run_steps(steps: Sequence[Step], source: Path, output: Path, at_once: int, s
             write_json(output / "done" / f"{step.name}.json", {"command": list(step.command), "seconds": its._asdict()})
             taken[step.name] = its
             total = sum(one.cpu for one in taken.values()) / 60
-            say(
-                f"{len(taken)} of {len(steps)}, {total:.1f} minutes of CPU: {step.name}, {step.command[0]}, "
-                f"{its.cpu:.0f} s of CPU, {its.wall:.0f} s"
-            )
+            took = f"{step.name}, {step.command[0]}, {its.cpu:.0f} s of CPU, {its.wall:.0f} s"
+            say(f"{len(taken)} of {len(steps)}, {total:.1f} minutes of CPU: {took}")
     finally:
         for number, (_, process, _) in running.items():
             with suppress(ProcessLookupError):

@@ -79,9 +79,8 @@ def difference(settings: PapersConfig, table: str, one: str, other: str, recipe:
 def _summary(folders: tuple[Path, ...], run: Path) -> VariantResult:
     captions = pa.concat_tables(read_table(run, "captions", ["caption_id", "image_id"]))
     image = dict(zip(captions["caption_id"].to_pylist(), captions["image_id"].to_pylist(), strict=True))
-    evaluations = [
-        Evaluation(read_evaluation(folder), pd.read_parquet(folder / "evaluation/ranks.parquet")) for folder in folders
-    ]
+    ranks = (pd.read_parquet(folder / "evaluation/ranks.parquet") for folder in folders)
+    evaluations = [Evaluation(read_evaluation(folder), its) for folder, its in zip(folders, ranks, strict=True)]
     return summarize(folders[0].name, evaluations, image, seed=0)
 
 
@@ -100,10 +99,8 @@ def _cells(seeds: Sequence[Mapping[str, Any]], places: Iterable[str], without_sp
     the numbers of the places that have the mean only.
     """
     columns = ([_value(metrics, place) for metrics in seeds] for place in places)
-    return [
-        f"{mean(column):.1f}" if number in without_span else mean_and_range(column)
-        for number, column in enumerate(columns)
-    ]
+    cells = enumerate(columns)
+    return [f"{mean(its):.1f}" if number in without_span else mean_and_range(its) for number, its in cells]
 
 
 def _reported(values: Iterable[float]) -> list[str]:

@@ -184,11 +184,8 @@ def frequency_ranks(train: Blanks, test: Blanks) -> Tensor:
 def recalls(ranks: Tensor, kind: Tensor) -> dict[str, dict[str, float]]:
     """R@1 and R@10 in % of blanks with these ranks (m,): nouns, prepositions, both; kind: (m,) indices into KINDS."""
     chosen = {**{name: kind == n for n, name in enumerate(KINDS)}, "both": torch.ones_like(kind, dtype=torch.bool)}
-    return {
-        name: {f"R@{k}": 100 * (ranks[which] <= k).double().mean().item() for k in TOP}
-        for name, which in chosen.items()
-        if which.any()
-    }
+    ranked = {name: ranks[which].double() for name, which in chosen.items() if which.any()}
+    return {name: {f"R@{k}": 100 * (its <= k).double().mean().item() for k in TOP} for name, its in ranked.items()}
 
 
 def fill_blanks(task: Task) -> tuple[dict[str, Any], str]:
@@ -200,10 +197,8 @@ def fill_blanks(task: Task) -> tuple[dict[str, Any], str]:
     tables = word_tables(config.vectors, config.models, vocabulary.words[len(SPECIALS) :], config.seed)
     known = torch.cat([torch.zeros(len(SPECIALS), dtype=torch.bool), ~tables[FILE].isnan().any(1)])
     choices = known.nonzero()[:, 0]
-    seen, tested = (
-        read_blanks(task.run, [captions.ids[int(n)] for n in rows], captions.image[rows], vocabulary, known)
-        for rows in (task.train, task.test)
-    )
+    texts = ((rows, [captions.ids[n] for n in rows.tolist()]) for rows in (task.train, task.test))
+    seen, tested = (read_blanks(task.run, ids, captions.image[rows], vocabulary, known) for rows, ids in texts)
     epochs, states = config.epochs or EPOCHS, config.hidden or STATES
     found = {"most frequent words": recalls(frequency_ranks(seen, tested), tested.kind)}
     for name, table in {f"{FILE}, without the image": tables[FILE], **tables}.items():
@@ -212,21 +207,14 @@ def fill_blanks(task: Task) -> tuple[dict[str, Any], str]:
         image = not name.endswith("without the image")
         filler = train_filler(words, features, seen, config.seed, epochs, states, image=image)
         found[name] = recalls(blank_ranks(filler, features, tested, choices), tested.kind)
-    metrics: dict[str, Any] = {
-        "words": len(choices),
-        "train captions": len(seen.image),
-        "blanks": {name: int((tested.kind == n).sum()) for n, name in enumerate(KINDS)},
-        "epochs": epochs,
-        "states": states,
-        "rows": found,
-    }
-    blanks = ", ".join(f"{number:,} of a {name}" for name, number in metrics["blanks"].items())
-    head = (
-        f"{len(seen.image):,} captions to train on in {epochs} epochs, {states} units per GRU; "
-        f"blanks: {blanks}; {len(choices):,} words to choose from."
-    )
+    counts = {name: int((tested.kind == n).sum()) for n, name in enumerate(KINDS)}
+    metrics = {"words": len(choices), "train captions": len(seen.image), "blanks": counts}
+    metrics |= {"epochs": epochs, "states": states, "rows": found}
+    blanks = ", ".join(f"{number:,} of a {name}" for name, number in counts.items())
+    about = f"{len(seen.image):,} captions to train on in {epochs} epochs, {states} units per GRU"
+    head = f"{about}; blanks: {blanks}; {len(choices):,} words to choose from."
     columns = [(name, f"R@{k}") for name in (*KINDS, "both") for k in TOP]
-    rows = [
-        [name, *(f"{one[kind][k]:.1f}" if kind in one else "" for kind, k in columns)] for name, one in found.items()
-    ]
+    rows = []
+    for name, its in found.items():
+        rows.append([name, *(f"{its[kind][k]:.1f}" if kind in its else "" for kind, k in columns)])
     return metrics, f"{head}\n\n{markdown_table(['fill in the blank', *(' '.join(pair) for pair in columns)], rows)}"

@@ -191,17 +191,10 @@ def image_to_word(task: Task) -> tuple[dict[str, Any], str]:
         task.say(f"{name}: {vectors.shape[1]} numbers a word")
         scores[name] = partial(train_classifier(vectors, features[train], seen, config.seed, epochs).scores, vectors)
     found = {name: mean_average_precision(score, features[test], tested, config.seed) for name, score in scores.items()}
-    metrics = {
-        "objects": len(words),
-        "without vector": int((~known).sum()),
-        "train images": len(train),
-        "test images": found[FILE][1],
-        "epochs": epochs,
-        "rows": {name: {"MAP": mean.value, "interval": list(mean.interval)} for name, (mean, _) in found.items()},
-    }
-    head = (
-        f"{metrics['objects']} objects, {len(train):,} images to train on in {epochs} epochs, "
-        f"{metrics['test images']:,} to test; 95 % bootstrap intervals over images."
-    )
-    rows = [[name, str(mean)] for name, (mean, _) in found.items()]
-    return metrics, f"{head}\n\n{markdown_table(['image to word', 'MAP'], rows)}"
+    rows = {name: {"MAP": mean.value, "interval": list(mean.interval)} for name, (mean, _) in found.items()}
+    metrics: dict[str, Any] = {"objects": len(words), "without vector": int((~known).sum()), "train images": len(train)}
+    metrics |= {"test images": found[FILE][1], "epochs": epochs, "rows": rows}
+    about = f"{len(words)} objects, {len(train):,} images to train on in {epochs} epochs, {found[FILE][1]:,} to test"
+    cells = [[name, str(mean)] for name, (mean, _) in found.items()]
+    about += "; 95 % bootstrap intervals over images."
+    return metrics, f"{about}\n\n{markdown_table(['image to word', 'MAP'], cells)}"

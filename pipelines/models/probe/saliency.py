@@ -81,9 +81,8 @@ def find_saliency(model_folder: Path, run: Path, config: SaliencyConfig) -> tupl
     for start in range(0, len(rows), AT_ONCE):
         part = rows[start : start + AT_ONCE]
         images = torch.tensor([image_of[row["caption_id"]] for row in part])
-        tokens, offsets = map(
-            torch.from_numpy, vocabularies[trained.languages[0]].encode([row["negative"] for row in part])
-        )
+        encoded = vocabularies[trained.languages[0]].encode([row["negative"] for row in part])
+        tokens, offsets = map(torch.from_numpy, encoded)
         scores, words, regions = gradients(model, model.similarity, tokens, offsets, features.values[images])
         for n, row in enumerate(part):
             text = row["negative"]
@@ -159,14 +158,10 @@ def summarize(negatives: pd.DataFrame, seed: int) -> dict[str, dict[str, Any]]:
         of_image = rows.groupby("image")[["share", "chance", "beyond"]]
         counts, sizes = of_image.sum().to_numpy(), of_image.size().to_numpy()[:, None]
         share, chance, beyond = figures(counts, sizes, seed)
-        metrics[str(name)] = {
-            "negatives": len(rows),
-            "share": share.value,
-            "share interval": list(share.interval),
-            "chance": chance.value,
-            "beyond chance": beyond.value,
-            "beyond chance interval": list(beyond.interval),
-        }
+        both = {"share": share, "beyond chance": beyond}
+        values = {key: figure.value for key, figure in {**both, "chance": chance}.items()}
+        bounds = {f"{key} interval": list(figure.interval) for key, figure in both.items()}
+        metrics[str(name)] = {"negatives": len(rows), **values, **bounds}
     return metrics
 
 

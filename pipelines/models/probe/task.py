@@ -36,9 +36,8 @@ class Task:
             rows = rows[features.available[captions.image[rows]]]
             if not len(rows):
                 known = ", ".join(name or UNSPLIT for name in captions.splits.unique().to_pylist())
-                raise ValueError(
-                    f"split must have captions of images with features ({known}), was: {', '.join(splits)}"
-                )
+                rule = f"split must have captions of images with features ({known})"
+                raise ValueError(f"{rule}, was: {', '.join(splits)}")
             return rows
 
         self.train, self.test = chosen(config.train_splits), chosen([config.split])

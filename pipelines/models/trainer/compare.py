@@ -100,17 +100,12 @@ class VariantResult(NamedTuple):
         """The metrics as comparison.json holds them, with their differences to those of the first variant."""
         figures = {name: figure(metric)._asdict() for name, metric in self.metrics.items()}
         keys = [name.removesuffix(" mean rank") for name in figures if name.endswith(" mean rank")]
-        retrieval = {
-            key: {
-                **{name: figures[f"{key} {name}"] for name in RECALLS},
-                "mean rank": figures[f"{key} mean rank"]["value"],
-            }
-            for key in keys
-        }
-        return {
-            **{"seeds": self.seeds, "rsum": figures["rsum"], "retrieval": retrieval, "pairwise": dict(self.accuracy)},
-            f"difference from {first.name}": {name: one._asdict() for name, one in self.minus(first).items()},
-        }
+        retrieval = {key: {name: figures[f"{key} {name}"] for name in RECALLS} for key in keys}
+        for key in keys:
+            retrieval[key]["mean rank"] = figures[f"{key} mean rank"]["value"]
+        mine = {"seeds": self.seeds, "rsum": figures["rsum"], "retrieval": retrieval, "pairwise": dict(self.accuracy)}
+        differences = {name: one._asdict() for name, one in self.minus(first).items()}
+        return {**mine, f"difference from {first.name}": differences}
 
 
 def compare(
@@ -190,11 +185,9 @@ def describe_settings(configs: Mapping[str, TrainConfig], seeds: int, split: str
     """
     changed: dict[str, dict[str, str]] = {}
     for kind, config in configs.items():
-        changed[kind] = {
-            name: describe(value)
-            for name, value in vars(config).items()
-            if (name not in OWN_SETTINGS or name == "epochs") and value != type(config).model_fields[name].default
-        }
+        settings = {name: value for name, value in vars(config).items() if name not in OWN_SETTINGS or name == "epochs"}
+        fields = type(config).model_fields
+        changed[kind] = {name: describe(value) for name, value in settings.items() if value != fields[name].default}
     first, *others = changed.values()
     common = {name: value for name, value in first.items() if all(other.get(name) == value for other in others)}
     parts = [", ".join(f"{name} {value}" for name, value in common.items()) or "default settings"]
@@ -237,11 +230,8 @@ def to_markdown(results: Sequence[VariantResult], setting: str) -> str:
             parts.append(markdown_table([first, *kept], rows))
 
     for name in sorted(name.removesuffix(" rsum") for name in of_some if name.endswith(" rsum")):
-        recalls = {
-            f"{way} {of}": f"{name} {way} {of}{', value' * of.startswith('R@')}"
-            for way in WAYS
-            for of in (*(f"R@{k}" for k in TOP), "mean rank")
-        }
+        tops = (*((f"R@{k}", ", value") for k in TOP), ("mean rank", ""))
+        recalls = {f"{way} {of}": f"{name} {way} {of}{shown_as}" for way in WAYS for of, shown_as in tops}
         language = name.partition(":")[2]
         table(f"without attack{' in ' if language else ''}{language}", {**recalls, "rsum": f"{name} rsum"}, of_some)
     if "vse-c:total i2t R@1" in of_all:  # VSE-C's Table 2
@@ -265,8 +255,6 @@ def _differences(results: Sequence[VariantResult]) -> str:
     columns = {"rsum": "rsum", "i2t R@1": "plain i2t R@1", **attacks}
     columns |= {"plural, numeral, R@1": "plural:numeral i2t R@1", "univse, sum": "univse"}
     columns = {head: name for head, name in columns.items() if others and all(name in d for d in differences.values())}
-    rows = [
-        [f"{name} − {first.name}", *(format_difference(*found[column]) for column in columns.values())]
-        for name, found in differences.items()
-    ]
+    cells = {name: [format_difference(*found[of]) for of in columns.values()] for name, found in differences.items()}
+    rows = [[f"{name} − {first.name}", *its] for name, its in cells.items()]
     return markdown_table(["difference", *columns], rows) if others else ""

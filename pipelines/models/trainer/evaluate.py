@@ -67,10 +67,8 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
         raise ValueError(f"drop_components can only be set for a univse model, {model_folder} is: {trained.model}")
     if config.alpha is not None and getattr(trained, "learn_alpha", False):
         raise ValueError(f"alpha cannot be set, as {model_folder} has learned it: {model.alpha_value:.2f}")
-    chosen, *others = (
-        captions.to_evaluate(config.split, features.available, config.limit, config.captions_per_image, language)
-        for language in captions.languages
-    )
+    of_split, n = (config.split, features.available, config.limit), config.captions_per_image
+    chosen, *others = (captions.to_evaluate(*of_split, n, language) for language in captions.languages)
     if config.complete:
         chosen = complete_captions(corpus, chosen, config.complete)
     attacks = choose_attacks(corpus, chosen, config)
@@ -123,9 +121,8 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
             def known(name: str) -> bool:  # to UniVSE, trained on the same captions
                 return name in names or data.component_ids(words, [name])[0] != UNKNOWN_ID
 
-            metrics["parsing"] = components.phrase_parsing(
-                read, rows.to_pylist(), split, model.similarity, forms, known
-            )
+            rules = model.similarity, forms, known
+            metrics["parsing"] = components.phrase_parsing(read, rows.to_pylist(), split, *rules)
     without = ~features.available[captions.image[captions.of_split(config.split)]]
     about = {
         "model": trained.model,
@@ -286,7 +283,5 @@ def _retrieval(metrics: Mapping[str, Any], title: str) -> str:
 def _cells(entry: Mapping[str, Any]) -> list[str]:
     """The cells of COLUMNS for one retrieval."""
     bounds = entry["intervals"]
-    return [
-        format_interval(entry[column], bounds[column]) if column in bounds else f"{entry[column]:.1f}"
-        for column in COLUMNS
-    ]
+    cells = ((entry[column], bounds.get(column)) for column in COLUMNS)
+    return [format_interval(value, between) if between else f"{value:.1f}" for value, between in cells]

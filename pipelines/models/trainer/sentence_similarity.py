@@ -58,9 +58,8 @@ def read_pairs(path: Path) -> list[Pair]:
         if not row:
             continue
         if len(row) < len(head):
-            raise ValueError(
-                f"{path}:{line}: a pair must have {len(head)} columns, has {len(row)} ({path} must be {EXPECTED})"
-            )
+            rule = f"a pair must have {len(head)} columns, has {len(row)}"
+            raise ValueError(f"{path}:{line}: {rule} ({path} must be {EXPECTED})")
         values = dict(zip(head, row, strict=False))
         written, *sentences = (values[name].strip() for name in columns)
         try:
@@ -89,9 +88,8 @@ def correlation(values: Tensor, scores: Tensor, seed: int) -> Figure:
         mean_x, mean_y, xx, yy, xy = (weights @ moments / len(x)).T
         spread = (xx - mean_x**2) * (yy - mean_y**2)
         constant = spread <= 1e-20 * (x * x).mean() * (y * y).mean()
-        return 100 * np.divide(
-            xy - mean_x * mean_y, np.sqrt(abs(spread)), out=np.full_like(xy, np.nan), where=~constant
-        )
+        r = np.divide(xy - mean_x * mean_y, np.sqrt(abs(spread)), out=np.full_like(xy, np.nan), where=~constant)
+        return 100 * r
 
     value = of_weights(np.ones((1, len(x)))).item()
     if math.isnan(value):
@@ -109,9 +107,7 @@ def sentence_cosines(model_folder: Path, pairs: Sequence[Pair], config: Similari
     if config.language not in trained.languages:
         known = ", ".join(trained.languages)
         raise ValueError(f"language must be one of those of {model_folder}, {known}, was: {config.language}")
-    encoded = vocabularies[config.language].encode(
-        [sentence for pair in pairs for sentence in (pair.first, pair.second)]
-    )
+    encoded = vocabularies[config.language].encode([text for pair in pairs for text in (pair.first, pair.second)])
     embed = getattr(model, "plain_sentences", model.sentences)
     vectors = embed_texts(embed, encoded, device, language=trained.languages.index(config.language))
     return functional.cosine_similarity(vectors[::2], vectors[1::2]).cpu(), trained.model

@@ -62,12 +62,10 @@ def read_training_data(config: Any) -> TrainingData:
     captions.require_every_language(train, "to train on")
     captions.require_every_language(validation, "to validate on")
     names = component_names(config.run) if objective.needs_components else ()
-    vocabularies = {
-        language: build_vocabulary(
-            (captions.texts[int(n)].as_py() for n in captions.in_language(train, language)), config.min_count, names
-        )
-        for language in config.languages
-    }
+    vocabularies = {}
+    for language in config.languages:
+        spoken = (captions.texts[n].as_py() for n in captions.in_language(train, language).tolist())
+        vocabularies[language] = build_vocabulary(spoken, config.min_count, names)
     features = features._replace(values=place(features.values, device))
     corpus = encode_run(config.run, captions, vocabularies, features, device)
     attack = torch.empty(0, dtype=torch.long)
@@ -81,13 +79,8 @@ def read_training_data(config: Any) -> TrainingData:
         if config.drop_components:
             graphs = graphs.thinned(train, config.drop_components, config.seed)
         corpus = corpus.with_graphs(graphs)
-    return TrainingData(
-        **vars(corpus),
-        train=captions.in_language(train, config.languages[0]),
-        validation=validation,
-        attack=attack,
-        sampler=objective.sampler(config, corpus, train),
-    )
+    sampler, train = objective.sampler(config, corpus, train), captions.in_language(train, config.languages[0])
+    return TrainingData(**vars(corpus), train=train, validation=validation, attack=attack, sampler=sampler)
 
 
 def train(config: TrainConfig, *, overwrite: bool = False, say: Say = silent) -> Path:
@@ -107,27 +100,22 @@ def train(config: TrainConfig, *, overwrite: bool = False, say: Say = silent) ->
     if grounded and not config.vectors:
         raise ValueError(f"grounded_dim needs vectors to be joined to, has none: {grounded}")
     files = {config.languages[0]: config.vectors, **dict(getattr(config, "other_vectors", ()))}
-    words, *others = [
-        (len(known), read_vectors(files[language], known, config.word_dim) if files.get(language) else None)
-        for language, known in data.vocabularies.items()
-    ]
+    size_of = config.word_dim
+    read = {name: read_vectors(file, data.vocabularies[name], size_of) for name, file in files.items() if file}
+    words, *others = [(len(known), read.get(language)) for language, known in data.vocabularies.items()]
     model = objective.build(config, size, *words, *others).to(data.device)
     mean = deepcopy(model).requires_grad_(False)
     components = COMPONENT_TABLES if objective.needs_components else ()
     tables = ("captions", "negatives", config.table, *components, *filter(None, [config.extra]))
     prepare_folder(config, RESUMABLE, size, data.features.backbone, tables, data.vocabularies, overwrite=overwrite)
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    optimizer = torch.optim.Adam(
-        trained, lr=config.learning_rate, weight_decay=config.weight_decay, fused=data.device.type == "cuda"
-    )
+    fused = data.device.type == "cuda"
+    optimizer = torch.optim.Adam(trained, config.learning_rate, weight_decay=config.weight_decay, fused=fused)
 
     sampler, without = str(data.sampler or ""), int((~data.features.available).sum())
-    about = (
-        f"{config.model}: {len(data.train):,} captions to train on, {len(data.validation):,} to validate, "
-        f"{len(data.vocabulary):,} words"
-        + (f", {sampler}" if sampler else "")
-        + (f"; {without:,} images have no features" if without else "")
-    )
+    about = f"{config.model}: {len(data.train):,} captions to train on, {len(data.validation):,} to validate, "
+    about += f"{len(data.vocabulary):,} words" + (f", {sampler}" if sampler else "")
+    about += f"; {without:,} images have no features" if without else ""
 
     def step(drawn: tuple[Batch, Any], epoch: int) -> Step:
         terms = objective.losses(model, *drawn, config, epoch)
@@ -136,10 +124,9 @@ def train(config: TrainConfig, *, overwrite: bool = False, say: Say = silent) ->
     def report(history: Sequence[Line]) -> None:
         draw_curves(history, config.output / "curves.png", config.model)
         line, best = history[-1], max(history, key=selected)
-        say(
-            f"epoch {line['epoch']}: loss {line['loss']:.3f}, rsum {line['validation']['rsum']:.1f} on validation "
-            f"(best {best['validation']['rsum']:.1f}, epoch {best['epoch']}), {line['seconds']:.0f} s"
-        )
+        rsum, highest = (its["validation"]["rsum"] for its in (line, best))
+        shown = f"rsum {rsum:.1f} on validation (best {highest:.1f}, epoch {best['epoch']})"
+        say(f"epoch {line['epoch']}: loss {line['loss']:.3f}, {shown}, {line['seconds']:.0f} s")
 
     def selected(line: Line) -> float:
         return line["validation"][getattr(config, "select", "rsum")]

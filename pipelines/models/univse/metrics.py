@@ -37,9 +37,8 @@ def alpha_curve(model: UniVSE, split: EmbeddedSplit, attacks: Attacks) -> dict[s
 
     captions, owner = retrieval.embed_sentences(parts, texts, split.captions), split.owner.to(images.device)
     plain = {alpha: retrieval.rank(images, blended(captions, alpha), owner) for alpha in ALPHAS}
-    curve = {
-        alpha: {"rsum": retrieval.retrieval_metrics(ranks)["rsum"], "attacked": 0.0} for alpha, ranks in plain.items()
-    }
+    rsum = {alpha: retrieval.retrieval_metrics(ranks)["rsum"] for alpha, ranks in plain.items()}
+    curve = {alpha: {"rsum": value, "attacked": 0.0} for alpha, value in rsum.items()}
     for name, rows in attacks.items():
         if not name.startswith("univse:"):
             continue
@@ -91,8 +90,5 @@ def parsing_accuracy(model: UniVSE, split: EmbeddedSplit, graphs: Sequence[dict[
 
     questions = read_questions(graphs, split.owner.tolist(), known)
     scores = {"attribute": of_pairs, "attribute alone": of_attributes, "relation": of_triples}
-    return {
-        name: accuracy(own, of_names(score))
-        for name, score in scores.items()
-        if (own := questions.get(name.split()[0], []))
-    }
+    asked = ((name, score, questions.get(name.split()[0], [])) for name, score in scores.items())
+    return {name: accuracy(own, of_names(score)) for name, score, own in asked if own}

@@ -101,9 +101,8 @@ class ComponentSource:
 
     def __init__(self, config: UniVseConfig, corpus: Corpus, train: Tensor) -> None:
         components = read_caption_rows(config.run, "components", corpus.captions.ids)
-        vocabulary, excluded = (
-            read_whole_table(config.run, f"component_{name}") for name in ("vocabulary", "exclusions")
-        )
+        names = ("component_vocabulary", "component_exclusions")
+        vocabulary, excluded = (read_whole_table(config.run, name) for name in names)
         self.sampler = Sampler(components, vocabulary, excluded, config.false_words)
         self.graphs = require_graphs(corpus.texts)
         # the word ids of what is sampled, by kind: a sample of -1, no word, has the id -1
@@ -210,11 +209,8 @@ def _replace_words(words: Tensor, triples: Sampled, device: torch.device) -> Ten
     negative that is not present equals the triple, whose states the text encoder then computes only once.
     """
     true = words[to_device(triples.rows, device)][:, None].repeat(1, len(REPLACED_WORD), 1)
-    places, false = (
-        torch.tensor(REPLACED_WORD, device=device)[None, :, None],
-        to_device(triples.false, device)[..., None],
-    )
-    places = places.expand(len(true), -1, -1)
+    places, false = torch.tensor(REPLACED_WORD, device=device), to_device(triples.false, device)[..., None]
+    places = places[None, :, None].expand(len(true), -1, -1)
     return true.scatter(2, places, torch.where(false >= 0, false, true.gather(2, places))).flatten(0, 1)
 
 

@@ -85,11 +85,8 @@ def phrases() -> list[str]:
     rows = pq.read_table(data_path("reference_lexicon") / "lexicon.parquet").select(["kind", "entry", "place"])
     entries = list(zip(*rows.to_pydict().values(), strict=True))
     nouns = {entry for kind, entry, _ in entries if kind == "noun" and " " in entry}
-    compounds = {
-        place.partition(":")[2]
-        for kind, entry, place in entries
-        if kind == "surface" and entry in nouns and place.startswith(("nn:", "nns:"))
-    }
+    places = (place for kind, entry, place in entries if kind == "surface" and entry in nouns)
+    compounds = {place.partition(":")[2] for place in places if place.startswith(("nn:", "nns:"))}
     return sorted(name for name in compounds | prepositions().entries if " " in name)
 
 

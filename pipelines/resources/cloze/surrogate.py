@@ -92,9 +92,8 @@ class Surrogate(nn.Module):
         """The arrays of the model's file, by name. Raises ValueError as `stored`."""
         weights = {name: value.detach().numpy() for name, value in self.named_parameters()}
         parts = weights["context.weight"].reshape(self.context.out_features, 2, 2, -1)
-        weights["context.weight"] = (parts / np.array([1.0, self.scale])[:, None]).reshape(
-            self.context.out_features, -1
-        )
+        scaled = parts / np.array([1.0, self.scale])[:, None]
+        weights["context.weight"] = scaled.reshape(self.context.out_features, -1)
         arrays: dict[str, np.ndarray] = {}
         for name, values in weights.items():
             arrays |= stored(f"{PREFIX}{name}", values)

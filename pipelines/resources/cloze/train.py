@@ -216,10 +216,8 @@ def train_on(
     trained_on = [corpus.read_source(name, left_out) for name in captions]
     kept_apart = [corpus.read_source(name, held_out=True) for name in held_out]
     for read in (*trained_on, *kept_apart):
-        report(
-            f"{read.name}: {len(read.texts)} distinct captions, {read.left_out} left out for their photos, "
-            f"{read.rejected} unreadable"
-        )
+        found = f"{len(read.texts)} distinct captions, {read.left_out} left out for their photos"
+        report(f"{read.name}: {found}, {read.rejected} unreadable")
     texts = list(dict.fromkeys(text for read in trained_on for text in read.texts))
     held_out_texts = list(dict.fromkeys(text for read in kept_apart for text in read.texts))
     if held_out_texts and set(held_out_texts) <= set(texts):

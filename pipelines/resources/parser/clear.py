@@ -349,9 +349,7 @@ def _convert_xcomp(tree: Tree, word: int, head: int) -> None:
 
 
 def rename(tree: Tree) -> None:
-    """Rename the remaining labels to those of CLEAR; nominals without preposition become npadvmod, adverbs of numbers
-    quantmod.
-    """
+    """Rename the remaining labels to those of CLEAR; bare nominals become npadvmod, adverbs of numbers quantmod."""
     for word in range(len(tree)):
         dep, head = tree.deps[word], tree.heads[word]
         if dep == "nmod:desc":

@@ -84,11 +84,8 @@ def lemma_tables() -> dict[str, dict[str, Any]]:
     for pos in OPEN:
         _remove_shadowing(RULES[pos], exceptions[pos], index[pos])
         index[pos] = _prune(pos, exceptions[pos], index[pos])
-    return {
-        "lemma_rules": RULES,
-        "lemma_exc": exceptions,
-        "lemma_index": {pos: dict.fromkeys(sorted(words), True) for pos, words in index.items()},
-    }
+    indexed = {pos: dict.fromkeys(sorted(words), True) for pos, words in index.items()}
+    return {"lemma_rules": RULES, "lemma_exc": exceptions, "lemma_index": indexed}
 
 
 def lemma(form: str, rules: list[list[str]], exceptions: Mapping[str, list[str]], index: set[str]) -> str:

@@ -207,11 +207,8 @@ def coco_captions(path: Path, held_out: bool = False) -> list[str]:
         record = json.load(stream)
     if "annotations" not in record:
         raise ValueError(f"{path}: a COCO caption file must have 'annotations', has: {sorted(record)}")
-    return [
-        " ".join(annotation["caption"].split())
-        for annotation in record["annotations"]
-        if (annotation["image_id"] % 10 == 0) == held_out
-    ]
+    kept = (found for found in record["annotations"] if (found["image_id"] % 10 == 0) == held_out)
+    return [" ".join(found["caption"].split()) for found in kept]
 
 
 def agreed_trees(first: "Language", second: "Language", captions: Iterable[str], count: int, rng: Random) -> list[Tree]:
@@ -220,16 +217,10 @@ def agreed_trees(first: "Language", second: "Language", captions: Iterable[str],
     for one, other in zip(first.pipe(texts), second.pipe(texts), strict=True):
         pairs = zip(one, other, strict=True)
         if all((a.tag, a.dep, a.head.i) == (b.tag, b.dep, b.head.i) for a, b in pairs) and _is_plausible(one):
-            agreed.append(
-                Tree(
-                    forms=[token.text for token in one],
-                    spaces=[bool(token.whitespace_) for token in one],
-                    tags=[token.tag_ for token in one],
-                    pos=[token.pos_ for token in one],
-                    heads=[-1 if token.head.i == token.i else token.head.i for token in one],
-                    deps=[token.dep_ for token in one],
-                )
-            )
+            forms, spaces = [token.text for token in one], [bool(token.whitespace_) for token in one]
+            tags, pos = [token.tag_ for token in one], [token.pos_ for token in one]
+            heads = [-1 if token.head.i == token.i else token.head.i for token in one]
+            agreed.append(Tree(forms, spaces, tags, pos, heads, [token.dep_ for token in one]))
     return agreed if len(agreed) <= count else rng.sample(agreed, count)
 
 
