@@ -78,8 +78,8 @@ class FeaturesConfig(Settings):
 
 
 class SourceImage(NamedTuple):
-    """An image of a source; `reason` and `detail` say why it has no feature, if that is known before it is read. file:
-    of a photo, its path in the folder.
+    """An image of a source; reason, detail: why it has no feature, if known before it is read; file: of a photo, its
+    path.
     """
 
     image_id: str
@@ -90,9 +90,8 @@ class SourceImage(NamedTuple):
 
 
 def source_images(images: Iterable[tuple[str, str]]) -> list[SourceImage]:
-    """The images of (image_id, image) pairs; those with an unsafe path or a repeated id get a reason. An empty id is
-    replaced by one from the image's name. Ids and rules are those of captions, so that the tables of features and
-    captions can be joined.
+    """The images of (image_id, image) pairs; those with an unsafe path or a repeated id get a reason, an empty id is
+    replaced by one from the name. Ids and rules are those of captions, so that both tables can be joined.
     """
     checked: list[SourceImage] = []
     first_with: dict[str, str] = {}
@@ -214,8 +213,7 @@ def read_scale(path: Path, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarr
 
 def image_names(split: str, rows: int, array: Path) -> list[str]:
     """The names of the images of an array: the lines of `{split}_images.txt`, or else `{split}_{index}` from index 0.
-    rows: of the array; there must be one, or five, per image (per five lines of `{split}_caps.txt` if only that file
-    exists). Otherwise raises ValueError.
+    Raises ValueError unless rows, of the array, are one or five per image (per five lines of `{split}_caps.txt`).
     """
     names, captions = (array.with_name(f"{split}_{kind}.txt") for kind in ("images", "caps"))
     if names.is_file():

@@ -17,9 +17,8 @@ Terms = dict[str, Tensor]  # of a loss, by name: scalars
 
 
 class Batch(NamedTuple):
-    """B pairs of an image and a caption: captions (B,), indices into `texts`, all captions and negatives of the run, on
-    the CPU; on the device features (B, …) of the images, and same_image (B, B) bool, True where caption j describes
-    image i.
+    """B pairs of an image and a caption: captions (B,), indices into `texts`, all texts of the run, on the CPU; on the
+    device features (B, …) of the images, and same_image (B, B) bool, True where caption j describes image i.
     """
 
     captions: Tensor

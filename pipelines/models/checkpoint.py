@@ -70,9 +70,8 @@ def _first_difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
 
 
 def save(folder: Path, name: str, models: Models, state: Mapping[str, Any], optimizers: Optimizers = NONE) -> None:
-    """Write `name`.safetensors, whose metadata have the state as JSON, then `name`.json, which is the state; both
-    atomically. Tensors are `<key of models>/<parameter>`, those of an optimizer `<key of optimizers>/<index of the
-    parameter>/<entry>`.
+    """Write `name`.safetensors, with the state as JSON in its metadata, then the state as `name`.json; both atomically.
+    Tensors are `<key of models>/<parameter>`, and `<key of optimizers>/<index of the parameter>/<entry>`.
     """
     from safetensors.torch import save as to_bytes
 
@@ -176,8 +175,7 @@ def epoch_seed(seed: int, epoch: int) -> int:
 
 
 def read_history(path: Path, epochs: float = inf) -> list[dict[str, Any]]:
-    """The lines of metrics.jsonl for the first `epochs` epochs: later ones may not yet be in the weights. Raises
-    ValueError for a damaged file.
+    """The lines of metrics.jsonl for the first `epochs` epochs, as weights may be older. Raises ValueError if damaged.
     """
     try:
         lines = path.read_text("utf-8").splitlines() if path.exists() and epochs else []

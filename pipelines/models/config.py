@@ -318,8 +318,7 @@ PAPER: dict[str, dict[str, Any]] = {
 
 def configure(run: Path, output: Path, model: str = "vse++", recipe: str = "house", **given: Any) -> Any:
     """The settings of a training: the class of CONFIGS for the model, with its defaults or its paper's settings, those
-    of its similarity (see OF_SIMILARITY), and `given`. Raises ValueError for what is unknown, or a value out of its
-    range.
+    of its similarity (see OF_SIMILARITY), and `given`. Raises ValueError for what is unknown or out of range.
     """
     kind = CONFIGS[word("model", model, MODELS)]
     of_recipe = PAPER.get(model, {}) if word("recipe", recipe, RECIPES) == "paper" else {}

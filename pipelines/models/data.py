@@ -69,9 +69,7 @@ class Captions(NamedTuple):
         return self.of_splits([split])
 
     def for_metrics(self, captions: Tensor) -> Tensor:
-        """Those of the captions that metrics may be computed on: none of the extra table, and none that was generated
-        unless that leaves none.
-        """
+        """Those captions that metrics may be of: none of the extra table, none that was generated unless all were."""
         captions = captions[~self.are_extra(captions)]
         human = captions[self.human[captions]]
         return human if len(human) else captions
@@ -102,9 +100,8 @@ class Captions(NamedTuple):
 
 
 def read_captions(run: Path, extra: str = "", languages: tuple[str, ...] = (LANGUAGE,)) -> Captions:
-    """Read the captions of a run in these languages, followed by those of its table `extra` if the name is not empty.
-    Raises FileNotFoundError for a missing table, ValueError for one without the columns of captions, or a language of
-    which the run has no captions.
+    """Read the captions of a run in these languages, then those of its table `extra` if the name is not empty. Raises
+    FileNotFoundError for a missing table, ValueError for other columns, or a language that the run lacks.
     """
     columns = ["caption_id", "image_id", "split", "language", "origin", "text"]
     for shard in shards_of(run, extra)[:1] if extra else ():
@@ -281,8 +278,7 @@ def encode_components(components: pa.Table, vocabulary: WordVocabulary, device: 
 
 
 def component_ids(vocabulary: WordVocabulary, names: Iterable[str]) -> list[int]:
-    """The word id of each name of an object, attribute or relation; of an unknown name, that of its last word ("soccer
-    game": "game"), or else that of <unk>.
+    """The word id of each name of a component; of an unknown one, that of its last word ("soccer game"), or of <unk>.
     """
     ids = vocabulary.ids
     return [ids.get(name, ids.get(name.rpartition(" ")[2], UNKNOWN_ID)) for name in names]

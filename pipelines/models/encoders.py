@@ -109,9 +109,8 @@ class WordEmbedding(nn.Embedding):
 
 
 def word_embedding(words: int, size: int, generator: Generator, vectors: Tensor | None, tune: bool) -> WordEmbedding:
-    """A word embedding (words, size), initialized uniformly in [-0.1, 0.1], or from `vectors`. vectors: (words, size),
-    with NaN rows for words to initialize at random, which are always trained; None: all are. tune: whether the words
-    with a vector are trained.
+    """A word embedding (words, size), initialized uniformly in [-0.1, 0.1], or from `vectors`: (words, size), with NaN
+    rows for random words, which are always trained; None: all are. tune: whether words with a vector are trained.
     """
     embedding = WordEmbedding(words, size)
     nn.init.uniform_(embedding.weight, -0.1, 0.1, generator=generator)
@@ -157,8 +156,7 @@ class Attended(NamedTuple):
 
 class AttentionHeads(nn.Module):
     """K attention heads, each with a learned context vector c and matrices W_c and W, (width, size) (Huang et al.
-    2019). A head gives state g_i the weight softmax_i(tanh(W_c c) · tanh(W g_i)). size: H, of states and context
-    vectors.
+    2019). A head gives state g_i the weight softmax_i(tanh(W_c c) · tanh(W g_i)). size: H, of states and c.
     """
 
     def __init__(self, size: int, width: int, heads: int, generator: Generator) -> None:
@@ -335,8 +333,7 @@ def build_encoders(
     similarity: Similarity,
 ) -> tuple[ImageEncoder, Any]:
     """New encoders of images, and of texts as the config names it, whose initial weights depend only on the config.
-    features: the size of an image's features. embedding: makes the word embedding (…, word_dim), given a torch
-    generator.
+    features: the size of an image's features. embedding: makes the words' (…, word_dim), by a torch generator.
     """
     generator = Generator().manual_seed(config.seed)
     with torch.random.fork_rng(devices=[]):  # the layers' default initialization must not change the global state

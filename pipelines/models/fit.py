@@ -141,9 +141,7 @@ def fit(
 
 
 def progress(epoch: int, epochs: int, share: float, seconds: float) -> str:
-    """How far a training is, when a share of an epoch took so many seconds: `epoch 3 of 12: 40 %, 2 min left of it, 31
-    min in all`, evaluations apart.
-    """
+    """How far a training is, by a share of an epoch: `epoch 3 of 12: 40 %, 2 min left of it, 31 min in all`."""
     share = min(share, 1.0)
     left = seconds * (1 / share - 1)
     whole = left + seconds / share * (epochs - epoch)

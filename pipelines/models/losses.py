@@ -23,8 +23,7 @@ SIGLIP_SCALE, SIGLIP_BIAS = 10.0, -10.0  # the first scale and bias of SigLIP (Z
 
 
 def _hinges(scores: Tensor, margin: float, same_image: Tensor | None) -> tuple[Tensor, Tensor]:
-    """The hinges (B, B) of every false caption for each image, and of every false image for each caption; 0 on the
-    diagonal and where `same_image` is True.
+    """The hinges (B, B) of false captions for each image, and of false images for each caption; 0 where they are true.
     """
     true = scores.diagonal()
     is_false = ~torch.eye(len(scores), dtype=torch.bool, device=scores.device)
@@ -67,8 +66,7 @@ def intra_pair_hinges(true: Tensor, false: Tensor, owner: Tensor, margin: float)
 
 def shared_hinges(true: Tensor, false: Tensor, margin: float) -> Tensor:
     """VSE-C's released code: max_c'' [α + s(i, c'') - s(i, c)]₊ over the negatives of all captions of the batch, a
-    scalar, 0 without negatives. true: (B,) scores of the true pairs. false: (B, P) those of all images with all
-    negatives.
+    scalar. true: (B,) scores of the true pairs. false: (B, P) those of all images with all negatives.
     """
     costs = (margin + false - true[:, None]).clamp(min=0)
     return costs.amax(1).sum() if costs.shape[1] else costs.sum()
@@ -99,21 +97,16 @@ def sigmoid_loss(logits: Tensor, same_image: Tensor) -> Tensor:
 
 
 def intra_modal_loss(true: Tensor, between: Tensor) -> Tensor:
-    """CE-CLIP's contrast inside the texts (Zhang et al. 2024): -Σ_i log [exp l_ii / (exp l_ii + Σ_k exp m_ik)], a
-    scalar.
-
-    A caption is nearer to its image than to any negative. true: (B,) logits of the true pairs. between: (B, P) logits
-    of each caption with every negative.
+    """CE-CLIP's contrast inside the texts (Zhang et al. 2024), -Σ_i log [exp l_ii / (exp l_ii + Σ_k exp m_ik)]: a
+    caption is nearer to its image than to any negative. true: (B,) logits of the true pairs. between: (B, P) those of
+    negatives.
     """
     return (torch.cat([true[:, None], between], 1).logsumexp(1) - true).sum()
 
 
 def rank_loss(true: Tensor, false: Tensor, owner: Tensor, thresholds: Tensor) -> Tensor:
-    """CE-CLIP's ranking of an image's negatives below its caption (Zhang et al. 2024), a scalar: B times the mean over
-    the negatives of [l(i, c'') - l(i, c) + Th]₊.
-
-    true: (B,) logits of the true pairs. false, owner, thresholds: (P,) logits of each negative with the image of its
-    caption, its pair, and its Th.
+    """CE-CLIP's ranking of an image's negatives (Zhang et al. 2024), a scalar: B times the mean of [l(i, c'') - l(i, c)
+    + Th]₊. true: (B,) logits of the true pairs. false, owner, thresholds: (P,) those of negatives, their pairs and Th.
     """
     if not len(false):
         return true.sum() * 0
@@ -165,8 +158,7 @@ def contrastive_terms(
     kind: str, model: Contrast, images: Tensor, true: Tensor, false: Tensor, drawn: Drawn, same: Tensor, margin: float
 ) -> Terms:
     """The terms of the loss `kind`, by name, on unit vectors of images and captions (B, d), and of negatives (P, d):
-    infonce, siglip, negclip or ce-clip, which also moves the model's thresholds while it is trained. See `info_nce`,
-    `negative_scores`.
+    infonce, siglip, negclip or ce-clip, which also moves the model's thresholds while it is trained.
     """
     scale = model.scale
     logits = scale * images @ true.T

@@ -59,8 +59,8 @@ class LanguageModelScorer:
         self._lock = Lock()
 
     def log_likelihoods(self, texts: Sequence[str]) -> np.ndarray:
-        """The log-likelihood of each text in nats, (texts,) float64; of a long text, of the tokens that the model can
-        read. Fastest with many texts in one call.
+        """The log-likelihood of texts in nats, (texts,) float64, of as many tokens as are read. Fastest for many at
+        once.
         """
         with self._lock:
             if len(self._known) > KEPT:
@@ -134,8 +134,7 @@ def masked_queries(tokenizer: Any, texts: list[str], limit: int) -> list[list[Qu
 
 def load_scorer(path: Path, device: str | None = None) -> LanguageModelScorer:
     """The scorer for a model folder, in float32; loaded once per process, and again if the folder has changed. device:
-    cpu, cuda, or auto (also None). Raises as `check_scorer`, and ValueError for weights that cannot be read or lack a
-    part of the model.
+    cpu, cuda, or auto (also None). Raises as `check_scorer`, and ValueError for unreadable or incomplete weights.
     """
     files = sorted(path.iterdir()) if path.is_dir() else []
     return _load(path, device or "auto", tuple((file.name, file.stat().st_mtime_ns) for file in files))
@@ -161,9 +160,8 @@ def _load(path: Path, device: str, files: tuple[tuple[str, int], ...]) -> Langua
 
 
 def check_scorer(path: Path) -> Path:
-    """The absolute path of a model folder, checked without reading the weights. Raises FileNotFoundError if the folder
-    or a file is missing, ValueError for a model that is neither causal nor masked or has an unsuitable tokenizer,
-    ImportError if a library is missing.
+    """The absolute path of a model folder, checked without reading the weights. Raises FileNotFoundError for a missing
+    file, ValueError for a model neither causal nor masked or an unsuitable tokenizer, ImportError without a library.
     """
     read_parts(path)
     return path.absolute()

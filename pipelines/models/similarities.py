@@ -22,9 +22,8 @@ BLOCK = {"cpu": 1 << 18, "cuda": 1 << 25}  # differences of coordinates computed
 
 
 class Similarity(NamedTuple):
-    """How vectors are made and compared, differentiably; a larger score is more similar. finish: an encoder's output
-    (…, d) to vectors (…, d). pairs: images (n, d) and texts (n, d) to scores (n,). matrix: images (I, d) and texts (C,
-    d) to (I, C).
+    """How vectors are made and compared, differentiably; more similar is larger. finish: an encoder's output (…, d) to
+    vectors (…, d). pairs: images (n, d) and texts (n, d) to (n,). matrix: (I, d) and (C, d) to (I, C).
     """
 
     finish: Callable[[Tensor], Tensor]

@@ -29,8 +29,8 @@ PAD_ID, START_ID, END_ID, UNKNOWN_ID = range(len(SPECIALS))
 
 
 class EncodedTexts(NamedTuple):
-    """n texts as word ids: text i, from <start> to <end>, is `tokens[offsets[i]:offsets[i + 1]]`. tokens: (total,)
-    int32. offsets: (n + 1,) int64.
+    """n texts as word ids, int32: text i, with <start> and <end>, is `tokens[offsets[i]:offsets[i + 1]]`; int64 (n +
+    1,).
     """
 
     tokens: npt.NDArray[np.int32]
@@ -73,8 +73,8 @@ def word_spans(text: str) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class WordVocabulary:
-    """The words that a model knows; a word's id is its index. Raises ValueError if <pad>, <start>, <end>, <unk> do not
-    come first, or a word occurs twice.
+    """The words that a model knows; a word's id is its index. Raises ValueError unless SPECIALS come first, each word
+    once.
     """
 
     words: tuple[str, ...]
@@ -123,9 +123,7 @@ def _ends(lists: pa.ListArray) -> npt.NDArray[np.int64]:
 
 
 def build_vocabulary(texts: Iterable[str], min_count: int = 4, more: Iterable[str] = ()) -> WordVocabulary:
-    """Special tokens, then the words that occur at least `min_count` times by descending count (ties by name), then
-    those of `more` that are not among them.
-    """
+    """SPECIALS, words that occur `min_count` times by descending count (ties by name), then the others of `more`."""
     counts: Counter[str] = Counter()
     for piece, times in Counter(piece for text in texts for piece in text.lower().split()).items():
         for word in _tokenize_piece(piece):
@@ -142,10 +140,9 @@ Vectors = Iterable[tuple[str, npt.NDArray[np.float32]]]
 def read_vectors(path: Path, vocabulary: WordVocabulary, size: int) -> Tensor:
     """Read the vectors of a vocabulary's words, (V, size); the row of a word that the file lacks is NaN.
 
-    A name of several words ("tennis racket") that the file lacks gets the mean of those of its words that have a
-    vector. A text file holds a word and its numbers per line, separated by spaces; an npz file two arrays of any names,
-    words (n,) and vectors (n, size). Raises ValueError, naming file and line, for another format or size, or none of
-    the words.
+    A name of several words that the file lacks gets the mean of those of its words that have a vector. A text file
+    holds a word and its numbers per line, separated by spaces; an npz file two arrays of any names, words (n,) and
+    vectors (n, size). Raises ValueError, naming file and line, for another format or size, or none of the words.
     """
     found = torch.full((len(vocabulary), size), torch.nan)
     for word, values in _npz(path, size) if _is_zip(path) else _text(path, size):

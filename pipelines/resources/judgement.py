@@ -68,9 +68,7 @@ class Network(nn.Module):
         self.config = config
 
     def forward(self, given: Sequence[Tensor]) -> Tensor:
-        """The log-odds of odd and both: (negatives, 2); given: v, e, t, the kinds as one-hot vectors, and whether
-        readers saw lists, (negatives, 1).
-        """
+        """The log-odds of odd and both: (negatives, 2); given: see `tensors_of`."""
         vectors, (terms, kinds, lists) = given[:2], given[2:]
         if self.training:
             known = (torch.rand(len(terms), 1) >= self.config.without_vectors).float()
@@ -114,7 +112,7 @@ def fit(given: Inputs, asked: Labels, config: JudgementConfig) -> Network:
 
 
 def tensors_of(given: Inputs, lists: np.ndarray) -> list[Tensor]:
-    """The inputs of the network; kinds as one-hot vectors, lists as (negatives, 1)."""
+    """The inputs of the network: v, e, t, kinds as one-hot vectors, and whether readers saw lists, (negatives, 1)."""
     kinds = np.eye(len(KINDS))[given.kinds]
     return [torch.from_numpy(its).float() for its in (given.places, given.units, given.terms, kinds, lists[:, None])]
 

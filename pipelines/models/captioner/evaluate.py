@@ -90,9 +90,8 @@ def bleu(candidates: Sequence[Words], references: Sequence[Sequence[Words]]) -> 
 
 
 def self_bleu(groups: Sequence[Sequence[Words]]) -> float:
-    """The mean BLEU-4, in %, of each sentence against the others of its group (Zhu et al. 2018); low means diverse.
-    Smoothed by adding 1 to the counts of 2- to 4-grams, as captions are short. Groups of one sentence are ignored; 0 if
-    there are no others.
+    """The mean BLEU-4, in %, of each sentence against the others of its group (Zhu et al. 2018), 0 without others; low
+    means diverse. Smoothed by adding 1 to the counts of 2- to 4-grams, as captions are short.
     """
     from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
 
@@ -213,9 +212,8 @@ def measure(
 ) -> dict[str, float]:
     """The measures of captions, by name: self-BLEU over the captions of each image, the others of its first one.
 
-    groups: the words of the captions of each image. texts: the first caption of each, (I,). BLEU and CIDEr-D use the
-    images with references, and are left out if there are none. novel: the share of sentences, in %, that are no train
-    caption.
+    groups: the words of each image's captions. texts: the first caption of each, (I,). BLEU and CIDEr-D are of the
+    images with references, if there are any. novel: the share of sentences, in %, that are no train caption.
     """
     sentences = [group[0] for group in groups]
     measures: dict[str, float] = {}

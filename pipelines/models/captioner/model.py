@@ -83,8 +83,7 @@ class Generator(nn.Module):
         return linear(hidden, self.out.weight, self.out.bias + self.forbidden)
 
     def forward(self, state: LSTMState, sentences: PaddedSentences) -> Tensor:
-        """The log-probability log π (B, T) of each word of sentences, starting from `state`. That of padding and of
-        forbidden words is 0.
+        """log π (B, T) of each word of sentences, starting from `state`; that of padding and of forbidden words is 0.
         """
         words, lengths = sentences
         start = torch.full_like(words[:, :1], START_ID)
@@ -140,9 +139,7 @@ class Nets(NamedTuple):
 
 
 def build_nets(config: CaptionerConfig, features: int, words: int) -> Nets:
-    """New nets, whose initial weights depend only on the config. features: the size of an image's feature vector.
-    words: the size of the vocabulary.
-    """
+    """New nets, whose weights depend only on the config; features: the size of an image's; words: of the vocabulary."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         generator = Generator(

@@ -223,12 +223,12 @@ class Training:
         return Step(policy_loss(log_probs, values, mean_of_others(values)), terms, optimizer="policy")
 
     def batches(self, phase: str, number: int, seed: int) -> Iterator[Callable[[], Step]]:
-        """The steps of an epoch, each as a function that computes its loss.
+        """The steps of an epoch, each as a function that computes its loss; phase, number: the epoch, from 1 in its
+        phase.
 
-        phase, number: the epoch, counted from 1 in its phase. The likelihood's go through the train captions, the
-        discriminator's through those it knows; the third phase has `stages` times `generator_steps` steps of policy
-        gradient, then one of the discriminator. After the first phase the generator is that with the least validation
-        loss.
+        The likelihood's go through the train captions, the discriminator's through those it knows; the third phase has
+        `stages` times `generator_steps` steps of policy gradient, then one of the discriminator. After the first phase
+        the generator is that with the least validation loss.
         """
         config, generator = self.config, self.nets.generator
         order, noise = torch.Generator().manual_seed(seed), torch.Generator(self.device).manual_seed(seed)
@@ -345,8 +345,7 @@ def train(config: CaptionerConfig, *, overwrite: bool = False, say: Say = silent
 
 
 def draw_curves(history: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """Draw likelihood, reward and entropy, the discriminator's accuracy, and distinct-2 over the epochs as a PNG.
-    history: the lines of metrics.jsonl.
+    """Draw likelihood, reward, entropy, accuracy and distinct-2 over the epochs, the lines of metrics.jsonl, as a PNG.
     """
     figure = new_figure(14, 3.4)
     loss, reward, accuracy, distinct = figure.subplots(1, 4)

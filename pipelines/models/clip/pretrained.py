@@ -40,8 +40,7 @@ def require_hugging_face() -> None:
 
 def locate_hugging_face(rest: str) -> Path:
     """The folder of a model: `rest` itself, or that of a name on the hub (`openai/clip-vit-base-patch32`) in its cache.
-    Raises ImportError if a library is missing, FileNotFoundError for a folder that lacks a file of a model, and for a
-    name that is not in the cache.
+    Raises ImportError if a library is missing, FileNotFoundError for a name or a file of a model that is not there.
     """
     require_hugging_face()
     folder = Path(rest)
@@ -85,9 +84,7 @@ def read_hugging_face(folder: Path) -> Loaded:
 
 
 class OpenClipModel(NamedTuple):
-    """architecture: as OpenCLIP names it. weights: a file, or the folder of a saved model. settings: how OpenCLIP makes
-    the model, besides.
-    """
+    """OpenCLIP's name of an architecture; weights, a file or the folder of a saved model; what else makes the model."""
 
     architecture: str
     weights: Path

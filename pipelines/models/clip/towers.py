@@ -166,8 +166,8 @@ Towers = HuggingFace | OpenClip
 
 def towers(config: ClipConfig, words: Sequence[str]) -> Towers:
     """The CLIP that a config names: one from local files, or a tiny random one that knows `words`. Raises
-    FileNotFoundError for files that are not there, ValueError for ones that cannot be read or are no CLIP, ImportError
-    if a library is missing.
+    FileNotFoundError for missing files, ValueError for ones that cannot be read or are no CLIP, ImportError if a
+    library is missing.
     """
     kind, _, rest = config.model.partition(":")
     if kind == "open_clip":

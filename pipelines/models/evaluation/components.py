@@ -89,9 +89,7 @@ def average_precision(scores: Tensor, true: Tensor) -> Tensor:
 def unified_retrieval(
     queries: Mapping[str, Queries], embed: Embed, images: Tensor, similarity: Similarity = COSINE
 ) -> dict[str, dict[str, float]]:
-    """For each kind of query: the number of queries, mAP in %, and the mean share of true images (of (I, d)) in %.
-    Kinds without queries are left out.
-    """
+    """By kind of query, if there are any: how many, mAP in %, and the mean share of true images (of (I, d)) in %."""
     found = {}
     for kind, (phrases, true) in queries.items():
         if phrases:
@@ -153,11 +151,9 @@ def phrase_parsing(
     written: Mapping[str, str],
     known: Callable[[str], bool],
 ) -> dict[str, Any]:
-    """The accuracies of a model that reads a candidate as a phrase: "white clock", "dog running on grass".
-
-    graphs: the rows of the table `components` of the split's captions. written: the written form of each relation.
-    known: see `read_questions`; to be asked the same as UniVSE, the names that it knows. Returns entries `attribute`
-    and `relation`, see `accuracy`.
+    """The accuracies of a model that reads a candidate as a phrase: "white clock", "dog running on grass". graphs: rows
+    of `components` of the split's captions. written: the form of each relation. known: as of `read_questions`. Returns
+    entries `attribute` and `relation`, see `accuracy`.
     """
     found = {}
     for kind, questions in read_questions(graphs, split.owner.tolist(), known).items():

@@ -25,9 +25,9 @@ TOP = (1, 5, 10)  # the k of R@k
 
 
 class Ranks(NamedTuple):
-    """The ranks, from 1, of a retrieval in both directions. images: (I,) the rank of each image's best caption among
-    all captions. captions: (C,) the rank of each caption's image among all images. best: (I,) the score of each image's
-    best caption.
+    """The ranks, from 1, of a retrieval in both directions: images (I,), of each image's best caption among all
+    captions; captions (C,), of each caption's image among all images. best: (I,) the score of each image's best
+    caption.
     """
 
     images: Tensor
@@ -36,8 +36,8 @@ class Ranks(NamedTuple):
 
 
 def own_scores(images: Tensor, sentences: Tensor, owner: Tensor, similarity: Similarity = COSINE) -> Tensor:
-    """The similarity (C,) of each sentence (C, d) with its image; owner: (C,) its index among images (I, d). Raises
-    ValueError for vectors that are not finite.
+    """The similarity (C,) of sentences (C, d) with their images (I, d), by `owner` (C,). Raises ValueError if not
+    finite.
     """
     blocks = max(1, BLOCK // images.shape[1])
     pairs = zip(sentences.split(blocks), owner.split(blocks), strict=True)
@@ -98,9 +98,8 @@ def retrieval_metrics(ranks: Ranks) -> dict[str, float]:
 def mean_over_folds(
     images: Tensor, captions: Tensor, owner: Tensor, size: int = 1000, similarity: Similarity = COSINE
 ) -> dict[str, float]:
-    """The means of the metrics over consecutive folds of `size` images, as is customary on COCO's 5,000 test images.
-    images: (I, d), at least `size`. captions: (C, d). owner: (C,) the index of each caption's image. Images beyond the
-    last full fold are left out.
+    """The means of the metrics over consecutive full folds of `size` images, as is customary on COCO's 5,000 test
+    images. images: (I, d), at least `size`. captions: (C, d). owner: (C,) the index of each caption's image.
     """
     folds = []
     for start in range(0, len(images) - size + 1, size):
@@ -156,8 +155,7 @@ def embed_texts(
 
 def embed_in_batches(embed: EmbedTexts, texts: Texts, rows: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     """Embed texts `rows` (n,), a CPU tensor, in batches: yields indices into `rows` (b,) and vectors (b, d). On a GPU,
-    a batch holds texts of similar length; on a CPU, consecutive texts, so that a caption's negatives share the
-    computation of common prefixes.
+    texts of a batch are of similar length; on a CPU consecutive, so that negatives share common prefixes.
     """
     lengths = texts.offsets[rows + 1] - texts.offsets[rows]
     order = lengths.argsort(descending=True, stable=True) if texts.tokens.is_cuda else torch.arange(len(rows))

@@ -25,9 +25,8 @@ OBJECTIVES: Mapping[str, Objective] = {
 
 
 def load_model(folder: Path, device: torch.device, **changes: Any) -> tuple[Any, dict[str, WordVocabulary], Any]:
-    """The best model of a folder, its vocabularies by language, and its config (with an empty `run`). changes: values
-    for fields of the config. Raises FileNotFoundError for a folder without a model, ValueError for damaged files, or a
-    change that is not for this model.
+    """The best model of a folder, its vocabularies by language, and its config (with an empty `run`), in which
+    `changes` are set. Raises FileNotFoundError without a model, ValueError for damaged files, or a change not for it.
     """
     identity = checkpoint.read_identity(folder, "train")
     try:

@@ -179,9 +179,8 @@ def summarize(name: str, evaluations: Sequence[Evaluation], image: Mapping[str, 
 
 
 def describe_settings(configs: Mapping[str, TrainConfig], seeds: int, split: str) -> str:
-    """The text above a comparison: the split, the number of seeds, and which settings differ from the defaults.
-    configs: one for each kind of model and recipe, by its name. Settings that every training has of its own (seed,
-    folders …) are left out.
+    """The text above a comparison: the split, the number of seeds, and which settings differ from the defaults, but for
+    those of each training (seed, folders …). configs: one for each kind of model and recipe, by its name.
     """
     changed: dict[str, dict[str, str]] = {}
     for kind, config in configs.items():
@@ -215,9 +214,7 @@ def cells(result: VariantResult) -> dict[str, str]:
 
 
 def to_markdown(results: Sequence[VariantResult], setting: str) -> str:
-    """VSE-C's Tables 2 to 4 and UniVSE's Table 2, one row per variant; tables that lack data are left out. setting: a
-    first paragraph, see `describe_settings`.
-    """
+    """VSE-C's Tables 2 to 4 and UniVSE's Table 2, a row per variant, those with data, below the paragraph `setting`."""
     parts, shown = [setting], {result.name: cells(result) for result in results}
     of_some, of_all = set[str]().union(*shown.values()), set.intersection(*map(set, shown.values()))
 

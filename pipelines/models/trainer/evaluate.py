@@ -139,8 +139,7 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
 
 
 def load_with_corpus(folder: Path, run: Path, device: torch.device, **changes: Any) -> tuple[Any, Any, Corpus]:
-    """A trained model, its config, and the corpus of the run that it is measured on. Raises as `load_model`,
-    `read_captions` and `features_for`.
+    """A trained model, its config, and the corpus that it is measured on. Raises as `load_model` and `read_captions`.
     """
     model, vocabularies, config = load_model(folder, device, **changes)
     captions = data.read_captions(run, languages=config.languages)
@@ -157,9 +156,7 @@ def features_for(model: Any, run: Path, image_ids: Sequence[str], table: str) ->
 
 
 def left_out(captions: Captions, rows: Tensor, part: int, parts: int) -> Tensor:
-    """Which of the captions `rows` (n,) are of images in a part, from 0, of so many; (n,) bool. An image's part depends
-    only on its id.
-    """
+    """Which of the captions `rows` (n,) are of images in a part, from 0, of so many, by the image's id; (n,) bool."""
     inside = [int(record_rng(0, "part", image).random() * parts) == part for image in captions.image_ids]
     return torch.tensor(inside, dtype=torch.bool)[captions.image[rows]]
 

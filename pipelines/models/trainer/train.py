@@ -167,9 +167,8 @@ def epoch_batches(data: TrainingData, config: Any, epoch: int) -> Iterator[tuple
 
 
 def make_batch(data: TrainingData, captions: Tensor, features: Tensor, config: Any, noise: Generator) -> Batch:
-    """A batch of captions (B,) and the features (B, …) of their images, a share `config.dropout` of which is set to 0.
-    Of several crops (B, R, D) of each image, a random one is used if the config pools by crop. noise: a generator, on
-    the data's device, that decides which.
+    """A batch of captions (B,) and the features (B, …) of their images, a share `config.dropout` of which is set to 0;
+    of several crops (B, R, D) a random one if the config pools by crop. noise: a generator on the data's device.
     """
     device, image = data.device, data.captions.image[captions]
     if getattr(config, "image_pooling", "") == "crop" and features.dim() == 3:

@@ -54,11 +54,9 @@ def alpha_curve(model: UniVSE, split: EmbeddedSplit, attacks: Attacks) -> dict[s
 
 
 def parsing_accuracy(model: UniVSE, split: EmbeddedSplit, graphs: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """How often, in %, the image decides correctly which nouns an attribute or a relation belongs to (Table 4).
-
-    graphs: the rows of the table `components` of the split's captions. An attributed noun scores its highest similarity
-    to a region, a triple its similarity to the whole image; for "attribute alone", the noun's own highest similarity to
-    a region is subtracted.
+    """How often, in %, the image decides correctly which nouns an attribute or a relation belongs to (Table 4). graphs:
+    rows of `components`. An attributed noun scores its highest similarity to a region, less the noun's own for
+    "attribute alone"; a triple its similarity to the image.
     """
     images, features, vocabulary = split.images, split.corpus.features.values, split.corpus.vocabulary
     with torch.inference_mode():

@@ -22,9 +22,8 @@ from ..vocabulary import WordVocabulary
 class WordEncoder(nn.Module):
     """φ(w) = Norm(σ(W₁w + b₁) · tanh(W₂w + b₂)), where w concatenates a basic and a modifier embedding (section 3.1).
 
-    A single word has its own modifier embedding; an attributed noun has the basic embedding of the noun and the
-    modifier embedding of the attribute. words: the size of the vocabulary. vectors: initial basic embeddings (words,
-    word_dim), see `word_embedding`.
+    A word has its own modifier embedding, an attributed noun that of the attribute. words: the size of the vocabulary.
+    vectors: initial basic embeddings (words, word_dim), see `word_embedding`.
     """
 
     def __init__(self, config: UniVseConfig, words: int, generator: Generator, vectors: Tensor | None = None) -> None:
@@ -77,9 +76,8 @@ class Composition(nn.Module):
             nn.init.uniform_(parameter, -bound, bound, generator=generator)
 
     def forward(self, vectors: Tensor, owner: Tensor, captions: int, order: Tensor | None = None) -> Tensor:
-        """The composed vectors (B, d) of B captions; 0 for those without components. vectors: (m, d). owner: (m,) the
-        caption of each, on the CPU. order: (m,) numbers by which a GRU reads the components of a caption in ascending
-        order; None: as they come.
+        """The composed vectors (B, d) of B captions, 0 without components. vectors: (m, d). owner: (m,) the caption of
+        each, on the CPU. order: (m,) numbers by which a GRU reads a caption's components; None: as they come.
         """
         if self.kind in ("self-attention", "gru"):
             by = torch.arange(len(owner)) if order is None else order.argsort(stable=True)

@@ -48,8 +48,7 @@ def triple_hinges(true: Tensor, false: Tensor, margin: float) -> Tensor:
 
 def sum_over_kinds(costs: Tensor, present: Tensor, kinds: tuple[int, ...], reduction: str) -> Tensor:
     """The sum (m,) over the kinds of negatives of the hardest, mean or summed cost of a kind; 0 for one without any.
-    costs: (m, N) >= 0. present: (m, N) bool, which negatives there are. kinds: how many consecutive columns belong to
-    each kind.
+    costs: (m, N) >= 0. present: (m, N) bool, which there are. kinds: the number of columns of each.
     """
     total = costs.new_zeros(len(costs))
     for part, those in zip((costs * present).split(kinds, 1), present.split(kinds, 1), strict=True):

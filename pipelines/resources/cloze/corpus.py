@@ -95,9 +95,8 @@ def vocabulary(
 ) -> tuple[Units, np.ndarray]:
     """The units of a model of some tokenised captions, and how often each occurs in them, (units,).
 
-    known: the names of units that it has in any case. After these come the other words and phrases that occur at least
-    `min_count` times, the most frequent first. The count of UNKNOWN is that of all rarer words together; START and END
-    have the number of captions.
+    known: the names of units that it has in any case; then come words and phrases that occur `min_count` times, the
+    most frequent first. The count of UNKNOWN is that of all rarer words; START and END have the number of captions.
     """
     first, counter, total = by_first_word(phrases), Counter[str](), 0
     for words in captions:

@@ -266,11 +266,10 @@ def load(path: Path, dropout: float = 0.0) -> tuple[Units, Cloze]:
 
 
 def enlarged(net: Cloze, old: Units, new: Units, counts: np.ndarray) -> Cloze:
-    """A network of the units `new`, which begin with the units `old` that `net` has, and the parameters of `net`.
+    """A network of the units `new`, which begin with the units `old` of `net`, and the parameters of `net`.
 
-    The vector of a new word is that of UNKNOWN, and the vector of a new phrase is the mean of those of its words, so
-    that the network reads new words as it did before. Their biases are the logs of their relative frequencies. counts:
-    of each unit of `new`, (units,).
+    A new word has the vector of UNKNOWN, a new phrase the mean of those of its words: the network reads them as before.
+    Their biases are the logs of their relative frequencies by counts (units,), of `new`.
     """
     made, parameters = Cloze(len(new.names), net.sizes, net.dropout.p), dict(net.state_dict())
     if added := new.names[len(old.names) :]:

@@ -53,8 +53,8 @@ class Slot(NamedTuple):
 
 
 class Surrogate(nn.Module):
-    """The estimate in PyTorch. words, states: widths of the model's word vectors, whose standard deviation is `scale`,
-    and states.
+    """The estimate in PyTorch; words, states: widths of the model's word vectors, with standard deviation `scale`, and
+    states.
     """
 
     def __init__(self, words: int, states: int, scale: float, config: SurrogateConfig) -> None:
@@ -191,9 +191,9 @@ def correlation(net: Surrogate, slots: Sequence[Slot], embedding: Tensor) -> flo
 
 
 def fit_to(captions: Sequence[str], model: Path, output: Path, leave_out: Path | None, config: SurrogateConfig) -> None:
-    """Give a cloze model a surrogate, fitted to captions of some sources, and write the model to `output`. captions,
-    leave_out: as of `negcap.pipelines.resources.cloze.train.train_on`. A surrogate that the model has is replaced.
-    Raises OSError or ValueError for bad input.
+    """Give a cloze model a new surrogate, fitted to captions of some sources, and write the model to `output`.
+    captions, leave_out: as of `negcap.pipelines.resources.cloze.train.train_on`. Raises OSError or ValueError for bad
+    input.
     """
     torch.set_num_threads(1)
     left_out = corpus.read_photo_ids(leave_out) if leave_out else frozenset[str]()

@@ -74,8 +74,7 @@ def drawing(counts: np.ndarray, samples: int) -> Drawing:
 
 
 def batches(captions: list[np.ndarray], size: int, generator: np.random.Generator) -> list[np.ndarray]:
-    """Captions of equal length in batches of about `size` times MEAN_LENGTH units, in random order. Each batch is
-    (captions, length).
+    """Captions of equal length in batches (captions, length) of about `size` times MEAN_LENGTH units, in random order.
     """
     order = generator.permutation(len(captions))
     order = order[np.argsort([len(captions[i]) for i in order], kind="stable")]
@@ -88,8 +87,7 @@ def batches(captions: list[np.ndarray], size: int, generator: np.random.Generato
 
 @torch.random.fork_rng(devices=[])
 def new_network(counts: np.ndarray, sizes: Sizes, config: TrainingConfig) -> Cloze:
-    """A network with random weights, whose biases are the logs of the units' relative frequencies. counts: of each
-    unit, (units,).
+    """A network with random weights, whose biases are the logs of the units' relative frequencies by counts (units,).
     """
     torch.manual_seed(config.seed)
     net = Cloze(len(counts), sizes, config.dropout)

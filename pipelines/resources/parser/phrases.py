@@ -99,9 +99,8 @@ def flatten(root: Node) -> Tree:
 
 
 def coordinate(parts: list[Node], oxford: bool = False) -> Node:
-    """Coordinate noun or verb phrases (a, b and c) in place, and return the first. Each conjunct, with the conjunction
-    and the comma before it, becomes a dependent of the previous conjunct. oxford: with a comma before the conjunction,
-    if there are more than two.
+    """Coordinate noun or verb phrases (a, b and c) in place, and return the first. Each conjunct, with conjunction and
+    comma, becomes a dependent of the previous one. oxford: with a comma before the conjunction of more than two.
     """
     for index in range(len(parts) - 1, 0, -1):
         previous, last = parts[index - 1], index == len(parts) - 1
@@ -153,9 +152,7 @@ def weighted(rng: Random, weights: dict[T, float]) -> T:
 
 
 def noun(rng: Random, word: str, many: bool = False) -> Node:
-    """Return a vocabulary entry as a noun with its modifiers: tennis_racket, hot_dog, t-shirt, slice_of_pizza. many: in
-    the plural.
-    """
+    """Return a vocabulary entry as a noun, plural if many: tennis_racket, hot_dog, t-shirt, slice_of_pizza."""
     if "_of_" in word:
         head, inner = word.split("_of_")
         return of(noun(rng, head, many), Node(inner, "NN"))
@@ -290,8 +287,8 @@ def body_part(rng: Random) -> Node:
 
 
 def object_of(rng: Random, kind: str) -> Node:
-    """Return an object for a transitive verb, sometimes two coordinated. kind: "body", one of the kinds of nouns or of
-    objects in the vocabulary, or a noun itself.
+    """Return an object for a verb, sometimes two coordinated, of a kind: "body", one of the vocabulary, or a noun
+    itself.
     """
     if kind == "body":
         return body_part(rng)
@@ -313,9 +310,7 @@ def object_of(rng: Random, kind: str) -> Node:
 
 
 def location(rng: Random, name: str = "") -> Node:
-    """Return a prepositional phrase of place: simple, complex, or "at the edge of NP", "in the background". name: the
-    preposition, "" for a random one.
-    """
+    """Return a place: simple, complex, "at the edge of NP", "in the background"; name: the preposition, "": random."""
     if not name and chance(rng, 0.08):
         first, *before, head = rng.choice(WORDS["settings"]).split("_")
         described = {"the": "DT/det", "a": "DT/det", "sunny": "JJ/amod", "mid": "JJ/amod"}

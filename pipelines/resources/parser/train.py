@@ -173,9 +173,7 @@ def _dev(treebanks: Path) -> list[Tree]:
 
 
 def treebank(folder: Path, name: str, split: str) -> Path:
-    """Return the file `{name}-{split}.conllu[.gz]` or `{name}-ud-{split}.conllu[.gz]` below a folder. Raises
-    FileNotFoundError if there is none.
-    """
+    """Return the file `{name}[-ud]-{split}.conllu[.gz]` below a folder. Raises FileNotFoundError if there is none."""
     for pattern in (f"{name}-{split}.conllu*", f"{name}-ud-{split}.conllu*"):
         if found := sorted(folder.rglob(pattern)):
             return found[0]
@@ -204,8 +202,8 @@ def megabytes(folder: Path) -> float:
 
 
 def save(nlp: "Language", folder: Path, dev: list[Tree], captions: list[str], config: TrainingConfig) -> None:
-    """Save the pipeline to `folder`, with its sources, accuracies and speed in meta.json. It is written to a temporary
-    folder first, which then replaces `folder`.
+    """Save the pipeline, with sources, accuracies and speed in meta.json, to a new folder, which then replaces
+    `folder`.
     """
     measured = figures(nlp, dev, captions)
     meta = tomllib.loads(Path(__file__).with_name("meta.toml").read_text("utf-8"))

@@ -72,9 +72,8 @@ class Tree:
 
 
 def read_conllu(path: Path, hosts: tuple[str, ...] | None = None) -> Iterator[Tree]:
-    """Yield the sentences of a CoNLL-U file, plain or gzipped, with the labels of the file. hosts: if given, only
-    documents whose `meta::sourceURL` is on one of these hosts are read. Raises ValueError for a line that is not
-    CoNLL-U, with the file and the line.
+    """Yield the sentences of a CoNLL-U file, plain or gzipped, with its labels. hosts: if given, only documents whose
+    `meta::sourceURL` is on one of these. Raises ValueError for another line, with the file and the line.
     """
     wanted, rows = hosts is None, list[list[str]]()
     glued: dict[int, bool] = {}  # by the number of a word that is part of a token: whether no space follows
@@ -157,9 +156,8 @@ def without_final_stop(tree: Tree) -> Tree:
 
 
 def fragments(tree: Tree, rng: Random) -> Iterator[Tree]:
-    """Yield a sentence made of parts of a sentence, if possible, since captions often have no finite verb. It is "a dog
-    running" from "a dog is running" (the subject becomes the root, and the participle its acl), or else a noun phrase
-    with all its dependents.
+    """Yield a sentence made of parts of a sentence, if possible, since captions often have no finite verb: "a dog
+    running" from "a dog is running" (the participle becomes the subject's acl), or else a whole noun phrase.
     """
     for verb in range(len(tree)):
         if tree.tags[verb] != "VBG" or tree.deps[verb] not in ("ROOT", "conj", "ccomp", "parataxis"):
