@@ -127,7 +127,6 @@ class Photos:
 
 
 def _session(model: Path, device: str, threads: int) -> Any:
-    """The model in ONNX Runtime; raises as Photos."""
     require_libraries('photos need ONNX Runtime and Pillow: pip install "negcap[features]"', "onnxruntime", "PIL")
     import onnxruntime
 

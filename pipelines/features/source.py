@@ -78,9 +78,7 @@ class FeaturesConfig(Settings):
 
 
 class SourceImage(NamedTuple):
-    """An image of a source; reason, detail: why it has no feature, if known before it is read; file: of a photo, its
-    path.
-    """
+    """An image of a source; reason, detail: why it has no feature, if that is known yet; file: of a photo, its path."""
 
     image_id: str
     image: str

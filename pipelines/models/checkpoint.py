@@ -175,8 +175,7 @@ def epoch_seed(seed: int, epoch: int) -> int:
 
 
 def read_history(path: Path, epochs: float = inf) -> list[dict[str, Any]]:
-    """The lines of metrics.jsonl for the first `epochs` epochs, as weights may be older. Raises ValueError if damaged.
-    """
+    """The lines of metrics.jsonl for the first `epochs` epochs: weights may be older. Raises ValueError if damaged."""
     try:
         lines = path.read_text("utf-8").splitlines() if path.exists() and epochs else []
         return [line for line in map(json.loads, lines) if line["epoch"] <= epochs]

@@ -140,9 +140,8 @@ def split_captions(
         images.sort(key=lambda image: record_rng(0, "validation", captions.image_ids[image]).random())
         held_out = min(HELD_OUT, -(-len(images) // 10)) if held_out is None else held_out
         if held_out >= len(images):
-            raise ValueError(
-                f"validation_images must be fewer than the {len(images):,} to train on, were: {held_out:,}"
-            )
+            rule = f"validation_images must be fewer than the {len(images):,} to train on"
+            raise ValueError(f"{rule}, were: {held_out:,}")
         held = torch.isin(captions.image[train_rows], torch.tensor(images[:held_out], dtype=torch.long))
         train_rows, validation_rows = train_rows[~held], captions.for_metrics(train_rows[held])
     if not len(validation_rows):
@@ -278,8 +277,7 @@ def encode_components(components: pa.Table, vocabulary: WordVocabulary, device: 
 
 
 def component_ids(vocabulary: WordVocabulary, names: Iterable[str]) -> list[int]:
-    """The word id of each name of a component; of an unknown one, that of its last word ("soccer game"), or of <unk>.
-    """
+    """The word ids of names of components; of an unknown one, that of its last word ("soccer game"), or of <unk>."""
     ids = vocabulary.ids
     return [ids.get(name, ids.get(name.rpartition(" ")[2], UNKNOWN_ID)) for name in names]
 

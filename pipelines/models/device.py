@@ -34,8 +34,7 @@ def place(values: Tensor, device: torch.device) -> Tensor:
 
 
 def take(values: Tensor, rows: Tensor, device: torch.device) -> Tensor:
-    """The features `rows` (B,), a CPU tensor, of values (I, …), copied to the device asynchronously from pinned memory.
-    """
+    """The features `rows` (B,), on the CPU, of values (I, …), copied to the device from pinned memory."""
     if values.device.type != "cpu":
         return values[to_device(rows, values.device)]
     pinned = torch.empty((len(rows), *values.shape[1:]), dtype=values.dtype, pin_memory=device.type != "cpu")

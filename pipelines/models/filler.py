@@ -76,7 +76,6 @@ class Filler(_LocalFolder):
 
 
 def _filled(caption: Caption, index: int, word: str) -> str:
-    """The caption with a word in the place of a token, and a/an before it adjusted."""
     token, before = caption.tokens[index], caption.tokens[index - 1] if index else None
     edits = [Edit(token.start, token.end, cased(word, token.text, first=index == 0))]
     if before is not None and before.lower in ("a", "an") and article(word) != before.lower:

@@ -23,8 +23,7 @@ SIGLIP_SCALE, SIGLIP_BIAS = 10.0, -10.0  # the first scale and bias of SigLIP (Z
 
 
 def _hinges(scores: Tensor, margin: float, same_image: Tensor | None) -> tuple[Tensor, Tensor]:
-    """The hinges (B, B) of false captions for each image, and of false images for each caption; 0 where they are true.
-    """
+    """The hinges (B, B) of false captions for each image, and of false images for each caption; 0 of true ones."""
     true = scores.diagonal()
     is_false = ~torch.eye(len(scores), dtype=torch.bool, device=scores.device)
     if same_image is not None:

@@ -59,9 +59,7 @@ class LanguageModelScorer:
         self._lock = Lock()
 
     def log_likelihoods(self, texts: Sequence[str]) -> np.ndarray:
-        """The log-likelihood of texts in nats, (texts,) float64, of as many tokens as are read. Fastest for many at
-        once.
-        """
+        """The log-likelihood of texts in nats, (texts,) float64, of as many tokens as are read. Fastest for many."""
         with self._lock:
             if len(self._known) > KEPT:
                 self._known.clear()

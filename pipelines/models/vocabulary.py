@@ -29,9 +29,7 @@ PAD_ID, START_ID, END_ID, UNKNOWN_ID = range(len(SPECIALS))
 
 
 class EncodedTexts(NamedTuple):
-    """n texts as word ids, int32: text i, with <start> and <end>, is `tokens[offsets[i]:offsets[i + 1]]`; int64 (n +
-    1,).
-    """
+    """n texts as word ids, int32; text i, with <start> and <end>, is `tokens[offsets[i]:offsets[i + 1]]`."""
 
     tokens: npt.NDArray[np.int32]
     offsets: npt.NDArray[np.int64]
@@ -73,7 +71,7 @@ def word_spans(text: str) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class WordVocabulary:
-    """The words that a model knows; a word's id is its index. Raises ValueError unless SPECIALS come first, each word
+    """The words that a model knows; ids are their indices. Raises ValueError unless SPECIALS come first, each word
     once.
     """
 

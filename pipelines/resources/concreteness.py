@@ -79,14 +79,8 @@ def build(scores: Path, captions: Iterable[str], output: Path) -> None:
     weights, intercept, alpha = fit(norms, heads)
     model = Concreteness(weights=weights, intercept=intercept)
     held = auc({lemma: float(model.score(lemma) or 0.0) for lemma in heads}, norms)
-    described = {
-        "source": "fitted to the scores of Turney, Neuman, Assaf and Cohen (2011), as distributed with VSE-C (MIT)",
-        "held_out": heads,
-        "held_out_auc": round(held, 4),
-        "ridge_alpha": alpha,
-        "threshold": THRESHOLD,
-        "intercept": intercept,
-        "weights": weights,
-    }
+    source = "fitted to the scores of Turney, Neuman, Assaf and Cohen (2011), as distributed with VSE-C (MIT)"
+    described = {"source": source, "held_out": heads, "held_out_auc": round(held, 4), "ridge_alpha": alpha}
+    described |= {"threshold": THRESHOLD, "intercept": intercept, "weights": weights}
     output.write_text(json.dumps(described, indent=0, sort_keys=True) + "\n", "utf-8")
     print(f"{len(weights)} weights; AUC {held:.4f} on {len(heads)} held-out heads; wrote {output}")

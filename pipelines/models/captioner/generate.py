@@ -133,9 +133,7 @@ def empty_sentences(rows: int, max_words: int, device: torch.device) -> PaddedSe
 
 @torch.no_grad()
 def sample_sentences(generator: Generator, features: Tensor, noise: Tensor, uniforms: Tensor) -> PaddedSentences:
-    """A sampled sentence per image of up to T words with <end>; features: (B, D), noise: (B, z), uniforms: (B, T) in
-    (0, 1).
-    """
+    """A sampled sentence per image, of up to T words; features: (B, D), noise: (B, z), uniforms: (B, T) in (0, 1)."""
     empty = empty_sentences(len(features), uniforms.shape[1], features.device)
     return complete(generator, generator.first_state(features, noise), empty, uniforms)[0]
 

@@ -79,12 +79,10 @@ class Generator(nn.Module):
         return self._logits(state.hidden), state
 
     def _logits(self, hidden: Tensor) -> Tensor:
-        """Of the next word, (b, V), for hidden states (b, hidden)."""
         return linear(hidden, self.out.weight, self.out.bias + self.forbidden)
 
     def forward(self, state: LSTMState, sentences: PaddedSentences) -> Tensor:
-        """log π (B, T) of each word of sentences, starting from `state`; that of padding and of forbidden words is 0.
-        """
+        """log π (B, T) of each word of sentences, starting from `state`; 0 of padding and of forbidden words."""
         words, lengths = sentences
         start = torch.full_like(words[:, :1], START_ID)
         inputs = pack_sentences(self.dropout(self.embedding(torch.cat([start, words[:, :-1]], 1))), lengths)

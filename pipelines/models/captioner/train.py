@@ -306,14 +306,10 @@ def train(config: CaptionerConfig, *, overwrite: bool = False, say: Say = silent
     def report(history: Sequence[Line]) -> None:
         draw_curves(history, folder / "curves.png")
         line = history[-1]
-        figures = {
-            "loss": line["loss"] if line["phase"] == MLE else None,
-            "validation": line.get("validation_loss"),
-            "reward": line.get("reward"),
-            "entropy": line.get("entropy"),
-            **{f"accuracy on {name}": share for name, share in line.get("accuracy", {}).items()},
-            "distinct-2": line["distinct_2"],
-        }
+        figures = {"loss": line["loss"] if line["phase"] == MLE else None, "validation": line.get("validation_loss")}
+        figures |= {name: line.get(name) for name in ("reward", "entropy")}
+        figures |= {f"accuracy on {name}": share for name, share in line.get("accuracy", {}).items()}
+        figures["distinct-2"] = line["distinct_2"]
         shown = ", ".join(f"{name} {value:.3f}" for name, value in figures.items() if value is not None)
         say(f"{line['phase']} {line['phase_epoch']}: {shown}, {line['seconds']:.0f} s | {line['samples'][0]}")
 
@@ -345,8 +341,7 @@ def train(config: CaptionerConfig, *, overwrite: bool = False, say: Say = silent
 
 
 def draw_curves(history: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """Draw likelihood, reward, entropy, accuracy and distinct-2 over the epochs, the lines of metrics.jsonl, as a PNG.
-    """
+    """Draw likelihood, reward, entropy, accuracy and distinct-2 by epoch, as lines of metrics.jsonl, as a PNG."""
     figure = new_figure(14, 3.4)
     loss, reward, accuracy, distinct = figure.subplots(1, 4)
     plot_metric(loss, [line for line in history if line["phase"] == MLE], "loss", "train")

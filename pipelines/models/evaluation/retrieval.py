@@ -36,9 +36,7 @@ class Ranks(NamedTuple):
 
 
 def own_scores(images: Tensor, sentences: Tensor, owner: Tensor, similarity: Similarity = COSINE) -> Tensor:
-    """The similarity (C,) of sentences (C, d) with their images (I, d), by `owner` (C,). Raises ValueError if not
-    finite.
-    """
+    """The similarity (C,) of sentences (C, d) with their images (I, d), by `owner`. Raises ValueError if not finite."""
     blocks = max(1, BLOCK // images.shape[1])
     pairs = zip(sentences.split(blocks), owner.split(blocks), strict=True)
     scores = torch.cat([images.new_empty(0), *(similarity.pairs(images[at], part) for part, at in pairs)])

@@ -75,7 +75,6 @@ def read_pairs(path: Path) -> LabelledPairs:
 
 
 def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """The records of a file with the number of the line of each."""
     try:
         with path.open(encoding="utf-8", newline="") as file:
             if path.suffix != ".jsonl":

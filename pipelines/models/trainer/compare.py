@@ -55,10 +55,9 @@ class Variant(NamedTuple):
         families = tuple(made[len(model) :].removeprefix("+").split("+")) if made != model else ()
         known = model and set(families) <= set(FAMILIES) and (not families or model in WITH_NEGATIVES)
         if not known or (at and recipe not in RECIPES) or (tilde and similarity not in SIMILARITIES):
-            raise ValueError(
-                f"model must be {', '.join(MODELS)}, or {', '.join(WITH_NEGATIVES)} with +{', +'.join(FAMILIES)}, "
-                f"and may end with ~{' or ~'.join(SIMILARITIES)}, then with @{' or @'.join(RECIPES)}, was: {name}"
-            )
+            rule = f"{', '.join(MODELS)}, or {', '.join(WITH_NEGATIVES)} with +{', +'.join(FAMILIES)}"
+            ends = f"~{' or ~'.join(SIMILARITIES)}, then with @{' or @'.join(RECIPES)}"
+            raise ValueError(f"model must be {rule}, and may end with {ends}, was: {name}")
         return cls(name, model, families, similarity, recipe)
 
     def config(self, seed: int, output: Path, settings: Mapping[str, Any]) -> TrainConfig:
@@ -245,7 +244,6 @@ def to_markdown(results: Sequence[VariantResult], setting: str) -> str:
 
 
 def _differences(results: Sequence[VariantResult]) -> str:
-    """Each variant's difference from the first one, with the interval of the paired bootstrap."""
     first, *others = results
     differences = {result.name: result.minus(first) for result in others}
     attacks = {f"{name}, R@1": f"vse-c:{name} i2t R@1" for name in ("total", *FAMILIES)}

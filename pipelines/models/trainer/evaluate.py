@@ -124,23 +124,17 @@ def measure(model_folder: Path, run: Path, config: EvaluateConfig) -> Evaluation
             rules = model.similarity, forms, known
             metrics["parsing"] = components.phrase_parsing(read, rows.to_pylist(), split, *rules)
     without = ~features.available[captions.image[captions.of_split(config.split)]]
-    about = {
-        "model": trained.model,
-        "language": captions.languages[0],
-        "negative_families": list(trained.negative_families) if trained.model in (*WITH_NEGATIVES, "mha-d") else [],
-        **({"caption": {"components": trained.components, "alpha": model.alpha_value}} if needs_components else {}),
-        "trained_with_seed": trained.seed,
-        "split": config.split,
-        "images": len(split.images),
-        "captions": len(chosen),
-        "images_without_features": int(without.sum()),
-    }
+    with_negatives_of = trained.negative_families if trained.model in (*WITH_NEGATIVES, "mha-d") else ()
+    about = {"model": trained.model, "language": captions.languages[0], "negative_families": list(with_negatives_of)}
+    if needs_components:
+        about["caption"] = {"components": trained.components, "alpha": model.alpha_value}
+    about |= {"trained_with_seed": trained.seed, "split": config.split, "images": len(split.images)}
+    about |= {"captions": len(chosen), "images_without_features": int(without.sum())}
     return Evaluation({**about, **metrics}, pd.concat(tables, ignore_index=True))
 
 
 def load_with_corpus(folder: Path, run: Path, device: torch.device, **changes: Any) -> tuple[Any, Any, Corpus]:
-    """A trained model, its config, and the corpus that it is measured on. Raises as `load_model` and `read_captions`.
-    """
+    """A trained model, its config, and the corpus to measure it on. Raises as `load_model` and `read_captions`."""
     model, vocabularies, config = load_model(folder, device, **changes)
     captions = data.read_captions(run, languages=config.languages)
     features = features_for(model, run, captions.image_ids, config.table)
@@ -219,13 +213,11 @@ def to_markdown(metrics: Mapping[str, Any]) -> str:
     heads = metrics.get("heads", {}).items()
     table(["two different attention heads of", "mean cosine"], ([name, f"{cosine:.2f}"] for name, cosine in heads))
     for protocol, title in ATTACKS.items():
-        table(
-            [title, *COLUMNS, "negatives", "per caption"],
-            (
-                [name, *_cells(entry), f"{entry['negatives']:,}", f"{entry['negatives_a_caption']:.1f}"]
-                for name, entry in metrics.get(protocol, {}).items()
-            ),
-        )
+        cells = []
+        for name, its in metrics.get(protocol, {}).items():
+            counts = f"{its['negatives']:,}", f"{its['negatives_a_caption']:.1f}"
+            cells.append([name, *_cells(its), *counts])
+        table([title, *COLUMNS, "negatives", "per caption"], cells)
     if found := metrics.get("univse"):
         total = sum(entry[column] for entry in found.values() for column in RECALLS)
         parts.append(f"The sum of R@1, R@5 and R@10 over univse's attacks is {total:.1f}.")
@@ -234,33 +226,21 @@ def to_markdown(metrics: Mapping[str, Any]) -> str:
         numbers = {"plain": "", "numeral": f"{plural['negatives']:,}"}
         table([title, *COLUMNS, "negatives"], ([name, *_cells(plural[name]), n] for name, n in numbers.items()))
     pairs = sorted(metrics.get("pairwise", {}).items())
-    shares = (format_interval(entry["accuracy"], entry["interval"]) for _, entry in pairs)
-    table(
-        ["caption above its first negative", "%", "pairs"],
-        (
-            [name, share if entry["pairs"] >= LEAST_PAIRS else "–", f"{entry['pairs']:,}"]
-            for (name, entry), share in zip(pairs, shares, strict=True)
-        ),
-    )
-    table(  # UniVSE's Table 3
-        ["text to image by", "mAP", "% of images that match", "queries"],
-        (
-            [kind, f"{entry['mAP']:.1f}", f"{entry['images']:.1f}", f"{entry['queries']:,}"]
-            for kind, entry in metrics.get("unified", {}).items()
-        ),
-    )
+    shares = [(name, format_interval(its["accuracy"], its["interval"]), its["pairs"]) for name, its in pairs]
+    cells = [[name, share if count >= LEAST_PAIRS else "–", f"{count:,}"] for name, share, count in shares]
+    table(["caption above its first negative", "%", "pairs"], cells)
+    unified = ((kind, its["mAP"], its["images"], its["queries"]) for kind, its in metrics.get("unified", {}).items())
+    cells = [[kind, f"{precision:.1f}", f"{share:.1f}", f"{count:,}"] for kind, precision, share, count in unified]
+    table(["text to image by", "mAP", "% of images that match", "queries"], cells)  # UniVSE's Table 3
     if found := metrics.get("alpha"):  # UniVSE's Figure 5
         names = list(next(iter(found.values())))
         table(["α", *names], ([alpha, *(f"{entry[name]:.1f}" for name in names)] for alpha, entry in found.items()))
-    table(  # UniVSE's Table 4; its score of relations is that of `either`
-        ["chosen by the image", "%", "by chance", "questions"],
-        (
-            [f"{name} of the {word}", *(f"{entry[key]:.1f}" for key in (name, chance)), f"{entry['questions']:,}"]
-            for word, entry in metrics.get("parsing", {}).items()
-            for name in entry
-            if (chance := f"{name}, random") in entry
-        ),
-    )
+    cells = []
+    for word, its in metrics.get("parsing", {}).items():
+        for name in (name for name in its if f"{name}, random" in its):
+            by_image, by_chance = (f"{its[key]:.1f}" for key in (name, f"{name}, random"))
+            cells.append([f"{name} of the {word}", by_image, by_chance, f"{its['questions']:,}"])
+    table(["chosen by the image", "%", "by chance", "questions"], cells)  # UniVSE's Table 4; relations: `either`
     return "\n\n".join(parts)
 
 
@@ -278,7 +258,6 @@ def _retrieval(metrics: Mapping[str, Any], title: str) -> str:
 
 
 def _cells(entry: Mapping[str, Any]) -> list[str]:
-    """The cells of COLUMNS for one retrieval."""
     bounds = entry["intervals"]
     cells = ((entry[column], bounds.get(column)) for column in COLUMNS)
     return [format_interval(value, between) if between else f"{value:.1f}" for value, between in cells]

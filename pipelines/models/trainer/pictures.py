@@ -211,7 +211,6 @@ def find_relevance(
 
 
 def _draw_frequent_words(model: UniVSE, vocabulary: WordVocabulary, run: Path, path: Path, seed: int) -> None:
-    """Draw a run's most frequent nouns, attributed nouns and triples by their vectors."""
     components = data.read_whole_table(run, "component_vocabulary")  # by descending count
     entries = list(zip(components["kind"].to_pylist(), components["words"].to_pylist(), strict=True))
     figure = new_figure(30, 10)

@@ -121,7 +121,6 @@ class Cloze(nn.Module):
         return torch.stack(each_state, 1)
 
     def _shares(self, weights: Tensor) -> Tensor:
-        """The softmax of the last dimension."""
         shares = weights.softmax(-1)
         if not self.fixed_point:
             return shares
@@ -137,7 +136,6 @@ class Cloze(nn.Module):
         return exact + (looked_up - exact).detach()
 
     def _linear(self, layer: nn.Linear, values: Tensor) -> Tensor:
-        """What a linear layer makes of values, with its weights as they are stored."""
         return nn.functional.linear(values, self._quantised(layer.weight), layer.bias)
 
     def _quantised(self, weights: Tensor, largest: int = ROW) -> Tensor:

@@ -53,9 +53,7 @@ class Slot(NamedTuple):
 
 
 class Surrogate(nn.Module):
-    """The estimate in PyTorch; words, states: widths of the model's word vectors, with standard deviation `scale`, and
-    states.
-    """
+    """The estimate in PyTorch; words, states: widths of word vectors, with standard deviation `scale`, and states."""
 
     def __init__(self, words: int, states: int, scale: float, config: SurrogateConfig) -> None:
         super().__init__()

@@ -74,8 +74,7 @@ def drawing(counts: np.ndarray, samples: int) -> Drawing:
 
 
 def batches(captions: list[np.ndarray], size: int, generator: np.random.Generator) -> list[np.ndarray]:
-    """Captions of equal length in batches (captions, length) of about `size` times MEAN_LENGTH units, in random order.
-    """
+    """Captions of equal length in batches (captions, length) of about `size` x MEAN_LENGTH units, in random order."""
     order = generator.permutation(len(captions))
     order = order[np.argsort([len(captions[i]) for i in order], kind="stable")]
     stacked = []
@@ -87,8 +86,7 @@ def batches(captions: list[np.ndarray], size: int, generator: np.random.Generato
 
 @torch.random.fork_rng(devices=[])
 def new_network(counts: np.ndarray, sizes: Sizes, config: TrainingConfig) -> Cloze:
-    """A network with random weights, whose biases are the logs of the units' relative frequencies by counts (units,).
-    """
+    """A network with random weights, whose biases are the logs of the units' frequencies by counts (units,)."""
     torch.manual_seed(config.seed)
     net = Cloze(len(counts), sizes, config.dropout)
     with torch.no_grad():
@@ -243,15 +241,10 @@ def train_on(
     output.parent.mkdir(parents=True, exist_ok=True)
     after_epoch(net, 0)  # what cannot be measured is said before training
     train(net, encoded, counts, config, report, after_epoch)
-    facts = {
-        "source": source or ", ".join(read.name for read in trained_on),
-        "captions": len(texts),
-        "captions_left_out": sum(read.left_out for read in trained_on),
-        "held_out": ", ".join(read.name for read in kept_apart),
-        "held_out_captions": len(held_out_texts),
-        "training": config.model_dump(),
-        "continues": read_about(continued) if continued else None,
-    }
+    trained, apart = (", ".join(read.name for read in its) for its in (trained_on, kept_apart))
+    facts = {"source": source or trained, "captions": len(texts), "held_out": apart}
+    facts |= {"captions_left_out": sum(read.left_out for read in trained_on), "held_out_captions": len(held_out_texts)}
+    facts |= {"training": config.model_dump(), "continues": read_about(continued) if continued else None}
     about = network.save(output, net, units, measured, facts, encoded[:: -(-len(encoded) // CENTRED_ON)])
     report(f"{output}: {output.stat().st_size / 1e6:.1f} MB, perplexity {about.get('perplexity', '-')}")
 

@@ -287,9 +287,7 @@ def body_part(rng: Random) -> Node:
 
 
 def object_of(rng: Random, kind: str) -> Node:
-    """Return an object for a verb, sometimes two coordinated, of a kind: "body", one of the vocabulary, or a noun
-    itself.
-    """
+    """Return an object of a verb, sometimes two; kind: "body", one of the vocabulary, or a noun itself."""
     if kind == "body":
         return body_part(rng)
     if kind in NOUNS:

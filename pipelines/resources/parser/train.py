@@ -202,15 +202,11 @@ def megabytes(folder: Path) -> float:
 
 
 def save(nlp: "Language", folder: Path, dev: list[Tree], captions: list[str], config: TrainingConfig) -> None:
-    """Save the pipeline, with sources, accuracies and speed in meta.json, to a new folder, which then replaces
-    `folder`.
-    """
+    """Save the pipeline, with sources, accuracies and speed in meta.json, to a new folder that replaces `folder`."""
     measured = figures(nlp, dev, captions)
     meta = tomllib.loads(Path(__file__).with_name("meta.toml").read_text("utf-8"))
-    meta["description"] = (
-        "English for image captions: Penn tags, UPOS, CLEAR dependencies, lemmas, as en_core_web_*. "
-        f"tok2vec {config.width}x{config.depth}, seed {config.seed}."
-    )
+    rule = "English for image captions: Penn tags, UPOS, CLEAR dependencies, lemmas, as en_core_web_*."
+    meta["description"] = f"{rule} tok2vec {config.width}x{config.depth}, seed {config.seed}."
     meta["sources"] = meta["sources"][: None if captions else -1]
     nlp.meta.update({**meta, "performance": measured})
     new, old = folder.with_name(f".{folder.name}.new"), folder.with_name(f".{folder.name}.old")
