@@ -54,9 +54,7 @@ def read_features(run: Path, image_ids: Sequence[str], table: str = TABLE) -> Fe
 
 
 def _store(run: Path, image_ids: Sequence[str], table: str, path: Path) -> bytes:
-    """Write the features of the images to `path`, an npy file, a shard at a time; returns which images have any, and
-    the backbone, as the bytes of a safetensors file.
-    """
+    """Write the images' features to `path`, npy, a shard at a time; returns what else is kept, as safetensors."""
     from safetensors.torch import save
 
     number = {image: n for n, image in enumerate(image_ids)}

@@ -84,9 +84,7 @@ def _filled(caption: Caption, index: int, word: str) -> str:
 
 
 class LocalModel(_LocalFolder):
-    """A causal language model, used as an `Endpoint` whose budget does not apply. With temperature 0 or None it answers
-    greedily, else it samples with the seed of the request.
-    """
+    """A causal language model, used as an `Endpoint` without a budget; greedy with temperature 0 or None, else seeded."""
 
     role, kind = "local model", CAUSAL
 

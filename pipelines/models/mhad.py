@@ -108,9 +108,7 @@ def diversity_loss(views: Sequence[Tensor], margin: float, reading: str) -> Tens
 
 
 class Sample(NamedTuple):
-    """What joins the B captions of the first language in a batch. captions: (B,) by further language, of the same
-    images. negatives: of the batch's English captions, or None.
-    """
+    """What joins the B captions of a batch: those of each further language, (B,), and negatives of the English ones."""
 
     captions: Mapping[str, Tensor]
     negatives: Drawn | None

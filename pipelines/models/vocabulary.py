@@ -71,9 +71,7 @@ def word_spans(text: str) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class WordVocabulary:
-    """The words that a model knows; ids are their indices. Raises ValueError unless SPECIALS come first, each word
-    once.
-    """
+    """The words that a model knows; ids are indices. Raises ValueError unless SPECIALS come first, each word once."""
 
     words: tuple[str, ...]
 

@@ -156,9 +156,7 @@ def transform_features(features: Tensor, transform: str) -> Tensor:
 
 
 def weights_file(folder: Path, phase: str) -> Path:
-    """The weights file of a phase, "mle" or "gan". Raises ValueError for another phase, FileNotFoundError if the folder
-    holds no captioner or not yet this file.
-    """
+    """The weights of a phase, "mle" or "gan". Raises ValueError for others, FileNotFoundError if they are not there."""
     if phase not in PHASES:
         raise ValueError(f"phase must be one of {', '.join(PHASES)}, was: {phase}")
     checkpoint.read_identity(folder, "captioner")

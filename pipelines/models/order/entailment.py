@@ -108,9 +108,7 @@ class EncodedPairs(NamedTuple):
 
 
 class SentencePairs(nn.Module):
-    """A GRU over word vectors whose last states, finished as the similarity has it, are compared. words: the size of
-    the vocabulary. vectors: see `word_embedding`.
-    """
+    """A GRU over `words` word vectors, whose last states are compared by the similarity; vectors: see `word_embedding`."""
 
     def __init__(
         self, similarity: str, config: EntailConfig, words: int, vectors: Tensor | None, generator: Generator

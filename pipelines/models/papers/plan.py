@@ -139,9 +139,7 @@ def _run(settings: PapersConfig) -> Jobs:
 def _training(
     name: str, model: str, flags: str, run: str = "{run}", evaluations: Mapping[str, str] = ONCE
 ) -> tuple[str, list[str]]:
-    """The job that trains a model and evaluates it. flags: of the training. evaluations: flags by the name of the
-    folder for the results.
-    """
+    """The job that trains a model and evaluates it; evaluations: flags by the name of the folder for the results."""
     folder = f"{{models}}/{name}"
     return name, [
         f"train {run} --model {model} --output {folder} {flags} [{ONE_CORE} --set amp=false]",

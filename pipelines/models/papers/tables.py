@@ -95,9 +95,7 @@ def _value(metrics: Mapping[str, Any], place: str) -> float:
 
 
 def _cells(seeds: Sequence[Mapping[str, Any]], places: Iterable[str], without_span: Sequence[int] = ()) -> list[str]:
-    """Means over seeds, to one decimal; with the least and the greatest value if there are several seeds. without_span:
-    the numbers of the places that have the mean only.
-    """
+    """Means over several seeds, to one decimal, with the least and the greatest unless its number is in without_span."""
     columns = ([_value(metrics, place) for metrics in seeds] for place in places)
     cells = enumerate(columns)
     return [f"{mean(its):.1f}" if number in without_span else mean_and_range(its) for number, its in cells]
@@ -108,9 +106,7 @@ def _reported(values: Iterable[float]) -> list[str]:
 
 
 def _compared(name: str, settings: PapersConfig, more: Callable[[PapersConfig], Rows] = lambda settings: []) -> str:
-    """A table of COMPARED: what the paper reports, what each recipe and model has, and the differences of models. more:
-    further rows, before the differences.
-    """
+    """A table of COMPARED: the paper's figures, those of each recipe and model, `more` rows, and differences."""
     its, rows = COMPARED[name], more(settings)
     reported, pairs = its["reported"], its.get("differences", ())
     titles, places, names = zip(*its["columns"], strict=True)

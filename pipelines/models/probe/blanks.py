@@ -189,9 +189,7 @@ def recalls(ranks: Tensor, kind: Tensor) -> dict[str, dict[str, float]]:
 
 
 def fill_blanks(task: Task) -> tuple[dict[str, Any], str]:
-    """VSE-C's Table 7: how well blanked words are found with each table of word vectors, and without the image. Returns
-    the metrics, and their table as Markdown.
-    """
+    """VSE-C's Table 7, as metrics and Markdown: how well words are found with each table of vectors, or no image."""
     config, captions, features = task.config, task.captions, task.features
     vocabulary = build_vocabulary((captions.texts[int(n)].as_py() for n in task.train), config.min_count or 4)
     tables = word_tables(config.vectors, config.models, vocabulary.words[len(SPECIALS) :], config.seed)

@@ -174,9 +174,7 @@ def mean_average_precision(
 
 
 def image_to_word(task: Task) -> tuple[dict[str, Any], str]:
-    """VSE-C's Table 6: how well each table of word vectors tells which objects an image shows. Returns the metrics, and
-    their table as Markdown.
-    """
+    """VSE-C's Table 6, as metrics and Markdown: how well each table of vectors tells which objects an image shows."""
     config, captions, features = task.config, task.captions, task.features
     objects = frequent_objects(task.run, captions.image_ids, config.min_count)
     tables = word_tables(config.vectors, config.models, objects.words, config.seed)

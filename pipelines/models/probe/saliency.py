@@ -138,9 +138,7 @@ def gradients(
 
 
 def edited_words(spans: list[tuple[int, int]], edits: list[dict[str, Any]]) -> list[bool]:
-    """For each word of a negative, whether an edit put it in. spans: of the words, as (start, end) in the negative.
-    edits: of the negative; their places are in the caption.
-    """
+    """For each word of a negative, by its span (start, end), whether an edit, in the caption's places, put it in."""
     put, shift = [], 0
     for edit in edits:
         start = edit["start"] + shift

@@ -94,9 +94,7 @@ class ComponentBatch(NamedTuple):
 
 
 class ComponentSource:
-    """Samples components of captions, and false ones of the words of the run's component_vocabulary. Raises
-    FileNotFoundError or ValueError if tables are missing or incomplete.
-    """
+    """Samples components of captions and false ones. Raises FileNotFoundError or ValueError for unfit tables."""
 
     def __init__(self, config: UniVseConfig, corpus: Corpus, train: Tensor) -> None:
         components = read_caption_rows(config.run, "components", corpus.captions.ids)

@@ -25,9 +25,7 @@ class Sizes(Settings):
 
 
 def has_bfloat16() -> bool:
-    """Whether the processor has instructions for products in bfloat16; without them it is slower than single precision.
-    False with a version of PyTorch that cannot tell.
-    """
+    """Whether the processor has products in bfloat16, slower without; False if this PyTorch cannot tell."""
     import torch
 
     capabilities: dict[str, object] = getattr(torch.cpu, "get_capabilities", dict)()

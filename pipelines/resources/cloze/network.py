@@ -72,9 +72,7 @@ class Cloze(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def contexts(self, units: Tensor) -> Tensor:
-        """The context vectors of all places but START and END. units: (captions, length), captions of equal length with
-        START and END. Returns (captions, length - 2, words).
-        """
+        """The contexts (captions, length - 2, words) of all places in units (captions, length), with START and END."""
         sizes, length = self.sizes, units.shape[1]
         vectors = self.dropout(self.vectors[units])
         before = self._states(self.forward_gru, vectors[:, :-2])
