@@ -238,7 +238,7 @@ def image_files(run: Path) -> dict[str, str]:
 
 
 def component_names(run: Path) -> list[str]:
-    """The nouns, attributes and relations in a run's component_vocabulary. Raises FileNotFoundError if it lacks that."""
+    """The nouns, attributes and relations in a run's component_vocabulary. Raises FileNotFoundError without one."""
     vocabulary = read_whole_table(run, "component_vocabulary").select(["kind", "words"]).to_pylist()
     return [row["words"][0] for row in vocabulary if row["kind"] in KINDS]
 

@@ -84,7 +84,7 @@ def _filled(caption: Caption, index: int, word: str) -> str:
 
 
 class LocalModel(_LocalFolder):
-    """A causal language model, used as an `Endpoint` without a budget; greedy with temperature 0 or None, else seeded."""
+    """A causal language model, used as an `Endpoint` without a budget; greedy at temperature 0 or None, else seeded."""
 
     role, kind = "local model", CAUSAL
 

@@ -63,7 +63,7 @@ def choose_attacks(corpus: Corpus, captions: Tensor, config: EvaluateConfig) -> 
 
 
 def complete_captions(corpus: Corpus, captions: Tensor, least: int) -> Tensor:
-    """Captions of images whose captions all have `least` negatives of each of FAMILIES. Raises ValueError if none are."""
+    """Captions of images whose captions all have `least` negatives of each of FAMILIES. Raises ValueError if none."""
     image, few = corpus.captions.image, torch.zeros(corpus.texts.captions, dtype=torch.bool)
     for made in FAMILIES.values():
         owners = corpus.negative_caption[corpus.made_by(made)]

@@ -108,7 +108,7 @@ class EncodedPairs(NamedTuple):
 
 
 class SentencePairs(nn.Module):
-    """A GRU over `words` word vectors, whose last states are compared by the similarity; vectors: see `word_embedding`."""
+    """A GRU over word vectors, whose last states are compared by the similarity; vectors: see `word_embedding`."""
 
     def __init__(
         self, similarity: str, config: EntailConfig, words: int, vectors: Tensor | None, generator: Generator

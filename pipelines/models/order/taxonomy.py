@@ -71,7 +71,7 @@ def read_taxonomy(path: Path | None = None) -> Taxonomy:
 
 
 def count_chains(edges: Pairs, concepts: int) -> tuple[Pairs, npt.NDArray[np.int64]]:
-    """The closure (P, 2) of edges (E, 2), and how many chains connect each pair, (P,). Raises ValueError for a circle."""
+    """The closure (P, 2) of edges (E, 2), and by how many chains each pair, (P,). Raises ValueError for a circle."""
     longer = direct = csr_array((np.ones(len(edges), np.int64), edges.T), shape=(concepts, concepts))
     counts = direct
     while longer.nnz:

@@ -95,7 +95,7 @@ def _value(metrics: Mapping[str, Any], place: str) -> float:
 
 
 def _cells(seeds: Sequence[Mapping[str, Any]], places: Iterable[str], without_span: Sequence[int] = ()) -> list[str]:
-    """Means over several seeds, to one decimal, with the least and the greatest unless its number is in without_span."""
+    """Means over seeds, to one decimal, with the least and the greatest unless the number is in without_span."""
     columns = ([_value(metrics, place) for metrics in seeds] for place in places)
     cells = enumerate(columns)
     return [f"{mean(its):.1f}" if number in without_span else mean_and_range(its) for number, its in cells]

@@ -78,7 +78,7 @@ def read_pairs(path: Path) -> list[Pair]:
 
 
 def correlation(values: Tensor, scores: Tensor, seed: int) -> Figure:
-    """Pearson's r of values and scores (n,) x 100, with its 95 % bootstrap interval over pairs; NaN if one is constant."""
+    """Pearson's r of values and scores (n,) x 100, with its 95 % bootstrap interval; NaN if either is constant."""
     x, y = (part.double().numpy() - part.double().mean().item() for part in (values, scores))
     moments = np.stack([x, y, x * x, y * y, x * y], 1)
 
